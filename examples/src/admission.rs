@@ -1,23 +1,24 @@
-//! How many connections a server has at a time, in all and of one address.
+//! Limits on the connections that a server has at a time, in total and from one address.
 //!
-//! A connection begins as a stranger: nobody knows what it is for until it has said so. Where there is no room for
-//! another one, the oldest stranger has to go, so that those who say nothing keep nobody out.
+//! A connection starts as a stranger: the server does not know its purpose until the peer has sent its first message.
+//! When all places are taken, the oldest stranger is evicted for a new connection, so that silent peers keep nobody
+//! out.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// How many there may be.
+/// Maximum numbers of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// In all.
+    /// Connections in total.
     pub all: usize,
-    /// Of one address; with IPv6, of one network of 64 bits, which is what a host gets.
+    /// Connections from one address; with IPv6, from one /64 prefix, which is what a host is usually assigned.
     pub per_address: usize,
 }
 
-/// The connections of a server. A clone counts the same ones.
+/// The connections of a server. Clones share the same count.
 #[derive(Clone, Debug)]
 pub struct Admission {
     limits: Limits,
@@ -27,7 +28,7 @@ pub struct Admission {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    /// From the oldest on.
+    /// The connections, oldest first.
     list: Vec<Entry>,
 }
 
@@ -39,7 +40,7 @@ struct Entry {
     evicted: Arc<Notify>,
 }
 
-/// A connection's place, which is free again when this is dropped.
+/// A connection's place, which is released when this is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     number: u64,
@@ -52,14 +53,14 @@ fn lock(entries: &Mutex<Entries>) -> MutexGuard<'_, Entries> {
 }
 
 impl Admission {
-    /// Nobody is there.
+    /// Creates an empty set of connections with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, entries: Arc::default() }
     }
 
-    /// A place for a connection from `peer`. If that takes the place of a stranger, the stranger is told. `None` if all
-    /// places are taken by those who are known.
+    /// Returns a place for a connection from `peer`. If all places are taken, the oldest stranger is evicted and
+    /// notified. `None` if all places are taken by known connections.
     #[must_use]
     pub fn admit(&self, peer: IpAddr) -> Option<Ticket> {
         let address = host(peer);
@@ -80,17 +81,17 @@ impl Admission {
 }
 
 impl Entries {
-    /// Takes the place of the oldest stranger of whom `fits` is true.
+    /// Evicts the oldest stranger for which `fits` returns true.
     fn evict(&mut self, fits: impl Fn(&Entry) -> bool) -> Option<()> {
         let at = self.list.iter().position(|entry| entry.stranger && fits(entry))?;
-        // What is told before anybody waits for it is kept.
+        // `Notify` stores a permit if nobody waits yet.
         self.list.remove(at).evicted.notify_one();
         Some(())
     }
 }
 
 impl Ticket {
-    /// The connection has said what it is: nobody takes its place any more.
+    /// Marks the connection as known, which protects its place from eviction.
     pub fn is_known(&self) {
         let mut entries = lock(&self.entries);
         if let Some(entry) = entries.list.iter_mut().find(|entry| entry.number == self.number) {
@@ -98,7 +99,7 @@ impl Ticket {
         }
     }
 
-    /// Waits until another connection has taken the place.
+    /// Waits until the place has been given to another connection.
     pub async fn evicted(&self) {
         self.evicted.notified().await;
     }
@@ -110,7 +111,7 @@ impl Drop for Ticket {
     }
 }
 
-/// What counts as one address.
+/// Returns the address or prefix that counts as one address.
 fn host(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -118,7 +119,7 @@ fn host(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// An address, or all that begin as it does.
+/// An address prefix; a full-length prefix is a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     address: IpAddr,
@@ -126,10 +127,10 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Whether `peer` is one of these.
+    /// Returns whether `peer` has this prefix.
     #[must_use]
     pub fn contains(&self, peer: IpAddr) -> bool {
-        // Shifted by its whole width, a number has no bits left.
+        // A shift by the whole width (prefix length 0) yields `None`: all addresses match.
         match (self.address, peer.to_canonical()) {
             (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
                 let differ = ours.to_bits() ^ theirs.to_bits();

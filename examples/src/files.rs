@@ -1,9 +1,9 @@
-//! Files that appear whole or not at all.
+//! Files that appear complete or not at all.
 //!
-//! A file under way is in a private directory inside the one that it is meant for: both are on one file system, and
-//! nobody else can write there. The directory is held by a descriptor, and the file gets its name relative to such
-//! descriptors, so that replacing a directory by another one changes nothing. Afterwards the name is looked up: only if
-//! it is the very file that was written, it counts as there.
+//! An unfinished file is in a private directory inside its target directory: both are on one file system, and nobody
+//! else can write to the private one. Both directories are held open by descriptors, and the file is renamed relative
+//! to them, so that replacing a directory by another one has no effect. Afterwards the name is looked up, and the
+//! file counts as delivered only if the name refers to the very file that was written.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,29 +14,29 @@ use tempfile::NamedTempFile;
 
 use crate::names::OWN_PREFIX;
 
-/// What the names of private directories begin with.
+/// Start of the names of private directories.
 const DIRECTORY: &str = "incoming-";
-/// What the names of files in them begin with.
+/// Start of the names of files in private directories.
 const PART: &str = "part-";
-/// Random characters in each of these names.
+/// Number of random characters in each of these names.
 const RANDOM: usize = 12;
 
-/// A directory that files are put into, and the private one inside it for those under way. The latter vanishes when
-/// the last of its files and this are dropped; what a killed process left is removed by the next one.
+/// A target directory and the private directory for unfinished files inside it. The private directory is removed when
+/// this and the last of its files are dropped; one left by a killed process is removed by the next process.
 #[derive(Debug)]
 pub struct Staging {
     out: PathBuf,
     directory: tempfile::TempDir,
-    /// The two directories, opened. The private one is locked for as long as this process lives.
+    /// The two open directories. The private one is locked while this process lives.
     #[cfg(unix)]
     opened: unix::Opened,
 }
 
 impl Staging {
-    /// Makes a private directory inside `out`, and that itself if it does not exist.
+    /// Creates a private directory inside `out`, and `out` itself if it does not exist.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if a directory cannot be created or opened.
     pub fn open(out: &Path) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(out)?;
         let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
@@ -60,23 +60,23 @@ impl Staging {
         }))
     }
 
-    /// The directory that files are put into.
+    /// Returns the target directory.
     #[must_use]
     pub fn out(&self) -> &Path {
         &self.out
     }
 
-    /// Begins a file.
+    /// Creates an unfinished file.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if the file cannot be created.
     pub fn create(self: &Arc<Self>) -> io::Result<TempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PART).rand_bytes(RANDOM);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            // As any new file: the process's mask applies.
+            // The same mode as any new file: the process's umask applies.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let file = builder.tempfile_in(self.directory.path())?;
@@ -84,7 +84,7 @@ impl Staging {
     }
 }
 
-/// A file under way. Dropped before [`persist`](Self::persist), it vanishes.
+/// An unfinished file. It is removed when dropped before [`persist`](Self::persist).
 #[derive(Debug)]
 pub struct TempFile {
     file: NamedTempFile,
@@ -95,15 +95,16 @@ impl TempFile {
     /// Appends `data`.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if the write fails.
     pub fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
         self.file.as_file_mut().write_all(data)
     }
 
-    /// Gives the file the name `name`, which is one in the directory that it is meant for.
+    /// Moves the file to `name` in the target directory.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken and `overwrite` is not set; else the system's. The file is gone then.
+    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error. The file
+    /// is removed in both cases.
     pub fn persist(self, name: &str, overwrite: bool) -> io::Result<()> {
         #[cfg(unix)]
         return self.staging.opened.persist(&self.file, name, overwrite);
@@ -115,7 +116,7 @@ impl TempFile {
         }
     }
 
-    /// Where the file is now: for tests.
+    /// Returns the file's present path.
     #[cfg(test)]
     fn path(&self) -> &Path {
         self.file.path()
@@ -124,7 +125,7 @@ impl TempFile {
 
 #[cfg(unix)]
 mod unix {
-    //! Names relative to open directories.
+    //! Renaming relative to open directories.
 
     use std::fs;
     use std::os::unix::fs::OpenOptionsExt;
@@ -134,7 +135,7 @@ mod unix {
 
     use super::{File, NamedTempFile, PART, Path, io};
 
-    /// The directories, opened.
+    /// The two open directories.
     #[derive(Debug)]
     pub(super) struct Opened {
         out: File,
@@ -146,8 +147,8 @@ mod unix {
         fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
     }
 
-    /// Makes and locks a private directory. Another process that starts may take it for a leftover before it is locked:
-    /// then there is another attempt.
+    /// Creates and locks a private directory. Another process that starts at the same time may remove it as a
+    /// leftover before it is locked; then another one is created.
     pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Result<(tempfile::TempDir, Opened)> {
         const ATTEMPTS: u32 = 100;
         for _ in 0..ATTEMPTS {
@@ -156,10 +157,10 @@ mod unix {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
             };
-            // Where there are no locks, what a killed process leaves is not removed.
+            // On systems without locks, leftovers of killed processes are not removed.
             let taken = rustix::fs::flock(&private, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
             if !taken && directory.path().exists() {
-                // The directory for files may be named by a link.
+                // The path of the target directory may be a symbolic link.
                 return Ok((directory, Opened { out: File::open(out)?, private }));
             }
         }
@@ -172,7 +173,7 @@ mod unix {
             if overwrite {
                 rustix::fs::renameat(&self.private, part, &self.out, name)?;
             } else {
-                // A link fails if the name exists, in one step; a look before a rename would leave a gap.
+                // `linkat` fails atomically if the name exists; a check before a rename would leave a race.
                 match rustix::fs::linkat(&self.private, part, &self.out, name, AtFlags::empty()) {
                     Err(Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
                     Err(_) => self.claim(part, name)?,
@@ -188,7 +189,7 @@ mod unix {
             }
         }
 
-        /// On a file system without links: takes the name by an empty file, and replaces that.
+        /// For file systems without hard links: claims the name with an empty file, and replaces that file.
         fn claim(&self, part: &std::ffi::OsStr, name: &str) -> io::Result<()> {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             rustix::fs::openat(&self.out, name, flags, Mode::from_raw_mode(0o600))?;
@@ -196,8 +197,8 @@ mod unix {
         }
     }
 
-    /// Removes the private directories of processes that were killed: nobody holds their locks. In them, only files of
-    /// the names that this module gives; a directory with anything else in it stays.
+    /// Removes the private directories of killed processes, whose locks nobody holds. Only files with names that this
+    /// module creates are removed; a directory that contains anything else is kept.
     pub(super) fn remove_leftovers(out: &Path, prefix: &str) -> io::Result<()> {
         for entry in fs::read_dir(out)?.flatten() {
             if !entry.file_name().to_string_lossy().starts_with(prefix) {
@@ -210,7 +211,7 @@ mod unix {
             }
             for part in fs::read_dir(&path).into_iter().flatten().flatten() {
                 if part.file_name().to_string_lossy().starts_with(PART) {
-                    // What cannot be removed keeps the directory.
+                    // If a file cannot be removed, the directory is kept too.
                     let _ = rustix::fs::unlinkat(&directory, part.file_name(), AtFlags::empty());
                 }
             }
@@ -220,20 +221,20 @@ mod unix {
     }
 }
 
-/// A directory of our own where the system keeps temporary files, removed with all that is in it when dropped.
+/// A private directory in the system's directory for temporary files, removed with its contents when dropped.
 #[derive(Debug)]
 pub struct TempDir(tempfile::TempDir);
 
 impl TempDir {
-    /// Creates one.
+    /// Creates a temporary directory.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if the directory cannot be created.
     pub fn create() -> io::Result<Self> {
         tempfile::Builder::new().prefix("longhaul-").tempdir().map(Self)
     }
 
-    /// Where it is.
+    /// Returns the directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(names(out.path()), ["target"]);
     }
 
-    /// Names that cannot be guessed, where nobody else may write.
+    /// The names are unpredictable, and only the owner may write to the directory.
     #[cfg(unix)]
     #[test]
     fn files_under_way_are_private_and_their_names_random() {
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!(one.path().parent().unwrap().parent().unwrap(), out.path());
     }
 
-    /// Who may write to the directory for files may rename what is in it, and put something else in its place.
+    /// Whoever may write to the target directory may rename its entries and put another file in place of one of them.
     #[cfg(unix)]
     #[test]
     fn what_is_confirmed_is_the_file_that_was_written() {
@@ -319,7 +320,7 @@ mod tests {
             file.persist("target", overwrite).unwrap();
             assert_eq!(fs::read(out.path().join("target")).unwrap(), b"ours");
 
-            // Within the private directory nobody else may; were it possible, it would be noticed.
+            // In the private directory only the owner can do that; the check would notice it there too.
             let staging = Staging::open(out.path()).unwrap();
             let mut file = staging.create().unwrap();
             file.write_all(b"ours").unwrap();

@@ -1,8 +1,8 @@
-//! What the example programs share.
+//! Code shared by the example programs.
 //!
-//! `receive` and `send` are the two ends of [`protocol`], which carries files over one connection; [`quickstart`] runs
-//! both in one process, over an emulated link if that is wanted. [`perf`] measures what a path carries, [`probe`] what it could.
-//! [`shim`] joins longhaul's datagrams to a kernel's TCP.
+//! `receive` and `send` are the two ends of [`protocol`], which carries files over one connection; [`quickstart`]
+//! runs both in one process, optionally over an emulated link. [`perf`] measures the throughput of a path, [`probe`]
+//! estimates its properties. [`shim`] passes longhaul's datagrams to a kernel's TCP.
 #![forbid(unsafe_code)]
 
 pub mod admission;

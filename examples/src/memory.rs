@@ -1,4 +1,4 @@
-//! What is remembered of paths from one run of a program to the next.
+//! Path metrics that persist from one run of a program to the next.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use longhaul::PathCache;
 use longhaul::units::Span;
 
-/// A memory of paths that is kept in a file. Clones are the same memory.
+/// A path cache that is saved in a file. Clones share the same cache.
 #[derive(Clone, Debug)]
 pub struct Memory {
     file: PathBuf,
@@ -17,10 +17,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// With what an earlier run left in `file`; empty if there is none.
+    /// Loads the cache that an earlier run saved in `file`; the cache is empty if the file does not exist.
     ///
     /// # Errors
-    /// A file that cannot be read, or is something else.
+    /// Returns an error if the file cannot be read or does not contain a path cache.
     pub fn open(file: &Path) -> Result<Self> {
         let paths = PathCache::default();
         match read(file) {
@@ -33,16 +33,16 @@ impl Memory {
         Ok(Self { file: file.to_owned(), paths })
     }
 
-    /// What sockets are to be given.
+    /// Returns the cache to be given to sockets.
     #[must_use]
     pub fn paths(&self) -> PathCache {
         self.paths.clone()
     }
 
-    /// Writes the file anew: another program sees the old one or the new one, and no part of either.
+    /// Writes the file anew. The replacement is atomic: another program sees either the old or the new file.
     ///
     /// # Errors
-    /// The system's, with the file's name.
+    /// Returns the system's error, with the file's name, if the file cannot be written.
     pub fn save(&self) -> Result<()> {
         let mut beside = self.file.clone().into_os_string();
         beside.push(format!(".{}", std::process::id()));
@@ -52,7 +52,8 @@ impl Memory {
     }
 }
 
-/// What a file says, and how long ago it was written. Clocks are set: what lies in the future was written now.
+/// Returns a file's text and its age. Clocks may be set back: a file dated in the future counts as written at this
+/// moment.
 fn read(file: &Path) -> io::Result<(String, Span)> {
     let text = fs::read_to_string(file)?;
     let written = file.metadata()?.modified()?;
@@ -82,7 +83,7 @@ mod tests {
         memory.paths.find(longhaul::now(), HOST, "cubic").is_some()
     }
 
-    /// What was learnt more than an hour ago counts for nothing, wherever it was meanwhile.
+    /// Metrics older than an hour are ignored, including the time that they spent in a file.
     #[test]
     fn a_file_grows_old() {
         let directory = TempDir::create().unwrap();

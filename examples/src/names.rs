@@ -1,49 +1,49 @@
-//! Names of files that come from a peer, and texts of a peer on a terminal.
+//! Checks of file names received from a peer, and escaping of a peer's texts for a terminal.
 
 use std::fmt::Write as _;
 use std::path::{Component, Path};
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// What most file systems allow for a name, in bytes.
+/// The longest file name that most file systems allow, in bytes.
 pub const MAX_NAME: usize = 255;
-/// The receiver's own names begin so, whatever the case of the letters.
+/// Start of the receiver's own file names; the case of the letters is ignored.
 pub const OWN_PREFIX: &str = ".longhaul-";
 
-/// Why a text is not accepted as a file name. The name is printed with [`escaped`] characters.
+/// Reason why a text is not accepted as a file name. Names are printed with [`escaped`] characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing there.
+    /// The name is empty.
     #[error("the file name is empty")]
     Empty,
-    /// More than [`MAX_NAME`] bytes.
+    /// The name is longer than [`MAX_NAME`] bytes.
     #[error("a file name of {0} bytes is too long (at most {MAX_NAME})")]
     TooLong(usize),
-    /// A path, `..`, or something that a file system would take for more than a name.
+    /// A path, `..`, or another text that a file system would interpret as more than a name.
     #[error("\"{name}\" is not a plain file name", name = escaped(.0))]
     NotPlain(String),
-    /// A control character, or one that cannot be seen or reverses the text around it.
+    /// The name contains a control character, an invisible one, or one that changes the direction of the text around
+    /// it.
     #[error("\"{name}\" has a character that cannot be seen", name = escaped(.0))]
     Invisible(String),
-    /// A device on Windows, with or without an extension.
+    /// The name of a device on Windows, with or without an extension.
     #[error("\"{name}\" is the name of a device on Windows", name = escaped(.0))]
     Device(String),
-    /// Windows drops dots and spaces at the end of a name.
+    /// The name ends in a dot or a space, which Windows drops.
     #[error("\"{name}\" ends in a dot or a space", name = escaped(.0))]
     Ending(String),
-    /// A name that the receiver uses for files under way.
+    /// A name reserved for the receiver's unfinished files.
     #[error("\"{name}\" is kept for files under way", name = escaped(.0))]
     Own(String),
-    /// A hidden file, or what a program would take for an option.
+    /// A hidden file, or a name that programs would interpret as an option.
     #[error("\"{name}\" begins with a dot or a dash", name = escaped(.0))]
     Hidden(String),
 }
 
-/// Checks that `name` names a file in the directory it is put into, that it does so on every system, and that it is
-/// what it looks like.
+/// Checks that `name` names a file inside its directory on every system, and that it is displayed as it is.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns what is wrong with the name.
 pub fn check(name: &str) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -54,7 +54,7 @@ pub fn check(name: &str) -> Result<(), NameError> {
     let mut components = Path::new(name).components();
     let single =
         matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
-    // Separators and drives of the other family of systems as well: a name means the same everywhere.
+    // The separators and drive letters of all systems are refused, so that a name means the same everywhere.
     if !single || name.contains(['/', '\\', ':']) {
         return Err(NameError::NotPlain(name.to_owned()));
     }
@@ -71,15 +71,15 @@ pub fn check(name: &str) -> Result<(), NameError> {
     if own { Err(NameError::Own(name.to_owned())) } else { Ok(()) }
 }
 
-/// Checks that a file of this name is seen by `ls`, and that no program takes the name for an option.
+/// Checks that `ls` lists a file of this name, and that no program interprets the name as an option.
 ///
 /// # Errors
-/// [`NameError::Hidden`].
+/// Returns [`NameError::Hidden`] if the name begins with a dot or a dash.
 pub fn check_not_hidden(name: &str) -> Result<(), NameError> {
     if name.starts_with(['.', '-']) { Err(NameError::Hidden(name.to_owned())) } else { Ok(()) }
 }
 
-/// Whether a character is a control character, cannot be seen, or changes the order of those around it.
+/// Returns whether a character is a control character, invisible, or changes the order of the characters around it.
 fn is_invisible(c: char) -> bool {
     use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
     // The rest of Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt): joiners, fillers,
@@ -90,8 +90,8 @@ fn is_invisible(c: char) -> bool {
     ignorable || matches!(c.general_category(), Control | Format | LineSeparator | ParagraphSeparator)
 }
 
-/// Whether Windows opens a device by this name ("Naming Files, Paths, and Namespaces"): what counts is what stands
-/// before the first dot, without spaces at its end.
+/// Returns whether Windows opens a device by this name ("Naming Files, Paths, and Namespaces"). Only the part before
+/// the first dot counts, without trailing spaces.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
     let port = |stem: &str| {
@@ -103,7 +103,8 @@ fn is_device(name: &str) -> bool {
     matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$") || port(&stem)
 }
 
-/// `text` for a terminal: characters that cannot be seen, or that could steer the terminal, as `\u{..}`.
+/// Returns `text` for display on a terminal: invisible characters and those that could control the terminal are shown
+/// as `\u{..}`.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -146,7 +147,8 @@ mod tests {
         assert_eq!(check(&"x".repeat(256)), Err(NameError::TooLong(256)));
     }
 
-    /// Trojan Source's overrides and isolates, zero-width characters, the soft hyphen, a tag, a filler, controls.
+    /// Overrides and isolates ("Trojan Source"), zero-width characters, the soft hyphen, a tag, a filler, control
+    /// characters.
     #[test]
     fn what_cannot_be_seen_is_refused_and_printed_escaped() {
         for c in

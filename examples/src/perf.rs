@@ -1,16 +1,16 @@
-//! The example `perf`: a timed source and its sink, with iperf3's options, report and JSON.
+//! Network throughput test `perf`, with the options, the report, and the JSON of iperf3.
 //!
-//! A control connection carries the parameters ([`protocol`]), then each stream gets a connection of its own (or, for
-//! UDP, a pair of sockets). Both ends [run](runner) their halves of the streams, [measure](meter) them, and exchange
-//! the results, so that each can report what the other saw.
+//! A control connection carries the parameters ([`protocol`]); then each stream gets a connection of its own or, for
+//! UDP, a pair of sockets. Both ends [run](runner) their halves of the streams, [measure](meter) them, and exchange
+//! the results, so that each can report the other's measurements.
 //!
-//! | module | does |
+//! | module | contents |
 //! |---|---|
-//! | [`options`], [`limits`], [`units`] | the command line |
-//! | [`client`], [`server`], [`greeting`], [`session`] | who connects to whom |
-//! | [`timing`], [`tcp`], [`udp`], [`pacing`] | the streams |
-//! | [`meter`], [`usage`], [`results`] | what is measured |
-//! | [`text`], [`json`] | what is printed |
+//! | [`options`], [`limits`], [`units`] | command line |
+//! | [`client`], [`server`], [`greeting`], [`session`] | connection setup, the control connection |
+//! | [`timing`], [`tcp`], [`udp`], [`pacing`] | streams |
+//! | [`meter`], [`usage`], [`results`] | measurements |
+//! | [`text`], [`json`] | reports |
 
 pub mod client;
 pub mod greeting;

@@ -1,4 +1,4 @@
-//! What a transfer shows while it runs: a bar on a terminal, else a line now and then, both on standard error.
+//! Progress display of a transfer on standard error: a bar on a terminal, otherwise a line from time to time.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::report::{self, Stopwatch};
 use crate::transport::Snapshot;
 
-/// How often a bar moves.
+/// Interval between updates of a bar.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
-/// What the rate shown is a mean of.
+/// Time over which the displayed rate is averaged.
 const SMOOTHING: Duration = Duration::from_secs(1);
-/// How often a line is written where there is no terminal.
+/// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
-/// The most columns of a line.
+/// Maximum width of a line in columns.
 const COLUMNS: usize = 80;
-/// The most columns of a name in it ...
+/// Maximum width of a name in columns.
 const NAME: usize = 24;
-/// ... and those of a bar.
+/// Width of a bar in columns.
 const BAR: usize = 16;
 
-/// Ticks when a bar should move.
+/// Returns an interval that ticks when bars are to be updated.
 #[must_use]
 pub fn ticks() -> Interval {
     let mut ticks = tokio::time::interval(INTERVAL);
@@ -31,26 +31,26 @@ pub fn ticks() -> Interval {
     ticks
 }
 
-/// Which end of a transfer is shown.
+/// End of a transfer whose progress is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one whose congestion window and limits matter.
+    /// The sender, whose congestion window and limits are displayed.
     Sending,
-    /// The other.
+    /// The receiver.
     Receiving,
 }
 
-/// Where progress is shown. A clone shows in the same place.
+/// Destination of the progress display. Clones share the same destination.
 #[derive(Clone, Debug)]
 pub struct Screen {
     bars: MultiProgress,
     lines: bool,
-    /// What transfers are called, if not by their files.
+    /// Label of the transfers, instead of their files' names.
     label: Option<String>,
 }
 
 impl Screen {
-    /// Standard error: bars if it is a terminal, else lines.
+    /// Displays on standard error: bars if it is a terminal, otherwise lines.
     #[must_use]
     pub fn stderr() -> Self {
         let target = ProgressDrawTarget::stderr();
@@ -58,13 +58,13 @@ impl Screen {
         Self { bars: MultiProgress::with_draw_target(target), lines, label: None }
     }
 
-    /// Nothing is shown.
+    /// Displays nothing.
     #[must_use]
     pub fn hidden() -> Self {
         Self { bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), lines: false, label: None }
     }
 
-    /// The same place, where transfers are shown under this label in place of their files' names.
+    /// Returns the same destination, where transfers are displayed with this label instead of their files' names.
     #[must_use]
     pub fn labelled(&self, label: String) -> Self {
         Self { label: Some(label), ..self.clone() }
@@ -78,12 +78,12 @@ impl Screen {
     /// Writes a line to standard output, above the bars.
     pub fn print(&self, line: &str) {
         self.bars.suspend(|| {
-            // Nobody reading is no reason to fail.
+            // A closed standard output is not an error.
             let _ = writeln!(std::io::stdout(), "{line}");
         });
     }
 
-    /// Begins to show the transfer of a file of `size` bytes.
+    /// Starts the display of the transfer of a file of `size` bytes.
     #[must_use]
     pub fn begin(&self, side: Side, name: &str, size: u64) -> Progress {
         let name = shortened(self.label.as_deref().unwrap_or(name));
@@ -106,7 +106,7 @@ impl Screen {
     }
 }
 
-/// A transfer that is shown. When dropped, its bar vanishes.
+/// A displayed transfer. Its bar is removed when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     screen: Screen,
@@ -123,8 +123,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows that `bytes` have been written or read; of what was written, what the peer has is counted. For the rate this is
-    /// to be called at each of the [`ticks`].
+    /// Displays that `bytes` bytes have been written or read; bytes that the peer has not acknowledged are
+    /// subtracted. The rate is correct only if this is called at each of the [`ticks`].
     pub fn update(&mut self, bytes: u64, connection: &Snapshot) {
         let bytes = match self.side {
             Side::Sending => bytes.saturating_sub(connection.unacknowledged_bytes),
@@ -133,7 +133,8 @@ impl Progress {
         let now = self.watch.elapsed();
         let span = (now - self.moved).as_secs_f64().max(1e-6);
         let rate = bytes.saturating_sub(self.last_bytes) as f64 * 8.0 / span;
-        // Smoothed over about ten updates. Before that the mean, lest what fills the buffers at once counts as sent at once.
+        // Smoothed over about ten updates. In the first second the mean is used, because the initial write that fills
+        // the buffers would count as sent at once.
         self.rate = if now < SMOOTHING {
             bytes as f64 * 8.0 / now.max(INTERVAL).as_secs_f64()
         } else {
@@ -148,7 +149,7 @@ impl Progress {
         if self.screen.lines && now >= self.said + LINE_INTERVAL {
             self.said = now;
             let columns = COLUMNS.saturating_sub(name + 2);
-            // The colon stands at the end of a name that was padded for bars, and the padding behind it.
+            // The colon follows the name directly, and the padding follows the colon.
             let label = format!("{}:", self.name.trim_end());
             eprintln!("{label:width$} {}", joined(&parts, columns), width = name + 1);
         }
@@ -163,7 +164,7 @@ impl Drop for Progress {
     }
 }
 
-/// What is said of a transfer, the most important first.
+/// Returns the parts of a progress line, the most important first.
 fn parts(bytes: u64, size: u64, bits_per_second: f64, limit: Option<&str>, connection: &Snapshot) -> Vec<String> {
     let share = bytes.saturating_mul(100).checked_div(size).unwrap_or(100).min(100);
     let mut parts = vec![format!("{share:>3} % of {}", report::size(size)), report::rate(bits_per_second)];
@@ -179,7 +180,7 @@ fn parts(bytes: u64, size: u64, bits_per_second: f64, limit: Option<&str>, conne
     parts
 }
 
-/// The first of `parts`, two spaces apart, that fit so many columns.
+/// Joins the first of `parts` that fit in `columns` columns, separated by two spaces.
 fn joined(parts: &[String], columns: usize) -> String {
     let mut line = String::new();
     for part in parts {
@@ -193,7 +194,7 @@ fn joined(parts: &[String], columns: usize) -> String {
     line
 }
 
-/// A name with at most [`NAME`] columns.
+/// Returns a name shortened to at most [`NAME`] columns.
 fn shortened(name: &str) -> String {
     if name.chars().count() <= NAME {
         name.to_owned()
@@ -202,7 +203,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Seconds for people who wait.
+/// Formats seconds for display.
 fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 99.5 => format!("{seconds:.0} s"),
@@ -234,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Whatever the name and the numbers are, a line and a bar have 80 columns at most.
+    /// Lines and bars have at most 80 columns, for any name and numbers.
     #[test]
     fn no_line_is_longer_than_a_terminal() {
         for name in ["f", "a-file-with-a-name-that-is-far-too-long-for-any-line.iso", "\u{e4}\u{f6}\u{fc}"] {

@@ -1,4 +1,4 @@
-//! How files travel over a connection.
+//! Transfer of files over a connection.
 //!
 //! ```text
 //! sender                                receiver
@@ -10,8 +10,8 @@
 //! the end
 //! ```
 //!
-//! Numbers are big-endian. The sender doesn't wait for one file's confirmation to be asked for: it comes when it comes,
-//! and a refusal may come in the middle of the contents.
+//! Numbers are big-endian. The sender continues with the contents while it waits for a confirmation, and a refusal
+//! may arrive in the middle of the contents.
 
 use std::io;
 
@@ -19,50 +19,50 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::names::{self, NameError};
 
-/// What a connection begins with; the last byte is the version.
+/// First bytes of a connection; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longhau\x01";
-/// Bytes of a hash.
+/// Length of a hash in bytes.
 pub const HASH_LEN: usize = blake3::OUT_LEN;
-/// The longest reason a receiver may give, in bytes.
+/// Maximum length of a receiver's reason in bytes.
 const MAX_REASON: usize = 1024;
 
 const CONFIRMED: u8 = 0;
 const REFUSED: u8 = 1;
 
-/// What precedes a file's contents.
+/// Header that precedes a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
-    /// A plain file name.
+    /// Plain file name.
     pub name: String,
-    /// Bytes of contents.
+    /// Length of the contents in bytes.
     pub size: u64,
 }
 
-/// The receiver's answer to a file.
+/// Receiver's reply to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It is in place, and this is its hash.
+    /// The file is in place and has this hash.
     Confirmed(blake3::Hash),
-    /// It is not, nor will those after it be.
+    /// The file was refused for this reason, and so are the files after it.
     Refused(String),
 }
 
-/// Why what the peer says cannot be understood.
+/// Reason why a message of the peer is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    /// The connection begins with something else than [`MAGIC`].
+    /// The connection does not begin with [`MAGIC`].
     #[error("the peer is no sender of files, or of another version")]
     NotOurs,
-    /// A bad file name.
+    /// The file name is not acceptable.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A text that is no UTF-8.
+    /// A text is not UTF-8.
     #[error("the peer sent a name that is not UTF-8")]
     NotText,
-    /// An answer that is neither confirmation nor refusal.
+    /// A reply is neither a confirmation nor a refusal.
     #[error("the peer's answer is not understood")]
     BadReply,
-    /// The peer closed in the middle of something.
+    /// The peer closed the connection in the middle of a message.
     #[error("the peer closed the connection too early")]
     EarlyEnd,
     /// The connection failed.
@@ -79,20 +79,20 @@ impl From<io::Error> for ProtocolError {
     }
 }
 
-/// Reads what a connection begins with.
+/// Reads the first bytes of a connection.
 ///
 /// # Errors
-/// When it is something else.
+/// Returns an error if they are not [`MAGIC`].
 pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), ProtocolError> {
     let mut magic = [0; MAGIC.len()];
     from.read_exact(&mut magic).await?;
     if magic == MAGIC { Ok(()) } else { Err(ProtocolError::NotOurs) }
 }
 
-/// The bytes that precede a file's contents.
+/// Encodes a file's header.
 ///
 /// # Errors
-/// A name that no receiver would take.
+/// Returns an error if the receiver would refuse the name.
 pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
     names::check(&header.name)?;
     let len = u16::try_from(header.name.len()).map_err(|_| NameError::TooLong(header.name.len()))?;
@@ -102,10 +102,11 @@ pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
     Ok(bytes)
 }
 
-/// Reads what precedes a file's contents; `None` if the peer has no more files.
+/// Reads a file's header; `None` if the peer has no more files.
 ///
 /// # Errors
-/// When it is not a header, or not one that can be accepted. No more than the longest name is read or stored.
+/// Returns an error if the header is incomplete or its name is not acceptable. At most [`names::MAX_NAME`] bytes of
+/// the name are read.
 pub async fn read_header(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<FileHeader>, ProtocolError> {
     let mut len = [0; 2];
     if from.read(&mut len[..1]).await? == 0 {
@@ -124,10 +125,10 @@ pub async fn read_header(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<F
     Ok(Some(FileHeader { name, size }))
 }
 
-/// Sends the answer to a file.
+/// Sends the reply to a file.
 ///
 /// # Errors
-/// The connection's.
+/// Returns the connection's error if the write fails.
 pub async fn write_reply(to: &mut (impl AsyncWrite + Unpin), reply: &Reply) -> io::Result<()> {
     let mut bytes = Vec::new();
     match reply {
@@ -146,10 +147,10 @@ pub async fn write_reply(to: &mut (impl AsyncWrite + Unpin), reply: &Reply) -> i
     to.flush().await
 }
 
-/// Reads the answer to a file, whose first byte is `first`.
+/// Reads the reply to a file; `first` is its first byte.
 ///
 /// # Errors
-/// When it is none.
+/// Returns an error if the reply is not valid or incomplete.
 pub async fn read_reply(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Result<Reply, ProtocolError> {
     match first {
         CONFIRMED => {
@@ -164,14 +165,14 @@ pub async fn read_reply(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Resul
             }
             let mut reason = vec![0; len];
             from.read_exact(&mut reason).await?;
-            // It goes to a terminal: nothing that could steer it.
+            // The reason is printed to a terminal, which it must not be able to control.
             Ok(Reply::Refused(names::escaped(&String::from_utf8_lossy(&reason))))
         }
         _ => Err(ProtocolError::BadReply),
     }
 }
 
-/// The longest prefix of whole characters that has at most `limit` bytes.
+/// Returns the longest prefix of whole characters that has at most `limit` bytes.
 fn prefix(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     text.get(..end).unwrap_or_default()

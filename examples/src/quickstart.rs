@@ -1,4 +1,5 @@
-//! What `quickstart` does: a file travels once with each of several controllers, and how they did stands side by side.
+//! Implementation of `quickstart`: sends a file once with each of several congestion controllers and compares the
+//! results.
 
 pub mod choices;
 pub mod link;

@@ -1,4 +1,4 @@
-//! The receiving end of [`protocol`].
+//! Receiving end of [`protocol`].
 
 use std::io;
 use std::sync::Arc;
@@ -20,76 +20,76 @@ mod disk;
 pub use budget::Budget;
 use disk::Disk;
 
-/// Bytes given to the disk at a time.
+/// Bytes written to the disk at a time.
 const CHUNK: usize = 256 << 10;
-/// An upload is ended if it brings fewer bytes than this...
+/// Minimum number of bytes that an upload must deliver in [`PROGRESS_TIME`] of waiting.
 const LEAST_PROGRESS: u64 = 16 << 10;
-/// ...while the receiver waits for it for so long. A peer has as long to name the next file.
+/// Waiting time over which [`LEAST_PROGRESS`] is required; also the time that a peer has to name its next file.
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
-/// Why files were not received.
+/// Reason why files were not received.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
-    /// What came was not understood, or the connection failed between two files.
+    /// The peer's message was not valid, or the connection failed between two files.
     #[error(transparent)]
     Peer(#[from] ProtocolError),
-    /// The peer connected and said nothing.
+    /// The peer connected and sent nothing.
     #[error("the peer sent nothing")]
     Silent,
-    /// A name that begins with a dot or a dash, which was not asked for.
+    /// The name begins with a dot or a dash, which the options do not allow.
     #[error("{0} (receive with --allow-hidden to accept such names)")]
     Hidden(names::NameError),
-    /// The peer has named no file for long, or takes no answer.
+    /// The peer named no further file in time, or did not read its reply.
     #[error("the peer does nothing")]
     Idle,
-    /// There is no room for it.
+    /// The file exceeds the budget.
     #[error("{name} would exceed --max-bytes ({limit} bytes)")]
     TooLarge {
-        /// Which.
+        /// The file's name.
         name: String,
-        /// All files together may have so many bytes.
+        /// Maximum number of bytes of all files together.
         limit: u64,
     },
-    /// It comes too slowly.
+    /// The file arrives too slowly.
     #[error("receiving {name} ended after {received} of {size} bytes: less than {LEAST_PROGRESS} bytes came in {} s", PROGRESS_TIME.as_secs())]
     Stalled {
-        /// Which.
+        /// The file's name.
         name: String,
         /// Bytes received.
         received: u64,
-        /// Its size.
+        /// The file's size.
         size: u64,
     },
-    /// There is such a file.
+    /// A file of this name exists.
     #[error("{0} exists already (receive with --overwrite to replace it)")]
     Exists(String),
     /// The file cannot be written.
     #[error("cannot write {name}: {error}")]
     Disk {
-        /// Which.
+        /// The file's name.
         name: String,
-        /// The system's word.
+        /// The system's error.
         error: io::Error,
     },
-    /// The contents are not what the sender has.
+    /// The contents differ from the sender's.
     #[error("{0} was damaged on the way: its hash is not the sender's")]
     WrongHash(String),
     /// The connection ended in the middle of a file.
     #[error("receiving {name} failed after {received} of {size} bytes: {error}")]
     Interrupted {
-        /// Which.
+        /// The file's name.
         name: String,
         /// Bytes received.
         received: u64,
-        /// Its size.
+        /// The file's size.
         size: u64,
-        /// Why.
+        /// The connection's error.
         error: ProtocolError,
     },
 }
 
 impl ReceiveError {
-    /// What the sender should be told; `None` if it can't hear.
+    /// Returns what to tell the sender; `None` if the sender cannot be reached.
     fn reason(&self) -> Option<String> {
         match self {
             Self::Peer(ProtocolError::Name(_) | ProtocolError::NotText) => Some(self.to_string()),
@@ -104,42 +104,42 @@ impl ReceiveError {
     }
 }
 
-/// A file that is in place.
+/// A received file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// Its name.
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// From the first byte of its header to its final name.
+    /// Time from the first byte of the header to the final renaming.
     pub took: Duration,
     /// Its hash.
     pub hash: blake3::Hash,
 }
 
-/// Where and how files are received.
+/// Settings of the receiving end.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    /// The directory they are put into.
+    /// Directory for the received files.
     pub out: Arc<Staging>,
-    /// Whether they replace others of the same name.
+    /// Whether files replace existing files of the same name.
     pub overwrite: bool,
-    /// Whether their names may begin with a dot or a dash.
+    /// Whether file names may begin with a dot or a dash.
     pub hidden: bool,
-    /// How many bytes are accepted.
+    /// Number of bytes that are accepted.
     pub budget: Budget,
-    /// How long a peer that says nothing is waited for.
+    /// How long to wait for a silent peer.
     pub patience: Duration,
-    /// Where progress is shown.
+    /// Destination of the progress display.
     pub screen: Screen,
 }
 
 impl Receiver {
-    /// Receives files until the peer has no more, and tells `done` of each. `greeted` is told when the peer has said that
-    /// it is a sender. The transport is left open.
+    /// Receives files until the peer has no more, and calls `done` for each of them. `greeted` is called when the
+    /// peer has sent [`protocol::MAGIC`]. The transport is left open.
     ///
     /// # Errors
-    /// Why the last one is not there. If the peer can hear, it was told.
+    /// Returns why the last file was not received. The sender was told the reason if it can be reached.
     pub async fn serve<T: Transport>(
         &self,
         transport: &mut T,
@@ -150,7 +150,7 @@ impl Receiver {
         if let Err(error) = &result
             && let Some(reason) = error.reason()
         {
-            // If this fails as well, the first failure is still what matters.
+            // A failure here is ignored: the first error is the one to report.
             let _ = time::timeout(self.patience, refuse(transport, reason)).await;
         }
         result
@@ -197,7 +197,7 @@ impl Receiver {
             let chunk = match body.read(transport, file.buffer()).await {
                 Ok(chunk) => chunk,
                 Err(fault) => {
-                    // If the disk has failed meanwhile, that is told: it concerns more than this file.
+                    // A failure of the disk takes precedence, because it concerns other files too.
                     file.finish().await.map_err(disk)?;
                     let received = body.received;
                     return Err(match fault {
@@ -228,7 +228,7 @@ impl Receiver {
     }
 }
 
-/// Why no more of a file comes.
+/// Reason why the contents of a file are incomplete.
 enum Fault {
     Peer(ProtocolError),
     Slow,
@@ -240,13 +240,13 @@ impl From<ProtocolError> for Fault {
     }
 }
 
-/// The contents of a file under way.
+/// The contents of a file in transfer.
 struct Body {
     size: u64,
     received: u64,
-    /// Ticks for which the peer was waited for since there was the least progress.
+    /// Ticks spent waiting for the peer since it last made the minimum progress.
     waited: u32,
-    /// What had been received then.
+    /// Bytes received at that time.
     before: u64,
     progress: Progress,
     ticks: Interval,
@@ -275,7 +275,7 @@ impl Body {
         Ok(chunk)
     }
 
-    /// Another tick was spent waiting, with `now` bytes received.
+    /// Counts a tick spent waiting; `now` bytes have been received.
     fn wait(&mut self, now: u64) -> Result<(), Fault> {
         self.waited += 1;
         if now - self.before >= LEAST_PROGRESS {
@@ -292,7 +292,8 @@ impl Body {
     }
 }
 
-/// Tells the sender why, and throws away what it still sends: a reset for unread data could overtake the reason.
+/// Tells the sender the reason and discards the rest of its data: a reset because of unread data could overtake the
+/// reason.
 async fn refuse(transport: &mut impl Transport, reason: String) -> io::Result<()> {
     protocol::write_reply(transport, &Reply::Refused(reason)).await?;
     transport.shutdown().await?;

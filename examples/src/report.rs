@@ -1,4 +1,4 @@
-//! What a finished transfer is reported as.
+//! Reports of finished transfers.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ impl Stopwatch {
     }
 }
 
-/// A moment of the calendar, to the millisecond.
+/// A calendar time with a resolution of one millisecond.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock(u64);
 
 impl WallClock {
-    /// Now; the epoch's beginning if the system's clock is before it.
+    /// Returns the present time, or the epoch if the system's clock is before it.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "reports for people say when it was")]
     pub fn now() -> Self {
@@ -39,19 +39,19 @@ impl WallClock {
         Self(since.unwrap_or_default().as_millis() as u64)
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     #[must_use]
     pub fn millis(self) -> u64 {
         self.0
     }
 
-    /// Seconds since 1970.
+    /// Returns the seconds since 1970.
     #[must_use]
     pub fn seconds(self) -> u64 {
         self.0 / 1000
     }
 
-    /// As HTTP writes it (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+    /// Formats the time as an HTTP date (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
     #[must_use]
     pub fn http_date(self) -> String {
         const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -78,32 +78,33 @@ impl WallClock {
     }
 }
 
-/// A file that arrived whole, as its sender saw it: one line of `send --json`.
+/// A delivered file as its sender saw it: one line of `send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sent {
-    /// The file, as it was named on the command line.
+    /// Path of the file as given on the command line.
     pub file: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// From the beginning of the connection (for the second and further files: from the confirmation of the one
-    /// before) to the peer's confirmation of the hash.
+    /// Seconds from the start of the connection (for the second and further files: from the confirmation of the
+    /// previous file) to the receiver's confirmation of the hash.
     pub seconds: f64,
-    /// Bits of the file a second.
+    /// Goodput in bit/s.
     pub goodput_bps: f64,
-    /// Payload bytes sent more than once meanwhile.
+    /// Payload bytes retransmitted during the transfer.
     pub retransmitted_bytes: u64,
     /// The congestion controller.
     pub congestion: String,
-    /// The connection's smallest round-trip time in microseconds; `None` if there was no sample.
+    /// The connection's minimum round-trip time in microseconds; `None` without a sample.
     pub rtt_min_us: Option<u64>,
-    /// Seconds of this file spent limited by each.
+    /// Seconds of this transfer by limiting factor.
     pub limited_by: LimitedBy,
-    /// The contents' BLAKE3 hash, which the receiver found as well.
+    /// BLAKE3 hash of the contents, which the receiver confirmed.
     pub blake3: String,
 }
 
 impl Sent {
-    /// The report of a file of `bytes` bytes that took `took`, from the connection before and after it.
+    /// Returns the report of a file of `bytes` bytes that took `took`, from the connection's state before and after
+    /// it.
     #[must_use]
     pub fn new(
         file: String,
@@ -127,36 +128,36 @@ impl Sent {
     }
 }
 
-/// A file that arrived whole, as its receiver saw it: one line of `receive --json`.
+/// A delivered file as its receiver saw it: one line of `receive --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Received {
-    /// The name it has now.
+    /// Final name of the file.
     pub file: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// From the first byte of its header to its final name.
+    /// Seconds from the first byte of the header to the final renaming.
     pub seconds: f64,
-    /// Bits of the file a second.
+    /// Goodput in bit/s.
     pub goodput_bps: f64,
-    /// The contents' BLAKE3 hash, verified.
+    /// Verified BLAKE3 hash of the contents.
     pub blake3: String,
-    /// Who sent it.
+    /// Address of the sender.
     pub peer: String,
 }
 
-/// `report` as a line of JSON.
+/// Returns `report` as a line of JSON.
 #[must_use]
 pub fn json_line(report: &impl Serialize) -> String {
     serde_json::to_string(report).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
-/// The rate of `bytes` bytes in `took`.
+/// Returns the rate in bit/s of `bytes` bytes in `took`.
 #[must_use]
 pub fn bits_per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
 }
 
-/// A rate for people.
+/// Formats a rate for display.
 #[must_use]
 pub fn rate(bits_per_second: f64) -> String {
     match bits_per_second {
@@ -166,7 +167,7 @@ pub fn rate(bits_per_second: f64) -> String {
     }
 }
 
-/// A time for people.
+/// Formats a time for display.
 #[must_use]
 pub fn time(time: Option<Duration>) -> String {
     match time {
@@ -176,7 +177,7 @@ pub fn time(time: Option<Duration>) -> String {
     }
 }
 
-/// A size for people.
+/// Formats a size for display.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
@@ -190,7 +191,7 @@ mod tests {
         WallClock(seconds * 1000)
     }
 
-    /// RFC 9110's example, the epoch, and a leap day of a century.
+    /// RFC 9110's example, the epoch, and a leap day in a century year.
     #[test]
     fn dates_are_those_of_the_calendar() {
         assert_eq!(at(784_111_777).http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");

@@ -1,4 +1,4 @@
-//! The sending end of [`protocol`].
+//! Sending end of [`protocol`].
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -18,65 +18,65 @@ use crate::transport::Transport;
 
 /// Bytes read from a file at a time.
 const CHUNK: usize = 256 << 10;
-/// Chunks read ahead of the connection.
+/// Number of chunks read ahead.
 const CHUNKS_AHEAD: usize = 4;
 
-/// Why a file was not sent.
+/// Reason why a file was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("cannot open {path}: {error}", path = path.display())]
     Open {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         error: io::Error,
     },
-    /// A directory, a device.
+    /// The path names a directory or a device.
     #[error("{path} is not a regular file", path = .0.display())]
     NotAFile(PathBuf),
-    /// No receiver would take the name.
+    /// The receiver would refuse the name.
     #[error("cannot send {path}: {error}", path = path.display())]
     Name {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
         /// What is wrong with its name.
         error: NameError,
     },
-    /// It cannot be read to its end.
+    /// The file cannot be read completely.
     #[error("cannot read {path}: {error}", path = path.display())]
     Read {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         error: io::Error,
     },
-    /// The receiver does not want it.
+    /// The receiver refused the file.
     #[error("the receiver refused {name}: {reason}")]
     Refused {
-        /// The file.
+        /// The file's name.
         name: String,
-        /// Why.
+        /// The receiver's reason.
         reason: String,
     },
-    /// What arrived is something else.
+    /// The receiver's hash differs from the sender's.
     #[error("{0} was damaged on the way: the receiver found another hash")]
     WrongHash(String),
     /// The connection failed.
     #[error("sending {name} failed after {sent} of {size} bytes: {error}")]
     Connection {
-        /// The file.
+        /// The file's name.
         name: String,
         /// Bytes handed to the connection.
         sent: u64,
         /// The file's size.
         size: u64,
-        /// Why.
+        /// The connection's error.
         error: ProtocolError,
     },
 }
 
-/// A file that was opened to be sent.
+/// A file opened for sending.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
@@ -88,10 +88,10 @@ impl Source {
     /// Opens a file.
     ///
     /// # Errors
-    /// When it cannot be opened, is no regular file, or has a name that cannot be sent.
+    /// Returns an error if the file cannot be opened, is not a regular file, or has a name that cannot be sent.
     pub fn open(path: &Path) -> Result<Self, SendError> {
         let open = |error| SendError::Open { path: path.to_owned(), error };
-        // Before it is opened: opening a pipe would wait for its other end.
+        // Checked before the file is opened, because opening a pipe waits for its other end.
         if !path.metadata().map_err(open)?.is_file() {
             return Err(SendError::NotAFile(path.to_owned()));
         }
@@ -105,19 +105,19 @@ impl Source {
         Ok(Self { path: path.to_owned(), header, file })
     }
 
-    /// The name it will be sent under.
+    /// Returns the name under which the file is sent.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.header.name
     }
 
-    /// Where it is, as given to [`open`](Self::open).
+    /// Returns the path given to [`open`](Self::open).
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size.
+    /// Returns the file's size in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.header.size
@@ -132,26 +132,26 @@ pub struct Sender<T> {
     ticks: Interval,
 }
 
-/// What came of an attempt to write.
-enum Heard {
-    /// So many bytes were taken.
+/// Result of [`write_or_hear`].
+pub(crate) enum Heard {
+    /// This number of bytes was written.
     Wrote(usize),
-    /// The peer answered: its first byte, or the end of the stream.
+    /// The peer answered: the first byte of its reply, or `None` at the end of the stream.
     Answer(Option<u8>),
 }
 
 impl<T: Transport> Sender<T> {
-    /// Over `transport`, on which nothing was sent.
+    /// Creates a sender on `transport`, on which nothing has been sent.
     pub fn new(transport: T) -> Self {
         Self { transport, greeted: false, ticks: progress::ticks() }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn transport(&self) -> &T {
         &self.transport
     }
 
-    /// The connection, after the last file.
+    /// Returns the connection, after the last file.
     pub fn into_transport(self) -> T {
         self.transport
     }
@@ -159,7 +159,7 @@ impl<T: Transport> Sender<T> {
     /// Sends a file and waits for the receiver's confirmation; returns the hash of the contents.
     ///
     /// # Errors
-    /// Why the receiver does not have it. Nothing more can be sent then.
+    /// Returns why the receiver does not have the file. The connection cannot be used any further then.
     pub async fn send(&mut self, source: Source, progress: &mut Progress) -> Result<blake3::Hash, SendError> {
         let FileHeader { name, size } = source.header.clone();
         let mut sent = 0;
@@ -177,7 +177,7 @@ impl<T: Transport> Sender<T> {
             && let Some(chunk) = chunks.recv().await
         {
             answer = self.write(&chunk, &mut sent, progress).await.map_err(|e| failed(sent, e))?;
-            // At the end of the file nobody wants it.
+            // At the end of the file the reader has ended and takes no buffers.
             let _ = spare.send(chunk);
         }
         drop(chunks);
@@ -189,14 +189,14 @@ impl<T: Transport> Sender<T> {
                 return check(reply, hash, name);
             }
         }
-        // An answer before the end can only be a refusal.
+        // A reply before the end of the contents can only be a refusal.
         match self.reply(answer.flatten()).await.map_err(|e| failed(sent, e))? {
             Reply::Refused(reason) => Err(SendError::Refused { name, reason }),
             Reply::Confirmed(_) => Err(failed(sent, ProtocolError::BadReply)),
         }
     }
 
-    /// Writes `data` and counts it in `sent`, unless the peer speaks first.
+    /// Writes `data` and adds its length to `sent`; returns early if the peer replies.
     async fn write(
         &mut self,
         mut data: &[u8],
@@ -245,8 +245,8 @@ fn check(reply: Reply, hash: blake3::Hash, name: String) -> Result<blake3::Hash,
     }
 }
 
-/// Writes some of `data`, or reads the byte that the peer sends meanwhile. Cancelled, it has done neither.
-async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
+/// Writes part of `data`, or reads a byte if the peer sends one. Cancel safe: a cancelled call has done neither.
+pub(crate) async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
     poll_fn(|cx| {
         let mut byte = [0];
         let mut buffer = ReadBuf::new(&mut byte);
@@ -258,7 +258,7 @@ async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -
     .await
 }
 
-/// Reads and hashes a file for as long as somebody wants its chunks, whose buffers come back as `spares`.
+/// Reads and hashes a file until the receiver of its chunks is dropped. Used buffers come back through `spares`.
 fn read_chunks(
     source: Source,
     feed: &mpsc::Sender<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Whole connections: connect or accept, files, close.
+//! Complete connections: opening, transfer of files, closing.
 
 use std::net::SocketAddr;
 
@@ -14,11 +14,11 @@ use crate::report::{Sent, Stopwatch};
 use crate::sender::{Sender, Source};
 use crate::transport::{self, Snapshot, Transport, TransportArgs};
 
-/// Sends `sources` over one connection to the first of `addresses` that answers. `sent` is told of each file that was
-/// confirmed, with the connection's state at that time.
+/// Sends `sources` over one connection to the first of `addresses` that answers. `sent` is called for each confirmed
+/// file, with the connection's state at that time.
 ///
 /// # Errors
-/// Why the next file was not confirmed; those after it were not sent.
+/// Returns why a file was not confirmed; the files after it were not sent.
 pub async fn send(
     args: &TransportArgs,
     addresses: &[SocketAddr],
@@ -37,7 +37,7 @@ pub async fn send(
         let hash = match result {
             Ok(hash) => hash,
             Err(error) => {
-                // What is still queued serves nobody, and the peer should hear of the end.
+                // The queued data is useless, and the reset tells the peer of the failure at once.
                 sender.transport().abort();
                 return Err(error.into());
             }
@@ -47,7 +47,7 @@ pub async fn send(
         before = after;
         watch = Stopwatch::start();
     }
-    // Everything is confirmed: what may still go wrong concerns nobody but the peer's state.
+    // All files are confirmed: a failure of the close is of no consequence for the sender.
     let _ = timeout(args.patience(), finish(sender.into_transport())).await;
     Ok(())
 }
@@ -59,11 +59,11 @@ async fn finish(mut stream: TcpStream) -> std::io::Result<()> {
     transport::close(stream).await
 }
 
-/// Receives the files of one connection and closes it. `greeted` is told when the peer has said that it is a sender,
-/// `received` of each file.
+/// Receives the files of one connection and closes it. `greeted` is called when the peer has sent the protocol's
+/// magic bytes, `received` for each file.
 ///
 /// # Errors
-/// Why the last file is not there.
+/// Returns why the last file was not received.
 pub async fn receive(
     args: &TransportArgs,
     receiver: &Receiver,
@@ -73,7 +73,7 @@ pub async fn receive(
 ) -> Result<(), ReceiveError> {
     let result = receiver.serve(&mut stream, greeted, |_, file| received(file)).await;
     match &result {
-        // The stack ends with the process: the last confirmation must be out before.
+        // The TCP stack ends with the process, so the last confirmation must be acknowledged before.
         Ok(()) => {
             let closed = timeout(args.patience(), transport::close(stream)).await;
             closed.unwrap_or(Ok(())).map_err(|error| ProtocolError::from(error).into())

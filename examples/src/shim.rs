@@ -1,7 +1,7 @@
-//! Joins longhaul's datagrams to a kernel's TCP, over a TUN device.
+//! Relay between longhaul's datagrams and a kernel's TCP, over a TUN device.
 //!
-//! The two forms of a segment differ in the order of a few words, so this keeps no state of connections: it only
-//! remembers where datagrams come from and go to.
+//! The two forms of a segment differ only in the order of a few words, so the relay keeps no connection state: it
+//! only remembers the addresses of datagrams.
 //!
 //! ```text
 //! longhaul client --UDP--> door ----> TUN --TCP--> kernel's listener (`Routes::kernel`)
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A client's packets appear to come from [`Routes::stranger`], with the client's own port. A kernel's client may
-//! connect to any address behind the TUN device: it reaches [`Routes::server`].
+//! connect to any address behind the TUN device and reaches [`Routes::server`].
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -27,51 +27,52 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a flow's socket is kept without a datagram from the server: what RFC 4787, REQ-5, recommends for NATs.
+/// How long a flow's socket is kept without a datagram from the server: the value that RFC 4787, REQ-5, recommends
+/// for NATs.
 const FLOW_TIMEOUT: Duration = Duration::from_secs(300);
-/// Longer than any packet of a TUN device.
+/// Buffer size in bytes, larger than any packet of a TUN device.
 const PACKET: usize = 65_536;
-/// Bytes of socket buffers: a window's worth in one burst.
+/// Size of socket buffers in bytes: one window in one burst.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Messages of one receive call.
+/// Messages per receive call.
 const MESSAGES: usize = 4;
 
-/// Who talks to whom.
+/// Addresses between which packets are relayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Routes {
-    /// The kernel's listener, to which datagrams that come to the door go.
+    /// The kernel's listener, which receives the datagrams that arrive at the door.
     pub kernel: SocketAddr,
-    /// The address from which the kernel sees them come: one behind the TUN device.
+    /// Source address of those packets as the kernel sees it, behind the TUN device.
     pub stranger: IpAddr,
-    /// Our listener, to which connections of the kernel's clients go.
+    /// The longhaul listener, which receives the connections of the kernel's clients.
     pub server: Option<SocketAddr>,
 }
 
-/// What the shim does to packets, in each direction.
+/// Impairments that the relay applies to packets in each direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Impairment {
-    /// Share of packets to lose, 0 to 1.
+    /// Probability that a packet is dropped, 0 to 1.
     pub loss: f64,
-    /// Share of packets to hold back for 1 to 4 ms, so that later ones overtake them.
+    /// Probability that a packet is held back for 1 to 4 ms, so that later packets overtake it.
     pub reorder: f64,
-    /// Seed of both.
+    /// Seed of the random decisions.
     pub seed: u64,
 }
 
-/// What the shim did so far.
+/// Counters of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Segments passed to the kernel.
+    /// Segments relayed to the kernel.
     pub to_kernel: u64,
-    /// Segments passed from the kernel.
+    /// Segments relayed from the kernel.
     pub from_kernel: u64,
-    /// Segments lost on purpose.
+    /// Segments dropped on purpose.
     pub lost: u64,
     /// Segments held back on purpose.
     pub reordered: u64,
 }
 
-/// A running shim. It stops when dropped.
+/// A running relay. It stops when dropped.
 #[derive(Debug)]
 pub struct Shim {
     joint: Arc<Joint>,
@@ -79,11 +80,11 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// Starts to pass packets between `tun`, which must be up, and UDP sockets: `door` for our clients, and others as
-    /// needed. Must be called within a tokio runtime.
+    /// Starts to relay packets between `tun`, which must be up, and UDP sockets: `door` for longhaul clients, and one
+    /// socket per flow of a kernel's client. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if a socket or the device cannot be registered with the runtime.
     pub fn start(tun: Tun, door: std::net::UdpSocket, routes: Routes, impairment: Impairment) -> io::Result<Self> {
         let joint = Arc::new(Joint {
             tun: async_fd(tun)?,
@@ -102,12 +103,12 @@ impl Shim {
         Ok(Self { joint, tasks })
     }
 
-    /// Cuts the path, or joins it again.
+    /// Cuts the path (`true`), or restores it.
     pub fn cut(&self, cut: bool) {
         self.joint.cut.store(cut, Ordering::Relaxed);
     }
 
-    /// What it did so far.
+    /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let counts = self.joint.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
@@ -115,10 +116,10 @@ impl Shim {
         Stats { to_kernel, from_kernel, lost, reordered }
     }
 
-    /// Waits until it fails.
+    /// Waits until the relay fails.
     ///
     /// # Errors
-    /// Why it did.
+    /// Returns the error that ended the relay.
     pub async fn failed(&mut self) -> io::Result<()> {
         match self.tasks.join_next().await {
             Some(Ok(result)) => result,
@@ -128,7 +129,7 @@ impl Shim {
     }
 }
 
-/// A direction, and where it is counted.
+/// Direction of a packet; the number is its index in the counters.
 #[derive(Clone, Copy, Debug)]
 enum Direction {
     ToKernel = 0,
@@ -144,7 +145,8 @@ struct Joint {
     door: AsyncFd<UdpSocket>,
     routes: Routes,
     pool: RecvPool,
-    /// Our clients by port. Two of one port would be one to the kernel: the newer takes its place.
+    /// Longhaul clients by port. The kernel cannot tell two clients with the same port apart: the newer one replaces
+    /// the older one.
     clients: Mutex<HashMap<u16, SocketAddr>>,
     flows: Mutex<HashMap<Flow, Arc<AsyncFd<UdpSocket>>>>,
     fates: [Mutex<Fates>; 2],
@@ -160,7 +162,7 @@ impl Joint {
             let mut guard = self.tun.readable().await?;
             let Ok(read) = guard.try_io(|tun| tun.get_ref().read(&mut packet)) else { continue };
             let mut datagram = vec![0; PACKET];
-            // What is no TCP is not for us: neighbour discovery, multicast, a ping.
+            // Packets other than TCP are ignored: neighbour discovery, multicast, ping.
             if let Ok(from) = udp_from_tcp(packet.get(..read?).unwrap_or_default(), &mut datagram) {
                 datagram.truncate(from.len);
                 self.from_kernel(from, datagram);
@@ -183,7 +185,7 @@ impl Joint {
         }
     }
 
-    /// The socket that stands for a kernel's client.
+    /// Returns the socket that represents a kernel's client.
     fn flow(self: &Arc<Self>, flow: Flow) -> Option<Arc<AsyncFd<UdpSocket>>> {
         let server = self.routes.server?;
         let mut flows = lock(&self.flows);
@@ -197,7 +199,7 @@ impl Joint {
         flows.insert(flow, Arc::clone(&socket));
         let (joint, reader) = (Arc::clone(self), Arc::clone(&socket));
         tokio::spawn(async move {
-            // Its end, by silence or by a fault, only means that the next packet makes another.
+            // When this ends, by a timeout or an error, the next packet creates another socket.
             let _ = joint.read_flow(flow, &reader).await;
             lock(&joint.flows).remove(&flow);
         });
@@ -233,17 +235,17 @@ impl Joint {
         let default = IpFields::default();
         let ip = IpFields { ttl: meta.ttl.unwrap_or(default.ttl), tos: meta.tos.unwrap_or(0), ..default };
         let mut packet = vec![0; datagram.len() + MAX_GROWTH];
-        // What is no segment, such as a keep-alive for a NAT, ends here.
+        // Datagrams that are not segments, such as NAT keep-alives, are dropped.
         let Ok(len) = tcp_from_udp(datagram, source, destination, ip, &mut packet) else { return };
         packet.truncate(len);
         let joint = Arc::clone(self);
         self.deliver(Direction::ToKernel, move || {
-            // A packet that the device does not take is a packet lost.
+            // A packet that the device refuses counts as lost.
             let _ = joint.tun.get_ref().write(&packet);
         });
     }
 
-    /// Lets a packet meet its fate.
+    /// Drops, delays, or delivers a packet.
     fn deliver(self: &Arc<Self>, direction: Direction, pass: impl FnOnce() + Send + 'static) {
         if self.cut.load(Ordering::Relaxed) {
             return;
@@ -280,7 +282,7 @@ enum Fate {
     Hold(Duration),
 }
 
-/// The fates of one direction's packets, one after the other.
+/// Random decisions about one direction's packets, in order.
 #[derive(Debug)]
 struct Fates {
     impairment: Impairment,
@@ -323,7 +325,7 @@ async fn receive(socket: &AsyncFd<UdpSocket>, batch: &mut RecvBatch) -> io::Resu
     loop {
         let mut guard = socket.readable().await?;
         match guard.try_io(|socket| socket.get_ref().recv(batch)) {
-            // Nobody listens there now, says the host: later somebody may.
+            // The destination port is closed at present; a listener may be opened later.
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Ok(received) => return received.map(drop),
             Err(_would_block) => {}
@@ -334,11 +336,11 @@ async fn receive(socket: &AsyncFd<UdpSocket>, batch: &mut RecvBatch) -> io::Resu
 fn send(socket: &UdpSocket, destination: Option<SocketAddr>, tos: u8, datagram: &[u8]) {
     let slices = [IoSlice::new(datagram)];
     let transmit = Transmit { destination, tos, src_ip: None, segment_size: None, slices: &slices };
-    // A datagram that the socket does not take is a datagram lost.
+    // A datagram that the socket refuses counts as lost.
     let _ = socket.send(&transmit);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever panicked left a map or a generator behind, whole.
+    // The map or generator is consistent even if a thread panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Connections as the examples use them: options of the command line, and what is shown of a connection.
+//! Connections of the example programs: command-line options, and the displayed state of a connection.
 
 use std::future::Future;
 use std::io::{self, Write};
@@ -15,47 +15,48 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::memory::Memory;
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: u32 = 1024;
-/// A reset that the UDP socket had no room for leaves within this: the process is the stack, and takes along what has not
-/// left.
+/// Time for a reset to leave if the UDP socket's buffer is full. The TCP stack is part of the process: queued
+/// segments are lost when the process ends.
 const LEAVING: Duration = Duration::from_millis(100);
 
 /// Options of every program that opens connections.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TransportArgs {
-    /// Congestion control, by name or composition; `list` prints what there is
+    /// Congestion control, by name or composition; `list` prints the registry
     #[arg(short = 'C', long, value_name = "SPEC", value_parser = parse_congestion)]
     pub congestion: Option<Choice>,
-    /// Everything else.
+    /// Options other than the congestion control.
     #[command(flatten)]
     pub connection: ConnectionArgs,
 }
 
-/// Options of connections, whatever their congestion control.
+/// Options of connections other than the congestion control.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ConnectionArgs {
-    /// Capture the connections' packets, as plain TCP, for Wireshark, tshark and tcptrace
+    /// Capture the connections' packets as plain TCP, for Wireshark, tshark and tcptrace
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Write a qlog file for each connection into this directory; without it the environment's QLOGFILE (of the first
-    /// connection) or QLOGDIR
+    /// Write a qlog file for each connection into this directory; the default is the environment's QLOGFILE (of the
+    /// first connection only) or QLOGDIR
     #[arg(long, value_name = "DIR")]
     pub qlog: Option<PathBuf>,
-    /// What the environment says, as it does to implementations of QUIC.
+    /// The qlog variables of the environment, as QUIC implementations use them.
     #[arg(skip = QlogEnvironment::read())]
     qlog_environment: QlogEnvironment,
-    /// Remember in this file what paths were like: later connections to the same host begin where earlier ones ended, and
-    /// careful-resume and cached-start have something to begin with
+    /// Save the properties of paths in this file: later connections to the same host start from what earlier ones
+    /// measured, and careful-resume and cached-start use them
     #[arg(long, value_name = "FILE", value_parser = open_memory)]
     pub path_cache: Option<Memory>,
-    /// Allow congestion control that takes more than its share, on a network that is shared with nobody
+    /// Allow congestion control that takes more than a fair share; only for networks shared with nobody
     #[arg(long)]
     pub allow_unsafe_congestion: bool,
-    /// Ask routers, where the congestion control does (quick-start, rcp, xcp): all on the path are known to answer
+    /// Send requests to routers if the congestion control uses them (quick-start, rcp, xcp); all routers on the path
+    /// must support them
     #[arg(long)]
     pub routers_answer: bool,
-    /// Give up a peer that has been silent for this many seconds
+    /// Give up on a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: u32,
 }
@@ -64,7 +65,7 @@ fn open_memory(file: &str) -> Result<Memory> {
     Memory::open(Path::new(file))
 }
 
-/// Where logs go that the command line does not place (draft-ietf-quic-qlog-main-schema, environment variables).
+/// Places of the logs that the command line does not name (draft-ietf-quic-qlog-main-schema, environment variables).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct QlogEnvironment {
     file: Option<PathBuf>,
@@ -78,12 +79,12 @@ impl QlogEnvironment {
     }
 }
 
-/// What `--congestion` says.
+/// Value of `--congestion`.
 #[derive(Clone, Debug)]
 pub enum Choice {
     /// Print the registry.
     List,
-    /// Use this.
+    /// Use this congestion control.
     Use(Congestion),
 }
 
@@ -92,13 +93,14 @@ fn parse_congestion(text: &str) -> Result<Choice, longhaul::cc::registry::SpecEr
 }
 
 impl TransportArgs {
-    /// Whether the registry is to be printed, and nothing else to be done.
+    /// Returns whether the program is only to print the registry.
     #[must_use]
     pub fn wants_list(&self) -> bool {
         matches!(self.congestion, Some(Choice::List))
     }
 
-    /// The same for the other end of a connection within this process: files that hold one end only are this one's.
+    /// Returns the options for the other end of a connection within this process: files that hold one end only are
+    /// not written twice.
     #[must_use]
     pub fn for_other_end(&self) -> Self {
         let mut other = self.clone();
@@ -107,7 +109,7 @@ impl TransportArgs {
         other
     }
 
-    /// The same without captures and logs, for a connection of which nobody wants any.
+    /// Returns the options without captures and logs.
     #[must_use]
     pub fn unlogged(&self) -> Self {
         let qlog_environment = QlogEnvironment::default();
@@ -115,8 +117,8 @@ impl TransportArgs {
         Self { connection, ..self.clone() }
     }
 
-    /// The same for the `index`th of several connections that are opened one by one, from 0: one file holds one of
-    /// them, so that from the second on the capture's name ends in its number.
+    /// Returns the options for the `index`th of several connections that are opened one by one, counted from 0. A
+    /// capture file holds one of them: from the second connection on, its name ends in the number.
     #[must_use]
     pub fn for_connection(&self, index: usize) -> Self {
         let mut options = self.clone();
@@ -135,7 +137,7 @@ impl TransportArgs {
         options
     }
 
-    /// How long a silent peer is waited for.
+    /// Returns how long to wait for a silent peer.
     #[must_use]
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.connection.timeout.into())
@@ -144,7 +146,7 @@ impl TransportArgs {
     /// Opens a connection to the first of `addresses` that answers.
     ///
     /// # Errors
-    /// The last one's.
+    /// Returns the error of the last address.
     pub async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
         let mut error = None;
         for address in addresses {
@@ -161,24 +163,24 @@ impl TransportArgs {
     /// Listens on `address`.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if the socket cannot be bound.
     pub fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
         self.listen_on(address, self.socket(address)?)
     }
 
-    /// Listens on `address` with a socket that [`socket`](Self::socket) made for it.
+    /// Listens on `address` with a socket that [`socket`](Self::socket) created for it.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if the socket cannot be bound.
     pub fn listen_on(&self, address: SocketAddr, socket: TcpSocket) -> Result<TcpListener> {
         let listener = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
         listener.with_context(|| format!("cannot listen on {address}"))
     }
 
-    /// A socket for `address` with the settings of the command line.
+    /// Creates a socket for `address` with the settings of the command line.
     ///
     /// # Errors
-    /// The system's, and those of files that cannot be written.
+    /// Returns the system's error, also if a capture or log file cannot be created.
     pub fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
         let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         let config = socket.config();
@@ -192,13 +194,14 @@ impl TransportArgs {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
         self.set_qlog(&socket)?;
-        // What is written is large, or the end of something that is waited for.
+        // Each write is large, or is the end of a message that the peer waits for, so Nagle's algorithm would only
+        // delay it.
         socket.set_nodelay(true)?;
-        // What is dropped before its end was agreed on has failed or was interrupted. The peer hears of that at once by a
-        // reset, where a FIN would wait for all that is queued, and be lost when the process ends.
+        // A connection dropped before its orderly end has failed or was interrupted. A reset tells the peer at once,
+        // while a FIN would wait behind all queued data and be lost when the process ends.
         socket.set_zero_linger()?;
-        // A killed peer says nothing, for its stack dies with it. With data in flight the user timeout notices,
-        // without it the keep-alive: a third of the time idle, then five probes.
+        // A killed peer sends nothing, because its TCP stack ends with its process. With data in flight the user
+        // timeout detects that, otherwise the keep-alive: a third of the time idle, then five probes.
         let patience = self.patience();
         let part = |numerator, denominator| Span::from_nanos(patience.as_nanos() as u64 / denominator * numerator);
         socket.set_user_timeout(Some(patience));
@@ -220,16 +223,16 @@ impl TransportArgs {
     }
 }
 
-/// Ends a connection on which everything has been said, as [`TcpStream::close`] does.
+/// Closes a connection after the last message of both ends, as [`TcpStream::close`] does.
 ///
 /// # Errors
-/// As that.
+/// Returns the errors of [`TcpStream::close`].
 pub async fn close(stream: TcpStream) -> io::Result<()> {
     stream.set_linger(None)?;
     stream.close().await
 }
 
-/// What the examples show of a connection.
+/// State of a connection as the examples display it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The congestion controller's name.
@@ -244,13 +247,13 @@ pub struct Snapshot {
     pub retransmitted_bytes: u64,
     /// Bytes written that the peer has not acknowledged yet.
     pub unacknowledged_bytes: u64,
-    /// What limited the sender so far.
+    /// Seconds by factor that limited the sender so far.
     pub limited_by: LimitedBy,
 }
 
-/// A connection, or in tests something like it.
+/// A connection, or a substitute for one in tests.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin {
-    /// What there is to show of it.
+    /// Returns the state to display.
     fn snapshot(&self) -> Snapshot;
 }
 
@@ -272,13 +275,13 @@ impl Transport for TcpStream {
     }
 }
 
-/// The life of a program with these options: `work` until it is done or interrupted, unless the registry is all that
-/// was asked for. The code that `program` is to end with.
+/// Runs a program with these options: `work` until it completes or is interrupted, or only the printing of the
+/// registry if that was asked for. Returns the exit code of `program`.
 pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Output = Result<()>>) -> ExitCode {
     run_until(program, options, work, interrupted()).await
 }
 
-/// The same where `end` says when the program is interrupted.
+/// As [`run`], where `end` completes when the program is to be interrupted.
 pub async fn run_until(
     program: &str,
     options: &TransportArgs,
@@ -295,17 +298,18 @@ pub async fn run_until(
         () = end => Err(anyhow::anyhow!("interrupted")),
     };
     if result.is_err() {
-        // `work` is gone, and with it its connections, which sent resets.
+        // `work` has been dropped, and its connections with it, which sent resets.
         tokio::time::sleep(LEAVING).await;
     }
     let saved = options.connection.path_cache.as_ref().map_or(Ok(()), Memory::save);
     outcome(program, result.and(saved))
 }
 
-/// Prints to standard output. If nobody reads it any more, as in `perf -C list | head`, that is no error.
+/// Prints to standard output. A closed standard output, as in `perf -C list
+/// head`, is not an error.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error if the write fails otherwise.
 pub fn print(text: &str) -> Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -313,7 +317,7 @@ pub fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Says on standard error what went wrong, if anything did, and with which code `program` is to end.
+/// Prints the error, if any, to standard error, and returns the exit code of `program`.
 pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -324,14 +328,14 @@ pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
     }
 }
 
-/// Says so when the program was built without optimisation: its speed then means nothing.
+/// Prints a warning if the program was built without optimisation, where its speed is meaningless.
 fn warn_if_slow() {
     if cfg!(debug_assertions) {
         eprintln!("warning: built without --release, this is several times slower than it can be");
     }
 }
 
-/// Sends the library's warnings, and what `RUST_LOG` asks for, to standard error.
+/// Writes the library's warnings, and the events that `RUST_LOG` selects, to standard error.
 fn init_log() {
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
@@ -339,7 +343,7 @@ fn init_log() {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
 }
 
-/// Waits until the user or the system wants the program to end.
+/// Waits until the user or the system interrupts the program.
 pub async fn interrupted() {
     #[cfg(unix)]
     {
@@ -352,7 +356,7 @@ pub async fn interrupted() {
         }
     }
     if tokio::signal::ctrl_c().await.is_err() {
-        // No signal can be heard.
+        // No signal handler could be installed.
         std::future::pending::<()>().await;
     }
 }

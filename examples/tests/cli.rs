@@ -1,4 +1,4 @@
-//! `send` and `receive` as their users run them: two processes. And `quickstart`, which is both.
+//! `send` and `receive` as users run them, in two processes; and `quickstart`, which contains both.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 mod common;
@@ -25,7 +25,7 @@ impl Receiver {
         Self { process, address }
     }
 
-    /// Its exit code, standard output and standard error, when it has ended.
+    /// Waits for the receiver to end; returns its exit code, standard output, and standard error.
     fn end(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.process.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -62,14 +62,14 @@ impl Scene {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// A file that takes longer to send than it takes to end somebody: sparse.
+    /// Creates a sparse file that takes longer to send than it takes to end a process.
     fn large_file(&self) -> String {
         let file = self.file("file", 0);
         fs::File::options().write(true).open(&file).unwrap().set_len(1 << 30).unwrap();
         file
     }
 
-    /// Waits until some of a file has been written to the directory for files under way.
+    /// Waits until part of a file has been written to the directory for unfinished files.
     fn wait_for_a_part(&self) {
         let read = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
         let is_part = |path: PathBuf| path.metadata().is_ok_and(|data| data.is_file() && data.len() > 0);
@@ -112,11 +112,11 @@ fn files_travel_and_both_ends_report_them() {
     assert_eq!(received[0]["file"], "one");
     assert_eq!(received[0]["blake3"], lines[0]["blake3"]);
     assert_eq!(scene.names().len(), 2);
-    // The magic number of classic pcap with nanoseconds.
+    // The magic number of classic pcap with nanosecond timestamps.
     assert!(fs::read(&capture).unwrap().starts_with(&0xa1b2_3c4d_u32.to_ne_bytes()));
 }
 
-/// The command line comes before the environment, and one file before a directory.
+/// The command line has precedence over the environment, and a single file over a directory.
 #[test]
 fn logs_go_where_the_environment_says() {
     let scene = Scene::new();
@@ -132,7 +132,7 @@ fn logs_go_where_the_environment_says() {
     };
     let logs = |dir: &Path| fs::read_dir(dir).map_or(0, |entries| entries.count());
     run(&[], &[("QLOGFILE", &one), ("QLOGDIR", &dir)]);
-    // Complete, although the process ended as soon as it could.
+    // The log is complete, although the process ended at once.
     let log = fs::read_to_string(&one).unwrap();
     assert!(log.starts_with('\x1e') && log.ends_with('\n') && log.contains("tcp:connection_closed"), "{log}");
     assert_eq!(logs(&dir), 0);
@@ -143,7 +143,7 @@ fn logs_go_where_the_environment_says() {
     assert_eq!(fs::read_to_string(&one).unwrap(), log);
 }
 
-/// What one run learns of a path the next one has.
+/// A run uses what an earlier one learnt about a path.
 #[test]
 fn paths_are_remembered() {
     let scene = Scene::new();
@@ -177,7 +177,7 @@ fn what_is_wrong_is_said() {
     assert!(missing.starts_with("send: cannot open /nonexistent/file: "), "{missing}");
     let address = complaint(&send(&["nowhere", &file]));
     assert!(address.starts_with("send: \"nowhere\" is not an address (HOST:PORT): "), "{address}");
-    // The discard port: nobody listens there.
+    // The discard port, which is closed.
     let refused = complaint(&send(&["127.0.0.1:9", &file]));
     assert_eq!(refused, "send: cannot connect to 127.0.0.1:9: connection refused");
     let directory = complaint(&send(&["127.0.0.1:9", scene.out.to_str().unwrap()]));
@@ -189,8 +189,8 @@ fn what_is_wrong_is_said() {
     assert_eq!(send(&[]).status.code(), Some(2));
 }
 
-/// An interrupted program tells its peer, over a link that has not yet carried what is queued. The peer does not have to
-/// wait until its own patience ends.
+/// An interrupted program resets its connection, over a link that has not delivered all queued data. The peer notices
+/// at once instead of waiting for its timeout.
 #[test]
 #[cfg(target_os = "linux")]
 fn an_interrupted_program_says_so_to_its_peer() {
@@ -199,7 +199,7 @@ fn an_interrupted_program_says_so_to_its_peer() {
     let mut link = LinkOptions::new();
     link.read(&["--rate", "20mbit", "--rtt", "100ms", "--queue", "1000p"]).unwrap();
     let link = link.build(|file| Err(file.to_owned())).unwrap();
-    // It depends on what the sender is doing just then.
+    // Repeated, because the outcome depends on what the sender is doing at that moment.
     for sender_ends in [true, true, true, true, true, false] {
         let scene = Scene::new();
         let patience = ["--timeout", "600"];
@@ -244,7 +244,7 @@ fn who_may_write_files_is_said_and_can_be_limited() {
     let mut receiver = Receiver::start(&scene.out, &["--allow", "192.0.2.0/24", "--allow", "::1"]);
     let refused = complaint(&send(&[&receiver.address, &scene.file("other", 1)]));
     assert!(refused.ends_with("connection reset by peer"), "{refused}");
-    // Nobody was let in: it waits still.
+    // The refused connection does not count: with `--once` the receiver still waits.
     assert_eq!(receiver.process.child.try_wait().unwrap(), None);
     assert!(!scene.out.join("other").exists());
 }
@@ -262,14 +262,14 @@ async fn connections_of_an_address_are_limited_and_strangers_make_room() {
     let file = scene.file("file", 100_000);
     let sent = send(&[&address.to_string(), &file]);
     assert!(sent.status.success(), "{sent:?}");
-    // Those who have said that they send files stay.
+    // Connections that have sent the magic bytes keep their places.
     let mut senders = Vec::new();
     for _ in 0..2 {
         let mut stream = longhaul::TcpStream::connect(address).await.unwrap();
         tokio::io::AsyncWriteExt::write_all(&mut stream, &longhaul_examples::protocol::MAGIC).await.unwrap();
         senders.push(stream);
     }
-    // Of the two, the second one's greeting may still be under way.
+    // The greeting of the second connection may not have arrived yet.
     loop {
         let refused = send(&[&address.to_string(), &file]);
         let refused = complaint(&refused);
@@ -281,7 +281,8 @@ async fn connections_of_an_address_are_limited_and_strangers_make_room() {
     drop(silent);
 }
 
-/// As in `send --congestion list | head -1`.
+/// As with `send --congestion list
+/// head -1`.
 #[test]
 fn a_list_that_nobody_reads_to_its_end_is_no_failure() {
     for (program, options) in [
@@ -344,7 +345,7 @@ fn two_controllers_stand_side_by_side() {
     let capture = scene.directory.path().join("capture.pcap");
     let pcap = ["--pcap", capture.to_str().unwrap()];
     let link = "--rate-down 100mbit --rate-up 1mbit --rtt 20ms --queue 1000p --loss-list-down 20";
-    // One that is not for shared networks may run here.
+    // Controllers that are not safe on shared networks are allowed here.
     let controllers = "new-reno,hybla";
     let (code, out, err) = quickstart(&[&["--link", link, "-C", controllers, &file][..], &pcap].concat());
     assert_eq!(code, Some(0), "{err}");
@@ -356,7 +357,8 @@ fn two_controllers_stand_side_by_side() {
     assert_eq!(cells("     ")[0], "new-reno");
     assert_eq!(cells("hashes"), ["match", "match"]);
     assert_eq!(cells("packets lost"), ["1", "1"]);
-    // 690 full packets of 1500 bytes and one of 932 take 82.9 ms at 100 Mb/s, down; the handshake and the way 30.
+    // 690 full packets of 1500 bytes and one of 932 take 82.9 ms at 100 Mbit/s in the forward direction; the
+    // handshake and the one-way delay take 30 ms.
     assert_eq!(cells("time")[2], "0.11 s");
     let times: Vec<f64> = cells("time").iter().map(|time| time.trim_end_matches(" s").parse().unwrap()).collect();
     assert!(times[0] > times[2] && times[1] > times[2], "{out}");
@@ -395,12 +397,12 @@ fn quickstart_says_what_is_wrong() {
         assert_eq!((ended, out.as_str()), (Some(code), ""), "{arguments:?}: {err}");
         assert!(err.contains(told), "{arguments:?}: {err}");
     }
-    // Without a link the network is as shared as any.
+    // Without an emulated link the network counts as shared.
     let (code, _, err) = quickstart(&["--link", "none", "-C", "hybla", "/etc/passwd"]);
     assert!(code == Some(1) && err.contains("hybla"), "{err}");
 }
 
-/// A killed process says nothing to its peer, for its stack dies with it.
+/// A killed process sends nothing to its peer, because its TCP stack ends with it.
 fn kill_one(victim_sends: bool) {
     let scene = Scene::new();
     let file = scene.large_file();
@@ -424,7 +426,7 @@ fn kill_one(victim_sends: bool) {
         assert!(complaint.ends_with("the peer's host reports that the port is closed"), "{complaint}");
         assert!(!scene.out.join("file").exists());
         receiver.end();
-        // What it left is removed by the next one.
+        // The next receiver removes the killed one's leftovers.
         assert_eq!(scene.names().len(), 1);
         drop(Receiver::start(&scene.out, &[]));
         let receiver = Receiver::start(&scene.out, &[]);

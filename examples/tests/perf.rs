@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use common::{Process, complaint};
 
-/// A server. It ends when dropped.
+/// A running server. It is killed when dropped.
 struct Server {
     process: Process,
     port: String,
@@ -37,13 +37,13 @@ impl Server {
         command
     }
 
-    /// Its exit code, when it has ended.
+    /// Waits for the server to end; returns its exit code.
     fn end(mut self) -> Option<i32> {
         self.process.child.wait().unwrap().code()
     }
 }
 
-/// Runs tests at the same time, each with a server of its own: the clients' reports.
+/// Runs tests concurrently, each with a server of its own; returns the clients' outputs.
 fn run<const N: usize>(tests: [&str; N]) -> [Output; N] {
     let running = tests.map(|options| {
         let server = Server::start(&["-1"]);
@@ -62,7 +62,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The value at a path such as `end.streams.0.sender`.
+/// Returns the value at a path such as `end.streams.0.sender`.
 fn at<'a>(report: &'a Value, path: &str) -> &'a Value {
     let pointer = format!("/{}", path.replace('.', "/"));
     report.pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {report:#}"))
@@ -72,7 +72,7 @@ fn number(report: &Value, path: &str) -> f64 {
     at(report, path).as_f64().unwrap_or_else(|| panic!("{path} is no number"))
 }
 
-/// Each word of `fields`, under `path`.
+/// Asserts that each word of `fields` exists under `path`.
 fn assert_fields(report: &Value, path: &str, fields: &str) {
     for field in fields.split_whitespace() {
         assert!(!at(report, &format!("{path}.{field}")).is_null(), "{path}.{field}");
@@ -81,7 +81,7 @@ fn assert_fields(report: &Value, path: &str, fields: &str) {
 
 const FIGURES: &str = "start end seconds bytes bits_per_second sender";
 
-/// What iperf 3.12 has in every report.
+/// Fields that every report of iperf 3.12 has.
 fn assert_common_fields(report: &Value) {
     assert_fields(report, "start", "connected version system_info cookie target_bitrate sock_bufsize");
     assert_fields(
@@ -99,7 +99,7 @@ fn assert_common_fields(report: &Value) {
     assert_fields(report, "end.sum_received", FIGURES);
     let cpu = "host_total host_user host_system remote_total remote_user remote_system";
     assert_fields(report, "end.cpu_utilization_percent", cpu);
-    // And what is ours.
+    // Fields of longhaul.
     assert_fields(report, "intervals.0.longhaul", "cpu_percent rss");
     assert_fields(report, "end.longhaul.remote.intervals.0.sum", FIGURES);
     assert_fields(report, "end.longhaul.remote.intervals.0.longhaul", "cpu_percent rss");
@@ -116,12 +116,12 @@ fn assert_tcp_fields(report: &Value) {
     assert_fields(report, "end.streams.0.sender.longhaul", "confirmed congestion rtt.p50 rtt.p99 limited_by.cwnd");
 }
 
-/// All that was sent arrived, and the intervals are the whole.
+/// Asserts that everything sent has arrived and that the intervals add up to the totals.
 fn assert_adds_up(report: &Value) {
     for stream in at(report, "end.streams").as_array().unwrap() {
         assert_eq!(at(stream, "sender.bytes"), at(stream, "receiver.bytes"));
     }
-    // One of several streams may take all of a number of bytes before the next one runs.
+    // With a number of bytes, one of several streams may send all of them before the next one runs.
     assert!(number(report, "end.sum_sent.bytes") > 0.0);
     for (interval, total) in [("sum", ""), ("sum_bidir_reverse", "_bidir_reverse")] {
         let Some(sent) = report.pointer(&format!("/end/sum_sent{total}")) else { continue };
@@ -152,7 +152,7 @@ fn tcp_in_every_direction() {
     assert_eq!(at(&reverse, "end.sum_sent.sender"), false);
     assert_eq!(at(&reverse, "start.test_start.reverse"), 1);
     assert_eq!(at(&reverse, "end.sender_tcp_congestion"), "new-reno");
-    // No more than the rate asked for, but for the block that was begun.
+    // At most the requested rate, plus one block in progress.
     let most = 12.5e6 * number(&reverse, "end.sum_sent.seconds") + 131_072.0;
     assert!(number(&reverse, "end.sum_sent.bytes") <= most);
 
@@ -177,7 +177,7 @@ fn a_number_of_bytes_is_sent_to_the_byte_and_what_is_omitted_does_not_count() {
     assert_eq!(at(counted[0], "sum.start"), 0.0);
     let sum: f64 = counted.iter().map(|interval| number(interval, "sum.bytes")).sum();
     assert_eq!(number(&omitted, "end.sum_sent.bytes"), sum);
-    // What was sent before is as much again.
+    // About as much again was sent in the omitted time.
     assert!(sum < 2.5e6 * number(&omitted, "end.sum_sent.seconds") + 1e6, "{sum}");
 }
 
@@ -199,7 +199,7 @@ fn udp_loses_nothing_on_loopback() {
     }
     assert_fields(&constant, "intervals.0.streams.0", "packets");
     assert_fields(&poisson, "intervals.0.streams.0", "packets jitter_ms lost_packets lost_percent");
-    // At equal gaps 1400 bytes each, 10 Mb/s are 893 departures before the second is over.
+    // At equal intervals, datagrams of 1400 bytes at 10 Mbit/s have 893 departures within a second.
     assert!(number(&constant, "end.sum_sent.packets") <= 893.0);
     // Five standard deviations above the mean.
     let departures = number(&poisson, "end.sum_sent.packets");
@@ -209,7 +209,7 @@ fn udp_loses_nothing_on_loopback() {
     }
 }
 
-/// What takes a second port of the server's takes it through a second pair of the relay.
+/// Tests that need a second port of the server work through a second listener of the relay.
 #[test]
 #[cfg(target_os = "linux")]
 fn second_ports_pass_a_relay() {
@@ -220,7 +220,7 @@ fn second_ports_pass_a_relay() {
     let data = free.local_addr().unwrap().port();
     drop(free);
     let server = Server::start(&["-B", "127.0.0.1", "--data-port", &data.to_string()]);
-    // The client is told the port, and takes it to be at the address that it knows: the relay has one of its own.
+    // The client is told the port only, and assumes the server's address: the relay listens on a port of that number.
     let pair = |port: u16| [2, 1].map(|host| SocketAddr::from(([127, 0, 0, host], port)));
     let ([listen, to], [data_listen, data_to]) = (pair(server.port.parse().unwrap()), pair(data));
     let mut link = LinkOptions::new();
@@ -239,13 +239,13 @@ fn second_ports_pass_a_relay() {
     let tcp = run("-R -n 1M -C new-reno");
     assert_eq!(number(&tcp, "end.sum_received.bytes"), f64::from(1 << 20));
     let (engine, counts) = relay.stop().unwrap();
-    // A control connection each, and a stream each.
+    // A control connection and a stream for each test.
     assert_eq!((counts.clients, counts.missed, counts.unsent), (4, 0, 0));
     assert!(engine.stats(Direction::Up).delivered_bytes > 140 << 10);
     assert!(engine.stats(Direction::Down).delivered_bytes > 1 << 20);
 }
 
-/// The lines of a report, with its numbers as `#` and without spaces, brackets and prefixes of units.
+/// Returns the lines of a report with numbers replaced by `#`, and without spaces, brackets and unit prefixes.
 fn shape(output: &Output) -> Vec<String> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let word = |word: &str| match word {
@@ -291,7 +291,7 @@ fn text_has_iperf3s_lines() {
 
 #[test]
 fn failures_say_why() {
-    // A port that was just free.
+    // A port that was free a moment ago.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let refused = perf(&["-c", "127.0.0.1", "-p", &free]).output().unwrap();
     assert_eq!(complaint(&refused), "perf: error - unable to connect to server: connection refused");
@@ -317,7 +317,7 @@ fn failures_say_why() {
     assert!(list.status.success() && String::from_utf8_lossy(&list.stdout).contains("cubic"));
 }
 
-/// The server's side decides what the server sends with.
+/// The server's options determine what congestion control it may use.
 #[test]
 fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
     let client = "-R -n 100K -C scalable --allow-unsafe-congestion";
@@ -331,8 +331,8 @@ fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// What is measured of the first flight, and what jumps with it, needs all of it to be data, whoever sends. Over a link
-/// whose round trip is long beside what a busy machine takes to send it.
+/// Start-up schemes and their measurement need a first flight that consists of data only, from either sender. The
+/// link's round trip is long compared with the time in which a busy machine sends the flight.
 #[test]
 #[cfg(target_os = "linux")]
 fn start_up_schemes_have_the_first_flight_or_it_is_told_why_not() {
@@ -369,7 +369,7 @@ fn each_stream_has_a_capture() {
     let output = server.client("-n 200K -P 2 --pcap").arg(&first).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     for file in [first, second] {
-        // The magic number of classic pcap with nanoseconds.
+        // The magic number of classic pcap with nanosecond timestamps.
         assert!(std::fs::read(&file).unwrap().starts_with(&0xa1b2_3c4d_u32.to_ne_bytes()), "{}", file.display());
     }
 }
@@ -385,13 +385,13 @@ fn one_test_at_a_time() {
     assert_eq!(complaint(&second), "perf: error - the server is busy running a test. try again later");
 }
 
-/// Writes `bytes` to a server and reads what it says until it has enough.
+/// Writes `bytes` to a server and reads until the connection ends.
 async fn intrude(port: u16, bytes: Vec<u8>) -> Vec<u8> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = longhaul::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     stream.write_all(&bytes).await.unwrap();
     let mut said = Vec::new();
-    // A reset is as good an end as any.
+    // A reset is an acceptable end.
     let _ = stream.read_to_end(&mut said).await;
     said
 }
@@ -412,12 +412,12 @@ async fn a_server_survives_its_clients() {
         let rest = format!(r#"{rest},"server_output":false"#);
         message(&format!(r#"{{"Params":{{"protocol":"Tcp","streams":{streams},{what},{rest}}}}}"#))
     };
-    // Strangers of all kinds: not of this protocol, too long, of no test.
+    // Strangers: another protocol, too long a message, a message that is not a hello, a stream of no test.
     for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![255; 2000], message("{}"), stream] {
         assert!(intrude(port, bytes).await.is_empty());
     }
     std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[0; 100], ("127.0.0.1", port)).unwrap();
-    // Clients that go astray: nonsense after hello, an impossible test, streams that never come.
+    // Faulty clients: an invalid message after the hello, an impossible test, streams that never connect.
     assert!(intrude(port, [hello.clone(), message("[]")].concat()).await.is_empty());
     let said = intrude(port, [hello.clone(), params(1000)].concat()).await;
     assert!(String::from_utf8_lossy(&said).contains("Refused"), "{said:?}");
@@ -427,7 +427,8 @@ async fn a_server_survives_its_clients() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// What a host sends whose control connection says what it wants, and whose datagrams say that they come from elsewhere.
+/// Reflection attack: a control connection requests datagrams, and knocks with another source address ask for them
+/// there.
 #[tokio::test]
 async fn a_server_sends_datagrams_only_to_who_answers() {
     use longhaul_examples::perf::protocol::{self, Challenge, Direction, Hello, Knock, Message, Params, Protocol};
@@ -453,7 +454,7 @@ async fn a_server_sends_datagrams_only_to_who_answers() {
     let knock = |nonce: Option<String>| serde_json::to_vec(&Knock { hello: hello.clone(), nonce }).unwrap();
     let mut buffer = [0; 2000];
     let mut nonce = None;
-    // The server has read all of this when it has answered the last one.
+    // The server has read all of these when it has answered the last one.
     for _ in 0..10 {
         let known = std::mem::take(&mut nonce);
         for socket in [&victim, &silent] {
@@ -469,7 +470,7 @@ async fn a_server_sends_datagrams_only_to_who_answers() {
         assert!(length <= knock(None).len(), "{length}");
         nonce = Some(serde_json::from_slice::<Challenge>(&buffer[..length]).unwrap().nonce);
     }
-    // Not to the address of another host, and to another port of this one no more than came from there.
+    // Nothing is sent to another host's address; another port of this host receives no more than it sent.
     assert!(victim.recv(&mut buffer).is_err());
     let drawn: usize = std::iter::from_fn(|| silent.recv(&mut buffer).ok()).sum();
     assert!(drawn <= 10 * knock(None).len(), "{drawn}");
@@ -485,7 +486,7 @@ async fn a_server_sends_datagrams_only_to_who_answers() {
     assert!(victim.recv(&mut buffer).is_err() && silent.recv(&mut buffer).is_err());
 }
 
-/// They would be asked to leave after half a minute, and the client is less patient.
+/// The strangers would be evicted only after 30 s, and the client waits for a shorter time.
 #[tokio::test]
 async fn silent_strangers_delay_nobody() {
     let server = Server::start(&[]);
@@ -509,7 +510,7 @@ fn a_server_has_limits() {
         let refused = server.client(options).output().unwrap();
         assert_eq!(complaint(&refused), format!("perf: error - {limit}"));
     }
-    // A test without an end is ended.
+    // The limit ends a test without a duration.
     let server = Server::start(&["--max-time", "1"]);
     let output = server.client("-t 0 -b 1M -J").output().unwrap();
     assert_adds_up(&json(&output));
@@ -558,7 +559,7 @@ fn reports_go_where_they_are_wanted() {
     assert_tcp_fields(&report);
 }
 
-/// Whether a process that was told this port is the first of its session (proc_pid_stat(5), field 6).
+/// Returns whether a process started with this port leads its session (proc_pid_stat(5), field 6).
 #[cfg(target_os = "linux")]
 fn leads_a_session(port: &str) -> bool {
     std::thread::sleep(std::time::Duration::from_millis(10));
@@ -576,13 +577,13 @@ fn a_server_may_be_in_the_background() {
     assert!(perf(&["-s", "-D", "-1", "-p", &port]).output().unwrap().status.success());
     #[cfg(target_os = "linux")]
     assert!((0..200).any(|_| leads_a_session(&port)), "it would end with the terminal");
-    // It may take a moment until it listens.
+    // The server may need a moment until it listens.
     let served =
         (0..200).any(|_| perf(&["-c", "127.0.0.1", "-p", &port, "-n", "1"]).output().unwrap().status.success());
     assert!(served);
 }
 
-/// iperf3 listens on the same port, of the system's TCP.
+/// iperf3 listens on the same port number, with the system's TCP.
 #[test]
 fn another_program_at_the_other_end_is_told_from_none() {
     let iperf3 = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! `probe` as its users run it: against `receive --reflect`, over loopback and over an emulated link.
+//! `probe` as users run it: against `receive --reflect`, over loopback and over an emulated link.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use common::{Process, json, listening, receive};
 
-/// A receiver. It ends when dropped.
+/// A running receiver. It is killed when dropped.
 struct Receiver {
     _process: Process,
     address: SocketAddr,
@@ -32,14 +32,14 @@ impl Receiver {
         Self { _process: process, address: address.parse().unwrap(), out }
     }
 
-    /// How many files lie in the directory that it puts files into, those under way included.
+    /// Counts the files in the receiver's directory, including unfinished ones.
     fn received(&self) -> usize {
         let count = |path: &std::path::Path| std::fs::read_dir(path).map_or(0, Iterator::count);
         let entries = std::fs::read_dir(self.out.path()).unwrap().map(|entry| entry.unwrap().path());
         entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
     }
 
-    /// Waits until nothing does: what was broken off is removed when the receiver has heard of it.
+    /// Waits until no file is left: an aborted upload is removed when the receiver notices its end.
     fn keeps_nothing(&self) {
         while self.received() > 0 {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -59,13 +59,14 @@ fn relay(link: &str, to: SocketAddr) -> Running {
     Running::start(&Options::new((to.ip(), 0).into(), to), &path, Logs::default()).unwrap()
 }
 
-/// What a program that failed said last, which has no report.
+/// Returns the last error line of a program that failed without a report.
 fn complaint(output: &Output) -> String {
     assert!(output.stdout.is_empty());
     common::complaint(output)
 }
 
-/// Whether nothing speaks against the numbers of a report. A machine that is too busy to measure says so, and then they prove nothing.
+/// Returns whether a report has no doubts. On a machine that is too busy to measure, the report says so and its
+/// numbers prove nothing.
 fn is_trusted(report: &Value) -> bool {
     let doubts = report["doubts"].as_array().unwrap();
     if !doubts.is_empty() {
@@ -75,7 +76,7 @@ fn is_trusted(report: &Value) -> bool {
     doubts.is_empty()
 }
 
-/// The relay's link is 20 Mb/s. On a machine that is busy, packets are late by milliseconds: the bounds are wide.
+/// The relay's link has 20 Mbit/s. On a busy machine packets are late by milliseconds, so the bounds are wide.
 #[test]
 fn capacity_and_round_trip_of_a_link_are_found() {
     let receiver = Receiver::start(&["--reflect"]);
@@ -93,7 +94,7 @@ fn capacity_and_round_trip_of_a_link_are_found() {
     assert!(report["packets"].as_u64().unwrap() > found["packets"].as_u64().unwrap());
     assert_eq!(report["largest_packet"], 1500);
     assert!(found["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
-    // On a busy machine too few pairs may be undisturbed for it to be confident.
+    // On a busy machine too few undisturbed pairs may arrive for a confident result.
     let confident = found["confidence"].as_f64().unwrap() >= 0.5;
     assert!(found["converged"] == false || confident, "{report}");
     assert_eq!(found["converged_after_s"].is_null(), found["converged"] == false, "{report}");
@@ -116,7 +117,7 @@ fn every_method_ends_when_its_time_is_up_and_reports_for_people() {
     }
 }
 
-/// The link's 20 Mb/s and 60 kB, from a transfer that fills both. The receiver keeps nothing of it.
+/// The transfer fills the link's 20 Mbit/s and its buffer of 60 kB. The receiver keeps no file.
 #[test]
 fn a_transfer_to_a_plain_receiver_measures_the_link() {
     let receiver = Receiver::start(&[]);
@@ -130,7 +131,7 @@ fn a_transfer_to_a_plain_receiver_measures_the_link() {
         let capacity = found["capacity_bps"]["value"].as_f64().unwrap();
         assert!((5e6..80e6).contains(&capacity), "{report}");
         assert!(found["delivery_bps"].as_f64().unwrap() > 1e6, "{report}");
-        // 60 kB, of which 20 Mb/s take 24 ms; in bins of a part of that, and with what a busy host adds.
+        // 60 kB take 24 ms at 20 Mbit/s; the estimate is in bins of a fraction of that, and a busy host adds delay.
         let delay = report["buffer_delay_us"].as_f64().unwrap_or_default();
         assert!((16_000.0..40_000.0).contains(&delay), "{report}");
         let bytes = found["buffer_bytes"].as_f64().unwrap_or_default() / capacity * 20e6;
@@ -143,8 +144,8 @@ fn a_transfer_to_a_plain_receiver_measures_the_link() {
     receiver.keeps_nothing();
 }
 
-/// Three in a hundred are lost on the way there without a queue. A machine that is busy may send too few packets to tell, or find
-/// no rate, which the program's end says and its report does not mind.
+/// 3 % of the packets are lost on the forward path without a queue. A busy machine may send too few packets to tell,
+/// or find no rate; then the exit code is a failure, but there is still a report.
 #[test]
 fn random_loss_is_told_by_its_share() {
     let receiver = Receiver::start(&["--reflect"]);
@@ -168,7 +169,7 @@ fn all_makes_do_with_a_receiver_that_does_not_reflect() {
     assert!(said.contains("speaks longhaul, but does not answer probes"), "{said}");
 }
 
-/// A peer without longhaul's own options; it reads until the end.
+/// Starts a peer without longhaul's own options, which reads until the end.
 fn plain_peer() -> SocketAddr {
     let (tell, told) = std::sync::mpsc::channel();
     thread::spawn(move || {
@@ -198,7 +199,7 @@ fn a_peer_that_does_not_tell_when_segments_arrive_is_named() {
     assert!(found["confidence"].as_f64().unwrap() < 0.5, "{report}");
 }
 
-/// A time too short for any pair.
+/// The time is too short for any packet pair.
 #[test]
 fn what_has_learnt_nothing_fails_with_its_report() {
     let receiver = Receiver::start(&["--reflect"]);

@@ -1,4 +1,4 @@
-//! `probe --hops` over routers: network namespaces joined by veth pairs. Skipped, with a sentence, where they are not
+//! `probe --hops` over routers: network namespaces joined by veth pairs. Skipped with a message where they are not
 //! permitted.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
@@ -15,16 +15,16 @@ use serde_json::Value;
 
 use common::{Process, json, listening, receive};
 
-/// The far end's address.
+/// Address of the far end.
 const SERVER: &str = "10.97.3.2:7000";
 
-/// `user` - `first` - `second` - `server`, a link between each two: three hops. The near end of the link NET is 10.97.NET.1,
-/// the far end 10.97.NET.2.
+/// Route of three hops, `user` - `first` - `second` - `server`, with a link between each two. The near end of link
+/// NET is 10.97.NET.1, the far end 10.97.NET.2.
 struct Route {
     nodes: [NetNs; 4],
 }
 
-/// Whether a program did what it was told; what it said is shown if not.
+/// Runs a program; returns whether it succeeded, and prints its error otherwise.
 fn done(program: &str, arguments: &str) -> bool {
     let output = Command::new(program).args(arguments.split_whitespace()).output();
     let why = match output {
@@ -60,7 +60,7 @@ impl Route {
             }
         }
         let router = || {
-            // A report for each packet, not one a second.
+            // Disables the ICMP rate limits: one report for each packet instead of one per second.
             for (name, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0"), ("icmp_ratemask", "0")] {
                 std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
             }
@@ -82,7 +82,7 @@ impl Route {
     }
 }
 
-/// A receiver at the far end. It ends when dropped.
+/// A receiver at the far end. It is killed when dropped.
 struct Receiver {
     _process: Process,
     _out: TempDir,
@@ -111,7 +111,7 @@ fn is_near_8_mbps(report: &Value) -> bool {
     report["methods"][0]["capacity_bps"]["value"].as_f64().is_some_and(|capacity| (4e6..16e6).contains(&capacity))
 }
 
-/// What a transfer finds. On a busy machine routers pull pairs apart: the best of three counts.
+/// Returns the report of a transfer. On a busy machine the routers spread packet pairs, so the best of three counts.
 fn loaded(route: &Route) -> Value {
     let probe = || json(&route.probe("--method tcpprobe --hops --json"));
     let mut report = probe();
@@ -124,7 +124,7 @@ fn loaded(route: &Route) -> Value {
     report
 }
 
-/// 8 Mb/s from the first router on, with a buffer of 40 ms. The transfer of tcpprobe fills it.
+/// 8 Mbit/s from the first router on, with a buffer of 40 ms, which the transfer of tcpprobe fills.
 #[test]
 fn the_hop_behind_the_bottleneck_is_named() {
     let Some(route) = Route::new() else { return };
@@ -134,7 +134,7 @@ fn the_hop_behind_the_bottleneck_is_named() {
     }
     let _receiver = Receiver::start(&route);
 
-    // Without load nothing queues.
+    // Without load there is no queue.
     let idle = json(&route.probe("--hops --json --time 3"));
     assert_eq!(addresses(&idle), ["10.97.1.2", "10.97.2.2", "10.97.3.2"]);
     assert_eq!((&idle["hops"]["loaded"], &idle["hops"]["queue_at"]), (&Value::Bool(false), &Value::Null), "{idle}");
@@ -151,7 +151,7 @@ fn the_hop_behind_the_bottleneck_is_named() {
     assert!(text.contains("  packets queue on the way to hop 2 (10.97.2.2): "), "{text}");
 }
 
-/// The hops are found although nobody has the port.
+/// Hops are found even if the destination port is closed.
 #[test]
 fn hops_need_no_reflector() {
     let Some(route) = Route::new() else { return };

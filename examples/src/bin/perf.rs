@@ -1,4 +1,4 @@
-//! Measures what a path carries, as iperf3 does.
+//! Measures the throughput of a path, as iperf3 does.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use longhaul_examples::transport::{self, interrupted};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// Set in the environment of a server that is in the background.
+/// Environment variable that is set for a server in the background.
 const IN_BACKGROUND: &str = "LONGHAUL_PERF_IN_BACKGROUND";
 
 #[tokio::main]
@@ -25,7 +25,7 @@ async fn main() -> ExitCode {
         if std::env::var_os(IN_BACKGROUND).is_none() {
             return transport::outcome("perf", start_in_background(&options));
         }
-        // In a session of its own it outlives the terminal.
+        // A session of its own lets the server outlive the terminal.
         #[cfg(unix)]
         let _ = rustix::process::setsid();
     }
@@ -34,7 +34,7 @@ async fn main() -> ExitCode {
     let patience = options.transport.patience();
     let ends = async {
         interrupted().await;
-        // A client has its test end in order, unless that takes too long or it is interrupted again.
+        // A client ends its test in order, unless that takes too long or it is interrupted again.
         if options.client.is_some() && stop.send(true).is_ok() {
             tokio::select! {
                 () = sleep(patience) => {}
@@ -47,7 +47,7 @@ async fn main() -> ExitCode {
     if reported { ExitCode::FAILURE } else { code }
 }
 
-/// Says in `reported` whether a failure has been told of, in the form that was asked for.
+/// Runs the client or the server; `reported` is set if a failure was printed in the requested format.
 async fn run(options: &Options, params: &Params, stop: watch::Receiver<bool>, reported: &mut bool) -> Result<()> {
     let Some(host) = &options.client else { return server::run(options).await };
     let mut report = Reporter::new(options, true)?;
@@ -57,7 +57,7 @@ async fn run(options: &Options, params: &Params, stop: watch::Receiver<bool>, re
     Ok(())
 }
 
-/// Starts the same program once more, without a terminal. What it says goes to the log file.
+/// Starts the program again without a terminal. Its messages go to the log file.
 fn start_in_background(options: &Options) -> Result<()> {
     use std::process::{Command, Stdio};
     let errors = match &options.logfile {

@@ -1,5 +1,5 @@
-//! A file travels from a sender to a receiver, both in this process, over real UDP sockets: down an emulated satellite
-//! link, once with each of three controllers.
+//! Sends a file from a sender to a receiver in the same process, over UDP sockets and an emulated satellite link,
+//! once with each of three congestion controllers.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -19,31 +19,31 @@ use longhaul_examples::sender::Source;
 use longhaul_examples::transport::{self, Choice, ConnectionArgs, TransportArgs};
 use tokio::task::JoinSet;
 
-/// Size of the file that is made where nothing but the loopback interface is between the ends.
+/// Size in bytes of the file generated for the loopback interface.
 const SIZE: u64 = 256 << 20;
 
-/// Sends a file through a userspace TCP to a receiver in the same process, down an emulated satellite link: with three
-/// controllers at the same time, each on such a link of its own, and shows how they did side by side.
+/// Sends a file through a userspace TCP to a receiver in the same process, over an emulated satellite link: with
+/// three congestion controllers at the same time, each on a link of its own. The results are compared in a table.
 #[derive(Debug, Parser)]
 #[command(name = "quickstart", version)]
 struct Args {
-    /// The file to send; without one, what the link carries in four seconds is made up
+    /// The file to send; by default, one that the link carries in four seconds is generated
     file: Option<PathBuf>,
-    /// The link: a scenario (`list` prints them), options of a link as longhaul-linkem has them, or both. `none`: the
-    /// loopback interface alone
+    /// The link: a scenario (`list` prints them), options of a link as longhaul-linkem takes them, or both. `none`:
+    /// the loopback interface alone
     #[arg(long, value_name = "LINK", default_value = "geo --loss 0.1%", allow_hyphen_values = true,
         value_parser = link::parse)]
     link: link::Choice,
-    /// The controllers to compare, by name or composition; `list` prints what there is [default: cubic,
-    /// hybla and bbr; without a link, cubic]
+    /// The controllers to compare, by name or composition; `list` prints the registry [default: cubic, hybla and bbr;
+    /// without a link, cubic]
     #[arg(short = 'C', long, value_name = "SPEC,SPEC", value_parser = choices::parse)]
     congestion: Vec<Choices>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
 
-/// What is compared on a link of which nobody else has a share: the Internet's default, one made for satellites, and one that
-/// takes no single loss for congestion.
+/// Controllers compared by default on a link that nobody else uses: the Internet's default, one made for satellite
+/// links, and one that does not treat every loss as congestion.
 const COMPARED: &str = "cubic,hybla,bbr";
 
 #[tokio::main]
@@ -81,7 +81,7 @@ async fn run(args: Args) -> Result<()> {
     let racers = controllers.into_iter().zip(&names).enumerate().map(|(number, (congestion, name))| {
         let mut transport =
             TransportArgs { congestion: Some(Choice::Use(congestion)), connection: args.connection.clone() };
-        // A link of its own is shared with nobody.
+        // Each controller has a link of its own, so nobody's share is at risk.
         transport.connection.allow_unsafe_congestion |= link.is_some();
         Racer {
             transport: transport.for_connection(number),
@@ -101,7 +101,7 @@ async fn run(args: Args) -> Result<()> {
             }
             finishes.iter().try_for_each(check)
         }
-        // They would compete for the processors.
+        // In parallel they would compete for the processor.
         None => {
             for racer in racers {
                 let finish = racer.run().await?;
@@ -113,7 +113,7 @@ async fn run(args: Args) -> Result<()> {
     }
 }
 
-/// The link that was asked for, if this system can have any.
+/// Returns the requested link if the system supports emulated links.
 fn available(choice: link::Choice) -> Option<Emulated> {
     match choice {
         link::Choice::Emulated(_) if cfg!(not(target_os = "linux")) => {
@@ -143,7 +143,7 @@ fn controllers(choices: &[Choices], is_link: bool) -> Result<Vec<Congestion>> {
     }
 }
 
-/// All at the same time; how they did, in their order.
+/// Runs all transfers at the same time; the results are in the order of `racers`.
 async fn together(racers: impl Iterator<Item = Racer>, screen: &Screen) -> Result<Vec<Finish>> {
     let mut running = JoinSet::new();
     for (number, racer) in racers.enumerate() {
@@ -185,7 +185,7 @@ fn print(finish: &Finish) {
     println!("the hashes {verdict}");
 }
 
-/// Writes `size` bytes that do not repeat: BLAKE3's output, which can be as long as one likes.
+/// Writes `size` bytes that do not repeat: the output of BLAKE3 as an extendable-output function.
 fn make_up(path: &Path, size: u64) -> std::io::Result<()> {
     let mut output = blake3::Hasher::new().update(b"longhaul quickstart").finalize_xof();
     let mut file = BufWriter::new(File::create(path)?);

@@ -20,42 +20,43 @@ use tokio::task::JoinSet;
 
 /// Receives files that `send` sends, over longhaul.
 ///
-/// A file gets its name once its BLAKE3 hash was found to be the sender's; before that it is in a private directory.
-/// Only plain file names are accepted. Senders are not authenticated: limit them by --allow where others reach the port.
+/// A file gets its name after its BLAKE3 hash was found equal to the sender's; until then it is in a private
+/// directory. Only plain file names are accepted. Senders are not authenticated: use --allow if others can reach the
+/// port.
 #[derive(Debug, Parser)]
 #[command(name = "receive", version)]
 struct Args {
     /// Address and UDP port to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7000")]
     listen: SocketAddr,
-    /// Directory the files are put into; it is made if it does not exist
+    /// Directory for the received files; it is created if it does not exist
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// End with the first connection, and say by the exit code whether it went well
+    /// End after the first connection, with an exit code that says whether it succeeded
     #[arg(long)]
     once: bool,
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(long)]
     overwrite: bool,
     /// Accept connections from this address or prefix only, such as 192.0.2.0/24; may be given several times
     #[arg(long, value_name = "ADDR")]
     allow: Vec<Prefix>,
-    /// Accept no more than so many bytes in all, with a suffix K, M, G, T (of 1024); a file counts as 4K at least
+    /// Accept at most this many bytes in total, with a suffix K, M, G, T (of 1024); a file counts as at least 4K
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     max_bytes: Option<u64>,
     /// Accept names that begin with a dot or a dash
     #[arg(long)]
     allow_hidden: bool,
-    /// Connections at a time
+    /// Maximum number of concurrent connections
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
-    /// Connections of one address (of IPv6: one network of 64 bits) at a time
+    /// Maximum number of concurrent connections from one address (IPv6: from one /64 prefix)
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     max_per_address: u16,
-    /// Print one JSON object for each file received, on a line of standard output
+    /// Print a JSON object per received file, each on a line of standard output
     #[arg(long)]
     json: bool,
-    /// Answer probes of the path as well, such as those of `probe`, with their times of arrival
+    /// Also answer path probes, such as those of `probe`, with their arrival times
     #[arg(long)]
     reflect: bool,
     #[command(flatten)]
@@ -94,14 +95,14 @@ async fn run(args: Args) -> Result<()> {
     let server = Arc::new(Server { receiver, screen, json: args.json, transport: args.transport });
     if args.once {
         let (stream, peer, ticket) = door.accept(&listener).await?;
-        // Nobody else gets in: who comes now is refused, rather than left waiting.
+        // Further connections are refused rather than left waiting.
         drop(listener);
         return server.serve(stream, peer, &ticket).await.with_context(|| format!("{peer}"));
     }
     serve_all(&server, &listener, &door).await
 }
 
-/// Who is let in.
+/// Access control for incoming connections.
 struct Door {
     allow: Vec<Prefix>,
     admission: Admission,
@@ -109,7 +110,7 @@ struct Door {
 }
 
 impl Door {
-    /// The next connection that is served. Those that are not are reset.
+    /// Accepts the next connection that is to be served. All others are reset.
     async fn accept(&self, listener: &TcpListener) -> Result<(TcpStream, SocketAddr, Ticket)> {
         let mut full = false;
         loop {
@@ -120,7 +121,7 @@ impl Door {
                 return Ok((stream, peer, ticket));
             } else {
                 stream.abort();
-                // Once for all that come until there is room again.
+                // One message for all connections refused until there is a free place.
                 if !std::mem::replace(&mut full, true) {
                     self.screen.say(&format!("receive: {peer}: refused, there are too many connections"));
                 }
@@ -140,7 +141,7 @@ struct Server {
     transport: TransportArgs,
 }
 
-/// Serves connections side by side, until the listener fails.
+/// Serves connections concurrently until the listener fails.
 async fn serve_all(server: &Arc<Server>, listener: &TcpListener, door: &Door) -> Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -160,7 +161,7 @@ async fn serve_all(server: &Arc<Server>, listener: &TcpListener, door: &Door) ->
 }
 
 impl Server {
-    /// Receives the files of a connection, unless another one takes its place before it has said that it has any.
+    /// Receives the files of a connection, unless the connection is evicted before it has proved to be a sender.
     async fn serve(&self, stream: TcpStream, peer: SocketAddr, ticket: &Ticket) -> Result<(), ReceiveError> {
         let greeted = || ticket.is_known();
         let received = |file| self.report(peer, file);

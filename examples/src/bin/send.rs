@@ -14,8 +14,8 @@ use longhaul_examples::transport::{self, TransportArgs};
 
 /// Sends files to `receive`, over longhaul.
 ///
-/// All files go over one connection, one after the other; each is confirmed by the receiver with the BLAKE3 hash of
-/// what it wrote. The first that is not ends the program.
+/// All files are sent over one connection, one after the other; the receiver confirms each with the BLAKE3 hash of
+/// the data written. The first failure ends the program.
 #[derive(Debug, Parser)]
 #[command(name = "send", version)]
 struct Args {
@@ -25,7 +25,7 @@ struct Args {
     /// The files to send
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print one JSON object for each file sent, on a line of standard output
+    /// Print a JSON object per sent file, each on a line of standard output
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: &Args, address: &str) -> Result<()> {
-    // A missing file is found before anything is sent.
+    // All files are opened first, so that a missing one is found before anything is sent.
     let sources = args.files.iter().map(|path| Source::open(path)).collect::<Result<Vec<_>, _>>()?;
     let addresses = tokio::net::lookup_host(address).await;
     let addresses: Vec<_> = addresses.with_context(|| format!("{address:?} is not an address (HOST:PORT)"))?.collect();

@@ -1,4 +1,4 @@
-//! The smallest program: tokio's traits on longhaul's types. One side says something, the other echoes it.
+//! The smallest program: tokio's traits on longhaul's types. One side sends a message, the other echoes it.
 
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +22,7 @@ async fn main() -> std::io::Result<()> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     println!("{answer}");
-    // The stack lives in this process: it must not end before both sides are done.
+    // The TCP stack lives in this process, which must not end before both sides are done.
     stream.close().await?;
     server.await?
 }

@@ -1,4 +1,5 @@
-//! Joins longhaul's datagrams to this machine's own TCP, over a TUN device. Linux, root.
+//! Relays between longhaul's datagrams and this machine's own TCP, over a TUN device. Needs Linux and root
+//! privileges.
 //!
 //! ```text
 //! # A longhaul client talks to a kernel's server (here: socat), across 2 % of loss:
@@ -33,35 +34,37 @@ mod linux {
     use longhaul_examples::transport::{self, interrupted};
     use longhaul_sys::linux::{NetNs, Tun};
 
-    /// Joins longhaul's datagrams to this machine's own TCP, over a TUN device.
+    /// Relay between longhaul's datagrams and this machine's own TCP, over a TUN device.
     #[derive(Debug, Parser)]
     #[command(name = "tun_shim", version)]
     struct Args {
         /// Name of the TUN device; `%d` stands for the first free number
         #[arg(long, value_name = "NAME", default_value = "longhaul%d")]
         tun: String,
-        /// Put the device into this network namespace, as made by `ip netns add`; the UDP sockets stay here
+        /// Put the device into this network namespace, as created by `ip netns add`; the UDP sockets stay in the
+        /// present one
         #[arg(long, value_name = "NAME")]
         netns: Option<String>,
-        /// The kernel's address on the device, with its network; all others in it are behind the shim
+        /// The kernel's address on the device, with its prefix length; all other addresses of the network are behind
+        /// the relay
         #[arg(long, value_name = "ADDR/BITS", default_value = "10.77.0.1/24", value_parser = parse_network)]
         address: (Ipv4Addr, u8),
-        /// The kernel's listener that longhaul's clients reach
+        /// The kernel's listener to which longhaul clients are relayed
         #[arg(long, value_name = "ADDR", default_value = "10.77.0.1:9000")]
         peer: SocketAddr,
-        /// Where longhaul's clients connect to, to reach it
+        /// The UDP address to which longhaul clients connect
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9000")]
         listen: SocketAddr,
-        /// The longhaul listener that kernel clients reach by connecting to any address behind the shim
+        /// The longhaul listener for kernel clients that connect to any address behind the relay
         #[arg(long, value_name = "ADDR")]
         forward: Option<SocketAddr>,
-        /// Share of packets to lose, in each direction
+        /// Probability that a packet is dropped, in each direction
         #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
         loss: f64,
-        /// Share of packets to hold back for some milliseconds, in each direction
+        /// Probability that a packet is held back for some milliseconds, in each direction
         #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
         reorder: f64,
-        /// Seed of losses and reordering
+        /// Seed of the random drops and reordering
         #[arg(long, default_value_t = 1)]
         seed: u64,
     }
@@ -76,10 +79,10 @@ mod linux {
         parsed.ok_or("expected a number from 0 to 1".into())
     }
 
-    /// Another host's address in the network.
+    /// Returns another host address in the network.
     fn neighbour(address: Ipv4Addr) -> Ipv4Addr {
         let number = u32::from(address);
-        // In a network of 30 bits or less the hosts are 4k + 1 and 4k + 2 at least.
+        // In every network of at most 30 prefix bits, 4k + 1 and 4k + 2 are host addresses.
         Ipv4Addr::from(if number % 4 == 1 { number.wrapping_add(1) } else { number / 4 * 4 + 1 })
     }
 

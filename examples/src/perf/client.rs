@@ -1,4 +1,4 @@
-//! The client: it says what is measured.
+//! The client of a test, which determines the parameters.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -21,13 +21,14 @@ use super::text::Reporter;
 use super::{tcp, udp};
 use crate::transport::{self, TransportArgs};
 
-/// How long a listener of the system's TCP may take to answer.
+/// Maximum time to connect to a listener of the system's TCP.
 const TCP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs a test with the server at `host`; `report` is told of everything. The results: ours and the server's.
+/// Runs a test with the server at `host` and reports its events to `report`. Returns the client's and the server's
+/// results.
 ///
 /// # Errors
-/// Why there are none.
+/// Returns why the test failed.
 pub async fn run(
     options: &Options,
     host: &str,
@@ -57,7 +58,7 @@ pub async fn run(
         outcome => outcome,
     };
     if outcome.is_ok() {
-        // Both have everything: what may still go wrong concerns nobody.
+        // Both ends have all results: a failure of the close is of no consequence.
         let _ = timeout(options.transport.patience(), finish(test.control)).await;
     } else {
         test.control.abort();
@@ -72,7 +73,7 @@ async fn finish(mut control: TcpStream) -> std::io::Result<()> {
     transport::close(control).await
 }
 
-/// Whether one of these is a listener of the system's TCP.
+/// Returns whether a TCP listener of the system answers at one of `addresses`.
 async fn takes_tcp(addresses: &[SocketAddr]) -> bool {
     for address in addresses {
         if matches!(timeout(TCP_PATIENCE, tokio::net::TcpStream::connect(address)).await, Ok(Ok(_))) {
@@ -89,7 +90,7 @@ fn other_program(host: &str) -> String {
     )
 }
 
-/// The addresses of `host` of the family that is wanted.
+/// Resolves `host` to addresses of the selected family.
 async fn resolve(options: &Options, host: &str) -> Result<Vec<SocketAddr>> {
     let found = tokio::net::lookup_host((host, options.port)).await;
     let found = found.with_context(|| format!("unable to resolve {host:?}"))?;
@@ -114,14 +115,14 @@ async fn connect_control(options: &Options, addresses: &[SocketAddr]) -> Result<
     Err(error)
 }
 
-/// Connects within `--connect-timeout`.
+/// Connects, within `--connect-timeout` if given.
 async fn connect(options: &Options, socket: TcpSocket, address: SocketAddr) -> io::Result<TcpStream> {
     let limit = options.connect_timeout.map_or(Duration::MAX, Duration::from_millis);
     let connected = timeout(limit, socket.connect(address)).await;
     connected.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within --connect-timeout")))
 }
 
-/// A socket to connect to `address`.
+/// Creates a socket for connecting to `address`.
 fn socket(transport: &TransportArgs, bind: Option<IpAddr>, address: SocketAddr) -> Result<TcpSocket> {
     let socket = transport.socket(address)?;
     if let Some(ip) = bind {
@@ -151,7 +152,7 @@ impl Test<'_> {
             }
             Protocol::Udp => timeout(patience, self.connect_udp(&ports)).await.context("no answer to UDP")??,
         };
-        // All streams are here already.
+        // All streams are connected already.
         let (_, arrivals) = mpsc::channel(1);
         let terms = Terms { patience, idle: self.options.idle(), limit: None, arrivals, stop };
         let mut observe = |event: Event<'_>| report.observe(event);
@@ -168,7 +169,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Says what is wanted; the ports for streams.
+    /// Requests the test from the server; returns the ports of the streams.
     async fn ask(&mut self) -> Result<Vec<u16>> {
         let control = &mut self.control;
         protocol::write(control, &Hello::new(&self.cookie, None)).await?;
@@ -185,8 +186,8 @@ impl Test<'_> {
         sends.map(|(number, sends)| (number, sends, Hello::new(&self.cookie, Some(number as u16))))
     }
 
-    /// Connects the streams. On those that the server sends on, it is told which they are; on the others it will be by
-    /// what the sender writes first, so that nothing precedes the data.
+    /// Connects the streams. The server is told the numbers of the streams on which it sends; on the others, the
+    /// number precedes the first data in the same write, so that nothing is sent before the data.
     async fn connect_tcp(&self, ports: &[u16]) -> Result<Vec<Stream>> {
         let mut server = self.control.peer_addr()?;
         server.set_port(ports.first().copied().unwrap_or(server.port()));
@@ -207,7 +208,7 @@ impl Test<'_> {
         all(connecting).await
     }
 
-    /// Opens the sockets and shows them to the server until it starts.
+    /// Opens the UDP sockets and makes them known to the server until it starts the test.
     async fn connect_udp(&mut self, ports: &[u16]) -> Result<Vec<Stream>> {
         let (server, local) = (self.control.peer_addr()?, self.control.local_addr()?);
         let mut sockets = Vec::new();
@@ -231,7 +232,7 @@ impl Test<'_> {
     }
 }
 
-/// What all of these return, in their order, or the first error.
+/// Returns the results of all futures in their order, or the first error.
 async fn all<T>(futures: Vec<impl Future<Output = Result<T>>>) -> Result<Vec<T>> {
     let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! How a server meets its clients, and those who are none.
+//! First contact of a server with its clients, and with peers that are not clients.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,32 +13,32 @@ use tokio::time::timeout;
 use super::protocol::{self, Hello, Message};
 use crate::admission::{Admission, Limits, Ticket};
 
-/// Connections that have not said yet what they are, at most: more than the streams of any test, which are silent until
-/// it starts. Where there are more, the oldest goes.
+/// Limits on the connections that have not sent their hello: more than the streams of any test, which send nothing
+/// until it starts. Beyond a limit, the oldest such connection is evicted.
 const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
-/// How long a connection may take to say it.
+/// Maximum time until a connection's hello.
 const GREETING: Duration = Duration::from_secs(30);
-/// Clients at a time that are told that there will be no test for them; others are reset.
+/// Maximum number of clients that are told concurrently that they are refused; further ones are reset.
 pub const REFUSALS: usize = 32;
 
-/// A connection that has said what it is.
+/// A connection that has sent its hello.
 #[derive(Debug)]
 pub struct Arrival {
-    /// What.
+    /// Its hello.
     pub hello: Hello,
-    /// It.
+    /// The connection.
     pub stream: TcpStream,
 }
 
 impl Arrival {
-    /// Whether it comes from this address.
+    /// Returns whether the connection comes from the address `client`.
     #[must_use]
     pub fn is_from(&self, client: IpAddr) -> bool {
         self.stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.to_canonical())
     }
 }
 
-/// A listener whose connections are greeted. It closes when dropped.
+/// A listener that reads the hello of each connection. It closes when dropped.
 #[derive(Debug)]
 pub struct Door(JoinHandle<()>);
 
@@ -49,7 +49,7 @@ impl Drop for Door {
 }
 
 impl Door {
-    /// Hands everybody who says hello to `arrivals`, and the listener's error, which is its end.
+    /// Sends each connection with a valid hello to `arrivals`; also the listener's error, which ends it.
     #[must_use]
     pub fn open(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) -> Self {
         Self(tokio::spawn(welcome(listener, arrivals)))
@@ -66,11 +66,11 @@ async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arriva
                     Some(ticket) => {
                         strangers.spawn(greet(stream, ticket, arrivals.clone()));
                     }
-                    // All are strangers: there is always one that goes.
+                    // Cannot happen: all entries are strangers, so there is always one to evict.
                     None => stream.abort(),
                 },
                 Err(error) => {
-                    // Nobody listens when the server has ended.
+                    // The receiver is dropped when the server has ended.
                     let _ = arrivals.send(Err(error)).await;
                     return;
                 }
@@ -88,17 +88,17 @@ async fn greet(mut stream: TcpStream, ticket: Ticket, arrivals: mpsc::Sender<io:
     };
     match heard {
         Ok(Ok(hello)) if hello.is_valid() => {
-            // Nobody listens when the server has ended.
+            // The receiver is dropped when the server has ended.
             let _ = arrivals.send(Ok(Arrival { hello, stream })).await;
         }
         _ => stream.abort(),
     }
 }
 
-/// Tells a client that there will be no test, and why.
+/// Tells a client that it is refused, and why.
 pub async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
     let said = timeout(patience, async {
-        // Unread data would turn the end of the connection into a reset, and the reason might get lost.
+        // Unread data would turn the close into a reset, and the reason could be lost.
         protocol::read_small::<Message>(&mut control).await?;
         say_no(&mut control, reason).await
     });
@@ -107,10 +107,10 @@ pub async fn refuse(mut control: TcpStream, reason: String, patience: Duration) 
     }
 }
 
-/// The same when the client's parameters have been read.
+/// As [`refuse`], after the client's parameters have been read.
 ///
 /// # Errors
-/// The connection's.
+/// Returns the connection's error.
 pub async fn say_no(control: &mut TcpStream, reason: String) -> io::Result<()> {
     protocol::write(control, &Message::Refused(reason)).await?;
     control.shutdown().await?;

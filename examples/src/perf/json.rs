@@ -1,4 +1,4 @@
-//! The report, in iperf3's JSON. What iperf3 does not have is under keys `longhaul`.
+//! The report in iperf3's JSON format. Members that iperf3 does not have are under the keys `longhaul`.
 
 mod ordered;
 
@@ -15,7 +15,7 @@ use super::text::{Reporter, bits_per_second, by_role, stream_id};
 use super::usage::Cpu;
 use crate::report::{WallClock, json_line};
 
-/// All of a test: with an error, what there is of it.
+/// Returns the complete report of a test; after an error, the part that is known.
 #[must_use]
 pub fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> String {
     let mut document = Object::new();
@@ -44,22 +44,22 @@ struct Event<'a, T> {
     data: T,
 }
 
-/// An event of `--json-stream`, as a line.
+/// Formats an event of `--json-stream` as a line.
 fn event(event: &str, data: impl Serialize) -> String {
     json_line(&Event { event, data })
 }
 
-/// What `--json-stream` begins with.
+/// Returns the first event of `--json-stream`.
 pub(super) fn start_event(report: &Reporter) -> String {
     event("start", start(report))
 }
 
-/// An interval in it.
+/// Returns the event for an interval.
 pub(super) fn interval_event(interval: &Interval, params: &Params) -> String {
     event("interval", interval_object(interval, params))
 }
 
-/// What `--json-stream` ends with.
+/// Returns the last events of `--json-stream`.
 pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)>) -> Vec<String> {
     let last = match outcome {
         Ok((ours, theirs)) => event("end", end(report, ours, theirs)),
@@ -69,7 +69,7 @@ pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)
     std::iter::once(last).chain(output).collect()
 }
 
-/// The server's report, under its name in the document.
+/// Returns the server's report with its key in the document.
 fn server_output(report: &Reporter) -> Option<(&'static str, Value)> {
     let text = report.server_output.as_ref()?;
     Some(match serde_json::from_str(text) {
@@ -103,7 +103,7 @@ fn start(report: &Reporter) -> Object {
     if params.protocol == Protocol::Tcp {
         object.put("tcp_mss_default", start.mss);
     }
-    // Pacing by the system and merged datagrams are iperf3's; here the transport has its own.
+    // iperf3's pacing by the kernel and merged datagrams do not exist here: the transport paces itself.
     object.put("target_bitrate", params.rate).put("fq_rate", 0);
     object.put("sock_bufsize", params.window.unwrap_or(0));
     object.put("sndbuf_actual", start.buffers.0).put("rcvbuf_actual", start.buffers.1);
@@ -119,7 +119,7 @@ fn test_start(params: &Params) -> Object {
     object.put("blksize", params.length);
     object.put("omit", params.omit);
     let seconds = if params.bytes.is_some() { 0.0 } else { params.seconds };
-    // A number of iperf3's is whole.
+    // iperf3 writes whole seconds as an integer.
     if seconds.fract() == 0.0 {
         object.put("duration", seconds as u64)
     } else {
@@ -134,7 +134,7 @@ fn test_start(params: &Params) -> Object {
     object
 }
 
-/// What `uname` says, as far as it is to be had.
+/// Returns the output of `uname`, as far as the system provides it.
 fn system_info() -> String {
     let parts = ["ostype", "hostname", "osrelease", "version"].map(|name| {
         let part = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
@@ -144,7 +144,7 @@ fn system_info() -> String {
     if uname.is_empty() { std::env::consts::OS.to_owned() } else { format!("{uname} {}", std::env::consts::ARCH) }
 }
 
-/// The figures that all of iperf3's objects begin with.
+/// Returns an object with the figures at the start of all of iperf3's objects.
 fn figures((start, end): (f64, f64), bytes: u64) -> Object {
     let mut object = Object::new();
     let seconds = end - start;
@@ -184,7 +184,7 @@ fn interval_object(interval: &Interval, params: &Params) -> Object {
         let of: Vec<_> = interval.streams.iter().filter(|stream| stream.sender == sends).collect();
         let mut sum = figures(span, of.iter().map(|stream| stream.bytes).sum());
         put_interval(&mut sum, &of);
-        // Of a sum only what adds up.
+        // A sum contains only the members that add up.
         sum.retain(|name| !matches!(name, "snd_cwnd" | "snd_wnd" | "rtt" | "rttvar" | "pmtu"));
         sum.put("omitted", interval.omitted).put("sender", sends);
         object.put(name, sum);
@@ -193,7 +193,7 @@ fn interval_object(interval: &Interval, params: &Params) -> Object {
     object
 }
 
-/// What iperf3 has of streams of one direction in an interval.
+/// Adds iperf3's members for an interval of one or more streams of one direction.
 fn put_interval(object: &mut Object, streams: &[&StreamInterval]) {
     let Some(first) = streams.first() else { return };
     if first.udp.is_some() {
@@ -286,7 +286,7 @@ fn tcp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object 
     object
 }
 
-/// iperf3 has the sender's figures here, but what was lost and the jitter from the receiver.
+/// iperf3 takes the figures from the sender, but the loss and the jitter from the receiver.
 fn udp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object {
     let (sender, receiver) = by_role(ours, theirs);
     let udp = receiver.udp.unwrap_or_default();
@@ -299,7 +299,7 @@ fn udp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object 
     object
 }
 
-/// Of streams of one direction, at one end of them.
+/// Returns the sum of streams of one direction, at one of their ends.
 fn sum(streams: &[&StreamResult], sends: bool, at_sender: bool) -> Object {
     let seconds = streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
     let mut object = figures((0.0, seconds), streams.iter().map(|stream| stream.bytes).sum());
@@ -313,7 +313,7 @@ fn sum(streams: &[&StreamResult], sends: bool, at_sender: bool) -> Object {
     object
 }
 
-/// Numbers as JSON has them: an infinity, or what is none, would not be JSON.
+/// JSON has no infinity and no NaN: they become 0.
 impl From<f64> for ordered::Node {
     fn from(number: f64) -> Self {
         Self::Value(Value::from(if number.is_finite() { number } else { 0.0 }))

@@ -1,26 +1,25 @@
-//! What a server allows its clients.
+//! Limits that a server imposes on its clients.
 
 use std::time::Duration;
 
 use super::protocol::{Params, Protocol};
 use super::units::{Scale, parse_rate, rate};
 
-/// Bits per second of all UDP streams of one direction together, unless `--max-rate` says otherwise.
+/// Maximum rate in bit/s of all UDP streams of one direction together, unless `--max-rate` is given.
 const UDP_RATE: u64 = 100_000_000;
-/// Bytes that the windows of all streams may have together.
+/// Maximum number of bytes of the windows of all streams together.
 const WINDOWS: u64 = 1 << 30;
 
-/// A server's limits, for each test; there is one at a time.
+/// A server's limits on a test; tests run one at a time.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Of the server only")]
 pub struct Limits {
-    /// Refuse tests of more than so many bits per second in a direction, all streams together, with a suffix K, M, G
-    /// (of 1000); 0 is no limit [default: 100M for UDP, which yields to nobody; none for TCP]
+    /// Refuse tests of more than this many bits per second in a direction, all streams together, with a suffix K, M,
+    /// G (of 1000); 0 is no limit [default: 100M for UDP, which has no congestion control; none for TCP]
     #[arg(long, visible_alias = "server-bitrate-limit", value_name = "RATE", conflicts_with = "client",
         value_parser = parse_rate)]
     max_rate: Option<u64>,
-    /// Refuse longer tests, and end those that were to have no end or a number of bytes, after so many seconds; 0 is no
-    /// limit
+    /// Refuse tests longer than this many seconds, and end those without a duration after that time; 0 is no limit
     #[arg(
         long,
         visible_alias = "server-max-duration",
@@ -29,23 +28,23 @@ pub struct Limits {
         conflicts_with = "client"
     )]
     max_time: u32,
-    /// Refuse tests of more streams, both directions together
+    /// Refuse tests with more streams than this, both directions together
     #[arg(long, value_name = "N", default_value_t = 128, conflicts_with = "client",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     max_streams: u16,
 }
 
 impl Limits {
-    /// How long a test may take.
+    /// Returns the maximum duration of a test.
     #[must_use]
     pub fn time(&self) -> Option<Duration> {
         (self.max_time > 0).then(|| Duration::from_secs(self.max_time.into()))
     }
 
-    /// Whether a test is within the limits.
+    /// Checks that a test is within the limits.
     ///
     /// # Errors
-    /// A sentence that names the limit.
+    /// Returns a sentence that names the exceeded limit.
     pub fn check(&self, params: &Params) -> Result<(), String> {
         let streams = params.client_sends().len();
         if streams > usize::from(self.max_streams) {
@@ -107,7 +106,7 @@ mod tests {
         ] {
             assert!(refusal("", params.clone()).is_some_and(|said| said.contains(limit)), "{params:?}");
         }
-        // What has no length of its own is ended in time.
+        // A test without a duration is ended by the limit.
         assert_eq!(refusal("", Params { seconds: 0.0, ..tcp.clone() }), None);
         assert_eq!(refusal("--max-rate 0 --max-time 0", Params { rate: 0, seconds: 9e4, ..udp.clone() }), None);
         assert!(refusal("--server-bitrate-limit 1M", tcp.clone()).is_some());

@@ -1,4 +1,4 @@
-//! Measures a stream: its task counts, the reports read.
+//! Measurement of a stream: its task counts, the reports read the counters.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,30 +7,30 @@ use longhaul::TcpInfo;
 
 use super::results::{StreamInterval, StreamResult, TcpResult, TcpSample, UdpSample};
 
-/// RTT samples kept, of a test of any length.
+/// Maximum number of RTT samples that are kept, for a test of any length.
 const SAMPLES: usize = 1 << 14;
 
-/// What a stream's task and the reports share.
+/// State shared by a stream's task and the reports.
 #[derive(Debug, Default)]
 pub struct Meter(Mutex<Gauge>);
 
 impl Meter {
-    /// Reads or changes it.
+    /// Reads or changes the state.
     pub fn with<R>(&self, work: impl FnOnce(&mut Gauge) -> R) -> R {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A stream, up to now.
+/// State of a stream since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge {
     bytes: u64,
     first_byte: Option<f64>,
     last_byte: Option<f64>,
-    /// When the receiver had confirmed everything, in seconds after the start.
+    /// Time at which the receiver had confirmed everything, in seconds after the start.
     pub confirmed: Option<f64>,
     info: Option<TcpInfo>,
-    /// Counts of UDP.
+    /// UDP counters.
     pub udp: Option<UdpSample>,
     rtts: Rtts,
     max_snd_cwnd: u64,
@@ -38,14 +38,14 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Counts bytes that were written or read, `at` seconds after the start.
+    /// Counts bytes that were written or read `at` seconds after the start.
     pub fn count(&mut self, bytes: usize, at: f64) {
         self.bytes += bytes as u64;
         self.first_byte.get_or_insert(at);
         self.last_byte = Some(at);
     }
 
-    /// Takes note of the connection's state.
+    /// Records the connection's state.
     pub fn sample(&mut self, info: TcpInfo) {
         self.rtts.push(&info);
         self.max_snd_cwnd = self.max_snd_cwnd.max(info.snd_cwnd_bytes);
@@ -54,7 +54,7 @@ impl Gauge {
     }
 }
 
-/// The smoothed RTT's extremes and mean, and newest samples for a distribution.
+/// Minimum, maximum and mean of the smoothed RTT, and recent samples for a distribution.
 #[derive(Clone, Debug, Default)]
 struct Rtts {
     count: u64,
@@ -62,7 +62,7 @@ struct Rtts {
     min: u64,
     max: u64,
     samples: Vec<u64>,
-    /// One in so many is kept, less 1; grows when there are too many.
+    /// Number of samples skipped after each one kept; it grows when too many are kept.
     skip: u64,
 }
 
@@ -96,7 +96,7 @@ impl Rtts {
         let mut sorted = self.samples.clone();
         sorted.sort_unstable();
         let Some(last) = sorted.len().checked_sub(1) else { return BTreeMap::new() };
-        // The nearest rank.
+        // Nearest-rank percentile.
         let at = |percent: usize| sorted.get((last * percent + 50) / 100).copied().unwrap_or_default();
         let ranks = [("min", 0), ("p10", 10), ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)];
         let named = ranks.into_iter().map(|(name, percent)| (name.to_owned(), at(percent)));
@@ -104,30 +104,30 @@ impl Rtts {
     }
 }
 
-/// Makes intervals and the result of a stream.
+/// Computes the intervals and the result of a stream.
 #[derive(Debug, Default)]
 pub struct Reader {
     sender: bool,
-    /// Where what counts begins.
+    /// State at the start of the measurement.
     base: Gauge,
-    /// Where the interval begins.
+    /// State at the start of the interval.
     last: Gauge,
 }
 
 impl Reader {
-    /// Of a stream on which this end sends or not.
+    /// Creates a reader for a stream on which this end sends (`true`) or receives.
     #[must_use]
     pub fn new(sender: bool) -> Self {
         Self { sender, ..Self::default() }
     }
 
-    /// What counts, and the first interval, begin now.
+    /// Starts the measurement and its first interval.
     pub fn begin(&mut self, meter: &Meter) {
         self.last = meter.with(|gauge| gauge.clone());
         self.base = self.last.clone();
     }
 
-    /// The interval that ends now.
+    /// Ends the interval and returns it.
     pub fn interval(&mut self, meter: &Meter) -> StreamInterval {
         let now = meter.with(|gauge| Gauge { rtts: Rtts::default(), ..gauge.clone() });
         let last = std::mem::replace(&mut self.last, now);
@@ -140,13 +140,13 @@ impl Reader {
         }
     }
 
-    /// Whether there were bytes since the last interval.
+    /// Returns whether bytes were counted since the last interval.
     #[must_use]
     pub fn has_news(&self, meter: &Meter) -> bool {
         meter.with(|gauge| gauge.bytes > self.last.bytes)
     }
 
-    /// What was before does not count. To be called with the end of an interval.
+    /// Excludes everything before this from the result. To be called at the end of an interval.
     pub fn omit(&mut self, meter: &Meter) {
         meter.with(|gauge| {
             gauge.rtts = Rtts::default();
@@ -155,7 +155,7 @@ impl Reader {
         self.base = self.last.clone();
     }
 
-    /// The result of a stream that ended `seconds` after what counts began.
+    /// Returns the result of a stream that ended `seconds` after the start of the measurement.
     #[must_use]
     pub fn result(&self, meter: &Meter, seconds: f64) -> StreamResult {
         let now = meter.with(|gauge| gauge.clone());

@@ -1,4 +1,4 @@
-//! The command line, in iperf3's letters.
+//! Command line, with iperf3's option letters.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -11,149 +11,150 @@ use super::protocol::{Direction, Params, Protocol};
 use super::units::{Scale, parse_rate, parse_scale, parse_size};
 use crate::transport::{Choice, TransportArgs};
 
-/// Bytes of a block over TCP, as iperf3 has it.
+/// Default block length over TCP in bytes, as in iperf3.
 const TCP_LENGTH: u64 = 128 << 10;
-/// Bytes of a UDP datagram: what a frame of Ethernet takes after the headers of IPv6 and UDP, with some to spare for
-/// options and tunnels. iperf3 has 1460 where it does not know better, which IPv6 would have to fragment.
+/// Default UDP datagram length in bytes: the payload of an Ethernet frame after the IPv6 and UDP headers, with a
+/// margin for options and tunnels. iperf3's default, 1460, would need fragmentation with IPv6.
 const UDP_LENGTH: u64 = 1400;
-/// iperf3's rate for UDP.
+/// Default UDP rate in bit/s, as in iperf3.
 const UDP_RATE: u64 = 1_000_000;
 
-/// Measures what a path carries, over longhaul or as plain UDP, with iperf3's options and report.
+/// Measures the throughput of a path, over longhaul or as plain UDP, with iperf3's options and report.
 ///
-/// One end is the server, the other the client, which says what is measured. Both must be this program: the protocol
-/// between them is not iperf3's.
+/// One end is the server, the other the client, which determines the test. Both ends must be this program: it does
+/// not interoperate with iperf3.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "perf", version, disable_version_flag = true)]
 pub struct Options {
-    /// Be the server
+    /// Run as the server
     #[arg(short, long, conflicts_with = "client")]
     pub server: bool,
-    /// Be the client of the server at HOST
+    /// Run as the client of the server at HOST
     #[arg(short, long, value_name = "HOST")]
     pub client: Option<String>,
-    /// The server's port; 0 lets a server choose
+    /// The server's port; with 0 the server chooses one
     #[arg(short, long, default_value_t = 5201)]
     pub port: u16,
-    /// The server's port for what cannot share the first: UDP, and TCP that the client wants with settings of its own
-    /// on the server's side. With several UDP streams, the first of as many ports [default: any]
+    /// The server's port for streams that cannot use the first: UDP, and TCP if the client requests other settings on
+    /// the server's side. With several UDP streams, the first of as many ports [default: any]
     #[arg(long, value_name = "PORT", conflicts_with = "client")]
     pub data_port: Option<u16>,
-    /// Units of the report: Kbits, Mbits, Gbits, Tbits; in capitals, bytes
+    /// Units of the report: Kbits, Mbits, Gbits, Tbits; capitals for bytes
     #[arg(short, long, value_name = "kmgtKMGT", value_parser = parse_scale)]
     pub format: Option<Scale>,
-    /// Seconds between reports; 0 is only at the end [default: 1, of a server the client's]
+    /// Seconds between reports; 0 is only at the end [default: 1; on a server, the client's]
     #[arg(short, long, value_name = "SECONDS", value_parser = parse_interval)]
     pub interval: Option<f64>,
-    /// The local address
+    /// Local address
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
-    /// Report more: processors, memory, congestion control
+    /// Also report processor and memory use, and congestion control
     #[arg(short = 'V', long)]
     pub verbose: bool,
     /// Report in JSON
     #[arg(short = 'J', long)]
     pub json: bool,
-    /// Report in JSON, one object per line as things happen
+    /// Report in JSON, one object per line for each event
     #[arg(long, conflicts_with = "json")]
     pub json_stream: bool,
     /// Append the report to this file instead of printing it
     #[arg(long, value_name = "FILE")]
     pub logfile: Option<PathBuf>,
-    /// Fail if nothing arrives for so many milliseconds
+    /// Fail if nothing arrives for this many milliseconds
     #[arg(long, value_name = "MS", default_value_t = 120_000, value_parser = clap::value_parser!(u64).range(100..=86_400_000))]
     pub rcv_timeout: u64,
     /// Run in the background
     #[arg(short = 'D', long, conflicts_with = "client")]
     pub daemon: bool,
-    /// Serve one client and exit, with that test's outcome as exit code
+    /// Serve one client and exit, with an exit code for that test's outcome
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
-    /// Only IPv4
+    /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "version6")]
     pub version4: bool,
-    /// Only IPv6
+    /// Use IPv6 only
     #[arg(short = '6', long)]
     pub version6: bool,
     /// Print the version
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: (),
-    /// What the server allows.
+    /// The server's limits.
     #[command(flatten)]
     pub limits: Limits,
-    /// Give up connecting after so many milliseconds
+    /// Give up connecting after this many milliseconds
     #[arg(long, value_name = "MS", conflicts_with = "server", help_heading = "Of the client only",
         value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     pub connect_timeout: Option<u64>,
     #[command(flatten)]
     test: TestOptions,
-    /// What both ends have in common with the other examples.
+    /// Options common to all examples.
     #[command(flatten)]
     pub transport: TransportArgs,
 }
 
-/// What is measured: the client's to say.
+/// Parameters of the test, which the client determines.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Of the client only")]
 struct TestOptions {
-    /// Plain UDP, not longhaul
+    /// Use plain UDP instead of longhaul
     #[arg(short, long, conflicts_with_all = ["server", "congestion"])]
     udp: bool,
-    /// Bits per second of each stream, with a suffix K, M, G (of 1000); 0 is unlimited. After a slash, how many blocks
-    /// leave at once [default: 1M for UDP, else 0]
+    /// Bits per second of each stream, with a suffix K, M, G (of 1000); 0 is unlimited. After a slash, the number of
+    /// blocks sent as one burst [default: 1M for UDP, otherwise 0]
     #[arg(short, long, value_name = "RATE[/BURST]", conflicts_with = "server", value_parser = parse_bitrate)]
     bitrate: Option<(u64, u32)>,
-    /// Datagrams leave after exponentially distributed gaps, not equal ones
+    /// Send datagrams at exponentially distributed intervals instead of equal ones
     #[arg(long, conflicts_with = "server", requires = "udp")]
     poisson: bool,
-    /// Seed of these gaps
+    /// Seed of these intervals
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "server", requires = "poisson")]
     seed: u64,
-    /// Seconds to send, which may be a fraction; 0 is until Ctrl-C
+    /// Seconds to send, possibly with a fraction; 0 is until Ctrl-C
     #[arg(short, long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with_all = ["server", "bytes"],
         value_parser = parse_time)]
     time: f64,
-    /// Bytes to send in each direction, by all streams together, with a suffix K, M, G (of 1024), in place of a time
+    /// Bytes to send in each direction, by all streams together, with a suffix K, M, G (of 1024), instead of a
+    /// duration
     #[arg(short = 'n', long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_bytes)]
     bytes: Option<u64>,
-    /// Bytes of a block [default: 128K, or 1400 for UDP]
+    /// Block length in bytes [default: 128K, or 1400 for UDP]
     #[arg(short, long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_size)]
     length: Option<u64>,
-    /// Streams at a time
+    /// Number of parallel streams
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, conflicts_with = "server",
         value_parser = clap::value_parser!(u16).range(1..=128))]
     parallel: u16,
     /// The server sends
     #[arg(short = 'R', long, conflicts_with_all = ["server", "bidir"])]
     reverse: bool,
-    /// Both send
+    /// Both ends send
     #[arg(long, conflicts_with = "server")]
     bidir: bool,
-    /// Bytes of the send buffer and of the receive window, which then is not tuned
+    /// Bytes of the send buffer and of the receive window, which disables their automatic tuning
     #[arg(short, long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_window)]
     window: Option<u32>,
-    /// Seconds at the beginning that do not count; they come on top of -t
+    /// Seconds at the start that are excluded from the results; -t does not include them
     #[arg(short = 'O', long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "server",
         value_parser = clap::value_parser!(u32).range(0..=600))]
     omit: u32,
-    /// Payload of a full segment of whoever sends, at most, TCP's options included
+    /// Maximum payload of a segment of the sender, including TCP options
     #[arg(short = 'M', long, value_name = "BYTES", conflicts_with_all = ["server", "udp"],
         value_parser = clap::value_parser!(u16).range(88..=9216))]
     set_mss: Option<u16>,
-    /// The IP type of service of whoever sends, as a decimal, octal (0..) or hexadecimal (0x..) number; its two bits of ECN
-    /// are the transport's
+    /// The sender's IP type of service, as a decimal, octal (0..) or hexadecimal (0x..) number; the two ECN bits are
+    /// set by the transport
     #[arg(short = 'S', long, value_name = "N", conflicts_with = "server", value_parser = parse_tos)]
     tos: Option<u8>,
-    /// The same by its DSCP: a number from 0 to 63, or a name such as af11, cs1, ef, le
+    /// The sender's DSCP: a number from 0 to 63, or a name such as af11, cs1, ef, le
     #[arg(long, value_name = "DSCP", conflicts_with_all = ["server", "tos"], value_parser = parse_dscp)]
     dscp: Option<u8>,
-    /// Print the server's report as well
+    /// Also print the server's report
     #[arg(long, conflicts_with = "server")]
     get_server_output: bool,
-    /// Switch the Nagle algorithm off: it always is
+    /// Disable the Nagle algorithm; it is always disabled
     #[arg(short = 'N', long, conflicts_with = "server")]
     no_delay: bool,
-    /// Send without copying: it always does
+    /// Send without copying; always the case
     #[arg(short = 'Z', long, conflicts_with = "server")]
     zerocopy: bool,
 }
@@ -171,7 +172,7 @@ fn parse_bitrate(text: &str) -> Result<(u64, u32), String> {
     Ok((parse_rate(rate)?, burst.ok_or("a burst must be from 1 to 1000")?))
 }
 
-/// The bits of the type of service that are not ECN's (RFC 3168, section 5).
+/// Bits of the type of service other than ECN (RFC 3168, section 5).
 const NOT_ECN: u8 = 0xfc;
 
 fn parse_tos(text: &str) -> Result<u8, String> {
@@ -184,7 +185,7 @@ fn parse_tos(text: &str) -> Result<u8, String> {
     number.map(|tos| tos & NOT_ECN).map_err(|_| "it must be from 0 to 255".to_owned())
 }
 
-/// IANA's registry of differentiated services field codepoints.
+/// Parses a codepoint of IANA's registry of differentiated services field codepoints.
 fn parse_dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_lowercase();
     let digit = |prefix: &str, at: usize| {
@@ -227,10 +228,10 @@ fn parse_window(text: &str) -> Result<u32, String> {
 }
 
 impl Options {
-    /// What a client asks for.
+    /// Returns the test that a client requests.
     ///
     /// # Errors
-    /// A sentence, when the options contradict each other or there is no role.
+    /// Returns a sentence if the options contradict each other, or if neither end is chosen.
     pub fn params(&self) -> Result<Params, String> {
         let test = &self.test;
         if !self.server && self.client.is_none() {
@@ -275,7 +276,7 @@ impl Options {
         params.check().map(|()| params)
     }
 
-    /// How long a receiver waits for data.
+    /// Returns how long a receiver waits for data.
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_millis(self.rcv_timeout)

@@ -1,4 +1,4 @@
-//! When datagrams leave, finer than tokio's timers can tell.
+//! Departure times of datagrams, with a finer resolution than tokio's timers.
 
 use std::io;
 use std::time::Duration;
@@ -8,24 +8,25 @@ use rand_core::{Rng, SeedableRng};
 
 use crate::report::Stopwatch;
 
-/// The times at which datagrams leave, in seconds after the start.
+/// Departure times of datagrams, in seconds after the start.
 #[derive(Debug)]
 pub struct Departures {
     next: f64,
     gap: f64,
-    /// Datagrams that leave at once, and how many of them have left.
+    /// Datagrams per burst, and how many of the present burst have left.
     burst: (u32, u32),
     random: Option<ChaCha8Rng>,
 }
 
 impl Departures {
-    /// Datagrams of `length` bytes of payload at `rate` bits per second, 0 for all at once: equally spaced, in equally
-    /// spaced groups of `burst`, or, with a seed, each by itself as a Poisson process of that mean rate.
+    /// Creates the departure times of datagrams with `length` bytes of payload at `rate` bit/s, where 0 is unlimited.
+    /// They are equally spaced, in equally spaced bursts of `burst`, or, with a seed, a Poisson process with that
+    /// mean rate.
     #[must_use]
     pub fn new(length: usize, (rate, burst): (u64, u32), poisson: Option<u64>) -> Self {
         let gap = if rate == 0 { 0.0 } else { length as f64 * 8.0 / rate as f64 };
         let mut random = poisson.map(ChaCha8Rng::seed_from_u64);
-        // A Poisson process has its first event after a gap, too.
+        // The first event of a Poisson process also follows a random interval.
         let next = random.as_mut().map_or(0.0, |random| exponential(gap, random));
         let burst = if random.is_some() { 1 } else { burst.max(1) };
         Self { next, gap, burst: (burst, 0), random }
@@ -47,14 +48,14 @@ impl Iterator for Departures {
     }
 }
 
-/// An exponentially distributed number, from the inverse of its distribution function.
+/// Returns an exponentially distributed number, by inversion of the distribution function.
 fn exponential(mean: f64, random: &mut ChaCha8Rng) -> f64 {
-    // 53 bits, all that a double holds, from 0 to below 1.
+    // A 53-bit fraction in [0, 1), the full precision of a double.
     let uniform = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     -mean * (1.0 - uniform).ln()
 }
 
-/// Waits for times of a stopwatch. It must be made and used within one tokio runtime.
+/// Waits for times on a stopwatch. It must be created and used within one tokio runtime.
 #[derive(Debug)]
 pub struct Sleeper {
     clock: Stopwatch,
@@ -64,19 +65,19 @@ pub struct Sleeper {
 
 #[cfg(target_os = "linux")]
 impl Sleeper {
-    /// For times of `clock`.
+    /// Creates a sleeper for times on `clock`.
     ///
     /// # Errors
-    /// When the system gives no timer.
+    /// Returns the system's error if it provides no timer.
     pub fn new(clock: Stopwatch) -> io::Result<Self> {
         let timer = longhaul_sys::linux::Timer::new()?;
         Ok(Self { clock, timer: crate::shim::async_fd(timer)? })
     }
 
-    /// Returns at `time`, late by some tens of microseconds; at once if it has passed.
+    /// Returns at `time`, some tens of microseconds late; at once if that time has passed.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the timer's error.
     pub async fn until(&self, time: Duration) -> io::Result<()> {
         let Some(left) = time.checked_sub(self.clock.elapsed()).filter(|left| !left.is_zero()) else { return Ok(()) };
         let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
@@ -92,21 +93,21 @@ impl Sleeper {
     }
 }
 
-/// A sleep of a millisecond may take two: the last of them is spent waiting actively.
+/// A sleep of 1 ms may take 2 ms, so the last 2 ms are spent in a busy loop.
 #[cfg(not(target_os = "linux"))]
 impl Sleeper {
-    /// For times of `clock`.
+    /// Creates a sleeper for times on `clock`.
     ///
     /// # Errors
-    /// None here.
+    /// Never fails on this system.
     pub fn new(clock: Stopwatch) -> io::Result<Self> {
         Ok(Self { clock })
     }
 
-    /// Returns at `time`, or at once if it has passed.
+    /// Returns at `time`, or at once if that time has passed.
     ///
     /// # Errors
-    /// None here.
+    /// Never fails on this system.
     pub async fn until(&self, time: Duration) -> io::Result<()> {
         const ACTIVE: Duration = Duration::from_millis(2);
         loop {
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_constant_rate_is_constant() {
-        // 1250 bytes at 10 Mb/s are one a millisecond.
+        // 1250 bytes at 10 Mbit/s are one datagram per millisecond.
         let times: Vec<_> = Departures::new(1250, (10_000_000, 1), None).take(1001).collect();
         assert_eq!(times[0], Duration::ZERO);
         for (n, time) in times.iter().enumerate() {
@@ -143,19 +144,19 @@ mod tests {
         }
     }
 
-    /// The counts of a Poisson process in windows of time have their mean as variance.
+    /// The number of events of a Poisson process in a time window has a variance equal to its mean.
     #[test]
     fn poisson_departures_are_poisson() {
         let windows = 10_000;
         let mut counts = vec![0.0_f64; windows];
         for time in Departures::new(1250, (10_000_000, 1), Some(7)) {
-            // Five departures in the mean.
+            // Five departures on average.
             let Some(count) = counts.get_mut((time.as_secs_f64() / 0.005) as usize) else { break };
             *count += 1.0;
         }
         let mean = counts.iter().sum::<f64>() / windows as f64;
         let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / windows as f64;
-        // Five times the standard errors: sqrt(5 / 10^4), and for the variance sqrt((2 * 25 + 5) / 10^4).
+        // Five standard errors: sqrt(5 / 10^4) for the mean, and sqrt((2 * 25 + 5) / 10^4) for the variance.
         assert!((mean - 5.0).abs() < 0.112, "{mean}");
         assert!((variance - 5.0).abs() < 0.37, "{variance}");
         let other: Vec<_> = Departures::new(1250, (10_000_000, 1), Some(8)).take(3).collect();

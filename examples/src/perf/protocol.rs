@@ -1,6 +1,6 @@
-//! What the two ends say to each other on the control connection, and first on every connection.
+//! Messages of the two ends on the control connection, and the first message on each connection.
 //!
-//! A message is a big-endian 32-bit length and as many bytes of JSON.
+//! A message is a big-endian 32-bit length followed by that many bytes of JSON.
 //!
 //! ```text
 //! client                               server
@@ -24,10 +24,12 @@
 //! Output, if it was asked for     <--
 //! ```
 //!
-//! The first flight of a stream's sender is data: nothing was sent on its connection before, so that a start-up scheme
-//! has it all. A sender of TCP ends its stream; the receiver, when it has read to that end, ends its own.
+//! The first flight of a stream's sender consists of data: nothing precedes it on the connection, so that a start-up
+//! scheme has the whole first flight. The sender of a TCP stream ends it; the receiver ends the other direction when
+//! it has read to that end.
 //!
-//! No datagram of a stream goes to an address that has not answered the challenge, which is smaller than what drew it.
+//! Datagrams of a stream are sent only to an address that has answered the challenge, which is not longer than the
+//! message that elicited it.
 
 use std::io;
 
@@ -38,70 +40,70 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::results::Results;
 use super::udp;
 
-/// What every connection begins with.
+/// Name of the protocol and its version, in the first message of each connection.
 const NAME: &str = "longhaul-perf-2";
-/// Characters of a cookie, as iperf3 has it.
+/// Length of a cookie in characters, as in iperf3.
 const COOKIE: usize = 36;
-/// Bytes of a message of those whom one does not know yet, at most.
+/// Maximum length in bytes of a message from an unknown peer.
 const SMALL: u32 = 4096;
-/// Bytes of a message during a test, at most.
+/// Maximum length in bytes of a message during a test.
 const LARGE: u32 = 8 << 20;
-/// Bytes of a block over TCP, at most, as iperf3 has it.
+/// Maximum block length over TCP in bytes, as in iperf3.
 const MAX_TCP_LENGTH: u64 = 1 << 20;
 
 /// The first message on a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     name: String,
-    /// What ties a test's connections together.
+    /// Identifier common to a test's connections.
     pub cookie: String,
-    /// The number of a stream, none for the control connection.
+    /// The number of a stream; `None` for the control connection.
     pub stream: Option<u16>,
 }
 
 impl Hello {
-    /// A test's first message on its control connection, or on a stream's.
+    /// Creates the first message on the control connection of a test (`None`), or on a stream's.
     #[must_use]
     pub fn new(cookie: &str, stream: Option<u16>) -> Self {
         Self { name: NAME.to_owned(), cookie: cookie.to_owned(), stream }
     }
 
-    /// Whether it is of this program, and sane.
+    /// Returns whether the message is of this protocol and well formed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.name == NAME && self.cookie.len() == COOKIE && self.cookie.bytes().all(|b| b.is_ascii_alphanumeric())
     }
 }
 
-/// What a client's UDP socket shows itself by.
+/// Message by which a client's UDP socket makes itself known.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knock {
-    /// Which stream of which test.
+    /// The test and the number of the stream.
     pub hello: Hello,
-    /// What the server has sent to this address.
+    /// The nonce that the server has sent to this address.
     pub nonce: Option<String>,
 }
 
-/// What the server sends to the address of a socket that shows itself: only who gets it can answer.
+/// The server's response to a [`Knock`]: only the owner of the address receives it and can answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// To be sent back.
+    /// Nonce to be sent back.
     pub nonce: String,
 }
 
-/// A cookie that nobody can guess.
+/// Returns an unpredictable cookie.
 ///
 /// # Errors
-/// When the system has no randomness.
+/// Returns the system's error if it provides no random numbers.
 pub fn new_cookie() -> io::Result<String> {
     let mut bytes = [0; COOKIE];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    // The alphabet of base 32 (RFC 4648), in small letters.
+    // The base32 alphabet (RFC 4648) in lower case.
     let letter = |byte: u8| b"abcdefghijklmnopqrstuvwxyz234567"[usize::from(byte % 32)];
     Ok(bytes.map(letter).iter().map(|&letter| char::from(letter)).collect())
 }
 
-/// What carries the streams.
+/// Transport of the streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     /// longhaul.
@@ -110,53 +112,53 @@ pub enum Protocol {
     Udp,
 }
 
-/// Who sends.
+/// Sender of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// The client.
     Forward,
     /// The server.
     Reverse,
-    /// Both.
+    /// Both ends.
     Both,
 }
 
-/// A test.
+/// Parameters of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Params {
-    /// What carries the streams.
+    /// Transport of the streams.
     pub protocol: Protocol,
-    /// Streams in each direction.
+    /// Number of streams in each direction.
     pub streams: u16,
-    /// Who sends.
+    /// Sender of the data.
     pub direction: Direction,
-    /// Seconds to send that count, unless `bytes` says how much; 0 is until somebody ends it.
+    /// Duration of the measurement in seconds, unless `bytes` is given; 0 is until one end stops it.
     pub seconds: f64,
     /// Bytes to send in each direction.
     pub bytes: Option<u64>,
-    /// Seconds before, which do not count.
+    /// Seconds before the measurement that are excluded from it.
     pub omit: u32,
-    /// Bytes of a block or datagram.
+    /// Length of a block or datagram in bytes.
     pub length: u64,
-    /// Bits per second of each stream, 0 for no limit.
+    /// Maximum rate of each stream in bit/s; 0 is unlimited.
     pub rate: u64,
-    /// Blocks that leave at once under such a limit.
+    /// Blocks per burst at that rate.
     pub burst: u32,
-    /// Whether datagrams leave as a Poisson process.
+    /// Whether datagrams are sent as a Poisson process.
     pub poisson: bool,
-    /// The seed of that.
+    /// Seed of the Poisson process.
     pub seed: u64,
-    /// Seconds between reports, 0 for none before the end.
+    /// Seconds between reports; 0 is only at the end.
     pub interval: f64,
-    /// The congestion control of whoever sends.
+    /// Congestion control of the sender.
     pub congestion: Option<String>,
-    /// Bytes of send buffer and receive window.
+    /// Size of the send buffer and the receive window in bytes.
     pub window: Option<u32>,
-    /// Payload of a full segment of whoever sends, at most.
+    /// Maximum payload of a segment of the sender.
     pub mss: Option<u16>,
-    /// The IP type of service of whoever sends.
+    /// IP type of service of the sender.
     pub tos: u8,
-    /// Whether the server's report is wanted.
+    /// Whether the client requests the server's report.
     pub server_output: bool,
 }
 
@@ -186,10 +188,10 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Whether it can be done.
+    /// Checks that the test is possible.
     ///
     /// # Errors
-    /// A sentence that names the fault.
+    /// Returns a sentence that names the fault.
     pub fn check(&self) -> Result<(), String> {
         let lengths = match self.protocol {
             Protocol::Tcp => 1..=MAX_TCP_LENGTH,
@@ -218,7 +220,7 @@ impl Params {
         Err(fault.to_owned())
     }
 
-    /// Whether the client sends on the streams, one after the other by their number.
+    /// Returns, for each stream by its number, whether the client sends on it.
     #[must_use]
     pub fn client_sends(&self) -> Vec<bool> {
         let streams = usize::from(self.streams);
@@ -230,36 +232,37 @@ impl Params {
     }
 }
 
-/// What is said on the control connection after [`Hello`].
+/// Messages on the control connection after [`Hello`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Message {
-    /// The client wants this.
+    /// The client requests this test.
     Params(Params),
-    /// The server agrees. Where its ports for streams are: one for each of UDP, one for all of TCP, none if it is that
-    /// of the control connection.
+    /// The server accepts the test. Ports of the streams: one per UDP stream, one for all TCP streams, or none if
+    /// they use the port of the control connection.
     Accepted(Vec<u16>),
-    /// It does not, for this reason.
+    /// The server refuses the test for this reason.
     Refused(String),
-    /// All streams of TCP are connected.
+    /// All TCP streams are connected.
     Ready,
-    /// All streams are there: the clocks start.
+    /// All streams are ready: the clocks start.
     Start,
-    /// The user wants no more: the sender of each stream ends it.
+    /// The user stops the test: the sender of each stream ends it.
     Stop,
     /// The server's report.
     Output(String),
-    /// No datagram follows; how many were sent on each stream of those that this end sends on, in their order.
+    /// This end sends no further datagrams; the number of datagrams sent, for each stream on which it sends, in
+    /// order.
     Done(Vec<u64>),
-    /// What this end measured.
+    /// Measurements of this end.
     Results(Box<Results>),
-    /// It failed, for this reason.
+    /// The test failed at this end for this reason.
     Failed(String),
 }
 
-/// A message as it is written.
+/// Encodes a message.
 ///
 /// # Errors
-/// When it is too long.
+/// Returns an error if the message is too long.
 pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(message)?;
     let length = u32::try_from(json.len()).ok().filter(|&length| length <= LARGE);
@@ -270,16 +273,17 @@ pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
 /// Writes a message.
 ///
 /// # Errors
-/// The connection's.
+/// Returns the connection's error, or an error if the message is too long.
 pub async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     to.write_all(&encode(message)?).await?;
     to.flush().await
 }
 
-/// Reads a message of somebody who is not known yet: it must be short.
+/// Reads a message from an unknown peer, which must be short.
 ///
 /// # Errors
-/// The connection's, `InvalidData` for what is no message, `UnexpectedEof` at the end.
+/// Returns the connection's error, `InvalidData` if the bytes are not a message, and `UnexpectedEof` at the end of
+/// the stream.
 pub async fn read_small<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<M> {
     read_up_to(from, SMALL).await
 }
@@ -298,7 +302,7 @@ async fn read_up_to<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin), li
     if length > limit {
         return Err(bad(format!("the other end is no perf: it announces a message of {length} bytes")));
     }
-    // Grows with what arrives, not with what is announced.
+    // Allocates memory for the bytes that arrive, not for the announced length.
     let mut json = Vec::new();
     from.take(length.into()).read_to_end(&mut json).await?;
     if json.len() < length as usize {

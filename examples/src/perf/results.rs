@@ -1,4 +1,4 @@
-//! What an end measured: for its own report, and for the other end's.
+//! Measurements of one end, for its own report and for the other end's.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use super::usage::Cpu;
 
-/// Samples of streams that are sent to the other end at most: they must fit a message.
+/// Maximum number of intervals times streams sent to the other end, so that they fit in a message.
 pub const MAX_SAMPLES: usize = 10_000;
 
-/// All of it.
+/// Results of a test at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// Each stream, by its number.
+    /// The streams by number.
     pub streams: Vec<StreamResult>,
     /// The intervals, in order.
     pub intervals: Vec<Interval>,
-    /// Intervals that were left out for their number.
+    /// Number of intervals omitted because there were too many.
     pub intervals_left_out: u64,
-    /// Processors, from the start to the end.
+    /// Processor use from the start to the end.
     pub cpu: Cpu,
 }
 
 impl Results {
-    /// Whether it is of a test in which this end sends on the streams as `sends` says.
+    /// Returns whether the results are of a test in which their end sends on the streams as `sends` says.
     #[must_use]
     pub fn fits(&self, sends: &[bool]) -> bool {
         let fits = |streams: &mut dyn Iterator<Item = bool>| streams.eq(sends.iter().copied());
@@ -32,70 +32,70 @@ impl Results {
     }
 }
 
-/// One stream at one end.
+/// Results of one stream at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamResult {
     /// Whether this end sends.
     pub sender: bool,
-    /// Payload bytes sent or received, without those of the time omitted.
+    /// Payload bytes sent or received, without the omitted time.
     pub bytes: u64,
-    /// Seconds from the start, or the end of what is omitted, to the end of the stream.
+    /// Seconds from the start of the measurement to the end of the stream.
     pub seconds: f64,
-    /// When the first byte was written or read, in seconds after the test's start.
+    /// Time at which the first byte was written or read, in seconds after the start of the test.
     pub first_byte: Option<f64>,
-    /// When the last was.
+    /// Time of the last byte, likewise.
     pub last_byte: Option<f64>,
-    /// When the receiver had confirmed all of it, on the sender's side.
+    /// On the sender's side: time at which the receiver had confirmed all data.
     pub confirmed: Option<f64>,
-    /// Of a stream of TCP.
+    /// TCP results.
     pub tcp: Option<TcpResult>,
-    /// Of a stream of UDP.
+    /// UDP results.
     pub udp: Option<UdpSample>,
 }
 
-/// What TCP adds to a stream's result. Times are microseconds.
+/// TCP results of a stream. Times are in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpResult {
     /// Segments retransmitted.
     pub retransmits: u64,
-    /// The largest congestion window in bytes.
+    /// Maximum congestion window in bytes.
     pub max_snd_cwnd: u64,
-    /// The largest window of the peer.
+    /// Maximum window of the peer in bytes.
     pub max_snd_wnd: u64,
-    /// The largest smoothed RTT.
+    /// Maximum smoothed RTT.
     pub max_rtt: u64,
-    /// The smallest.
+    /// Minimum smoothed RTT.
     pub min_rtt: u64,
-    /// The mean of its samples.
+    /// Mean of the smoothed RTT samples.
     pub mean_rtt: u64,
     /// The congestion control.
     pub congestion: String,
-    /// What became of its start-up scheme: `running`, `used` or `given-up`; none if it has none.
+    /// Outcome of the start-up scheme: `running`, `used` or `given-up`; `None` without one.
     pub startup: Option<String>,
-    /// Why it was given up.
+    /// Reason why it was given up.
     pub startup_given_up: Option<String>,
-    /// The distribution of RTTs, as taken every 10 ms: `samples`, `min`, `p10`, `p50`, `p90`, `p99`, `max`.
+    /// Distribution of the RTTs sampled every 10 ms: `samples`, `min`, `p10`, `p50`, `p90`, `p99`, `max`.
     pub rtt: BTreeMap<String, u64>,
-    /// Seconds for which the sender was limited by each.
+    /// Seconds by factor that limited the sender.
     pub limited_by: BTreeMap<String, f64>,
-    /// Counters of the connection, from the handshake on.
+    /// Counters of the connection since the handshake.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// An interval.
+/// Measurements of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Seconds after the start, or the end of what is omitted.
+    /// Start in seconds after the start of the measurement.
     pub start: f64,
-    /// The same.
+    /// End, likewise.
     pub end: f64,
-    /// Whether it does not count.
+    /// Whether the interval is excluded from the results.
     pub omitted: bool,
-    /// Percent of one processor.
+    /// Processor use in percent of one processor.
     pub cpu_percent: f64,
-    /// Bytes of memory of the process, at the end.
+    /// Memory of the process in bytes at the end.
     pub rss: u64,
-    /// Each stream.
+    /// The streams by number.
     pub streams: Vec<StreamInterval>,
 }
 
@@ -106,13 +106,13 @@ pub struct StreamInterval {
     pub sender: bool,
     /// Payload bytes sent or received.
     pub bytes: u64,
-    /// Of a stream of TCP.
+    /// TCP sample.
     pub tcp: Option<TcpSample>,
-    /// Of a stream of UDP.
+    /// UDP sample.
     pub udp: Option<UdpSample>,
 }
 
-/// A TCP connection at the end of an interval. Times are microseconds, rates bytes per second.
+/// A TCP connection at the end of an interval. Times are in microseconds, rates in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSample {
     /// Segments retransmitted in the interval.
@@ -123,7 +123,7 @@ pub struct TcpSample {
     pub snd_wnd: u64,
     /// The smoothed RTT.
     pub rtt: u64,
-    /// Its mean deviation.
+    /// The mean deviation of the RTT.
     pub rttvar: u64,
     /// The path's MTU, as UDP payload.
     pub pmtu: u64,
@@ -131,39 +131,39 @@ pub struct TcpSample {
     pub bytes_acked: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// The slow-start threshold in bytes, while there is one.
+    /// The slow-start threshold in bytes; `None` before it is set.
     pub ssthresh: Option<u64>,
-    /// The pacing rate, while there is one.
+    /// The pacing rate; `None` without pacing.
     pub pacing_rate: Option<u64>,
-    /// The newest sample of the delivery rate.
+    /// The latest sample of the delivery rate.
     pub delivery_rate: u64,
     /// The controller's phase.
     pub phase: String,
-    /// Seconds of the interval for which the sender was limited by each.
+    /// Seconds of the interval by factor that limited the sender.
     pub limited_by: BTreeMap<String, f64>,
 }
 
-/// UDP, at its receiver; a sender counts packets only.
+/// Measurements of UDP at the receiver; a sender counts only packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpSample {
-    /// Datagrams that were sent, as far as is known.
+    /// Number of datagrams sent, as far as the receiver knows.
     pub packets: u64,
-    /// Of these, those that did not arrive. Negative when some that were missed before have arrived late.
+    /// Number of these that did not arrive. It is negative if datagrams counted as lost before have arrived late.
     pub lost: i64,
-    /// Those that arrived after later ones.
+    /// Number of datagrams that arrived after later ones.
     pub out_of_order: u64,
-    /// RFC 1889's interarrival jitter, at the end, in milliseconds.
+    /// Interarrival jitter at the end (RFC 1889), in milliseconds.
     pub jitter_ms: f64,
 }
 
 impl UdpSample {
-    /// Percent lost.
+    /// Returns the percentage lost.
     #[must_use]
     pub fn lost_percent(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { 100.0 * self.lost as f64 / self.packets as f64 }
     }
 
-    /// Of several streams: their packets together, and the mean of their jitters, as iperf3 has it.
+    /// Returns the sum over several streams: the total of their packets and the mean of their jitters, as in iperf3.
     #[must_use]
     pub fn sum(samples: impl Iterator<Item = Self>) -> Self {
         let mut count = 0_u32;

@@ -1,4 +1,4 @@
-//! Runs one end's half of a test: all its streams, the clock, the reports.
+//! Runs one end's half of a test: its streams, the clock, and the reports.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use super::{tcp, udp, usage};
 pub struct Stream {
     /// Whether this end sends.
     pub sends: bool,
-    /// What carries it.
+    /// Transport of the stream.
     pub channel: Channel,
-    /// What its sender writes before the data, so that the other end knows which stream it is.
+    /// Bytes that the sender writes before the data to identify the stream to the other end.
     pub opening: Vec<u8>,
 }
 
-/// What carries a stream.
+/// Transport of a stream.
 #[derive(Debug)]
 pub enum Channel {
-    /// longhaul, once its sender has said which stream it is.
+    /// A longhaul connection whose sender has not yet identified the stream.
     Expected,
-    /// longhaul.
+    /// A longhaul connection.
     Tcp(TcpStream),
-    /// UDP, a socket that is connected.
+    /// A connected UDP socket.
     Udp(UdpSocket),
 }
 
-/// The half of a test that is this end's.
+/// This end's half of a test.
 struct Half<'a, F> {
     params: &'a Params,
     timing: Timing,
@@ -52,16 +52,16 @@ struct Half<'a, F> {
     usage: usage::Meter,
     last_usage: usage::Reading,
     last: f64,
-    /// When what counts began, in seconds after the start; none while it has not.
+    /// Start of the measurement in seconds after the start; `None` before it.
     base: Option<f64>,
     observe: &'a mut F,
 }
 
-/// Runs `streams` from now on, those that are expected as they arrive; tells `observe` what happens, and `control` of the
-/// end of datagrams. `done` becomes what the other end has sent.
+/// Runs `streams`, including the expected ones as they arrive; reports events to `observe`, and the end of its
+/// datagrams on `control`. `done` receives the numbers of datagrams that the other end has sent.
 ///
 /// # Errors
-/// The first of a stream.
+/// Returns the first error of a stream.
 pub async fn run<F: FnMut(Event<'_>)>(
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
@@ -98,7 +98,7 @@ pub async fn run<F: FnMut(Event<'_>)>(
         }
         let stop = stop.clone();
         let stopped = move |at: f64| {
-            // Nobody listens when the test has failed.
+            // The receiver is dropped if the test has failed.
             let _ = stop.send((number, at));
         };
         let place = if stream.sends { 0 } else { received.next().unwrap_or(0) };
@@ -131,19 +131,19 @@ pub async fn run<F: FnMut(Event<'_>)>(
         passed_on(ended)?;
     }
     let cpu = half.usage.read().since(&first_usage);
-    // A test that ended before anything counted has no length.
+    // A test that ended before the measurement started has duration zero.
     let base = half.base.unwrap_or(f64::MAX);
     let results = half.readers.iter().zip(&half.meters).zip(ends);
     let streams = results.map(|((reader, meter), end)| reader.result(meter, (end - base).max(0.0))).collect();
     Ok(Results { streams, cpu, ..Results::default() })
 }
 
-/// What a task returned; a panic in it goes on here.
+/// Returns a task's result; a panic in the task is resumed.
 fn passed_on(ended: Result<Result<()>, JoinError>) -> Result<()> {
     ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
-/// The task of a stream, with its `number`. It borrows nothing of `params`.
+/// Returns the task of stream `number`. It does not borrow `params`.
 fn stream_task(
     stream: Stream,
     meter: Arc<Meter>,
@@ -154,7 +154,7 @@ fn stream_task(
     stopped: impl FnOnce(f64) + Send + 'static,
 ) -> impl Future<Output = Result<()>> + Send + 'static {
     let (length, rate, burst) = (params.length as usize, params.rate, params.burst);
-    // No two streams leave at the same times.
+    // Each stream has a seed of its own, so that no two send at the same times.
     let seed = params.poisson.then(|| params.seed.wrapping_mul(1 << 8).wrapping_add(number as u64));
     async move {
         match (stream.channel, stream.sends) {
@@ -163,7 +163,7 @@ fn stream_task(
                 tcp::send(tcp, meter, timing, load, stopped).await
             }
             (Channel::Tcp(tcp), false) => {
-                // One second's worth and one burst: an honest sender is never held back.
+                // One second's worth of data and one burst: a sender that keeps the agreed rate is never slowed down.
                 let slack = rate / 8 + length as u64 * u64::from(burst.max(1));
                 tcp::receive(tcp, meter, timing, (rate, slack), stopped).await
             }
@@ -177,7 +177,7 @@ fn stream_task(
 }
 
 impl<F: FnMut(Event<'_>)> Half<'_, F> {
-    /// Ticks until every stream has told of its stop; when each did, in seconds after the start.
+    /// Runs the reports until every stream has stopped; returns when each did, in seconds after the start.
     async fn until_all_stopped(
         &mut self,
         tasks: &mut JoinSet<Result<()>>,
@@ -204,7 +204,7 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         Ok(ends.into_iter().flatten().collect())
     }
 
-    /// What a connection did before, such as to wait, does not count.
+    /// Excludes the connection's activity before the start, such as waiting, from the measurement.
     fn note_start(&mut self, number: usize, channel: &Channel) {
         let Some((reader, meter)) = self.readers.get_mut(number).zip(self.meters.get(number)) else { return };
         if let Channel::Tcp(tcp) = channel
@@ -215,19 +215,19 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         reader.begin(meter);
     }
 
-    /// When the next interval ends, in seconds after the start; none if it ends with the streams.
+    /// Returns the end of the next interval in seconds after the start; `None` if it ends with the streams.
     fn next_end(&self) -> Option<f64> {
         let omit = f64::from(self.params.omit);
         let begin = if self.base.is_some() { omit } else { 0.0 };
         let interval = self.params.interval;
         let regular = (interval > 0.0).then(|| {
-            // What is left of an interval that was late does not count as one.
+            // The short rest of an interval whose end was late does not count as an interval.
             begin + interval * (((self.last - begin) / interval + 0.1).floor() + 1.0)
         });
         if self.base.is_none() {
             return Some(regular.map_or(omit, |regular| regular.min(omit)));
         }
-        // The last of an end that only sends is over when it has stopped, to the byte.
+        // If this end only sends, the last interval ends exactly when the streams stop.
         let last = self.timing.end().filter(|_| !self.sends.contains(&false));
         regular.filter(|regular| last.is_none_or(|last| *regular < last - 0.001))
     }
@@ -271,7 +271,7 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         }
     }
 
-    /// The rest, unless it is as good as nothing.
+    /// Ends the last interval, unless it is negligibly short and empty.
     fn last_interval(&mut self, end: f64) {
         let long = end - self.last >= self.params.interval.max(0.1) / 10.0;
         let some = self.readers.iter().zip(&self.meters).any(|(reader, meter)| reader.has_news(meter));
@@ -281,7 +281,7 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         }
     }
 
-    /// Tells the other end that no datagram follows.
+    /// Tells the other end that no further datagrams follow.
     async fn tell_done(&self, control: &Mutex<impl AsyncWrite + Unpin>) -> Result<()> {
         if self.params.protocol == protocol::Protocol::Tcp {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The server: it does what a client says, one test after the other.
+//! The server, which runs its clients' tests one after the other.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,25 +19,25 @@ use super::text::Reporter;
 use super::{tcp, udp};
 use crate::transport::{self, Choice};
 
-/// Connections that have said hello and wait to be served: more than the streams of any test.
+/// Maximum number of greeted connections that wait to be served: more than the streams of any test.
 const WAITING: usize = 512;
-/// Connections of tests that have ended, whose clients have not yet ended them, at most.
+/// Maximum number of control connections of completed tests that the clients have not closed yet.
 const MAX_ENDING: usize = 32;
-/// What iperf3 says.
+/// The message of iperf3.
 const BUSY: &str = "the server is busy running a test. try again later";
 
 type Arrivals = mpsc::Receiver<io::Result<Arrival>>;
 
-/// Serves clients, for ever or one only.
+/// Serves clients, without end or only one.
 ///
 /// # Errors
-/// When the socket fails; when serving one only, why the test failed.
+/// Returns an error if the socket fails; when serving only one client, also why its test failed.
 pub async fn run(options: &Options) -> Result<()> {
     let listener = listen(options).context("unable to start listener for connections")?;
     let address = listener.local_addr()?;
     let (sender, mut arrivals) = mpsc::channel(WAITING);
     let _door = Door::open(listener, sender.clone());
-    // Tests whose clients have yet to end the connection.
+    // Completed tests whose clients have not closed the connection yet.
     let mut ending = JoinSet::new();
     for number in 1_u64.. {
         let mut report = Reporter::new(options, false)?;
@@ -52,7 +52,7 @@ pub async fn run(options: &Options) -> Result<()> {
             let (control, patience) = (test.control, options.transport.patience());
             let output = test.wants_output.then(|| report.written());
             ending.spawn(async move {
-                // Both have everything: what may still go wrong concerns nobody.
+                // Both ends have all results: a failure of the close is of no consequence.
                 let _ = timeout(patience, finish(control, output)).await;
             });
         } else {
@@ -77,7 +77,7 @@ async fn finish(mut control: TcpStream, output: Option<String>) -> io::Result<()
     transport::close(control).await
 }
 
-/// Listens where the options say; if they don't, on all addresses of both families, or the one that there is.
+/// Listens on the given address; by default, on all addresses of both families, or of the only available one.
 fn listen(options: &Options) -> Result<TcpListener> {
     let at = |ip: IpAddr| options.transport.listen(SocketAddr::new(ip, options.port));
     match options.bind {
@@ -88,7 +88,7 @@ fn listen(options: &Options) -> Result<TcpListener> {
     }
 }
 
-/// The next control connection. Streams of tests that have ended are given up.
+/// Returns the next control connection. Streams of completed tests are reset.
 async fn next_client(arrivals: &mut Arrivals) -> Result<Arrival> {
     loop {
         let arrival = arrivals.recv().await.context("the listener has ended")?.context("the listener failed")?;
@@ -101,18 +101,18 @@ async fn next_client(arrivals: &mut Arrivals) -> Result<Arrival> {
 
 struct Test<'a> {
     options: &'a Options,
-    /// Where the server listens.
+    /// Address on which the server listens.
     address: SocketAddr,
     hello: Hello,
     control: TcpStream,
     to_test: mpsc::Sender<io::Result<Arrival>>,
     streams: Arrivals,
-    /// Whether the client wants the server's report.
+    /// Whether the client requests the server's report.
     wants_output: bool,
 }
 
 impl Test<'_> {
-    /// Serves this client while others are told to wait.
+    /// Runs this client's test, and refuses other clients meanwhile.
     async fn run(&mut self, arrivals: &mut Arrivals, report: &mut Reporter) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
         let to_test = self.to_test.clone();
@@ -124,7 +124,7 @@ impl Test<'_> {
         loop {
             tokio::select! {
                 outcome = &mut serve => {
-                    // Those who are being told go on.
+                    // Refusals in progress continue in the background.
                     refusals.detach_all();
                     return outcome;
                 }
@@ -174,7 +174,7 @@ impl Test<'_> {
         protocol::write(&mut self.control, &Message::Start).await?;
         let (to_runner, arriving) = mpsc::channel(streams.len().max(1));
         let expected: Vec<_> = streams.iter().map(|stream| matches!(stream.channel, Channel::Expected)).collect();
-        // Nobody at the server ends a test but its limit.
+        // On the server, only its limit ends a test.
         let (_stop, never) = watch::channel(false);
         let limit = limits.time();
         let terms = Terms { patience, idle: self.options.idle(), limit, arrivals: arriving, stop: never };
@@ -186,7 +186,7 @@ impl Test<'_> {
         }
     }
 
-    /// Opens what the streams need: their ports, as the client is told them.
+    /// Opens what the streams need; returns their ports for the client.
     fn prepare(&self, params: &Params) -> Result<(Vec<u16>, Prepared)> {
         let first = self.options.data_port.unwrap_or(0);
         let at = |port| SocketAddr::new(self.address.ip(), port);
@@ -214,7 +214,7 @@ impl Test<'_> {
         }
     }
 
-    /// Whether the listener's own settings do: they are for all its connections.
+    /// Returns whether the listener's settings suit the test: they apply to all its connections.
     fn suits(&self, params: &Params) -> bool {
         let own = match &self.options.transport.congestion {
             Some(Choice::Use(congestion)) => Some(congestion.to_string()),
@@ -225,9 +225,9 @@ impl Test<'_> {
         plain && (!sends || params.congestion.is_none() || params.congestion == own)
     }
 
-    /// Waits until the client is ready: until those streams of TCP are there that the server sends on, and the client has
-    /// connected the others, or until the sockets of UDP are connected. What goes on listening for streams as long as it
-    /// exists comes with them.
+    /// Waits until the client is ready: for TCP, until the streams on which the server sends have arrived and the
+    /// client has connected the others; for UDP, until the sockets are connected. Also returns the listener of the
+    /// streams, if they have one, which listens until it is dropped.
     async fn gather(
         &mut self,
         params: &Params,
@@ -277,14 +277,14 @@ impl Test<'_> {
     }
 }
 
-/// A connection that has arrived, and its number, if it is of the test with this cookie.
+/// Returns a connection that has arrived, and its stream's number if it belongs to the test with this cookie.
 fn numbered(arrival: Option<io::Result<Arrival>>, cookie: &str) -> Result<(Option<usize>, TcpStream)> {
     let arrival = arrival.context("the listener has ended")?.context("the listener failed")?;
     let number = arrival.hello.stream.map(usize::from).filter(|_| arrival.hello.cookie == cookie);
     Ok((number, arrival.stream))
 }
 
-/// Passes on the streams of the test that are `expected`, each once, until it ends; returns only with an error.
+/// Passes each `expected` stream of the test on to the runner once, until cancelled; returns only on an error.
 async fn pass_on(
     streams: &mut Arrivals,
     cookie: &str,
@@ -299,7 +299,7 @@ async fn pass_on(
         let place = number.and_then(|number| expected.get_mut(number));
         match number.filter(|_| place.is_some_and(std::mem::take)) {
             Some(number) => {
-                // There is room for each of them; the test may have failed.
+                // The channel has room for all streams; it is closed if the test has failed.
                 let _ = to_runner.try_send((number, tcp));
             }
             None => tcp.abort(),
@@ -307,10 +307,10 @@ async fn pass_on(
     }
 }
 
-/// What streams come through.
+/// Sockets through which streams arrive.
 enum Prepared {
-    /// A listener of their own, or the server's.
+    /// A listener of their own; `None` is the server's listener.
     Tcp(Option<Door>),
-    /// A socket each.
+    /// One socket per stream.
     Udp(Vec<tokio::net::UdpSocket>),
 }

@@ -1,4 +1,4 @@
-//! What both ends do between the start and the end of a test.
+//! The part of a test that is common to both ends, from its start to its end.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -15,34 +15,34 @@ use super::runner::{self, Channel, Stream};
 use super::tcp::IDLE;
 use super::timing::Timing;
 
-/// What a report says first.
+/// First part of a report.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// The client's name for the server, or where the server saw the client.
+    /// The server as named by the client, or the client's address as seen by the server.
     pub peer: (String, u16),
     /// The test's cookie.
     pub cookie: String,
-    /// Of each stream, this end's and the other's address.
+    /// For each stream, the local and the remote address.
     pub connected: Vec<(Option<SocketAddr>, Option<SocketAddr>)>,
-    /// Payload of a full segment.
+    /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// Bytes of the UDP sockets' buffers for sending and receiving, under TCP or by itself.
+    /// Sizes in bytes of the UDP sockets' send and receive buffers, for TCP and plain UDP.
     pub buffers: (u64, u64),
 }
 
-/// What is known of a stream when it begins.
+/// Properties of a stream at its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// This end's and the other's address.
+    /// Local and remote address.
     pub addresses: (Option<SocketAddr>, Option<SocketAddr>),
-    /// Payload of a full segment, of TCP.
+    /// Payload of a full segment in bytes, for TCP.
     pub mss: u32,
-    /// Bytes of the UDP socket's buffers for sending and receiving.
+    /// Sizes in bytes of the UDP socket's send and receive buffers.
     pub buffers: (u64, u64),
 }
 
 impl Facts {
-    /// Of what carries a stream.
+    /// Returns the properties of a stream on `channel`.
     #[must_use]
     pub fn new(channel: &Channel) -> Self {
         match channel {
@@ -65,7 +65,7 @@ impl Facts {
 }
 
 impl Start {
-    /// Takes note of the streams.
+    /// Records the properties of the streams.
     pub fn streams_are(&mut self, streams: &[Facts]) {
         self.connected = streams.iter().map(|stream| stream.addresses).collect();
         if let Some(first) = streams.first() {
@@ -74,34 +74,35 @@ impl Start {
     }
 }
 
-/// What happens in a test.
+/// Event of a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// All streams are there.
+    /// All streams are ready.
     Begin(&'a [Facts]),
-    /// An interval is over.
+    /// An interval has ended.
     Interval(&'a Interval),
 }
 
-/// What a test is run with, besides what it is.
+/// Conditions under which a test is run, besides its parameters.
 #[derive(Debug)]
 pub struct Terms {
-    /// How long a peer is waited for.
+    /// How long to wait for a peer.
     pub patience: Duration,
     /// How long a receiver waits for data.
     pub idle: Duration,
-    /// How long all of it may take; none if there is no limit but its own.
+    /// Maximum duration of the test; `None` is unlimited.
     pub limit: Option<Duration>,
-    /// Streams that are [expected](Channel::Expected), as they come, with their numbers.
+    /// The [expected](Channel::Expected) streams as they arrive, with their numbers.
     pub arrivals: mpsc::Receiver<(usize, TcpStream)>,
-    /// Becomes true when the user wants an end.
+    /// Becomes true when the user stops the test.
     pub stop: watch::Receiver<bool>,
 }
 
-/// Runs `streams` from now on and exchanges results: ours and the other end's. `observe` is told what happens.
+/// Runs `streams` and exchanges the results; returns this end's and the other end's. Events are reported to
+/// `observe`.
 ///
 /// # Errors
-/// Why the test failed here or there.
+/// Returns why the test failed at this or the other end.
 pub async fn conduct(
     control: &mut TcpStream,
     params: &Params,
@@ -148,7 +149,7 @@ async fn exchange(
                 Ok(results)
             }
             Err(error) => {
-                // The other end notices in any case, when the connection ends.
+                // If this fails, the other end still notices the end of the connection.
                 let _ = protocol::write(&mut *writer.lock().await, &Message::Failed(format!("{error:#}"))).await;
                 Err(error)
             }
@@ -167,7 +168,7 @@ async fn exchange(
             }
         }
     };
-    // The user, or the limit, ends what would go on.
+    // The user or the limit stops a test that would continue.
     let stopping = async {
         let limit = sleep(terms.limit.unwrap_or(Duration::MAX));
         tokio::select! {
@@ -194,7 +195,7 @@ async fn exchange(
     Ok((first.unwrap_or_default(), second))
 }
 
-/// The intervals that are sent to the other end: no more than fit a message, however long the test is.
+/// The intervals that are sent to the other end: at most as many as fit in a message, for a test of any length.
 struct Kept {
     most: usize,
     intervals: Vec<Interval>,

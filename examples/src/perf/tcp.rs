@@ -16,23 +16,24 @@ use super::protocol::Params;
 use super::timing::Timing;
 use crate::transport;
 
-/// How often the connection's state is noted.
+/// Interval at which the connection's state is sampled.
 const SAMPLING: Duration = Duration::from_millis(10);
-/// How long nothing may arrive: iperf3's.
+/// Maximum time without any data, as in iperf3.
 pub const IDLE: Duration = Duration::from_secs(120);
-/// Bytes that wait to be sent at most, so that what counts as sent is not far ahead of what is: what the path delivers
-/// in 20 ms, within these limits. The lower is the library's own, which it keeps while the congestion window is full.
+/// Bounds in bytes of the data waiting to be sent, which is limited to what the path delivers in 20 ms, so that the
+/// count of sent bytes is not far ahead of the transmission. The lower bound is the library's own, which it keeps
+/// while the congestion window is full.
 const AHEAD: (u64, u64) = (256 << 10, 4 << 20);
-/// Bytes taken from a connection at a time.
+/// Maximum number of bytes read from a connection at a time.
 const READ: usize = 1 << 20;
 
-/// Bytes of the header in a datagram before options (`docs/wire.md`).
+/// Length in bytes of a datagram's header without options (`docs/wire.md`).
 const HEADER: u16 = 12;
 
-/// Gives a socket the settings of a test's streams.
+/// Applies the settings of a test's streams to a socket.
 ///
 /// # Errors
-/// The socket's.
+/// Returns the socket's error.
 pub fn set_up(socket: &mut TcpSocket, params: &Params) -> io::Result<()> {
     if let Some(window) = params.window {
         socket.set_send_buffer_size(window)?;
@@ -62,7 +63,7 @@ fn sample(stream: &TcpStream, meter: &Meter) {
     }
 }
 
-/// Looks at a sender now and then: notices when the receiver takes nothing for long, though there is something for it.
+/// Periodic check of a sender that detects a receiver which accepts nothing for long although data is waiting.
 #[derive(Debug, Default)]
 struct Watchdog {
     acknowledged: u64,
@@ -84,24 +85,24 @@ impl Watchdog {
     }
 }
 
-/// What is sent on a stream.
+/// Data sent on a stream.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// What tells the receiver which stream it is, before the data and in one write with it. It does not count.
+    /// Bytes that identify the stream to the receiver, written together with the first data. They are not counted.
     pub opening: Vec<u8>,
-    /// Bytes of a block.
+    /// Length of a block in bytes.
     pub length: usize,
-    /// Bits per second, 0 for no limit.
+    /// Maximum rate in bit/s; 0 is unlimited.
     pub rate: u64,
-    /// Blocks that leave at once under such a limit.
+    /// Blocks per burst at that rate.
     pub burst: u32,
 }
 
-/// Sends a load until the time or the budget is up, and waits until the receiver has confirmed all. `stopped` is told
-/// when the stream has ended, as far as it is to be measured.
+/// Sends a load until the time or the number of bytes is used up, and waits until the receiver has confirmed all of
+/// it. `stopped` is called with the end of the measurement of the stream.
 ///
 /// # Errors
-/// The connection's.
+/// Returns the connection's error.
 pub async fn send(
     mut stream: TcpStream,
     meter: Arc<Meter>,
@@ -115,7 +116,7 @@ pub async fn send(
     write(&mut stream, &meter, &timing, load, &mut watchdog).await.context("sending failed")?;
     let end = timing.elapsed();
     stream.shutdown().await.context("sending failed")?;
-    // A time is up when it is up; a number of bytes is sent when it is there.
+    // A timed test ends at its time; a test of a number of bytes ends when all have been confirmed.
     let mut stopped = Some(stopped);
     if timing.is_timed()
         && let Some(stopped) = stopped.take()
@@ -139,7 +140,7 @@ pub async fn send(
     if let Some(stopped) = stopped {
         stopped(confirmed);
     }
-    // All is there: what may still go wrong concerns nobody.
+    // The receiver has everything: a failure of the close is of no consequence.
     let _ = tokio::time::timeout(timing.patience, transport::close(stream)).await;
     Ok(())
 }
@@ -156,7 +157,7 @@ async fn write(
     let mut ticks = sampling();
     let over = timing.over();
     tokio::pin!(over);
-    // Bytes of the opening that are still to be written: they are no data.
+    // Bytes of the opening that are still to be written: they do not count as data.
     let mut uncounted = opening.len();
     let mut rest = match timing.take(block.len()) {
         0 if opening.is_empty() => return Ok(()),
@@ -187,18 +188,19 @@ async fn write(
                 if counted > 0 {
                     meter.with(|gauge| gauge.count(counted, timing.elapsed()));
                 }
-                // Where the connection takes all at once, others must have their turn all the same.
+                // If the connection accepts everything at once, other tasks still need a turn.
                 tokio::task::consume_budget().await;
             }
         }
     }
 }
 
-/// Receives to the end of the stream, and ends ours. `stopped` is told when that was. A sender that exceeds the agreed
-/// `rate` (bits per second, 0 for no limit) by more than `slack` bytes is held back by the receive window.
+/// Receives to the end of the stream and ends the other direction. `stopped` is called with the time of that end. A
+/// sender that exceeds the agreed `rate` (in bit/s; 0 is unlimited) by more than `slack` bytes is slowed down by the
+/// receive window.
 ///
 /// # Errors
-/// The connection's, or when nothing arrives for long.
+/// Returns the connection's error, or an error if nothing arrives for long.
 pub async fn receive(
     mut stream: TcpStream,
     meter: Arc<Meter>,
@@ -248,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// Such a sender was admitted by a server with `--max-rate` and does not keep to what it announced.
+    /// A server with `--max-rate` has admitted this sender, which then exceeds the rate that it announced.
     #[tokio::test]
     async fn a_sender_beyond_the_agreed_rate_is_held_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -257,7 +259,7 @@ mod tests {
         let meter = Arc::<Meter>::default();
         let timing = Timing::start(&Params::default(), (IDLE, IDLE));
         let receiving = tokio::spawn(receive(server, Arc::clone(&meter), timing, (8_000, 10_000), |_| {}));
-        // Without the limit this takes less than the time.
+        // Without the limit this takes less than the timeout.
         let all = client.write_all(&[0; 64 << 20]);
         assert!(tokio::time::timeout(Duration::from_secs(3), all).await.is_err());
         receiving.abort();

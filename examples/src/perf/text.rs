@@ -1,4 +1,4 @@
-//! The report, in the lines of iperf3.
+//! The report in iperf3's text format.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -17,71 +17,71 @@ use super::session::{Event, Start};
 use super::units::{Scale, rate, size};
 use crate::names::escaped;
 
-/// Bytes of its report that a server keeps for a client that wants it.
+/// Maximum number of bytes of its report that a server keeps for the client.
 const WRITTEN: usize = 1 << 20;
 
-/// What stands between parts of the report.
+/// Separator between parts of the report.
 const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 const LINE: &str = "-----------------------------------------------------------";
 
-/// Prints what happens as it happens, or in JSON when all is over.
+/// Prints the events of a test as they happen, or in JSON at the end.
 #[derive(Debug)]
 pub struct Reporter {
     json: bool,
-    /// JSON as it happens.
+    /// Whether JSON is printed event by event.
     stream: bool,
-    /// Where it is printed, if not on standard output.
+    /// Log file; `None` is standard output.
     file: Option<File>,
-    /// What was printed, as far as a client may want it.
+    /// Output so far, limited to what a client may request.
     written: RefCell<String>,
     verbose: bool,
     scale: Scale,
-    /// Whether this is the client.
+    /// Whether this end is the client.
     pub client: bool,
-    /// The test.
+    /// Parameters of the test.
     pub params: Params,
-    /// What is known of its start.
+    /// Start of the test.
     pub start: Start,
-    /// The intervals so far, for JSON at the end.
+    /// Intervals so far, for JSON at the end.
     pub intervals: Vec<Interval>,
-    /// Whether there was one.
+    /// Whether an interval was printed.
     begun: bool,
-    /// The server's report, if it was asked for.
+    /// The server's report, if requested.
     pub server_output: Option<String>,
 }
 
-/// A line's figures.
+/// Figures of a line.
 struct Line<'a> {
     id: Option<usize>,
     sends: bool,
     span: (f64, f64),
     bytes: u64,
-    /// What follows the rate.
+    /// Text after the rate.
     rest: &'a str,
 }
 
-/// The number of a stream in reports, where iperf3 has its socket's.
+/// Returns a stream's identifier in reports, where iperf3 prints its socket's number.
 #[must_use]
 pub fn stream_id(number: usize) -> usize {
     5 + 2 * number
 }
 
-/// A rate; 0 in no time.
+/// Returns a rate in bit/s; 0 for a duration of zero.
 #[must_use]
 pub fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// Which of the two ends sent, and which received.
+/// Returns the sender's and the receiver's results, in this order.
 pub fn by_role<'a>(ours: &'a StreamResult, theirs: &'a StreamResult) -> (&'a StreamResult, &'a StreamResult) {
     if ours.sender { (ours, theirs) } else { (theirs, ours) }
 }
 
 impl Reporter {
-    /// Of a client or a server with these options.
+    /// Creates the reporter of a client or a server with these options.
     ///
     /// # Errors
-    /// When the log file cannot be written.
+    /// Returns an error if the log file cannot be written.
     pub fn new(options: &Options, client: bool) -> Result<Self> {
         let open = |path: &PathBuf| {
             let file = File::options().append(true).create(true).open(path);
@@ -103,14 +103,14 @@ impl Reporter {
         })
     }
 
-    /// Writes a line of the text.
+    /// Writes a line of the text report.
     fn say(&self, line: &str) {
         if !self.json {
             self.write(&escaped_lines(line));
         }
     }
 
-    /// Writes a line. Nobody listening is no reason to fail.
+    /// Writes a line. A closed output is not an error.
     fn write(&self, line: &str) {
         let _ = match self.file.as_ref() {
             Some(mut file) => file.write_all(format!("{line}\n").as_bytes()),
@@ -123,13 +123,13 @@ impl Reporter {
         }
     }
 
-    /// What was printed.
+    /// Returns the output so far.
     #[must_use]
     pub fn written(&self) -> String {
         self.written.borrow().clone()
     }
 
-    /// Something happens in the test.
+    /// Reports an event of the test.
     pub fn observe(&mut self, event: Event<'_>) {
         match event {
             Event::Begin(streams) => {
@@ -140,12 +140,12 @@ impl Reporter {
         }
     }
 
-    /// A server waits for a client.
+    /// Reports that a server waits for a client.
     pub fn listening(&self, port: u16, number: u64) {
         self.say(&format!("{LINE}\nServer listening on {port} (test #{number})\n{LINE}"));
     }
 
-    /// A client sets out.
+    /// Reports that a client connects.
     pub fn connecting(&mut self, host: &str, port: u16) {
         self.start.peer = (host.to_owned(), port);
         self.say(&format!("Connecting to host {host}, port {port}"));
@@ -154,13 +154,13 @@ impl Reporter {
         }
     }
 
-    /// A client has come.
+    /// Reports that a client has connected.
     pub fn accepted(&mut self, peer: SocketAddr) {
         self.start.peer = (peer.ip().to_canonical().to_string(), peer.port());
         self.say(&format!("Accepted connection from {}, port {}", self.start.peer.0, self.start.peer.1));
     }
 
-    /// The streams are there.
+    /// Reports the start of the streams.
     fn begin(&mut self) {
         if self.stream {
             self.write(&json::start_event(self));
@@ -188,7 +188,7 @@ impl Reporter {
         format!("[ ID]{role} Interval           Transfer     Bitrate{rest}")
     }
 
-    /// Whether this end sends, stream by stream.
+    /// Returns, for each stream, whether this end sends.
     #[must_use]
     pub fn sends(&self) -> Vec<bool> {
         self.params.client_sends().into_iter().map(|client| client == self.client).collect()
@@ -208,12 +208,12 @@ impl Reporter {
         format!("[{id}]{role} {start:6.2}-{end:<6.2} sec  {}  {rate}{}", size(bytes as f64), line.rest)
     }
 
-    /// An interval is over.
+    /// Reports an interval.
     fn interval(&mut self, interval: &Interval) {
         if self.stream {
             self.write(&json::interval_event(interval, &self.params));
         }
-        // A server's client decides how many there are.
+        // On a server, the client determines the number of intervals.
         let room = self.client || self.intervals.len() < MAX_SAMPLES / interval.streams.len().max(1);
         if self.json && !self.stream && room {
             self.intervals.push(interval.clone());
@@ -250,12 +250,12 @@ impl Reporter {
         }
     }
 
-    /// The test has ended: prints the summary, or all in JSON, or the error.
+    /// Reports the end of the test: the summary, the JSON document, or the error.
     pub fn end(&self, outcome: &Result<(Results, Results)>) {
         if self.stream {
             json::last_events(self, outcome).iter().for_each(|line| self.write(line));
         } else if self.json {
-            // A server that refused prints as iperf3 does: what there is, with the error.
+            // After a failure iperf3's server prints the known part with the error; so does this one.
             self.write(&json::document(self, outcome));
         }
         match outcome {
@@ -301,7 +301,7 @@ impl Reporter {
         }
     }
 
-    /// The sender's and the receiver's line; of a server, its own.
+    /// Prints the sender's and the receiver's line; a server prints only its own.
     fn summary_lines(&self, id: Option<usize>, sends: bool, senders: &[&StreamResult], receivers: &[&StreamResult]) {
         for (role, of) in [("sender", senders), ("receiver", receivers)] {
             let sending = role == "sender";
@@ -320,7 +320,7 @@ impl Reporter {
         }
     }
 
-    /// What `--verbose` adds.
+    /// Prints the details that `--verbose` adds.
     fn details(&self, ours: &Results, theirs: &Results) {
         let role = |sends: &[StreamResult]| match sends.first() {
             Some(stream) if stream.sender => "sender",
@@ -343,8 +343,8 @@ impl Reporter {
     }
 }
 
-/// A text for a terminal, of which the other end may have written a part: of what could steer the terminal only the ends
-/// of lines stay.
+/// Escapes a text for a terminal except for its line ends. The other end may have written part of it, and must not be
+/// able to control the terminal.
 fn escaped_lines(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! When streams begin and end.
+//! Start and end of streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,22 +9,22 @@ use tokio::sync::watch;
 use super::protocol::Params;
 use crate::report::Stopwatch;
 
-/// When a stream begins and ends.
+/// Times at which a stream starts and ends.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// Runs since the start.
+    /// Clock of the time since the start.
     pub clock: Stopwatch,
-    /// How long a peer is waited for at the end.
+    /// How long to wait for a peer at the end.
     pub patience: Duration,
     /// How long a receiver waits for data.
     pub idle: Duration,
     omit: f64,
     seconds: Option<f64>,
     budget: Arc<Budget>,
-    /// Whether what is sent counts already.
+    /// Whether sent bytes count, which they do not during the omitted time.
     counting: Arc<AtomicBool>,
     cancelled: Arc<AtomicBool>,
-    /// Becomes true when somebody wants the end before its time.
+    /// Becomes true when the test is stopped before its time.
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -45,77 +45,78 @@ impl Timing {
         }
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     #[must_use]
     pub fn elapsed(&self) -> f64 {
         self.clock.elapsed().as_secs_f64()
     }
 
-    /// Whether it is a time, or the user, that ends the test, not a number of bytes.
+    /// Returns whether a duration or the user ends the test, rather than a number of bytes.
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.seconds.is_some() || self.budget.0.is_none()
     }
 
-    /// Ends the test now: senders stop.
+    /// Stops the test: senders stop.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Whether it was ended so.
+    /// Returns whether the test was stopped.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         *self.stop.borrow()
     }
 
-    /// Waits until the time is up, or the test is ended before; without a time, for the latter.
+    /// Waits until the duration is over or the test is stopped; without a duration, until it is stopped.
     pub async fn over(&self) {
         let mut stop = self.stop.subscribe();
         let left = self.left().unwrap_or(Duration::MAX);
         tokio::select! {
             () = tokio::time::sleep(left) => {}
-            // The other end of the channel is here.
+            // `self` holds the sender of the channel, so this does not fail.
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
 
-    /// When that is, in seconds after the start.
+    /// Returns the end of the duration in seconds after the start.
     #[must_use]
     pub fn end(&self) -> Option<f64> {
         self.seconds.map(|seconds| self.omit + seconds)
     }
 
-    /// How long until then.
+    /// Returns the time left until [`end`](Self::end).
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         self.end().map(|end| Duration::from_secs_f64((end - self.elapsed()).max(0.0)))
     }
 
-    /// Up to `most` of the bytes that are to be sent; what is omitted does not count. 0 when there are none left.
+    /// Takes up to `most` of the bytes still to be sent; 0 if none are left. Bytes in the omitted time are not
+    /// limited.
     #[must_use]
     pub fn take(&self, most: usize) -> usize {
         if self.counting.load(Ordering::Relaxed) { self.budget.take(most) } else { most }
     }
 
-    /// Whether the test has failed meanwhile.
+    /// Returns whether the test has failed.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// What is sent from now on counts.
+    /// Starts counting sent bytes.
     pub fn count_from_now(&self) {
         self.counting.store(true, Ordering::Relaxed);
     }
 
-    /// Cancels the test when the result is dropped: threads do not end with their task.
+    /// Returns a guard that cancels the test when dropped: threads do not end with their task.
     #[must_use]
     pub fn cancel_on_drop(&self) -> CancelOnDrop {
         CancelOnDrop(Arc::clone(&self.cancelled))
     }
 }
 
-/// Of [`Timing::cancel_on_drop`].
+/// Guard returned by [`Timing::cancel_on_drop`].
 #[derive(Debug)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 
@@ -125,17 +126,17 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Bytes that are still to be sent by all streams of one direction.
+/// Bytes still to be sent by all streams of one direction together.
 #[derive(Debug)]
 struct Budget(Option<AtomicU64>);
 
 impl Budget {
-    /// So many, or no end.
+    /// Creates a budget of this many bytes; `None` is unlimited.
     fn new(bytes: Option<u64>) -> Self {
         Self(bytes.map(AtomicU64::new))
     }
 
-    /// Up to `most` of them; 0 when there are none.
+    /// Takes up to `most` bytes; 0 if none are left.
     fn take(&self, most: usize) -> usize {
         let Some(left) = &self.0 else { return most };
         let taken =

@@ -1,4 +1,4 @@
-//! Streams of plain UDP: datagrams with a number and the time when they were sent.
+//! Streams of plain UDP: datagrams with a sequence number and the time of transmission.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -16,32 +16,33 @@ use super::protocol::{Challenge, Hello, Knock, Params};
 use super::results::UdpSample;
 use super::timing::Timing;
 
-/// Bytes of a datagram's header: a mark, the number of the datagram from 1, and nanoseconds of the sender's clock.
+/// Length in bytes of a datagram's header: a mark, the number of the datagram from 1, and nanoseconds of the sender's
+/// clock.
 pub const HEADER: usize = 20;
-/// Bytes of a datagram at most, over IPv4.
+/// Maximum payload of a datagram in bytes, over IPv4.
 pub const MAX_LENGTH: usize = 65_507;
-/// What marks a datagram of a stream.
+/// First bytes of a stream's datagrams.
 const MARK: [u8; 4] = *b"lhpd";
-/// How often a client knocks until the test starts.
+/// Interval between a client's knocks until the test starts.
 const KNOCKING: Duration = Duration::from_millis(100);
-/// Characters of a nonce, of four bits each.
+/// Length of a nonce in characters of four bits each.
 const NONCE: usize = 32;
-/// How long a receiver waits for stragglers after the last datagram that arrived, once nothing more is sent...
+/// Silence after which a receiver stops waiting for late datagrams, when the sender is done ...
 const QUIET: Duration = Duration::from_millis(300);
-/// ...and all in all.
+/// ... and the maximum total time of that wait.
 const STRAGGLING: Duration = Duration::from_secs(3);
-/// Bytes of socket buffer: 40 ms at 800 Mb/s.
+/// Size of the socket buffers in bytes: 40 ms at 800 Mbit/s.
 pub const SOCKET_BUFFER: usize = 4 << 20;
 
-/// A UDP socket on `address`, with a large buffer.
+/// Opens a UDP socket on `address` with large buffers.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
     let socket = std::net::UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     let buffer = params.window.map_or(SOCKET_BUFFER, |window| window as usize);
-    // The kernel grants what it wants to.
+    // The kernel may grant less.
     let options = socket2::SockRef::from(&socket);
     let _ = options.set_recv_buffer_size(buffer).and_then(|()| options.set_send_buffer_size(buffer));
     if params.tos != 0 {
@@ -51,10 +52,10 @@ pub fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket)
 }
 
-/// Shows the streams' sockets to the server, and answers its challenges, again and again; returns only with an error.
+/// Makes the streams' sockets known to the server and answers its challenges, repeatedly; returns only on an error.
 ///
 /// # Errors
-/// The system's, such as when nobody listens.
+/// Returns the system's error, for instance if the server's port is closed.
 pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
     let mut ticks = interval(KNOCKING);
     let mut nonces = vec![None; sockets.len()];
@@ -72,11 +73,12 @@ pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
     }
 }
 
-/// Waits until the client of this test, at the address `client`, knocks and answers a challenge; connects `socket` to
-/// where it did. Nothing else is answered, and nothing by more than it had.
+/// Waits until the client of this test, at the address `client`, knocks and answers a challenge; then connects
+/// `socket` to its address and port. Other datagrams are not answered, and no answer is longer than the datagram that
+/// elicited it.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Result<UdpSocket> {
     let mut key = [0; blake3::KEY_LEN];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -95,13 +97,13 @@ pub async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Res
         }
         let challenge = serde_json::to_vec(&Challenge { nonce })?;
         if challenge.len() <= length {
-            // It comes again if it is lost, here or on its way.
+            // A lost challenge is repeated at the next knock.
             let _ = socket.try_send_to(&challenge, from);
         }
     }
 }
 
-/// What only who receives at `address` can know.
+/// Returns a nonce that only the owner of `address` can learn.
 fn nonce(key: &[u8; blake3::KEY_LEN], address: SocketAddr) -> String {
     let hash = blake3::keyed_hash(key, address.to_string().as_bytes());
     hash.to_hex().as_str().chars().take(NONCE).collect()
@@ -122,11 +124,11 @@ fn decode(datagram: &[u8]) -> Option<(u64, u64)> {
     (*mark == MARK).then(|| (u64::from_be_bytes(*number), u64::from_be_bytes(*nanos)))
 }
 
-/// Sends datagrams of `length` bytes when `departures` say so, until the time or the budget is up. On a thread of its
-/// own, so that no other work delays it.
+/// Sends datagrams of `length` bytes at the times of `departures` until the time or the number of bytes is used up.
+/// Runs on a thread of its own, so that no other work delays it.
 ///
 /// # Errors
-/// The socket's.
+/// Returns the socket's error.
 pub async fn send(
     socket: UdpSocket,
     meter: Arc<Meter>,
@@ -172,7 +174,7 @@ async fn send_paced(
         number += 1;
         let now = timing.clock.elapsed();
         encode(&mut buffer, number, now.as_nanos() as u64);
-        // The last of a given number of bytes may be short, but not of its header.
+        // The last of a given number of bytes may be in a shorter datagram, which still has a complete header.
         let sent = socket.send(buffer.get(..bytes.max(HEADER)).unwrap_or_default()).await?;
         meter.with(|gauge| {
             gauge.count(sent, now.as_secs_f64());
@@ -182,7 +184,7 @@ async fn send_paced(
     Ok(())
 }
 
-/// What a receiver makes of numbers and times.
+/// A receiver's evaluation of sequence numbers and times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tracker {
     sample: UdpSample,
@@ -191,7 +193,7 @@ struct Tracker {
 }
 
 impl Tracker {
-    /// A datagram arrived, by the receiver's clock, in nanoseconds as the time when it was sent is.
+    /// Records the arrival of a datagram at time `now` of the receiver's clock. Times are in nanoseconds.
     fn arrived(&mut self, number: u64, sent: u64, now: u64) {
         self.received += 1;
         let sample = &mut self.sample;
@@ -203,15 +205,15 @@ impl Tracker {
             sample.out_of_order += 1;
             sample.lost = sample.lost.saturating_sub(1);
         }
-        // RFC 1889, section 6.3.1: the mean deviation of the transit time between one arrival and the next. The two
-        // clocks need not agree: only differences count.
+        // RFC 1889, section 6.3.1: the mean deviation of the transit time between successive arrivals. The clocks
+        // need not be synchronised, because only differences are used.
         let transit = now as f64 / 1e6 - sent as f64 / 1e6;
         if let Some(last) = self.transit.replace(transit) {
             sample.jitter_ms += ((transit - last).abs() - sample.jitter_ms) / 16.0;
         }
     }
 
-    /// Nothing more arrives of the `sent` datagrams.
+    /// Records that no more of the `sent` datagrams will arrive.
     fn ended(&mut self, sent: u64) {
         let missed = sent.saturating_sub(self.sample.packets);
         self.sample.lost = self.sample.lost.saturating_add(i64::try_from(missed).unwrap_or(i64::MAX));
@@ -219,11 +221,11 @@ impl Tracker {
     }
 }
 
-/// Receives until `done` says, at this stream's `index` among those that are received, how many datagrams were sent
-/// and all are there, or no more come. `stopped` is told when the last arrived.
+/// Receives until all datagrams have arrived, or no more do; `done` announces the number sent, at this stream's
+/// `index` among the received streams. `stopped` is called with the time of the last arrival.
 ///
 /// # Errors
-/// The socket's, or when the other end is gone.
+/// Returns the socket's error, or an error if the other end has gone.
 pub async fn receive(
     socket: UdpSocket,
     meter: Arc<Meter>,

@@ -1,9 +1,9 @@
-//! iperf3's units: sizes go by 1024, rates by 1000.
+//! iperf3's units: powers of 1024 for sizes, powers of 1000 for rates.
 
 /// Parses a size in bytes, such as `128K` or `1.5G`: suffixes K, M, G and T of either case are powers of 1024.
 ///
 /// # Errors
-/// A sentence, when it is no such number.
+/// Returns a sentence if the text is not such a number.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     parse(text, 1024.0)
 }
@@ -11,7 +11,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// Parses a rate in bits per second, such as `10M`: suffixes K, M, G and T of either case are powers of 1000.
 ///
 /// # Errors
-/// A sentence, when it is no such number.
+/// Returns a sentence if the text is not such a number.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     parse(text, 1000.0)
 }
@@ -32,22 +32,22 @@ fn parse(text: &str, base: f64) -> Result<u64, String> {
     }
 }
 
-/// How figures are scaled: each to its size, or all alike.
+/// Scaling of figures: each by its magnitude, or all alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Whatever gives three digits.
+    /// The unit that gives three digits.
     #[default]
     Adaptive,
-    /// Bits for rates, with the power of 1000.
+    /// Rates in bits, scaled by this power of 1000.
     Bits(u8),
-    /// Bytes for rates, with the power of 1024.
+    /// Rates in bytes, scaled by this power of 1024.
     Bytes(u8),
 }
 
 /// Parses iperf3's `--format`: one of `kmgtKMGT`, lower case for bits.
 ///
 /// # Errors
-/// A sentence, when it is another.
+/// Returns a sentence if the text is not one of these.
 pub fn parse_scale(text: &str) -> Result<Scale, String> {
     let power = |c| "kmgt".find(c).map(|at| at as u8 + 1);
     let mut chars = text.chars();
@@ -59,13 +59,13 @@ pub fn parse_scale(text: &str) -> Result<Scale, String> {
     .ok_or_else(|| format!("`{text}` is not one of k, m, g, t, K, M, G, T"))
 }
 
-/// A size as iperf3 prints it, such as `1.22 MBytes`.
+/// Formats a size as iperf3 does, such as `1.22 MBytes`.
 #[must_use]
 pub fn size(bytes: f64) -> String {
     scaled(bytes, 1024.0, None, "Bytes")
 }
 
-/// A rate as iperf3 prints it, such as `10.2 Mbits/sec`.
+/// Formats a rate as iperf3 does, such as `10.2 Mbits/sec`.
 #[must_use]
 pub fn rate(bits_per_second: f64, scale: Scale) -> String {
     let text = match scale {
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Figures that iperf 3.12 printed.
+    /// Figures printed by iperf 3.12.
     #[test]
     fn figures_have_three_digits_as_iperf3_has_them() {
         assert_eq!(size(1_277_952.0), "1.22 MBytes");

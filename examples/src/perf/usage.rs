@@ -1,23 +1,23 @@
-//! What a process takes of its machine.
+//! Processor and memory use of this process.
 
 use serde::{Deserialize, Serialize};
 
 use crate::report::Stopwatch;
 
-/// Time on processors and memory, at one moment.
+/// Processor time and memory at one point in time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
     /// Seconds since the [`Meter`] started.
     at: f64,
-    /// Seconds of all threads on processors, in user and kernel mode.
+    /// Processor time of all threads in user and kernel mode, in seconds.
     total: f64,
-    /// The part of it in user mode.
+    /// Processor time in user mode, in seconds.
     user: f64,
-    /// Bytes of memory in use.
+    /// Resident memory in bytes.
     rss: u64,
 }
 
-/// Percent of one processor between two readings, as iperf3 has them.
+/// Processor use between two readings, in percent of one processor, as in iperf3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// User and kernel mode.
@@ -28,18 +28,18 @@ pub struct Cpu {
     pub system: f64,
 }
 
-/// Takes readings of this process. Where the system is not Linux, they are 0.
+/// Takes readings of this process. They are 0 on systems other than Linux.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter(Stopwatch);
 
 impl Meter {
-    /// Starts.
+    /// Starts the clock of the readings.
     #[must_use]
     pub fn start() -> Self {
         Self(Stopwatch::start())
     }
 
-    /// A reading now.
+    /// Takes a reading.
     #[must_use]
     pub fn read(self) -> Reading {
         let (total, user, rss) = read_process();
@@ -48,7 +48,7 @@ impl Meter {
 }
 
 impl Reading {
-    /// Processor use since `earlier`.
+    /// Returns the processor use since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Cpu {
         let seconds = self.at - earlier.at;
@@ -61,7 +61,7 @@ impl Reading {
         Cpu { total, user, system: total - user }
     }
 
-    /// Bytes of memory in use then.
+    /// Returns the resident memory in bytes at the time of the reading.
     #[must_use]
     pub fn rss(&self) -> u64 {
         self.rss
@@ -81,18 +81,18 @@ fn read_process() -> (f64, f64, u64) {
     (0.0, 0.0, 0)
 }
 
-/// The share of user mode in a process's time. The two are given in ticks, too coarse to be used by themselves.
+/// Returns the share of user mode in a process's time. The two times are in ticks, too coarse to be used directly.
 #[cfg(any(target_os = "linux", test))]
 fn user_share(stat: &str) -> Option<f64> {
-    // The name, in parentheses, may contain anything. After it come the fields from the third on (proc_pid_stat(5)):
-    // user time is the 14th, kernel time the 15th.
+    // The name, in parentheses, may contain any characters. After it the third field follows (proc_pid_stat(5)): user
+    // time is the 14th, kernel time the 15th.
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<f64>().ok();
     let (user, system) = (ticks()?, ticks()?);
     (user + system > 0.0).then(|| user / (user + system))
 }
 
-/// Bytes of `VmRSS` (proc_pid_status(5)).
+/// Returns `VmRSS` in bytes (proc_pid_status(5)).
 #[cfg(any(target_os = "linux", test))]
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,22 +1,22 @@
-//! `--congestion` where several can be compared.
+//! `--congestion` with several controllers to compare.
 
 use longhaul::cc::Congestion;
 use longhaul::cc::registry::SpecError;
 
-/// What `--congestion` says.
+/// Value of `--congestion`.
 #[derive(Clone, Debug)]
 pub enum Choices {
     /// Print the registry.
     List,
-    /// Use these.
+    /// Use these controllers.
     Use(Vec<Congestion>),
 }
 
-/// Reads one controller, or several with commas between them. A composition by slots has commas of its own; beside
-/// others it needs a `--congestion` for itself.
+/// Parses one controller, or several separated by commas. A composition by slots contains commas itself; together
+/// with other controllers it needs a `--congestion` option of its own.
 ///
 /// # Errors
-/// What is wrong with the first that is none, and what there is.
+/// Returns what is wrong with the first controller that is not valid, and what is available.
 pub fn parse(text: &str) -> Result<Choices, SpecError> {
     if matches!(text, "list" | "help") {
         return Ok(Choices::List);
@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<Choices, SpecError> {
     }
 }
 
-/// The text between the commas that are not in parentheses.
+/// Splits the text at the commas outside parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let at_comma = |letter| {

@@ -1,4 +1,4 @@
-//! `--link`: what is between the two ends.
+//! `--link`: the network between the two ends.
 
 use std::time::Duration;
 
@@ -7,39 +7,40 @@ use longhaul_link::topology::Duplex;
 use longhaul_link::{Link, LinkConfig, LinkRate, Packet, scenario};
 use longhaul_units::{Span, Time};
 
-/// Payload of a full segment, and the IP packet that it is in: with timestamps, over UDP and IPv4.
+/// Payload of a full segment in bytes, and the size of its IP packet: with timestamps, over UDP and IPv4.
 const PAYLOAD: u64 = 1448;
 const PACKET: u32 = PAYLOAD as u32 + 24 + 28;
 
-/// A file of one's own takes the link's rate for so long at least, in quarters of a second.
+/// Time for which the generated file occupies the link at its full rate, in quarters of a second.
 const QUARTERS: u64 = 16;
-/// Bounds of that file's size: large enough to have a start and a middle, and small enough for any disk.
+/// Bounds of the generated file's size: long enough to include the steady state, and small enough for any disk.
 const SIZES: [u64; 2] = [64 << 10, 256 << 20];
 
-/// What `--link` says.
+/// Value of `--link`.
 #[derive(Clone, Debug)]
 pub enum Choice {
-    /// Print the names.
+    /// Print the names of the scenarios.
     List,
-    /// Nothing: the loopback interface as it is.
+    /// No link: the loopback interface alone.
     Loopback,
     /// An emulated link.
     Emulated(Box<Emulated>),
 }
 
-/// An emulated link, down which the file comes.
+/// An emulated link over which the file is sent.
 #[derive(Clone, Debug)]
 pub struct Emulated {
-    /// As it was asked for.
+    /// The option's text.
     pub text: String,
-    /// The sender's end is the client of the relay, so its `there` is what the options call down.
+    /// The link with its directions exchanged: the sender is the client of the relay, so `there` is the direction that
+    /// the options call down.
     pub(super) path: Path,
 }
 
-/// Reads the name of a scenario, options of a link, or a name and options; `none` and `list`.
+/// Parses the name of a scenario, options of a link, or a name followed by options; also `none` and `list`.
 ///
 /// # Errors
-/// A sentence that says what is wrong, and what to write instead.
+/// Returns a sentence that says what is wrong, and what to write instead.
 pub fn parse(text: &str) -> Result<Choice, String> {
     let words: Vec<_> = text.split_whitespace().collect();
     match words.as_slice() {
@@ -69,7 +70,7 @@ fn read(words: &[&str]) -> Result<Path, String> {
     let count = options.read(rest).map_err(told)?;
     if let Some(word) = rest.get(count) {
         return Err(match word.strip_prefix("--") {
-            // What it says of an option that there is not.
+            // `set` fails if the option is unknown or incomplete, and succeeds if it is only misplaced.
             Some(name) => options.set(name, None).err().map_or_else(|| format!("{word} is misplaced"), told),
             None => format!("{word:?} belongs to no option; write a name, and then options with their values"),
         });
@@ -77,7 +78,7 @@ fn read(words: &[&str]) -> Result<Path, String> {
     options.build(|file| std::fs::read_to_string(file).map_err(|error| error.to_string())).map_err(told)
 }
 
-/// The names, a line each, with what they are.
+/// Returns the names of the scenarios with their titles, one per line.
 #[must_use]
 pub fn list() -> String {
     let width = scenario::all().iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
@@ -85,7 +86,7 @@ pub fn list() -> String {
 }
 
 impl Emulated {
-    /// The size of a file that takes about four seconds at the rate which the link has at first.
+    /// Returns the size of a file that takes about four seconds at the link's initial rate.
     #[must_use]
     pub fn file_size(&self) -> u64 {
         let [least, most] = SIZES;
@@ -100,7 +101,7 @@ impl Emulated {
         (rate / 4).saturating_mul(QUARTERS).clamp(least, most)
     }
 
-    /// What no transport can go below for a file of `size` bytes.
+    /// Returns the minimum time in which any transport can deliver a file of `size` bytes.
     #[must_use]
     pub fn least_time(&self, size: u64) -> Least {
         let Duplex { there, back } = &self.path.link;
@@ -112,16 +113,17 @@ impl Emulated {
     }
 }
 
-/// The physical limit of a transfer.
+/// Physical lower bound of a transfer's duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Least {
-    /// Handshake, sending, and the way there.
+    /// Handshake, transmission, and one-way delay.
     pub all: Duration,
-    /// From the first bit sent to the last: zero if the rate is unlimited.
+    /// Time from the first bit sent to the last; zero if the rate is unlimited.
     pub sending: Duration,
 }
 
-/// When `size` bytes have arrived that are handed at a time to a link of that rate and delay which loses nothing.
+/// Returns when the last of `size` bytes arrives if all are offered at once to a lossless link of the same rate and
+/// delay.
 fn ideal(link: &LinkConfig, at: Time, size: u64) -> Option<Time> {
     let ideal = LinkConfig {
         rate: link.rate.clone(),
@@ -135,7 +137,7 @@ fn ideal(link: &LinkConfig, at: Time, size: u64) -> Option<Time> {
     let full = (0..size / PAYLOAD).map(|_| PACKET);
     let last = Some((size % PAYLOAD) as u32).filter(|rest| *rest > 0).map(|rest| rest + headers);
     for packet in full.chain(last) {
-        // Its queue is infinite.
+        // The queue of this link is unlimited.
         let _ = link.offer(at, Packet::new(packet, 0));
     }
     std::iter::from_fn(|| link.poll(Time::MAX)).last().map(|(arrived, _)| arrived)
@@ -158,7 +160,7 @@ mod tests {
         let geo = scenario::find("geo").unwrap().link();
         assert_eq!(link.path.link.there, geo.back.loss(longhaul_link::Loss::Uniform(0.001)));
         assert_eq!((&link.path.link.back, link.path.seed), (&geo.there, 7));
-        // 40 Mb/s for 4 s.
+        // 40 Mbit/s for 4 s.
         assert_eq!(link.file_size(), 20_000_000);
         assert!(matches!(parse("none"), Ok(Choice::Loopback)) && matches!(parse("list"), Ok(Choice::List)));
         assert_eq!(emulated("--rtt 1s").file_size(), SIZES[1]);
@@ -181,15 +183,15 @@ mod tests {
         }
     }
 
-    /// Handshake, way there, size over rate.
+    /// Handshake, one-way delay, and size divided by the rate.
     #[test]
     fn the_limit_is_that_of_physics() {
-        // 1000 full packets of 1500 bytes take 300 us each at 40 Mb/s; then one of 10 + 52 bytes, 12.4 us.
+        // 1000 full packets of 1500 bytes take 300 us each at 40 Mbit/s; then one of 10 + 52 bytes takes 12.4 us.
         let least = emulated("geo").least_time(1_448_010);
         assert_eq!(least.sending, Duration::from_nanos(300_012_400));
         assert_eq!(least.all, Duration::from_millis(900) + least.sending);
         assert_eq!(emulated("--rtt 1s").least_time(1 << 20).all, Duration::from_millis(1500));
-        // From 2 s on half the rate: 1 s of the file was sent by then, and the rest takes twice as long.
+        // The rate halves at 2 s: half the file was sent by then, and the rest takes twice as long.
         let slower = emulated("--rate 12mbit --rtt 1s --step 2s,6mbit,-");
         assert_eq!(slower.least_time(2000 * 1448).sending, Duration::from_secs(3));
     }

@@ -1,4 +1,4 @@
-//! One controller's transfer.
+//! Transfer with one congestion controller.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -17,38 +17,38 @@ use crate::sender::Source;
 use crate::session;
 use crate::transport::{Snapshot, TransportArgs};
 
-/// Who is to send a file to itself.
+/// A transfer of a file from this process to itself.
 #[derive(Clone, Debug)]
 pub struct Racer {
     /// The sender's options.
     pub transport: TransportArgs,
     /// The file.
     pub path: PathBuf,
-    /// Where it goes.
+    /// Directory for the received file.
     pub out: PathBuf,
-    /// What is between the ends, if not the loopback interface alone.
+    /// Emulated link between the ends; `None` is the loopback interface alone.
     pub link: Option<Emulated>,
-    /// Where progress is shown.
+    /// Destination of the progress display.
     pub screen: Screen,
 }
 
-/// How it went.
+/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub struct Finish {
-    /// What the sender reports.
+    /// The sender's report.
     pub sent: Sent,
-    /// The sender's connection at the end.
+    /// State of the sender's connection at the end.
     pub connection: Snapshot,
-    /// What the receiver has.
+    /// The received file.
     pub received: receiver::File,
-    /// From the first packet until the receiver had the file.
+    /// Time from the first packet until the receiver had the file.
     pub took: Duration,
-    /// What the link saw.
+    /// Measurements of the link.
     pub seen: Option<Seen>,
 }
 
 impl Finish {
-    /// Whether the receiver has what was sent.
+    /// Returns whether the received file equals the sent one.
     #[must_use]
     pub fn is_right(&self) -> bool {
         self.sent.blake3 == self.received.hash.to_hex().as_str()
@@ -56,10 +56,10 @@ impl Finish {
 }
 
 impl Racer {
-    /// Sends the file, and takes it in.
+    /// Sends and receives the file.
     ///
     /// # Errors
-    /// Why it did not arrive.
+    /// Returns why the file was not delivered.
     pub async fn run(self) -> Result<Finish> {
         let source = Source::open(&self.path)?;
         std::fs::create_dir(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
@@ -82,7 +82,7 @@ impl Racer {
     }
 }
 
-/// Accepts one connection and receives a file over it; the file, and when it was there.
+/// Accepts one connection and receives a file over it; returns the file and the time at which it was complete.
 async fn receive(
     args: TransportArgs,
     listener: TcpListener,

@@ -1,4 +1,4 @@
-//! An emulated link in operation.
+//! A running emulated link.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -7,24 +7,24 @@ use anyhow::Result;
 
 use super::link::Emulated;
 
-/// What a link saw of the file's way.
+/// Measurements of a link in the direction of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// How long packets waited for their transmission: the median, and what 95 % did not exceed.
+    /// Queueing delay of packets: the median and the 95th percentile.
     pub queued: [Duration; 2],
-    /// Packets that did not arrive.
+    /// Number of packets lost.
     pub dropped: u64,
-    /// Whether the emulator was fast enough.
+    /// Whether the emulator kept its times.
     pub is_reliable: bool,
 }
 
 #[cfg(target_os = "linux")]
 type Relay = longhaul_linkem::relay::Running;
-/// Links in real time need Linux.
+/// Links are emulated in real time on Linux only.
 #[cfg(not(target_os = "linux"))]
 type Relay = std::convert::Infallible;
 
-/// A link, and where the sender sends to.
+/// A running link and the address to which the sender connects.
 #[derive(Debug)]
 pub(super) struct Running {
     relay: Relay,
@@ -42,7 +42,7 @@ impl Running {
     /// Starts a link to a receiver.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error if the sockets cannot be opened.
     pub(super) fn start(link: &Emulated, to: SocketAddr) -> Result<Self> {
         use longhaul_linkem::relay::{Options, Running};
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -50,12 +50,12 @@ impl Running {
         Ok(Self { addr: relay.local_addr(), relay })
     }
 
-    /// Ends it.
+    /// Stops the link.
     ///
     /// # Errors
-    /// Those for which it had ended before.
+    /// Returns the error because of which it had stopped before.
     pub(super) fn stop(self) -> Result<Seen> {
-        /// Later than that at the 99th percentile, the emulator itself was too slow.
+        /// If the 99th percentile of the lateness exceeds this, the emulator was too slow.
         const TOO_LATE: longhaul_units::Span = longhaul_units::Span::from_millis(1);
         let (engine, counts) = self.relay.stop()?;
         let all = engine.stats(longhaul_link::spec::Direction::Up).all();

@@ -1,4 +1,4 @@
-//! Controllers side by side.
+//! Comparison of controllers in a table.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use super::link::Least;
 use super::race::Finish;
 use crate::report;
 
-/// The most columns of a line.
+/// Maximum width of a line in columns.
 const COLUMNS: usize = 80;
 
-/// How each did over a link whose limit for this file is `least`: a column for each, and one for the limit. Where the columns
-/// do not fit a terminal the table goes on below.
+/// Formats the results over a link with the lower bound `least` for this file: one column per controller, and one for
+/// the bound. A table that is wider than a terminal continues below.
 #[must_use]
 pub fn table(finishes: &[Finish], least: Least) -> String {
     let size = finishes.first().map_or(0, |finish| finish.sent.bytes);
@@ -36,7 +36,7 @@ pub fn table(finishes: &[Finish], least: Least) -> String {
     lay_out(&rows)
 }
 
-/// What the limit is, and what the table comes to, in plain words.
+/// Returns an explanation of the bound and the outcome in words.
 #[must_use]
 pub fn conclusion(finishes: &[Finish], least: Least) -> String {
     let mut text = "physical limit: one round trip for the handshake, half of one for the way, and\n\
@@ -50,7 +50,7 @@ pub fn conclusion(finishes: &[Finish], least: Least) -> String {
         seconds(best.took),
         seconds(least.all)
     );
-    // What is compared with is what most of the Internet uses, if it is there.
+    // The best controller is compared with CUBIC, the Internet's default, if it is present.
     let cubic = finishes.iter().find(|finish| name(finish) == "cubic");
     let slowest = finishes.iter().max_by_key(|finish| finish.took);
     if let Some(other) = cubic.filter(|cubic| cubic.took > best.took).or(slowest).filter(|other| other.took > best.took)
@@ -71,7 +71,8 @@ impl Row {
     }
 }
 
-/// Columns as wide as what is in them, numbers to the right. As many tables, one below the other, as they need to fit a line.
+/// Formats columns as wide as their contents, right-aligned, in as many tables below each other as the line width
+/// requires.
 fn lay_out(rows: &[Row]) -> String {
     let columns = rows.first().map_or(0, |Row(cells)| cells.len());
     let width = |column| rows.iter().filter_map(|Row(cells)| cells.get(column)).map(String::len).max().unwrap_or(0);
@@ -145,7 +146,7 @@ mod tests {
         assert!(!unlimited.contains("share"), "{unlimited}");
     }
 
-    /// Ten of them are three tables, each of which has all rows, and the limit is the last column of the last.
+    /// Ten controllers need three tables. Each has all rows, and the bound is the last column of the last one.
     #[test]
     fn what_does_not_fit_a_line_goes_on_below() {
         let least = Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) };

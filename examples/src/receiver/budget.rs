@@ -1,36 +1,36 @@
-//! How many bytes a receiver accepts in all.
+//! Limit on the bytes that a receiver accepts in total.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file counts as this at least: an empty one takes room as well.
+/// Minimum number of bytes that a file counts as: an empty file takes room too.
 const LEAST: u64 = 4096;
 
-/// Bytes that all files together may have. A clone is the same budget.
+/// Maximum number of bytes of all files together. Clones share the same budget.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     limit: Option<u64>,
     taken: Arc<AtomicU64>,
 }
 
-/// What one file takes of it: given back when this is dropped before [`keep`](Self::keep).
+/// The part of the budget that one file takes. It is returned when dropped before [`keep`](Self::keep).
 #[derive(Debug)]
 pub(super) struct Share {
     budget: Budget,
     taken: u64,
-    /// Bytes of the file that are covered by the least that a file counts as.
+    /// Bytes of the file still covered by [`LEAST`], which was taken at its beginning.
     covered: u64,
 }
 
 impl Budget {
-    /// At most `limit` bytes; `None` is no limit.
+    /// Creates a budget of at most `limit` bytes; `None` is unlimited.
     #[must_use]
     pub fn new(limit: Option<u64>) -> Self {
         Self { limit, taken: Arc::default() }
     }
 
-    /// Begins a file that is said to have `size` bytes. Only what arrives is taken: who announces much and sends little
-    /// leaves the room to others.
+    /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so a peer that
+    /// announces much and sends little leaves room for others.
     pub(super) fn begin(&self, size: u64) -> Result<Share, u64> {
         let taken = self.taken.load(Ordering::Relaxed);
         if let Some(limit) = self.limit.filter(|limit| taken.saturating_add(size.max(LEAST)) > *limit) {
@@ -44,7 +44,7 @@ impl Budget {
 }
 
 impl Share {
-    /// So many bytes have arrived.
+    /// Counts received bytes.
     pub(super) fn add(&mut self, bytes: u64) -> Result<(), u64> {
         let covered = self.covered.min(bytes);
         self.covered -= covered;
@@ -61,7 +61,7 @@ impl Share {
         Ok(())
     }
 
-    /// The file stays.
+    /// Keeps the file's bytes counted: the file is complete.
     pub(super) fn keep(mut self) {
         self.taken = 0;
     }

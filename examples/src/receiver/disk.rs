@@ -1,4 +1,4 @@
-//! Writing a file with one call to the disk at a time, so that a file whose sender has stopped keeps no thread.
+//! Writes to a file with one blocking call at a time, so that a stalled upload occupies no thread.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use crate::files::TempFile;
 
-/// A file and the hash of what was written to it.
+/// A file and the hash of the data written to it.
 struct Target {
     temp: TempFile,
     hasher: Box<blake3::Hasher>,
@@ -22,31 +22,31 @@ enum State {
     Failed,
 }
 
-/// A file that is written and hashed beside what else its task does: one chunk is written while the next one comes.
+/// A file that is written and hashed in the background: one chunk is written while the next one is received.
 pub(super) struct Disk {
     state: State,
-    /// A buffer that is free.
+    /// A free buffer.
     spare: Vec<u8>,
 }
 
-/// Runs `work` where it may block.
+/// Runs `work` on a thread that may block.
 pub(super) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let result = tokio::task::spawn_blocking(work).await;
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 impl Disk {
-    /// Writes to `temp`.
+    /// Creates a writer for `temp`.
     pub(super) fn new(temp: TempFile) -> Self {
         Self { state: State::Idle(Target { temp, hasher: Box::default() }), spare: Vec::new() }
     }
 
-    /// A buffer for the next chunk.
+    /// Returns a buffer for the next chunk.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.spare)
     }
 
-    /// Begins to write `chunk`, once the one before is written.
+    /// Starts to write `chunk` after the previous one has been written.
     pub(super) async fn write(&mut self, chunk: Vec<u8>) -> io::Result<()> {
         let mut target = self.idle().await?;
         self.state = State::Busy(tokio::task::spawn_blocking(move || {
@@ -57,7 +57,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The file with all that was written, and the hash of that.
+    /// Returns the complete file and the hash of its contents.
     pub(super) async fn finish(mut self) -> io::Result<(TempFile, blake3::Hash)> {
         let Target { temp, hasher } = self.idle().await?;
         Ok((temp, hasher.finalize()))

@@ -43,7 +43,7 @@ impl Scene {
         Source::open(&path).unwrap()
     }
 
-    /// The names in the receiver's directory, and, if there is anything in it, in the one for files under way.
+    /// Returns the names in the receiver's directory and in the directory for unfinished files inside it.
     fn names(&self) -> Vec<String> {
         let read = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
         let all = read(self.receiver.out.out())
@@ -54,7 +54,7 @@ impl Scene {
         names
     }
 
-    /// Receives what a peer sends that says `bytes` and closes; returns the error and what the peer was answered.
+    /// Receives from a peer that sends `bytes` and closes; returns the error and the reply sent to the peer.
     async fn hears(&self, bytes: &[u8]) -> (String, Vec<u8>) {
         let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
         let talk = async {
@@ -139,7 +139,7 @@ async fn hostile_input_ends_with_a_sentence() {
     ] {
         let (error, answer) = scene.hears(&bytes).await;
         assert_eq!(error, expected);
-        // The sender is told the same.
+        // The sender receives the same text.
         assert_eq!(answer.get(3..), Some(expected.as_bytes()));
     }
     let (error, _) = scene.hears(b"long").await;
@@ -206,7 +206,7 @@ async fn no_more_is_accepted_than_was_asked_for() {
     assert!(scene.names().is_empty());
 }
 
-/// More than the blocking threads of a runtime, each in the middle of a file, whose peers do not go on.
+/// More uploads than the runtime has blocking threads, each stalled in the middle of a file.
 #[tokio::test(start_paused = true)]
 async fn stalled_uploads_keep_nobody_waiting_and_are_ended() {
     let scene = Scene::new();
@@ -233,7 +233,7 @@ async fn stalled_uploads_keep_nobody_waiting_and_are_ended() {
     assert_eq!(scene.names(), ["whole"]);
 }
 
-/// A kilobyte a second is slow, and enough; a byte a second is not.
+/// 1024 byte/s is slow but sufficient; 1 byte/s is not.
 #[tokio::test(start_paused = true)]
 async fn a_trickle_is_ended_and_a_slow_upload_is_not() {
     for (step, arrives) in [(1024, true), (1, false)] {

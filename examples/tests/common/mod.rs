@@ -1,4 +1,4 @@
-//! Programs that run beside a test, and what they report.
+//! Child processes of tests, and their output.
 #![allow(dead_code, reason = "not every test needs everything")]
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -7,16 +7,16 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// A program that says how it is. It ends when dropped.
+/// A running program whose output is read. It is killed when dropped.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    /// What it says.
+    /// Its output.
     pub(crate) said: Box<dyn BufRead + Send>,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -27,7 +27,7 @@ impl Process {
         Self { child, said: Box::new(BufReader::new(said)) }
     }
 
-    /// What follows in its next line that begins so.
+    /// Reads up to the next line that begins with `beginning`; returns the rest of that line.
     pub(crate) fn wait_for(&mut self, beginning: &str) -> String {
         loop {
             let mut line = String::new();
@@ -38,14 +38,14 @@ impl Process {
         }
     }
 
-    /// Nobody reads what it says from now on: it must not be kept waiting for that.
+    /// Discards further output, so that the program does not block on a full pipe.
     pub(crate) fn ignore(&mut self) {
         let mut said = std::mem::replace(&mut self.said, Box::new(io::empty()));
         std::thread::spawn(move || io::copy(&mut said, &mut io::sink()));
     }
 }
 
-/// `receive`, listening there and putting files into `out`.
+/// Returns a command for `receive` that listens on `listen` and puts files into `out`.
 pub(crate) fn receive(listen: &str, out: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_receive"));
     command.args(["--listen", listen, "--out"]).arg(out).args(options);
@@ -53,7 +53,7 @@ pub(crate) fn receive(listen: &str, out: &Path, options: &[&str]) -> Command {
     command
 }
 
-/// [`receive`] as it runs, and where it listens.
+/// Returns the running [`receive`] and the address on which it listens.
 pub(crate) fn listening(mut child: Child) -> (Process, String) {
     let stderr = child.stderr.take().unwrap();
     let mut process = Process::new(child, stderr);
@@ -61,13 +61,13 @@ pub(crate) fn listening(mut child: Child) -> (Process, String) {
     (process, address)
 }
 
-/// The report of a program that succeeded.
+/// Returns the JSON report of a program that succeeded.
 pub(crate) fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What a program that failed said last.
+/// Returns the last error line of a program that failed.
 pub(crate) fn complaint(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()

@@ -1,20 +1,20 @@
-//! JSON objects whose members stay in order.
+//! JSON objects that preserve the order of their members.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-/// An object.
+/// An ordered JSON object.
 #[derive(Debug, Default)]
 pub(super) struct Object(Vec<(String, Node)>);
 
-/// A member's value.
+/// Value of a member.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// Whatever serde_json has.
+    /// A value of serde_json.
     Value(Value),
-    /// An object in order.
+    /// An ordered object.
     Object(Object),
-    /// Several.
+    /// An array of ordered objects.
     Array(Vec<Object>),
 }
 
@@ -29,12 +29,12 @@ impl Object {
         self
     }
 
-    /// Adds the members of another.
+    /// Adds the members of another object.
     pub(super) fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Leaves only some members.
+    /// Keeps only the members whose names satisfy `keep`.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.0.retain(|(name, _)| keep(name));
     }
