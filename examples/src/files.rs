@@ -164,7 +164,7 @@ mod unix {
                 return Ok((directory, Opened { out: File::open(out)?, private }));
             }
         }
-        Err(io::Error::other("other processes remove the directory for files under way"))
+        Err(io::Error::other("other processes remove the directory for unfinished files"))
     }
 
     impl Opened {

@@ -24,7 +24,7 @@ pub enum NameError {
     NotPlain(String),
     /// The name contains a control character, an invisible one, or one that changes the direction of the text around
     /// it.
-    #[error("\"{name}\" has a character that cannot be seen", name = escaped(.0))]
+    #[error("\"{name}\" contains an invisible character", name = escaped(.0))]
     Invisible(String),
     /// The name of a device on Windows, with or without an extension.
     #[error("\"{name}\" is the name of a device on Windows", name = escaped(.0))]
@@ -33,7 +33,7 @@ pub enum NameError {
     #[error("\"{name}\" ends in a dot or a space", name = escaped(.0))]
     Ending(String),
     /// A name reserved for the receiver's unfinished files.
-    #[error("\"{name}\" is kept for files under way", name = escaped(.0))]
+    #[error("\"{name}\" is reserved for unfinished files", name = escaped(.0))]
     Own(String),
     /// A hidden file, or a name that programs would interpret as an option.
     #[error("\"{name}\" begins with a dot or a dash", name = escaped(.0))]

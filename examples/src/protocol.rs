@@ -51,7 +51,7 @@ pub enum Reply {
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
     /// The connection does not begin with [`MAGIC`].
-    #[error("the peer is no sender of files, or of another version")]
+    #[error("the peer is not a sender of files, or uses another version of the protocol")]
     NotOurs,
     /// The file name is not acceptable.
     #[error(transparent)]
@@ -60,10 +60,10 @@ pub enum ProtocolError {
     #[error("the peer sent a name that is not UTF-8")]
     NotText,
     /// A reply is neither a confirmation nor a refusal.
-    #[error("the peer's answer is not understood")]
+    #[error("the peer's reply is not valid")]
     BadReply,
     /// The peer closed the connection in the middle of a message.
-    #[error("the peer closed the connection too early")]
+    #[error("the peer closed the connection in the middle of a message")]
     EarlyEnd,
     /// The connection failed.
     #[error(transparent)]
@@ -198,8 +198,11 @@ mod tests {
 
     #[tokio::test]
     async fn bad_headers_are_refused() {
-        assert_eq!(refused(b"\x00").await, "the peer closed the connection too early");
-        assert_eq!(refused(b"\x00\x06\0\0\0\0\0\0\0\0a fi").await, "the peer closed the connection too early");
+        assert_eq!(refused(b"\x00").await, "the peer closed the connection in the middle of a message");
+        assert_eq!(
+            refused(b"\x00\x06\0\0\0\0\0\0\0\0a fi").await,
+            "the peer closed the connection in the middle of a message"
+        );
         assert_eq!(refused(b"\x00\x02\0\0\0\0\0\0\0\0..").await, "\"..\" is not a plain file name");
         assert_eq!(refused(b"\x00\x02\0\0\0\0\0\0\0\0\xff\xff").await, "the peer sent a name that is not UTF-8");
         assert_eq!(refused(b"\xff\xff\0\0\0\0\0\0\0\0").await, "a file name of 65535 bytes is too long (at most 255)");

@@ -40,7 +40,7 @@ pub enum ReceiveError {
     #[error("{0} (receive with --allow-hidden to accept such names)")]
     Hidden(names::NameError),
     /// The peer named no further file in time, or did not read its reply.
-    #[error("the peer does nothing")]
+    #[error("the peer was idle for too long")]
     Idle,
     /// The file exceeds the budget.
     #[error("{name} would exceed --max-bytes ({limit} bytes)")]
@@ -94,8 +94,8 @@ impl ReceiveError {
         match self {
             Self::Peer(ProtocolError::Name(_) | ProtocolError::NotText) => Some(self.to_string()),
             Self::Hidden(error) => Some(error.to_string()),
-            Self::TooLarge { .. } => Some("it is more than the receiver accepts".to_owned()),
-            Self::Stalled { .. } => Some("it comes too slowly".to_owned()),
+            Self::TooLarge { .. } => Some("it exceeds what the receiver accepts".to_owned()),
+            Self::Stalled { .. } => Some("it arrives too slowly".to_owned()),
             Self::Exists(_) => Some("it exists already".to_owned()),
             Self::Disk { error, .. } => Some(format!("cannot write it: {error}")),
             Self::WrongHash(_) => Some("it was damaged on the way".to_owned()),

@@ -303,7 +303,7 @@ fn failures_say_why() {
     let unknown = perf(&["-c", "no.such.host.invalid"]).output().unwrap();
     assert!(complaint(&unknown).contains("unable to resolve \"no.such.host.invalid\""));
     let family = perf(&["-c", "127.0.0.1", "-6"]).output().unwrap();
-    assert!(complaint(&family).contains("no address of the family"));
+    assert!(complaint(&family).contains("no address of the selected family"));
     let controller = perf(&["-c", "127.0.0.1", "-C", "nonsense"]).output().unwrap();
     assert_eq!(controller.status.code(), Some(2));
     let said = String::from_utf8_lossy(&controller.stderr).into_owned();
@@ -589,5 +589,5 @@ fn another_program_at_the_other_end_is_told_from_none() {
     let iperf3 = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = iperf3.local_addr().unwrap().port().to_string();
     let refused = complaint(&perf(&["-c", "127.0.0.1", "-p", &port]).output().unwrap());
-    assert!(refused.contains("as by iperf3: perf needs `perf -s` on 127.0.0.1"), "{refused}");
+    assert!(refused.contains("as iperf3 does: perf needs `perf -s` on 127.0.0.1"), "{refused}");
 }

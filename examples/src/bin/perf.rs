@@ -67,7 +67,7 @@ fn start_in_background(options: &Options) -> Result<()> {
         }
         None => Stdio::null(),
     };
-    let program = std::env::current_exe().context("this program's file is unknown")?;
+    let program = std::env::current_exe().context("cannot find this program's file")?;
     let mut command = Command::new(program);
     command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);

@@ -123,7 +123,7 @@ impl Door {
                 stream.abort();
                 // One message for all connections refused until there is a free place.
                 if !std::mem::replace(&mut full, true) {
-                    self.screen.say(&format!("receive: {peer}: refused, there are too many connections"));
+                    self.screen.say(&format!("receive: {peer}: refused: too many connections"));
                 }
             }
         }

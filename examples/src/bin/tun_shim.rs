@@ -105,7 +105,7 @@ mod linux {
             }
             None => open(),
         };
-        let tun = tun.context("cannot make a TUN device (it takes root)")?;
+        let tun = tun.context("cannot create a TUN device (needs root)")?;
         let name = tun.link().name().to_owned();
         let door = UdpSocket::bind(args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
         let stranger = neighbour(address);
@@ -118,7 +118,7 @@ mod linux {
             println!("kernel clients: connect to {stranger}, any port, to reach {server}");
         }
         let result = tokio::select! {
-            result = shim.failed() => result.context("the shim failed"),
+            result = shim.failed() => result.context("the relay failed"),
             () = interrupted() => Ok(()),
         };
         println!("{:?}", shim.stats());

@@ -49,7 +49,7 @@ pub async fn run(
             });
         }
     };
-    let cookie = protocol::new_cookie().context("no randomness")?;
+    let cookie = protocol::new_cookie().context("the system provides no random numbers")?;
     report.start.cookie.clone_from(&cookie);
     let mut test = Test { options, params, cookie, control };
     let outcome = test.run(stop, report).await;
@@ -85,8 +85,8 @@ async fn takes_tcp(addresses: &[SocketAddr]) -> bool {
 
 fn other_program(host: &str) -> String {
     format!(
-        "but the system's TCP is accepted there, as by iperf3: perf needs `perf -s` on {host}, for it sends TCP inside \
-         UDP, and its protocol is not iperf3's"
+        "but a program accepts TCP of the system there, as iperf3 does: perf needs `perf -s` on {host}, because it \
+         sends TCP inside UDP, and its protocol is not that of iperf3"
     )
 }
 
@@ -98,7 +98,7 @@ async fn resolve(options: &Options, host: &str) -> Result<Vec<SocketAddr>> {
     let wanted = |address: &SocketAddr| if address.is_ipv4() { !options.version6 } else { !options.version4 };
     let fitting: Vec<_> = found.filter(wanted).filter(bound_to).collect();
     if fitting.is_empty() {
-        bail!("{host:?} has no address of the family that is wanted");
+        bail!("{host:?} has no address of the selected family");
     }
     Ok(fitting)
 }
@@ -141,16 +141,16 @@ struct Test<'a> {
 impl Test<'_> {
     async fn run(&mut self, stop: watch::Receiver<bool>, report: &mut Reporter) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
-        let ports = timeout(patience, self.ask()).await.context("the server does not answer")??;
+        let ports = timeout(patience, self.ask()).await.context("the server did not reply")??;
         let streams = match self.params.protocol {
             Protocol::Tcp => {
                 let streams = self.connect_tcp(&ports).await?;
                 protocol::write(&mut self.control, &Message::Ready).await?;
                 let start = timeout(patience, protocol::read(&mut self.control)).await;
-                expect_start(start.context("the server does not start")??)?;
+                expect_start(start.context("the server did not start the test")??)?;
                 streams
             }
-            Protocol::Udp => timeout(patience, self.connect_udp(&ports)).await.context("no answer to UDP")??,
+            Protocol::Udp => timeout(patience, self.connect_udp(&ports)).await.context("no reply over UDP")??,
         };
         // All streams are connected already.
         let (_, arrivals) = mpsc::channel(1);
@@ -162,9 +162,9 @@ impl Test<'_> {
     /// Reads the server's report.
     async fn read_output(&mut self, report: &mut Reporter) -> Result<()> {
         let output = timeout(self.options.transport.patience(), protocol::read(&mut self.control)).await;
-        match output.context("the server does not send its report")?? {
+        match output.context("the server did not send its report")?? {
             Message::Output(text) => report.server_output = Some(text),
-            _ => bail!("the server sent what does not belong here"),
+            _ => bail!("the server sent an unexpected message"),
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Test<'_> {
         match protocol::read(control).await? {
             Message::Accepted(ports) => Ok(ports),
             Message::Refused(reason) => Err(anyhow!(reason)),
-            _ => bail!("the server sent what does not belong here"),
+            _ => bail!("the server sent an unexpected message"),
         }
     }
 
@@ -213,13 +213,14 @@ impl Test<'_> {
         let (server, local) = (self.control.peer_addr()?, self.control.local_addr()?);
         let mut sockets = Vec::new();
         for ((_, _, hello), &port) in self.stream_numbers().zip(ports) {
-            let socket = udp::socket(SocketAddr::new(local.ip(), 0), self.params).context("no UDP socket")?;
-            socket.connect(SocketAddr::new(server.ip(), port)).await.context("no UDP socket")?;
+            let socket =
+                udp::socket(SocketAddr::new(local.ip(), 0), self.params).context("cannot open a UDP socket")?;
+            socket.connect(SocketAddr::new(server.ip(), port)).await.context("cannot open a UDP socket")?;
             sockets.push((socket, hello));
         }
         let sends = self.params.client_sends();
         if sockets.len() < sends.len() {
-            bail!("the server names too few ports");
+            bail!("the server announced too few ports");
         }
         tokio::select! {
             start = protocol::read(&mut self.control) => expect_start(start?)?,
@@ -255,6 +256,6 @@ fn expect_start(message: Message) -> Result<()> {
     match message {
         Message::Start => Ok(()),
         Message::Failed(reason) | Message::Refused(reason) => Err(anyhow!(reason)),
-        _ => bail!("the server sent what does not belong here"),
+        _ => bail!("the server sent an unexpected message"),
     }
 }

@@ -235,7 +235,7 @@ impl Options {
     pub fn params(&self) -> Result<Params, String> {
         let test = &self.test;
         if !self.server && self.client.is_none() {
-            return Err("either -s, to be the server, or -c HOST, to be its client, is needed".to_owned());
+            return Err("either -s (server) or -c HOST (client) is required".to_owned());
         }
         if self.client.is_some() && self.port == 0 {
             return Err("a client needs the server's port: -p".to_owned());

@@ -205,7 +205,7 @@ impl Params {
         } else if !(1..=128).contains(&self.streams) {
             "the number of streams must be from 1 to 128"
         } else if !(0.0..=86_400.0).contains(&self.seconds) || self.omit > 600 || self.bytes == Some(0) {
-            "the test has no possible length"
+            "the duration of the test is not possible"
         } else if !(1..=1000).contains(&self.burst) {
             "a burst must be of 1 to 1000 blocks"
         } else if self.mss.is_some_and(|mss| !(88..=9216).contains(&mss)) {
@@ -300,7 +300,7 @@ async fn read_up_to<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin), li
     let length = from.read_u32().await?;
     let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     if length > limit {
-        return Err(bad(format!("the other end is no perf: it announces a message of {length} bytes")));
+        return Err(bad(format!("the other end is not perf: it announced a message of {length} bytes")));
     }
     // Allocates memory for the bytes that arrive, not for the announced length.
     let mut json = Vec::new();
@@ -308,7 +308,7 @@ async fn read_up_to<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin), li
     if json.len() < length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    serde_json::from_slice(&json).map_err(|error| bad(format!("the other end is no perf of this version: {error}")))
+    serde_json::from_slice(&json).map_err(|error| bad(format!("the other end is not perf of this version: {error}")))
 }
 
 #[cfg(test)]

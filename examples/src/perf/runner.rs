@@ -121,7 +121,7 @@ pub async fn run<F: FnMut(Event<'_>)>(
                 expected -= 1;
             }
             Some(ended) = tasks.join_next() => passed_on(ended)?,
-            () = &mut patience => bail!("the client does not open its streams"),
+            () = &mut patience => bail!("the client did not open its streams"),
         }
     }
     (half.observe)(Event::Begin(&facts));
@@ -170,7 +170,7 @@ fn stream_task(
             (Channel::Udp(socket), true) => {
                 udp::send(socket, meter, timing, (length, Departures::new(length, (rate, burst), seed)), stopped).await
             }
-            (Channel::Expected, _) => bail!("the stream has not arrived"),
+            (Channel::Expected, _) => bail!("the stream did not arrive"),
             (Channel::Udp(socket), false) => udp::receive(socket, meter, timing, done, stopped).await,
         }
     }

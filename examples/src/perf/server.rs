@@ -149,8 +149,8 @@ impl Test<'_> {
     async fn serve(&mut self, report: &mut Reporter) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
         let asked = timeout(patience, protocol::read_small(&mut self.control)).await;
-        let Message::Params(mut params) = asked.context("the client asks for nothing")?? else {
-            bail!("the client sent what does not belong here");
+        let Message::Params(mut params) = asked.context("the client requested no test")?? else {
+            bail!("the client sent an unexpected message");
         };
         report.start.cookie.clone_from(&self.hello.cookie);
         let peer = self.control.peer_addr()?;
@@ -169,7 +169,7 @@ impl Test<'_> {
         };
         protocol::write(&mut self.control, &Message::Accepted(ports)).await?;
         let streams = timeout(patience, self.gather(&params, prepared, peer.ip())).await;
-        let (streams, _door) = streams.context("the client does not open its streams")??;
+        let (streams, _door) = streams.context("the client did not open its streams")??;
         report.params = params.clone();
         protocol::write(&mut self.control, &Message::Start).await?;
         let (to_runner, arriving) = mpsc::channel(streams.len().max(1));
@@ -207,7 +207,7 @@ impl Test<'_> {
                 let numbers = 0..params.client_sends().len() as u16;
                 let port = |number: u16| if first == 0 { 0 } else { first.saturating_add(number) };
                 let sockets = numbers.map(|number| udp::socket(at(port(number)), params));
-                let sockets = sockets.collect::<io::Result<Vec<_>>>().context("the server has no UDP socket")?;
+                let sockets = sockets.collect::<io::Result<Vec<_>>>().context("the server cannot open a UDP socket")?;
                 let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
                 Ok((ports.collect::<io::Result<_>>()?, Prepared::Udp(sockets)))
             }
@@ -262,7 +262,7 @@ impl Test<'_> {
             tokio::select! {
                 message = protocol::read_small(&mut self.control), if !ready => match message? {
                     Message::Ready => ready = true,
-                    _ => bail!("the client sent what does not belong here"),
+                    _ => bail!("the client sent an unexpected message"),
                 },
                 arrival = self.streams.recv() => {
                     let (number, tcp) = numbered(arrival, &self.hello.cookie)?;

@@ -115,7 +115,7 @@ pub async fn conduct(
     let limit = terms.limit.map(|limit| limit + IDLE);
     let end = own.into_iter().chain(limit).min().unwrap_or(Duration::MAX);
     let outcome = timeout(end, exchange(control, (params, timing), streams, terms, observe)).await;
-    outcome.unwrap_or_else(|_| Err(anyhow!("the test does not end")))
+    outcome.unwrap_or_else(|_| Err(anyhow!("the test did not end")))
 }
 
 async fn exchange(
@@ -164,7 +164,7 @@ async fn exchange(
                 Message::Stop => timing_here.stop(),
                 Message::Results(results) if results.fits(&they_send) => return Ok(*results),
                 Message::Failed(reason) => bail!("the other end failed: {reason}"),
-                _ => bail!("the other end sent what does not belong here"),
+                _ => bail!("the other end sent an unexpected message"),
             }
         }
     };
@@ -190,7 +190,7 @@ async fn exchange(
     }
     let second = match second {
         Some(results) => results,
-        None => timeout(IDLE, theirs).await.context("the other end sends no results")??,
+        None => timeout(IDLE, theirs).await.context("the other end did not send its results")??,
     };
     Ok((first.unwrap_or_default(), second))
 }

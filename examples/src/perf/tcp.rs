@@ -132,7 +132,7 @@ pub async fn send(
         }
     };
     if heard > 0 {
-        bail!("the receiver sent what it should not");
+        bail!("the receiver sent unexpected data");
     }
     let confirmed = timing.elapsed();
     sample(&stream, &meter);

@@ -252,7 +252,7 @@ pub async fn receive(
                 meter.with(count);
             }
             changed = done.changed(), if total.is_none() => {
-                changed.context("the other end is gone")?;
+                changed.context("the other end has ended the test")?;
                 total = done.borrow_and_update().as_ref().and_then(|sent| sent.get(index).copied());
                 straggling.set(sleep(STRAGGLING));
             }

@@ -72,7 +72,7 @@ fn read(words: &[&str]) -> Result<Path, String> {
         return Err(match word.strip_prefix("--") {
             // `set` fails if the option is unknown or incomplete, and succeeds if it is only misplaced.
             Some(name) => options.set(name, None).err().map_or_else(|| format!("{word} is misplaced"), told),
-            None => format!("{word:?} belongs to no option; write a name, and then options with their values"),
+            None => format!("{word:?} does not belong to any option; write a name, and then options with their values"),
         });
     }
     options.build(|file| std::fs::read_to_string(file).map_err(|error| error.to_string())).map_err(told)
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn what_is_no_link_is_said() {
         for (text, told) in [
-            ("moon", "there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms"),
-            ("geo 5", "\"5\" belongs to no option"),
+            ("moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
+            ("geo 5", "\"5\" does not belong to any option"),
             ("geo --speed 5", "there is no option --speed"),
             ("--rate", "--rate needs a value"),
             ("--rate 0mbit", "the rate is 0"),

@@ -69,7 +69,7 @@ impl Running {
 #[cfg(not(target_os = "linux"))]
 impl Running {
     pub(super) fn start(link: &Emulated, _: SocketAddr) -> Result<Self> {
-        anyhow::bail!("the link {} cannot be emulated here, for that needs Linux; --link none does without", link.text)
+        anyhow::bail!("the link {} cannot be emulated: that needs Linux; use --link none", link.text)
     }
 
     pub(super) fn stop(self) -> Result<Seen> {

@@ -129,7 +129,7 @@ async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
 async fn hostile_input_ends_with_a_sentence() {
     let scene = Scene::new();
     let (error, answer) = scene.hears(b"GET / HTTP/1.1\r\n\r\n").await;
-    assert_eq!(error, "the peer is no sender of files, or of another version");
+    assert_eq!(error, "the peer is not a sender of files, or uses another version of the protocol");
     assert!(answer.is_empty());
     for (bytes, expected) in [
         (file(b"../escape", 1), "\"../escape\" is not a plain file name"),
@@ -143,11 +143,11 @@ async fn hostile_input_ends_with_a_sentence() {
         assert_eq!(answer.get(3..), Some(expected.as_bytes()));
     }
     let (error, _) = scene.hears(b"long").await;
-    assert_eq!(error, "the peer closed the connection too early");
+    assert_eq!(error, "the peer closed the connection in the middle of a message");
     let (error, _) = scene.hears(&[file(b"cut", u64::MAX), vec![7; 100_000]].concat()).await;
     assert_eq!(
         error,
-        "receiving cut failed after 0 of 18446744073709551615 bytes: the peer closed the connection too early"
+        "receiving cut failed after 0 of 18446744073709551615 bytes: the peer closed the connection in the middle of a message"
     );
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
@@ -173,7 +173,7 @@ async fn a_silent_peer_is_given_up() {
 async fn names_of_its_own_and_hidden_ones_are_refused() {
     let mut scene = Scene::new();
     let (error, answer) = scene.hears(&file(b".longhaul-incoming-x", 1)).await;
-    assert_eq!(error, "\".longhaul-incoming-x\" is kept for files under way");
+    assert_eq!(error, "\".longhaul-incoming-x\" is reserved for unfinished files");
     assert_eq!(answer.get(3..), Some(error.as_bytes()));
     for name in [".bashrc", "-rf"] {
         let (error, answer) = scene.hears(&file(name.as_bytes(), 1)).await;
@@ -187,7 +187,7 @@ async fn names_of_its_own_and_hidden_ones_are_refused() {
     scene.receiver.hidden = true;
     scene.receiver.overwrite = true;
     let (error, _) = scene.hears(&file(b".longhaul-incoming-x", 1)).await;
-    assert!(error.ends_with("is kept for files under way"), "{error}");
+    assert!(error.ends_with("is reserved for unfinished files"), "{error}");
     let whole = [file(b".bashrc", 0), blake3::hash(b"").as_bytes().to_vec()].concat();
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     theirs.write_all(&whole).await.unwrap();
@@ -202,7 +202,7 @@ async fn no_more_is_accepted_than_was_asked_for() {
     scene.receiver.budget = Budget::new(Some(10_000));
     let (error, answer) = scene.hears(&file(b"large", 10_001)).await;
     assert_eq!(error, "large would exceed --max-bytes (10000 bytes)");
-    assert_eq!(answer.get(3..), Some(b"it is more than the receiver accepts".as_slice()));
+    assert_eq!(answer.get(3..), Some(b"it exceeds what the receiver accepts".as_slice()));
     assert!(scene.names().is_empty());
 }
 
