@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_stranger_goes_first_and_nobody_else() {
+    fn only_the_oldest_stranger_is_evicted() {
         let admission = Admission::new(LIMITS);
         let mut places: Vec<_> = (1..=4).map(|number| admission.admit(host_number(number)).unwrap()).collect();
         places[0].is_known();

@@ -307,7 +307,7 @@ mod tests {
     /// Whoever may write to the target directory may rename its entries and put another file in place of one of them.
     #[cfg(unix)]
     #[test]
-    fn what_is_confirmed_is_the_file_that_was_written() {
+    fn only_the_file_that_was_written_is_confirmed() {
         for overwrite in [false, true] {
             let out = TempDir::create().unwrap();
             let staging = Staging::open(out.path()).unwrap();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_memory_is_refused() {
+    fn a_file_without_a_path_cache_is_refused() {
         let directory = TempDir::create().unwrap();
         let file = directory.path().join("paths");
         fs::write(&file, "something else\n").unwrap();

@@ -150,7 +150,7 @@ mod tests {
     /// Overrides and isolates ("Trojan Source"), zero-width characters, the soft hyphen, a tag, a filler, control
     /// characters.
     #[test]
-    fn what_cannot_be_seen_is_refused_and_printed_escaped() {
+    fn invisible_characters_are_refused_and_printed_escaped() {
         for c in
             "\u{202e}\u{2066}\u{200b}\u{200d}\u{feff}\u{ad}\u{e0041}\u{3164}\u{fe0f}\u{2028}\n\u{0}\u{1b}\u{9b}\u{7f}"
                 .chars()

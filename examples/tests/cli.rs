@@ -170,7 +170,7 @@ fn paths_are_remembered() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn failures_are_reported() {
     let scene = Scene::new();
     let file = scene.file("file", 1);
     let missing = complaint(&send(&["127.0.0.1:7000", "/nonexistent/file"]));
@@ -225,7 +225,7 @@ fn an_interrupted_program_says_so_to_its_peer() {
 }
 
 #[test]
-fn who_may_write_files_is_said_and_can_be_limited() {
+fn access_is_reported_and_can_be_limited() {
     let scene = Scene::new();
     let warns = |options: &[&str]| {
         let mut command = receive("0.0.0.0:0", &scene.out, options);
@@ -284,7 +284,7 @@ async fn connections_of_an_address_are_limited_and_strangers_make_room() {
 /// As with `send --congestion list
 /// head -1`.
 #[test]
-fn a_list_that_nobody_reads_to_its_end_is_no_failure() {
+fn a_list_closed_early_is_not_a_failure() {
     for (program, options) in [
         (env!("CARGO_BIN_EXE_send"), ["--congestion", "list"]),
         (env!("CARGO_BIN_EXE_receive"), ["--congestion", "list"]),
@@ -382,7 +382,7 @@ fn quickstart_does_without_a_link() {
 }
 
 #[test]
-fn quickstart_says_what_is_wrong() {
+fn quickstart_reports_failures() {
     let faults: [(&[&str], i32, &str); 7] = [
         (&["--link", "moon"], 2, "there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms"),
         (&["--link", "geo --rate 0mbit"], 2, "the rate is 0"),

@@ -335,7 +335,7 @@ fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
 /// link's round trip is long compared with the time in which a busy machine sends the flight.
 #[test]
 #[cfg(target_os = "linux")]
-fn start_up_schemes_have_the_first_flight_or_it_is_told_why_not() {
+fn start_up_schemes_use_the_first_flight_or_report_why_not() {
     use longhaul_link::spec::LinkOptions;
     use longhaul_linkem::relay::{Options, Running};
     let server = Server::start(&["-B", "127.0.0.1", "-C", "jump-start+cubic"]);
@@ -430,7 +430,7 @@ async fn a_server_survives_its_clients() {
 /// Reflection attack: a control connection requests datagrams, and knocks with another source address ask for them
 /// there.
 #[tokio::test]
-async fn a_server_sends_datagrams_only_to_who_answers() {
+async fn a_server_sends_datagrams_only_to_addresses_that_answer() {
     use longhaul_examples::perf::protocol::{self, Challenge, Direction, Hello, Knock, Message, Params, Protocol};
     use std::net::{SocketAddr, UdpSocket};
     let server = Server::start(&[]);
@@ -488,7 +488,7 @@ async fn a_server_sends_datagrams_only_to_who_answers() {
 
 /// The strangers would be evicted only after 30 s, and the client waits for a shorter time.
 #[tokio::test]
-async fn silent_strangers_delay_nobody() {
+async fn silent_connections_do_not_delay_clients() {
     let server = Server::start(&[]);
     let port = server.port.parse().unwrap();
     let mut strangers = Vec::new();
@@ -518,7 +518,7 @@ fn a_server_has_limits() {
 
 #[test]
 #[cfg(unix)]
-fn a_client_without_a_time_ends_in_order_when_it_is_told() {
+fn a_client_without_a_duration_ends_in_order_when_interrupted() {
     for options in ["-t 0 -b 10M --bidir", "-t 0 -u -R", "-n 1G -b 1M"] {
         let server = Server::start(&["-1"]);
         let mut client = server.client(options).arg("--json-stream").stdout(Stdio::piped()).spawn().unwrap();
@@ -585,7 +585,7 @@ fn a_server_may_be_in_the_background() {
 
 /// iperf3 listens on the same port number, with the system's TCP.
 #[test]
-fn another_program_at_the_other_end_is_told_from_none() {
+fn another_program_at_the_other_end_is_recognised() {
     let iperf3 = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = iperf3.local_addr().unwrap().port().to_string();
     let refused = complaint(&perf(&["-c", "127.0.0.1", "-p", &port]).output().unwrap());

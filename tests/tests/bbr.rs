@@ -84,13 +84,13 @@ fn parts(congestion: &str) -> (f64, f64) {
 
 /// Within 3 %, plus the rounding error of 16.75 to 16.8.
 #[test]
-fn version_1_gets_through_what_linux_gets_through() {
+fn version_1_has_the_throughput_of_linux() {
     let (least, most) = parts("bbr1");
     assert!(least >= 0.967 && most <= 1.033, "{least:.3} to {most:.3} of Linux's");
 }
 
 #[test]
-fn version_3_gets_through_what_version_1_does() {
+fn version_3_has_at_least_the_throughput_of_version_1() {
     let (least, _) = parts("bbr");
     assert!(least >= 0.97, "{least:.3} of Linux's version 1");
 }

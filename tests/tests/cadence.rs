@@ -178,7 +178,7 @@ fn paced_start_finds_the_path_by_single_acks() {
 
 /// If a SYN in either direction lacks the option, nothing is requested, and there is one ACK per two segments.
 #[test]
-fn nothing_is_asked_of_who_does_not_agree() {
+fn peers_without_the_option_receive_no_requests() {
     for link in [0, 1] {
         let without = Change(|header: &mut Header| header.options.ack_rate_permitted = false);
         let mut world = World::new(20, 100, HALFBACK, 97 * MSS, |sim| sim.set_hook(link, without));
@@ -197,7 +197,7 @@ fn nothing_is_asked_of_who_does_not_agree() {
 
 /// Only controllers that benefit from it send requests.
 #[test]
-fn who_has_no_use_for_it_says_nothing() {
+fn controllers_without_need_do_not_negotiate_ack_rates() {
     for congestion in ["cubic", "new-reno", "jump-start+new-reno", "bbr"] {
         let mut world = World::new(20, 100, congestion, 97 * MSS, |_| {});
         assert!(world.until(4.0).ack_rate.is_none() && world.receiver().is_none(), "{congestion}");

@@ -79,7 +79,7 @@ fn syn_cookies_hold_a_flood_and_let_the_real_in() {
 /// The bound is that of RFC 9000, section 8: at most three times the received bytes, retransmissions included, are
 /// sent to an unvalidated address. All first packets are tested, by flags, options and payload.
 #[test]
-fn nobody_is_amplified() {
+fn responses_stay_below_the_amplification_limit() {
     for bits in 0..512u16 {
         for options in [false, true] {
             for payload in [0, 1, 1_400] {

@@ -380,7 +380,7 @@ impl Hook<Parcel> for Unasked {
 /// A peer that repeats a response, denies without a request, or responds like routers of another kind: each response
 /// is refused and has no effect.
 #[test]
-fn answers_that_nobody_asked_for_move_nothing() {
+fn unsolicited_answers_have_no_effect() {
     let instants = [1.9, 2.1, 2.5, 3.5, 6.0];
     let look = |info: Info| (info.bytes_sent, info.bytes_acked, info.cwnd, info.ssthresh, info.phase);
     let mut honest = World::new(links(quick_start_router()), NAME, |_| {});
@@ -443,7 +443,7 @@ fn a_pause_fails_closed() {
 /// After a wrong nonce, the peer is not trusted any more, and there is no request after the idle period (RFC 4782,
 /// section 4.4).
 #[test]
-fn who_has_lied_is_not_asked_again() {
+fn no_request_follows_a_failed_nonce_check() {
     let forge = |_: Time, _: &View, _: u32, forward: &mut Forward| {
         forward.stamps += 1;
         if let Request::QuickStart { nonce, .. } = &mut forward.request {

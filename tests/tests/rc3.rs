@@ -171,7 +171,7 @@ impl World {
 /// pacing), with the full link or with the share that 30 % of cross traffic leaves. CUBIC's slow start takes at least
 /// 30 % more.
 #[test]
-fn a_megabyte_takes_what_the_link_takes() {
+fn a_megabyte_takes_the_time_of_the_link() {
     for (path, start, most) in [
         (SLOW, "rc3", 1.25),
         (Path { load: 30, ..SLOW }, "rc3", 1.25),

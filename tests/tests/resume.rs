@@ -157,7 +157,7 @@ fn knowing(start: &str, saved: SavedPath) -> PathCache {
 /// The use or the reason for not using saved metrics is counted. If they are not used, the connection behaves as
 /// without a cache.
 #[test]
-fn what_became_of_the_memory_is_counted() {
+fn outcomes_of_saved_metrics_are_counted() {
     let right = found(PATH);
     for start in STARTS {
         let cold = transfer(&mut PATH.sim(start, None), MB);
@@ -192,7 +192,7 @@ fn what_became_of_the_memory_is_counted() {
 
 /// Refused metrics are removed, even if the connection is too short to measure its own.
 #[test]
-fn what_was_refused_is_forgotten() {
+fn refused_metrics_are_deleted() {
     for start in STARTS {
         let elsewhere = SavedPath { rtt: PATH.rtt * 20, ..found(PATH) };
         let mut sim = PATH.sim(start, Some(&knowing(start, elsewhere)));

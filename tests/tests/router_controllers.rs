@@ -427,7 +427,7 @@ impl Hook<Parcel> for Unasked {
 /// A receiver without requests gets an answer with each segment: each is refused, and its own controller, CUBIC, is
 /// not affected.
 #[test]
-fn who_asks_nothing_believes_no_answer() {
+fn unsolicited_router_feedback_is_ignored() {
     let answers = [
         Feedback::Denied,
         Feedback::Rcp { rate: WireRate::new(Rate::MAX) },

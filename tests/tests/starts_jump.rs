@@ -303,7 +303,7 @@ fn halfback_repairs_the_tail() {
 /// The path has 2 Mb/s, which is 17 segments per round trip. A flow that continues gets this window, from the rate of
 /// the ACKs.
 #[test]
-fn halfback_hands_over_what_the_acks_tell() {
+fn halfback_hands_over_the_rate_of_the_acks() {
     let link = Link { mbit: 2, rtt: 100, packets: 200 };
     let mut world = link.open(STARTS[2], u64::MAX);
     world.until(2.5);
@@ -398,7 +398,7 @@ fn a_window_that_shrinks_is_kept_to() {
 /// 2.4): one unit less counts as shrinking only if no bytes are acknowledged at the same time. Each further unit
 /// counts again.
 #[test]
-fn what_scaling_rounds_is_no_shrinking() {
+fn rounding_by_the_window_scale_is_not_a_shrunk_window() {
     let mut world = prepared(STARTS[0], 200 * KB);
     let steps = [(1, 100, 0), (1, 0, 1), (0, 0, 1), (3, 0, 2), (4, 0, 3)];
     let offered = world.until(1.3).peer_window.0;

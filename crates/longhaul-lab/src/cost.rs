@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_from_what_ended() {
+    fn remaining_time_is_estimated_from_completed_runs() {
         let job = |cell, seed| Job { experiment: 0, cell, seed };
         let mut forecast = Forecast::default();
         let left = [(job(0, 3), 100), (job(1, 1), 1000)];

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_told() {
+    fn invalid_expressions_are_reported() {
         for (text, told) in [
             ("", "expected a number or a measure, found the end"),
             ("1 +", "expected a number or a measure, found the end"),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_no_value() {
+    fn nan_is_not_a_value() {
         for (text, expected) in [("n() < 3", None), ("n() > 3", None), ("n()", None), ("known(n())", Some(0.0))] {
             assert_eq!(Expression::parse(text).unwrap().value(&|_| Some(f64::NAN)), expected, "{text}");
         }

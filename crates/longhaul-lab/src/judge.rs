@@ -164,7 +164,7 @@ mod tests {
     use crate::rule::Rule;
 
     #[test]
-    fn what_stands_for_runs_by_hand() {
+    fn statistics_match_values_computed_by_hand() {
         let of = |statistic: Statistic, values: &[f64]| statistic.of(values);
         assert_eq!(of(Statistic::Median, &[1.0, 2.0, 3.0]), Some(2.0));
         assert_eq!(of(Statistic::Median, &[1.0, 2.0, 3.0, 4.0]), Some(2.5));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_told() {
+    fn invalid_rules_are_reported() {
         for text in [
             "",
             "nearly",

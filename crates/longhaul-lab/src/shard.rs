@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_part_is_told() {
+    fn invalid_shards_are_reported() {
         assert_eq!("2/3".parse::<Shard>().unwrap().to_string(), "2/3");
         for text in ["", "3", "0/3", "4/3", "1/0", "a/b", "1/3/5", "-1/3"] {
             assert!(text.parse::<Shard>().unwrap_err().contains("is not a part of a sweep"), "{text}");

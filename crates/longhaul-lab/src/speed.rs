@@ -127,7 +127,7 @@ mod tests {
 
     /// The measured link is in use: at 10 Mb/s, any number of flows reads most of what the link can carry.
     #[test]
-    fn what_is_measured_fills_its_link() {
+    fn the_measured_flows_fill_the_link() {
         for flows in FLOWS {
             let record = world::run(&setup(flows, 10, 20.0).unwrap(), 0, 1).unwrap();
             let goodput = record.values[0].unwrap();

@@ -291,7 +291,7 @@ stop = "1s"
 }
 
 #[test]
-fn what_there_is_not_is_said() {
+fn unknown_names_and_invalid_values_are_reported() {
     let place = Place::new("cli-latin");
     let latin = place.path("latin.toml");
     fs::write(&latin, b"id = \"x\"\ntitle = \"\xe9\"\n").unwrap();

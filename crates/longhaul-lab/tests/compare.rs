@@ -24,7 +24,7 @@ fn json(arguments: &[&str]) -> (Option<i32>, Value) {
 /// The same algorithm with the same losses gives equal results. With a window limited to two segments by the receive
 /// buffer, the row is not reproduced, and each cell is worse.
 #[test]
-fn what_got_worse_is_found() {
+fn worse_results_are_found() {
     let place = Place::new("worse");
     let strict =
         SMALL.replace("\"at least 0.5\"", "\"at least 0.9\"").replace("metric = \"share\"", "metric = \"goodput\"");
@@ -94,7 +94,7 @@ fn chance_is_no_change() {
 }
 
 #[test]
-fn what_is_in_one_folder_is_listed() {
+fn experiments_in_only_one_folder_are_listed() {
     let place = Place::new("only");
     assert_eq!(run(&place, SMALL, "a", &["--quick"]), Some(0));
     assert_eq!(run(&place, &SMALL.replace("\"small\"", "\"second\""), "b", &["--quick"]), Some(0));
@@ -132,7 +132,7 @@ fn an_experiment_without_an_end_has_lost_its_rows() {
 }
 
 #[test]
-fn a_report_says_what_a_folder_comes_to() {
+fn a_report_summarises_a_folder() {
     let place = Place::new("report");
     assert_eq!(run(&place, &SMALL.replace("at least 0.5", "at least 50"), "folder", &[]), Some(1));
     let other = SMALL.replace("\"small\"", "\"second\"").replace("table 1", "figure 2");

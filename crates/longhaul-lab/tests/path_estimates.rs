@@ -94,7 +94,7 @@ fn losses_by_chance_come_at_any_round_trip() {
 }
 
 #[test]
-fn faults_of_probes_are_told() {
+fn invalid_probes_are_reported() {
     let told = |lines: &str, metric: &str| {
         read("60s", &format!("bottleneck = '--rate 20mbit'\n{lines}"), &[metric]).unwrap_err()
     };

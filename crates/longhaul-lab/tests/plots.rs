@@ -218,7 +218,7 @@ fn long_series_are_thinned() {
 
 /// The paper's value is drawn next to ours if a row has the same metric, cell and statistic.
 #[test]
-fn only_what_the_paper_has_is_beside_ours() {
+fn values_of_the_paper_are_drawn_beside_ours() {
     let papers = |text: &str| {
         let experiment = Experiment::read("a.toml", text).unwrap();
         let files = plot::draw(&experiment, &records(&experiment));

@@ -158,7 +158,7 @@ fn a_row_that_fails_in_real_time_fails() {
 
 /// A cell that cannot be run in real time is reported before anything runs.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn unsuitable_experiments_are_refused() {
     let place = Place::new("real-refused");
     let with = |from: &str, to: &str| {
         let changed = SMALL.replacen(from, to, 1);

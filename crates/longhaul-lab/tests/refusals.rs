@@ -105,7 +105,7 @@ fn more_than_memory_holds_is_refused() {
 
 /// A closed pipe on standard output does not cause a panic.
 #[test]
-fn nobody_has_to_read_to_the_end() {
+fn a_closed_standard_output_causes_no_panic() {
     for arguments in [&["list"][..], &["show", "swift-start-table-4"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

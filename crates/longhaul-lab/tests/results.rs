@@ -37,7 +37,7 @@ fn assert_as_whole(place: &Place, folder: &str) {
 }
 
 #[test]
-fn a_folder_has_what_the_rows_and_the_values_are() {
+fn a_folder_contains_the_rows_and_the_values() {
     let place = Place::new("contents");
     let file = whole(&place);
     let printed = text(&lab(&["run", &file, "--json"]).stdout);
@@ -101,7 +101,7 @@ fn cells_that_are_chosen_are_a_part_of_the_whole() {
 
 /// A program killed after the first, several and most runs can be continued to the same result.
 #[test]
-fn what_was_killed_goes_on() {
+fn killed_runs_are_resumed() {
     let place = Place::new("killed");
     let file = long_whole(&place);
     let run = ["run", &file, "--jobs", "1", "--out", &place.path("killed")];
@@ -125,7 +125,7 @@ fn what_was_killed_goes_on() {
 /// A file of runs truncated anywhere is cut to complete lines and completed. A folder without the files derived from
 /// all runs is completed, too.
 #[test]
-fn what_was_cut_off_goes_on() {
+fn truncated_results_are_completed() {
     let place = Place::new("cut");
     let file = whole(&place);
     let runs = place.bytes("whole/small/runs.jsonl");
@@ -152,7 +152,7 @@ fn what_was_cut_off_goes_on() {
 /// SIGINT (Ctrl-C) and SIGTERM end the program with the completed runs stored, and it prints how to continue.
 #[cfg(unix)]
 #[test]
-fn what_was_interrupted_goes_on() {
+fn interrupted_runs_are_resumed() {
     let place = Place::new("interrupted");
     let file = long_whole(&place);
     let run = ["run", &file, "--jobs", "1", "--out", &place.path("interrupted")];
@@ -194,7 +194,7 @@ fn more_seeds_add_runs_and_fewer_are_refused() {
 /// Results of another text or program are kept until overwriting is requested, which does not affect other
 /// experiments.
 #[test]
-fn what_differs_is_not_overwritten_unasked() {
+fn different_results_are_not_overwritten_unless_requested() {
     let place = Place::new("differs");
     let file = whole(&place);
     let folder = place.path("whole");
@@ -257,7 +257,7 @@ fn rows_may_change_and_runs_stay() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_said() {
+fn unusable_result_folders_are_reported() {
     let place = Place::new("refused");
     let file = whole(&place);
     let lab_json = text(&place.bytes("whole/lab.json"));
@@ -349,7 +349,7 @@ fn several_experiments_print_in_order() {
 /// For a metric that relates cells to each other, tables of rows contain related values, and tables of values contain
 /// measured ones.
 #[test]
-fn tables_have_what_is_judged_and_what_was_measured() {
+fn tables_contain_judgements_and_measurements() {
     let place = Place::new("relative");
     let relative = "share = { value = \"goodput(x)\", unit = \"\", relative-to = { loss = \"0.5%\" } }\n\n[[rows]]";
     let start = SMALL.find("share = ").unwrap();

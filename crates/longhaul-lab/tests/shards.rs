@@ -93,7 +93,7 @@ fn folders_that_do_not_belong_together_are_not_joined() {
 }
 
 #[test]
-fn what_is_no_part_is_refused() {
+fn invalid_shards_are_refused() {
     let place = Place::new("no-part");
     let file = parts(&place);
     let (one, whole) = (place.path("1"), place.path("whole"));

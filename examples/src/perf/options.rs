@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_iperf3_takes_is_taken() {
+    fn options_of_iperf3_are_accepted() {
         let params = parse("-c host -t 0 -b 10M/8 -N -Z -M 1400 --get-server-output").unwrap();
         assert_eq!((params.seconds, params.rate, params.burst, params.mss), (0.0, 10_000_000, 8, Some(1400)));
         assert!(params.server_output);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_link_is_said() {
+    fn invalid_links_are_reported() {
         for (text, told) in [
             ("moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
             ("geo 5", "\"5\" does not belong to any option"),

@@ -148,7 +148,7 @@ mod tests {
 
     /// Ten controllers need three tables. Each has all rows, and the bound is the last column of the last one.
     #[test]
-    fn what_does_not_fit_a_line_goes_on_below() {
+    fn wide_tables_continue_below() {
         let least = Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) };
         let names: Vec<String> = (0..10).map(|number| format!("slow-start+{number}")).collect();
         let finishes: Vec<Finish> = names.iter().map(|name| finish(name, 3, b"sent")).collect();

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_counts_and_what_was_given_up_does_not() {
+    fn complete_files_count_and_abandoned_ones_do_not() {
         let budget = Budget::new(Some(100_000));
         assert_eq!(budget.begin(100_001).unwrap_err(), 100_000);
         let mut failed = budget.begin(90_000).unwrap();

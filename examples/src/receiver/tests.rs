@@ -208,7 +208,7 @@ async fn no_more_is_accepted_than_was_asked_for() {
 
 /// More uploads than the runtime has blocking threads, each stalled in the middle of a file.
 #[tokio::test(start_paused = true)]
-async fn stalled_uploads_keep_nobody_waiting_and_are_ended() {
+async fn stalled_uploads_block_no_other_and_are_ended() {
     let scene = Scene::new();
     let (receiver, begun) = (&scene.receiver, [file(b"stalled", 1 << 30), vec![7; CHUNK + 1]].concat());
     let mut stalled = tokio::task::JoinSet::new();

@@ -129,7 +129,7 @@ fn forged_echoes_of_timestamps() {
 
 /// RFC 5961, section 5: an ACK of data that was not sent is answered, but not processed.
 #[test]
-fn acks_of_what_was_not_sent() {
+fn acks_of_data_not_sent() {
     let contest = Contest { path: PLAIN, seeds: 1 };
     contest.judge(&[("32 MiB ahead", || Box::new(Optimist::default()))]);
 }
@@ -235,7 +235,7 @@ const YIELDING: [Named; 3] =
     [("needless", needless), ("pairs", || bunches(6, MICROSECOND)), ("bunches", || bunches(24, MICROSECOND))];
 
 #[test]
-fn shares_of_who_yields() {
+fn shares_of_controllers_that_yield() {
     let contest = Contest { path: Path { warm: 30, seconds: 60, ..CHANCE }, seeds: 8 };
     contest.judge_under(YIELDS, HONEST, &YIELDING);
     contest.judge_under(YIELDS, HONEST, &[("split", split)]);
@@ -245,7 +245,7 @@ fn shares_of_who_yields() {
 /// nanosecond as one round trip before: moving ACKs reduces drops. A random delay of up to two packet times before
 /// each packet and ACK prevents this (Floyd and Jacobson, 1992, use up to one, before packets).
 #[test]
-fn shares_of_who_yields_at_a_full_queue() {
+fn shares_of_controllers_that_yield_at_a_full_queue() {
     Contest { path: NOISY, seeds: 8 }.judge_under(YIELDS, HONEST, &YIELDING);
 }
 
@@ -253,7 +253,7 @@ fn shares_of_who_yields_at_a_full_queue() {
 /// drop-tail queue drops less often. The same holds for an honest receiver that acknowledges each segment, as RFC
 /// 9293, section 3.8.6.3, allows: splitting ACKs must not gain more than this.
 #[test]
-fn shares_of_who_yields_by_split_acks() {
+fn shares_of_controllers_that_yield_by_split_acks() {
     let each = Path { each: true, ..NOISY };
     Contest { path: NOISY, seeds: 8 }.judge_by(each, YIELDS, HONEST, &[("split", split)]);
 }

@@ -163,7 +163,7 @@ fn marks_that_are_concealed_from_pie_beside_another() {
 /// same goodput as with a flow without ECN, within the precision of few runs. Without the test, it has about half of
 /// that.
 #[test]
-fn who_is_beside_a_concealer_keeps_what_it_has_beside_honest_peers() {
+fn competitors_keep_their_share_beside_a_concealing_receiver() {
     let path = Path { warm: 1, seconds: 20, ..PIE };
     let beside = |path, name, lie| mean(&Contest { path, seeds: 4 }.outcomes(name, lie), |o| o.beside);
     for name in asked() {

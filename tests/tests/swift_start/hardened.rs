@@ -35,7 +35,7 @@ pub(crate) fn open_with(setup: Setup, spec: &str, bytes: u64, extensions: bool) 
 /// 1 MB on a new connection with gamma 1: the time is within 10 % of the sum of handshake, flight, serialisation and
 /// one-way delay, without loss for any queue. CUBIC with an initial window of ten takes longer and has losses.
 #[test]
-fn a_megabyte_takes_what_it_must() {
+fn a_megabyte_takes_the_expected_time() {
     for (mbit, millis, limit) in [(5, 500, 3.2), (20, 500, 2.0), (20, 100, 0.75)] {
         for bdps in [1.0, 0.5, 0.25] {
             let time = |spec| {

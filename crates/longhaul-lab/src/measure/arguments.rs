@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_parentheses_is_told() {
+    fn invalid_arguments_are_reported() {
         let quantile = "is not a quantile; write p50, p95, p99.9 (0 to 100), min, median, max or mean";
         assert_eq!(fault("rtt(x, p101)"), format!("\"p101\" {quantile}"));
         assert_eq!(fault("delay(half)"), format!("\"half\" {quantile}"));

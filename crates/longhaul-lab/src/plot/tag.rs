@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_in_xml_is_escaped() {
+    fn xml_markup_is_escaped() {
         let tag = Tag::new("text").set("class", "a\"b'<c>&").text("1 < 2 & \"3\"\u{1}");
         let text = tag.to_string();
         assert_eq!(text, "<text class=\"a&quot;b&#39;&lt;c&gt;&amp;\">1 &lt; 2 &amp; &quot;3&quot;</text>");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_between_the_marks_is_replaced() {
+    fn only_text_between_the_marks_is_replaced() {
         let report = Report { experiments: Vec::new(), papers: Vec::new() };
         let document = "Before.\n<!-- results -->\nold\n<!-- end of results -->\nAfter.\n";
         let text = written(document, &report).unwrap();

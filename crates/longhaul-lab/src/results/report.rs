@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn papers_are_told_from_places_in_them() {
+    fn papers_are_separated_from_places_in_them() {
         assert_eq!(paper("Leung, Yeung, ISCC 2004, figure 7"), "Leung, Yeung, ISCC 2004");
         assert_eq!(paper("NASA/TM-2000-1, Tables 3 and 4, page 9"), "NASA/TM-2000-1");
         assert_eq!(paper("nobody"), "nobody");

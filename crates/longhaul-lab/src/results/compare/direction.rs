@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn nearer_to_what_a_rule_asks_for_misses_less() {
+    fn values_nearer_to_the_rule_miss_less() {
         for (text, paper, near, far) in [
             ("exact", &[5.0][..], &[5.1][..], &[4.0][..]),
             ("within 10%", &[5.0, 0.0], &[5.1, 0.1], &[5.1, 0.3]),
