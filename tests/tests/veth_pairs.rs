@@ -35,7 +35,7 @@ struct Tally {
     segments: u64,
     /// Segments that the receiver's kernel merged with others.
     merged: u64,
-    /// The same for segments of pairs only.
+    /// Number of segments of pairs, and of those merged.
     of_pairs: u64,
     merged_of_pairs: u64,
     /// The transmissions of pairs.

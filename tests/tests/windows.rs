@@ -1,4 +1,4 @@
-//! Closed windows: who sends probes, how often, and what a closed window accepts.
+//! Closed windows: the sender of probes, their intervals, and the data that a closed window accepts.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -53,7 +53,7 @@ fn deviation(values: &[f64]) -> Option<f64> {
 
 /// Returns the 95 % bootstrap percentile interval of the statistic `of` (Efron and Tibshirani 1993, chapter 13).
 /// [`RESAMPLES`] times, as many values as given are drawn with replacement. The interval excludes the outer 2.5 % of
-/// the resulting statistics on each side. `of` gets the values sorted. For a single value, both ends are that value.
+/// the resulting statistics on each side. `of` receives sorted values. For a single value, both ends are that value.
 /// The order of the values does not matter.
 #[must_use]
 pub fn interval(values: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {

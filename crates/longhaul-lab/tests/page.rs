@@ -76,7 +76,7 @@ fn between<'a>(page: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
     page.split(begin).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
 
-/// What the browser made of a page.
+/// The DOM of a page in the browser, and its console output.
 struct Seen {
     dom: String,
     console: Vec<String>,

@@ -1,4 +1,4 @@
-//! Experiments over real sockets. Their results depend on the machine; the tests check only what does not.
+//! Experiments over real sockets. Their results depend on the machine; the tests check only properties that do not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 

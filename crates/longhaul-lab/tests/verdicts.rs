@@ -12,7 +12,7 @@ fn lost(id: &str, from: &str, to: &str) -> Vec<String> {
     lost_at(&[], id, from, to)
 }
 
-/// Returns the same for some cells.
+/// Returns the same rows as [`lost`], computed only from the cells that the options `at` select.
 fn lost_at(at: &[&str], id: &str, from: &str, to: &str) -> Vec<String> {
     let file = format!("{id}.toml");
     let (_, original) = library::FILES.iter().find(|(name, _)| *name == file).unwrap();

@@ -14,7 +14,8 @@ const FAIR: f64 = 1.05;
 const CHANCES: f64 = 3.0;
 /// Maximum standard error of a ratio for a valid verdict, unless the lie clearly gains nothing.
 const PRECISE: f64 = 0.015;
-/// The same with a competing flow, where random variation is larger: half of it would take four times as many runs.
+/// The same limit with a competing flow, where random variation is larger: half this value would take four times as
+/// many runs.
 const PRECISE_BESIDE: f64 = 0.03;
 /// Maximum number of runs, which is sufficient for this precision.
 const MOST: u64 = 64;

@@ -19,7 +19,7 @@ pub(crate) enum Fake {
     Hours,
     /// All segments of each interval of 6 ms arrive at its end, 64 ns apart: a link of 190 Gb/s.
     Squeezed,
-    /// The same without spacing.
+    /// As `Squeezed`, but without spacing.
     AtOnce,
     /// No queue and no narrow link: each segment arrives a fixed time after its transmission, according to its
     /// timestamp, with a spacing of 64 ns for segments sent together.

@@ -47,7 +47,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
 /// Orientation of the values above bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// Horizontal, if there is enough room for all.
+    /// Horizontal, if all values fit side by side.
     Level,
     Upright,
     /// None, because the bars are narrower than a line of text.

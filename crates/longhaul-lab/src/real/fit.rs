@@ -109,8 +109,7 @@ fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), Misfit> {
     if fastest > MOST_RATE { Err(Misfit::Fast(fastest)) } else { Ok(()) }
 }
 
-/// Returns what in a metric real sockets cannot measure, or `None`. A metric of which they cannot measure a part has
-/// no value.
+/// Returns the part of a metric that real sockets cannot measure, or `None`. A metric with such a part has no value.
 #[must_use]
 pub fn untold(setup: &CellSetup, metric: &Expression) -> Option<String> {
     metric.calls().into_iter().find_map(|call| untold_call(call, setup.duration))
