@@ -186,7 +186,7 @@ stop = "1s"
         ("\"cbr\"", "\"vbr\"", ":30: traffic.kind: \"vbr\" is not a kind; there are: cbr, poisson, on-off"),
         ("\"cbr\"", "\"on-off\"", ":30: traffic.kind: on-off needs `on` and `off`, their mean lengths"),
         ("\"cbr\"", "\"cbr\"\non = \"1s\"", ":31: traffic.on: cbr has no bursts and pauses"),
-        ("\"100kbit\"", "\"fast\"", ":31: traffic.rate: \"fast\" is no rate; "),
+        ("\"100kbit\"", "\"fast\"", ":31: traffic.rate: \"fast\" is not a rate; "),
         ("\"500B\"", "\"20B\"", ":32: traffic.packet: 20 is not within 28 to 65535"),
         (
             "\"1s\"\n",

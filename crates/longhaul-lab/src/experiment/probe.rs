@@ -15,8 +15,7 @@ impl Filling<'_> {
             return Err(self.fault(&probe.name, "probes.name", what));
         }
         let method = self.read(&probe.method, "probes.method", |text| {
-            let known = METHODS.contains(&text).then(|| text.to_owned());
-            known.ok_or_else(|| format!("{text:?} is not a method; there are: {}", METHODS.join(", ")))
+            text.parse::<MethodKind>().map_err(|error| error.to_string())
         })?;
         let start = self.optional(&probe.start, |text| self.span(text, "probes.start"))?;
         let left = probe.left.as_ref().map(|text| self.link(text, "probes.left")).transpose()?;
