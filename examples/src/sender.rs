@@ -133,7 +133,7 @@ pub struct Sender<T> {
 }
 
 /// Result of [`write_or_hear`].
-pub(crate) enum Heard {
+enum Heard {
     /// This number of bytes was written.
     Wrote(usize),
     /// The peer answered: the first byte of its reply, or `None` at the end of the stream.
@@ -246,7 +246,7 @@ fn check(reply: Reply, hash: blake3::Hash, name: String) -> Result<blake3::Hash,
 }
 
 /// Writes part of `data`, or reads a byte if the peer sends one. Cancel safe: a cancelled call has done neither.
-pub(crate) async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
+async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
     poll_fn(|cx| {
         let mut byte = [0];
         let mut buffer = ReadBuf::new(&mut byte);

@@ -122,7 +122,7 @@ impl FromStr for MethodKind {
 
 /// Error of a text that names no method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no method; there are: {names}", names = names())]
+#[error("{0:?} is not a method; there are: {names}", names = names())]
 pub struct UnknownMethod(String);
 
 fn names() -> String {
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "pingpong".parse::<MethodKind>().expect_err("no such method");
-        assert_eq!(error.to_string(), "\"pingpong\" is no method; there are: capprobe, pathrate, pathload, pathchirp");
+        assert_eq!(error.to_string(), "\"pingpong\" is not a method; there are: capprobe, pathrate, pathload, pathchirp");
     }
 
     #[test]

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn invalid_links_are_reported() {
         for (text, told) in [
-            ("moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
+            ("moon", "there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms"),
             ("geo 5", "\"5\" does not belong to any option"),
             ("geo --speed 5", "there is no option --speed"),
             ("--rate", "--rate needs a value"),
