@@ -52,8 +52,9 @@ impl BbeLoss {
 }
 
 impl Stage for BbeLoss {
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.level.on_ack(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

@@ -21,10 +21,6 @@ pub(crate) static ENTRY: Entry = Entry {
 pub struct AllCongestion;
 
 impl Stage for AllCongestion {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn phase(&self) -> &'static str {
         "classification"
     }

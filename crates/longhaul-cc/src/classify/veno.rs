@@ -40,8 +40,9 @@ impl VenoLoss {
 }
 
 impl Stage for VenoLoss {
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.rounds.on_ack(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

@@ -146,7 +146,7 @@ pub struct Composed {
     steady: Box<dyn Steady>,
     classifier: Box<dyn LossClassifier>,
     recovery: Box<dyn Recovery>,
-    /// Which of the five observe every ACK.
+    /// Which of the five stages observe the next ACK.
     observers: [bool; 5],
     window: Window,
     phase: Phase,
@@ -180,11 +180,9 @@ impl Composed {
         if let Some(saved) = params.saved_path {
             launch.recall(saved);
         }
-        let observers =
-            [launch.observes(), growth.observes(), steady.observes(), classifier.observes(), recovery.observes()];
         Self {
             name,
-            observers,
+            observers: [true; 5],
             launch,
             growth,
             steady,

@@ -105,7 +105,7 @@ impl Stage for Astart {
         Some(&mut self.limit)
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         self.acked = true;
         if matches!(ack.episode, Episode::Enter) || ack.ecn.congestion {
             self.adapts = false;
@@ -113,6 +113,7 @@ impl Stage for Astart {
         if self.adapts {
             self.estimate.observe(ack, path.latest_rtt);
         }
+        true
     }
 
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {

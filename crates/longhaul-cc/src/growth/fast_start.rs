@@ -57,12 +57,13 @@ impl Stage for FastStart {
         Some(&mut self.limit)
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         // A few bytes pass every link sooner than a segment does: beside them each of those has queued.
         if let Some(sample) = ack.rtt.filter(|_| ack.delivered * 2 >= path.mss) {
             let rtt = self.last.replace(sample.rtt).map_or(sample.rtt, |last| last.min(sample.rtt));
             self.delay.sample(rtt, ack.prior_in_flight.segments(path.mss), RTT_GAIN);
         }
+        true
     }
 
     fn phase(&self) -> &'static str {

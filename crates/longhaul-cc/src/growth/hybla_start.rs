@@ -44,8 +44,9 @@ impl HyblaStart {
 }
 
 impl Stage for HyblaStart {
-    fn observe(&mut self, _ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, _ack: &Ack<'_>, path: &Path) -> bool {
         self.rho.observe(path);
+        true
     }
 
     fn gain(&self) -> f64 {

@@ -230,10 +230,6 @@ impl HyStart {
 }
 
 impl Stage for HyStart {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         Some(&mut self.limit)
     }

@@ -151,10 +151,6 @@ impl HyStartPp {
 }
 
 impl Stage for HyStartPp {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         Some(&mut self.limit)
     }

@@ -51,10 +51,6 @@ pub(crate) fn divisor(cwnd: f64, max_ssthresh: f64) -> f64 {
 }
 
 impl Stage for LimitedSlowStart {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         self.start.ack_limit()
     }

@@ -126,10 +126,6 @@ impl RapidStart {
 }
 
 impl Stage for RapidStart {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         Some(&mut self.limit)
     }

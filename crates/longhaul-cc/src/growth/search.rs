@@ -179,10 +179,6 @@ impl Search {
 }
 
 impl Stage for Search {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         Some(&mut self.limit)
     }

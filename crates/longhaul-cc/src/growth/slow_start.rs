@@ -45,10 +45,6 @@ impl SlowStart {
 }
 
 impl Stage for SlowStart {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         Some(&mut self.limit)
     }

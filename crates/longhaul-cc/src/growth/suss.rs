@@ -150,10 +150,6 @@ impl Suss {
 }
 
 impl Stage for Suss {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         Some(&mut self.limit)
     }

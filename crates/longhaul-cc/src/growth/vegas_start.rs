@@ -58,8 +58,9 @@ impl Stage for VegasStart {
         Some(&mut self.limit)
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.rounds.on_ack(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

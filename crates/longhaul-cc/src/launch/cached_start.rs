@@ -110,10 +110,6 @@ impl Stage for CachedStart {
         Needs { preferred, ..Needs::default() }
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {
         if sent.kind == SegmentKind::Data && self.phase == Phase::Sending {
             self.sent += sent.bytes;

@@ -172,10 +172,6 @@ impl Stage for CarefulResume {
         Needs { preferred, ..Needs::default() }
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {
         if sent.kind == SegmentKind::Data && self.phase != Phase::Normal {
             self.sent += sent.bytes;

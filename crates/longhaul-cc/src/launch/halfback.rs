@@ -167,10 +167,6 @@ impl Stage for Halfback {
         Ok(())
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         if self.phase == Phase::Pacing && sent.kind == SegmentKind::Data {
             self.flight.on_sent(sent, path);

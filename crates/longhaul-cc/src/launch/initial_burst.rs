@@ -39,10 +39,6 @@ pub struct InitialBurst {
 }
 
 impl Stage for InitialBurst {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         let Phase::Leaving(before) = self.phase else { return };
         if sent.kind == SegmentKind::Data {

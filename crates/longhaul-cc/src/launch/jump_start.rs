@@ -118,10 +118,6 @@ impl Stage for JumpStart {
         Ok(())
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         match &mut self.phase {
             Phase::Armed | Phase::Jumping => self.flight.on_sent(sent, path),

@@ -23,10 +23,6 @@ pub(crate) static ENTRY: Entry = Entry {
 pub struct NoLaunch;
 
 impl Stage for NoLaunch {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn phase(&self) -> &'static str {
         "handshake"
     }

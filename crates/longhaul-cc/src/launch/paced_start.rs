@@ -172,10 +172,6 @@ impl Stage for PacedStart {
         Ok(())
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {
         if let Phase::Searching(train) = &mut self.phase
             && sent.kind == SegmentKind::Data

@@ -144,10 +144,6 @@ impl PacingOnly {
 }
 
 impl Stage for PacingOnly {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {
         if sent.kind == SegmentKind::Probe {
             return;

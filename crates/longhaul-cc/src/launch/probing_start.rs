@@ -203,10 +203,6 @@ impl Stage for ProbingStart {
         Ok(())
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         match self.phase {
             Phase::Armed { small, .. } if sent.kind != SegmentKind::Probe => self.on_data(sent, small, path),

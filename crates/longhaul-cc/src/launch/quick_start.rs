@@ -284,12 +284,13 @@ impl Stage for QuickStart {
         Ok(())
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         if matches!(ack.episode, Episode::Enter | Episode::Again) || ack.ecn.congestion {
             self.on_congestion();
         } else {
             self.largest = self.largest.max(ack.prior_in_flight);
         }
+        true
     }
 
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {

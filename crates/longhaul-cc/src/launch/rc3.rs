@@ -145,10 +145,6 @@ impl Stage for Rc3 {
         Ok(())
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         self.mss = path.mss;
         if sent.kind == SegmentKind::Probe {

@@ -137,8 +137,9 @@ impl Stage for LedbatPlusPlus {
         self.delays.needs()
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.delays.observe(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

@@ -65,8 +65,9 @@ impl Stage for LedbatStart {
         Some(&mut self.limit)
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.delays.observe(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

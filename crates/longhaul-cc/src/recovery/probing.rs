@@ -195,10 +195,6 @@ impl Stage for ProbingRecovery {
         Ok(())
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn overlay(&self) -> Overlay {
         let probing = self.granted && self.loss.expands_until.is_none();
         Overlay { probe: probing.then_some(self.plan), ..Overlay::default() }

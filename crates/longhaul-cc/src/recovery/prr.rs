@@ -94,10 +94,6 @@ impl Default for Prr {
 }
 
 impl Stage for Prr {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_detection(&mut self, detection: Detection) {
         self.sack = detection != Detection::DuplicateAcks;
     }

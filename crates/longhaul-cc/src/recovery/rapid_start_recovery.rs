@@ -115,10 +115,11 @@ impl First {
 
 impl Stage for RapidStartRecovery {
     /// After a timeout there is nothing left of the start.
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         if matches!((self.state, ack.episode), (State::Fresh, Episode::Rto)) {
             self.state = State::Later;
         }
+        true
     }
 
     fn on_detection(&mut self, detection: Detection) {

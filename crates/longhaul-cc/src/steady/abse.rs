@@ -130,8 +130,9 @@ impl Stage for Abse {
         Ok(())
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         self.estimate.observe(ack, path.latest_rtt);
+        true
     }
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {

@@ -76,9 +76,10 @@ impl AdaptiveReno {
 }
 
 impl Stage for AdaptiveReno {
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         self.level.on_ack(ack);
         self.capacity.observe(ack, path.latest_rtt);
+        true
     }
 
     fn phase(&self) -> &'static str {

@@ -145,10 +145,11 @@ impl Fast {
 }
 
 impl Stage for Fast {
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         if let Some(sample) = ack.rtt {
             self.delay.sample(sample.rtt, ack.prior_in_flight.segments(path.mss), self.config.rtt_gain);
         }
+        true
     }
 
     fn phase(&self) -> &'static str {

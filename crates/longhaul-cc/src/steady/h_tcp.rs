@@ -161,12 +161,12 @@ impl HTcp {
 }
 
 impl Stage for HTcp {
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         if let Some(sample) = ack.rtt {
             self.rtt_min = Some(self.rtt_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
         }
         if ack.episode != Episode::None {
-            return; // what is delivered in repair was sent under the old window
+            return true; // what is delivered in repair was sent under the old window
         }
         // SRTT would lag some eight round trips behind (RFC 7323, appendix G): a queue that fills in fewer would look short.
         if let Some(sample) = ack.rtt {
@@ -175,6 +175,7 @@ impl Stage for HTcp {
         if let Some(rate) = self.sampler.on_ack(ack.now, ack.delivered, path.latest_rtt) {
             self.rate = self.rate.max(rate);
         }
+        true
     }
 
     fn phase(&self) -> &'static str {

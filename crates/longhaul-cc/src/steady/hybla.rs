@@ -75,8 +75,9 @@ impl Hybla {
 }
 
 impl Stage for Hybla {
-    fn observe(&mut self, _ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, _ack: &Ack<'_>, path: &Path) -> bool {
         self.rho.observe(path);
+        true
     }
 
     fn gain(&self) -> f64 {

@@ -181,8 +181,9 @@ impl Illinois {
 }
 
 impl Stage for Illinois {
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.rounds.on_ack(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

@@ -108,9 +108,10 @@ impl Alpha {
 }
 
 impl Stage for LogWestwoodPlus {
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         self.alpha.on_ack(ack);
         self.westwood.observe(ack, path);
+        true
     }
 
     fn phase(&self) -> &'static str {

@@ -51,8 +51,9 @@ impl Veno {
 }
 
 impl Stage for Veno {
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.rounds.on_ack(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

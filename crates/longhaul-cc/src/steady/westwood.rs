@@ -278,13 +278,14 @@ impl Westwood {
 }
 
 impl Stage for Westwood {
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         let rtt = self.rtt_of(path);
         let sample = ack.rtt.map(|sample| sample.rtt);
         if let Some(sample) = if self.rtt == RttChoice::Latest { sample } else { sample.and(rtt) } {
             self.rtt_min.update(ack.now, sample);
         }
         self.eligible.on_ack(ack, rtt);
+        true
     }
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {

@@ -233,10 +233,11 @@ impl Stage for WestwoodBbe {
         self.config.capacity.needs()
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         self.level.on_ack(ack);
         self.capacity.observe(ack, path);
         self.re.observe(ack, path.latest_rtt);
+        true
     }
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {

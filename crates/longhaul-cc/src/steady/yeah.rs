@@ -137,8 +137,9 @@ impl Yeah {
 }
 
 impl Stage for Yeah {
-    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         self.rounds.on_ack(ack);
+        true
     }
 
     fn phase(&self) -> &'static str {

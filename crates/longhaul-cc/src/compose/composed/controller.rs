@@ -47,12 +47,11 @@ impl Controller for Composed {
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
-        let observers = self.observers;
-        for (stage, observes) in self.stages_mut().into_iter().zip(observers) {
-            if observes {
-                stage.observe(event, path);
-            }
+        let mut observers = self.observers;
+        for (stage, observes) in self.stages_mut().into_iter().zip(&mut observers) {
+            *observes = *observes && stage.observe(event, path);
         }
+        self.observers = observers;
         self.note_progress(event);
         let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
         match (event.episode, self.repair) {

@@ -285,3 +285,42 @@ fn undo_of_a_timeout_inside_an_episode_begins_the_law() {
     assert_eq!((sender.cwnd(), sender.ssthresh()), (target, target));
     assert_eq!(taken(&log), ["law after a loss"]);
 }
+
+/// Counts the ACKs that it observes, up to a limit.
+#[derive(Debug)]
+struct Counter {
+    seen: Arc<Mutex<u32>>,
+    limit: u32,
+}
+
+impl Stage for Counter {
+    fn observe(&mut self, _ack: &Ack<'_>, _path: &Path) -> bool {
+        let mut seen = self.seen.lock().expect("one thread");
+        *seen += 1;
+        *seen < self.limit
+    }
+
+    fn phase(&self) -> &'static str {
+        "counter"
+    }
+}
+
+impl LossClassifier for Counter {
+    fn classify(&mut self, _loss: &Loss<'_>, _path: &Path) -> Verdict {
+        Verdict::CONGESTION
+    }
+}
+
+#[test]
+fn a_stage_observes_acks_until_it_declines() {
+    for (limit, expected) in [(1, 1), (3, 3), (u32::MAX, 5)] {
+        let seen = Arc::new(Mutex::new(0));
+        let stages = Stages { classifier: Box::new(Counter { seen: seen.clone(), limit }), ..Stages::default() };
+        let mut sender = Sender::with(Box::new(Composed::new(stages, &BuildParams::default())), Granted::basic());
+        sender.fill();
+        for _ in 0..5 {
+            sender.ack(1);
+        }
+        assert_eq!(*seen.lock().expect("one thread"), expected);
+    }
+}

@@ -8,13 +8,17 @@ use crate::growth::SlowStart;
 use crate::recovery::Prr;
 use crate::steady::NewReno;
 use crate::testing::{Sender, segments};
-use crate::{BuildParams, Granted, Path, PathEvent};
+use crate::{Ack, BuildParams, Granted, Path, PathEvent};
 
 /// Hands over at once, says where growth should end, and for what there is room when the law has the window; in segments.
 #[derive(Debug)]
 struct Guide(u64, Option<u64>);
 
 impl Stage for Guide {
+    fn observe(&mut self, _ack: &Ack<'_>, _path: &Path) -> bool {
+        true
+    }
+
     fn phase(&self) -> &'static str {
         "guide"
     }

@@ -94,10 +94,6 @@ impl SwiftStartBbn {
 }
 
 impl Stage for SwiftStartBbn {
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {
         if sent.kind != SegmentKind::Probe {
             self.in_flight = sent.in_flight_before + sent.bytes;

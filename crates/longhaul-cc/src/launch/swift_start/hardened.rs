@@ -266,9 +266,9 @@ impl Stage for SwiftStartHardened {
         self.by_acks.on_granted(granted, path)
     }
 
-    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         if !self.by_arrivals {
-            return;
+            return true;
         }
         if let Some(sample) = ack.rtt {
             let rtt = path.handshake_rtt.unwrap_or(sample.rtt).min(sample.rtt);
@@ -277,7 +277,7 @@ impl Stage for SwiftStartHardened {
         let in_start = !matches!(self.phase, Phase::Off);
         self.follows &= in_start || std::mem::take(&mut self.asked);
         if !in_start && !self.follows {
-            return;
+            return true;
         }
         self.after.seen = None;
         if ack.round_start && !in_start {
@@ -289,6 +289,7 @@ impl Stage for SwiftStartHardened {
         ack.acked.iter().for_each(|segment| self.gaps.note(segment));
         let newest = if self.after.in_law { self.after.seen.map(|seen| seen.rate) } else { self.gaps.rate() };
         self.rate = newest.or(self.rate);
+        true
     }
 
     fn on_sent(&mut self, sent: &Sent, path: &Path) {

@@ -372,10 +372,6 @@ impl Stage for SwiftStart {
         Ok(())
     }
 
-    fn observes(&self) -> bool {
-        false
-    }
-
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         if sent.kind == SegmentKind::Probe {
             return;
