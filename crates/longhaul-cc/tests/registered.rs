@@ -5,13 +5,15 @@ use longhaul_cc::registry::{
     self, Entry, Make, OptionSpec, Profile, RegisterError, Registry, Safety, Slot, Spec, built_in, known, register,
 };
 use longhaul_cc::steady::{ECN_BETA, additive};
-use longhaul_cc::{Ack, BuildParams, Congestion, Path};
+use longhaul_cc::{Ack, BuildParams, Congestion, Path, options};
 use longhaul_units::Bytes;
 
-/// `alpha` segments per round trip up, three tenths of the window down.
-#[derive(Clone, Debug)]
-struct Gentle {
-    alpha: f64,
+options! {
+    /// `alpha` segments per round trip up, three tenths of the window down.
+    struct Gentle {
+        alpha: f64 = OptionSpec::float("alpha", 0.1, 1.0, 0.5, "segments per round trip"),
+        _ = ECN_BETA,
+    }
 }
 
 impl Stage for Gentle {
@@ -33,11 +35,9 @@ impl Steady for Gentle {
     }
 
     fn clone_box(&self) -> Box<dyn Steady> {
-        Box::new(self.clone())
+        Box::new(*self)
     }
 }
-
-const OPTIONS: &[OptionSpec] = &[OptionSpec::float("alpha", 0.1, 1.0, 0.5, "segments per round trip"), ECN_BETA];
 
 const fn entry(name: &'static str, slot: Slot) -> Entry {
     Entry {
@@ -45,10 +45,10 @@ const fn entry(name: &'static str, slot: Slot) -> Entry {
         slot,
         summary: "half a segment per round trip up, three tenths of the window down",
         reference: "nobody",
-        options: OPTIONS,
+        options: Gentle::OPTIONS,
         tested: &[],
         safety: Safety::Shared,
-        make: Make::Steady(|values| Box::new(Gentle { alpha: values.float("alpha") })),
+        make: Make::Steady(|values| Box::new(Gentle::from_values(values))),
     }
 }
 

@@ -5,7 +5,7 @@
 use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use longhaul_cc::registry::{Entry, Make, OptionSpec, Safety, Slot, register};
 use longhaul_cc::steady::{ECN_BETA, additive};
-use longhaul_cc::{Ack, Path};
+use longhaul_cc::{Ack, Path, options};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::judge::judge;
 use longhaul_lab::page::{self, Section};
@@ -13,10 +13,12 @@ use longhaul_lab::rule::Verdict;
 use longhaul_lab::runner::{self, Effort};
 use longhaul_units::Bytes;
 
-/// Keeps a fraction of the window at a loss, and grows by one segment per round trip.
-#[derive(Clone, Debug)]
-struct Keeper {
-    keep: f64,
+options! {
+    /// Keeps a fraction of the window at a loss, and grows by one segment per round trip.
+    struct Keeper {
+        keep: f64 = OptionSpec::float("keep", 0.1, 0.95, 0.5, "share kept at a loss"),
+        _ = ECN_BETA,
+    }
 }
 
 impl Stage for Keeper {
@@ -38,7 +40,7 @@ impl Steady for Keeper {
     }
 
     fn clone_box(&self) -> Box<dyn Steady> {
-        Box::new(self.clone())
+        Box::new(*self)
     }
 }
 
@@ -47,10 +49,10 @@ static KEEPER: Entry = Entry {
     slot: Slot::Steady,
     summary: "keeps a part of the window",
     reference: "nobody",
-    options: &[OptionSpec::float("keep", 0.1, 0.95, 0.5, "share kept at a loss"), ECN_BETA],
+    options: Keeper::OPTIONS,
     tested: &[],
     safety: Safety::Shared,
-    make: Make::Steady(|values| Box::new(Keeper { keep: values.float("keep") })),
+    make: Make::Steady(|values| Box::new(Keeper::from_values(values))),
 };
 
 /// If it keeps half of the window, it behaves like NewReno (RFC 5681, section 3.1); if it keeps nine tenths, a loss

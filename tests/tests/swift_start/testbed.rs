@@ -62,7 +62,8 @@ impl ControllerFactory for FreeBsd {
             Start::Bbn => Box::new(SwiftStartBbn::new(1, clock)),
             Start::Pacing(pattern) => Box::new(PacingOnly::new(pattern, clock)),
             Start::Swift(gamma) => {
-                let config = SwiftStartConfig { gamma, clock, ..SwiftStartConfig::default() };
+                let mut config = SwiftStartConfig::default();
+                (config.gamma, config.clock) = (gamma, clock);
                 let told = Arc::clone(&self.estimates);
                 Box::new(Logged { inner: SwiftStart::new(config), told })
             }

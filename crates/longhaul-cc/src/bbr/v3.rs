@@ -42,11 +42,18 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Whole,
     summary: "BBR version 3: paces at the bandwidth measured, bounded by the loss it causes",
     reference: "draft-ietf-ccwg-bbr",
-    options: &[OptionSpec::flag("exact", false, "the draft's short-term bounds to the letter")],
+    options: Options::OPTIONS,
     tested: &["bbr", "bbr(exact=on)"],
     safety: Safety::Shared,
-    make: Make::Whole(|values, params| Box::new(Bbr::new(values.flag("exact"), params))),
+    make: Make::Whole(|values, params| Box::new(Bbr::new(Options::from_values(values).exact, params))),
 };
+
+crate::options! {
+    /// The options of `bbr`.
+    struct Options {
+        exact: bool = OptionSpec::flag("exact", false, "the draft's short-term bounds to the letter"),
+    }
+}
 
 /// `BBR.state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! BBE's loss classifier: a loss is as congestive as the queueing delay is close to that of a full buffer.
 
+use longhaul_units::Span;
+
 use crate::compose::{Loss, LossClassifier, Signal, Stage, Verdict};
 use crate::estimate::CongestionLevel;
+use crate::estimate::windowed::expiry;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::steady::westwood::rtt_min_window;
 use crate::steady::westwood_bbe::{KEEP_CONG, RTT_MIN_WINDOW};
 use crate::{Ack, Path};
 
@@ -13,27 +15,29 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Loss,
     summary: "a loss is as congestive as the delay is close to that of a full buffer",
     reference: "Gerla et al., PFLDnet 2006, section 4",
-    options: &[
-        KEEP_CONG,
-        OptionSpec::float(
-            "threshold",
-            0.0,
-            1.0,
-            0.0,
-            "level from which a loss is congestion, below it chance; 0: gradual",
-        ),
-        RTT_MIN_WINDOW,
-    ],
+    options: Options::OPTIONS,
     tested: &[
         "growth=slow-start,steady=new-reno,loss=bbe",
         "growth=slow-start,steady=cubic,loss=bbe(threshold=0.5,keep=0,rtt-min-window=1)",
     ],
     safety: Safety::Shared,
     make: Make::Loss(|values| {
-        let level = CongestionLevel::new(values.float("keep")).with_rtt_min_window(rtt_min_window(values));
-        Box::new(BbeLoss::new(level, values.float("threshold")))
+        let Options { keep, threshold, rtt_min_window } = Options::from_values(values);
+        Box::new(BbeLoss::new(CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window), threshold))
     }),
 };
+
+crate::options! {
+    /// The options of `bbe`.
+    struct Options {
+        keep: f64 = KEEP_CONG,
+        threshold: f64 = OptionSpec::float(
+            "threshold", 0.0, 1.0, 0.0,
+            "level from which a loss is congestion, below it chance; 0: gradual",
+        ),
+        rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+    }
+}
 
 /// Tells losses apart by the congestion level.
 #[derive(Clone, Debug)]

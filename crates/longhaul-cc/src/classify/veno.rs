@@ -16,11 +16,22 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Loss,
     summary: "a loss with fewer than 3 segments in the queue came by chance",
     reference: "Fu, Liew, TCP Veno, JSAC 21(2), 2003",
-    options: &[BACKLOG, OptionSpec::float("severity", 0.1, 1.0, 0.4, "how congestive a loss by chance counts")],
+    options: Options::OPTIONS,
     tested: &["veno", "growth=slow-start,steady=cubic,loss=veno", "growth=slow-start,steady=westwood,loss=veno"],
     safety: Safety::Shared,
-    make: Make::Loss(|values| Box::new(VenoLoss::new(values.float("backlog"), values.float("severity")))),
+    make: Make::Loss(|values| {
+        let Options { backlog, severity } = Options::from_values(values);
+        Box::new(VenoLoss::new(backlog, severity))
+    }),
 };
+
+crate::options! {
+    /// The options of the classifier `veno`.
+    struct Options {
+        backlog: f64 = BACKLOG,
+        severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "how congestive a loss by chance counts"),
+    }
+}
 
 /// Takes losses without a backlog for chance.
 #[derive(Clone, Debug)]

@@ -47,26 +47,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Whole,
     summary: "a rate of 1 / (delta x queueing delay), with a mode for company that fills queues",
     reference: "Arun, Balakrishnan, Copa, NSDI 2018",
-    options: &[
-        OptionSpec::float("delta", 0.001, 10.0, DELTA, "price of delay: 1 / delta segments are kept in the queue"),
-        OptionSpec::flag("competitive", true, "lower delta while others keep the queue filled"),
-        OptionSpec::int("patience", 1, 1000, PATIENCE as u64, "round trips of a filled queue before delta is lowered")
-            .ruled(COMPETING),
-        OptionSpec::float("nearly", 0.0, 1.0, NEARLY, "part of its swing up to which a queue is nearly empty")
-            .ruled(COMPETING),
-        OptionSpec::int("steady", 1, 1000, STEADY_ROUNDS as u64, "round trips one way before the velocity doubles"),
-        OptionSpec::float("step", 0.001, 1.0, STEP, "part of the window that it moves by in a round trip at most"),
-        OptionSpec::int(
-            "rtt-min-window",
-            1,
-            3600,
-            LONG.as_millis() / 1000,
-            "seconds that a round trip may be the least",
-        ),
-        OptionSpec::float("loss-bound", 0.001, 1.0, loss_bound::MOST, "part that may be lost unanswered; 1: any"),
-        OptionSpec::float("pace", 1.0, 100.0, PACE_GAIN, "pace in windows a round trip"),
-        OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
-    ],
+    options: CopaConfig::OPTIONS,
     tested: &[
         "copa",
         "copa(competitive=off)",
@@ -75,62 +56,46 @@ pub(crate) static ENTRY: Entry = Entry {
         "copa(patience=1,nearly=0,steady=1,step=1,rtt-min-window=1,loss-bound=0.001,pace=1)",
     ],
     safety: Safety::Shared,
-    make: Make::Whole(|values, params| {
-        let config = CopaConfig {
-            delta: values.float("delta"),
-            competitive: values.flag("competitive"),
-            patience: values.small("patience"),
-            nearly: values.float("nearly"),
-            steady_rounds: values.small("steady"),
-            step: values.float("step"),
-            rtt_min_window: Span::from_secs(values.int("rtt-min-window")),
-            loss_bound: values.float("loss-bound"),
-            pace_gain: values.float("pace"),
-            initial_segments: values.small("iw"),
-        };
-        Box::new(Copa::new(config, params))
-    }),
+    make: Make::Whole(|values, params| Box::new(Copa::new(CopaConfig::from_values(values), params))),
 };
 
-/// Copa's constants.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CopaConfig {
-    /// The price of delay in the default mode; `1 / delta` segments are kept in the queue. Positive.
-    pub delta: f64,
-    /// Whether delta falls while others keep the queue filled.
-    pub competitive: bool,
-    /// Round trips of a filled queue that the default mode bears.
-    pub patience: u32,
-    /// The part of its swing, 0 to 1, up to which a queue is nearly empty.
-    pub nearly: f64,
-    /// Round trips in one direction before the velocity doubles, 1 or more.
-    pub steady_rounds: u32,
-    /// The part of the window, 0 to 1, by which the velocity moves it in a round trip at most. Velocity 1 is always allowed.
-    pub step: f64,
-    /// How long a round trip may be RTTmin.
-    pub rtt_min_window: Span,
-    /// The part, 0 to 1, of what is sent that may be lost unanswered in the default mode.
-    pub loss_bound: f64,
-    /// The pacing rate over `cwnd / RTTstanding`, 1 or more.
-    pub pace_gain: f64,
-    /// Segments of the first flight, and the most of a restart's.
-    pub initial_segments: u32,
-}
-
-impl Default for CopaConfig {
-    fn default() -> Self {
-        Self {
-            delta: DELTA,
-            competitive: true,
-            patience: PATIENCE,
-            nearly: NEARLY,
-            steady_rounds: STEADY_ROUNDS,
-            step: STEP,
-            rtt_min_window: LONG,
-            loss_bound: loss_bound::MOST,
-            pace_gain: PACE_GAIN,
-            initial_segments: initial_window::DEFAULT_SEGMENTS,
-        }
+crate::options! {
+    /// Copa's constants.
+    pub struct CopaConfig {
+        /// The price of delay in the default mode; `1 / delta` segments are kept in the queue. Positive.
+        delta: f64 =
+            OptionSpec::float("delta", 0.001, 10.0, DELTA, "price of delay: 1 / delta segments are kept in the queue"),
+        /// Whether delta falls while others keep the queue filled.
+        competitive: bool = OptionSpec::flag("competitive", true, "lower delta while others keep the queue filled"),
+        /// Round trips of a filled queue that the default mode bears.
+        patience: u32 = OptionSpec::int(
+            "patience", 1, 1000, PATIENCE as u64,
+            "round trips of a filled queue before delta is lowered",
+        ).ruled(COMPETING),
+        /// The part of its swing, 0 to 1, up to which a queue is nearly empty.
+        nearly: f64 =
+            OptionSpec::float("nearly", 0.0, 1.0, NEARLY, "part of its swing up to which a queue is nearly empty")
+                .ruled(COMPETING),
+        /// Round trips in one direction before the velocity doubles, 1 or more.
+        steady_rounds: u32 =
+            OptionSpec::int("steady", 1, 1000, STEADY_ROUNDS as u64, "round trips one way before the velocity doubles"),
+        /// The largest change of the window by the velocity per round trip, as a part of the window, 0 to 1. Velocity 1 is
+        /// always allowed.
+        step: f64 =
+            OptionSpec::float("step", 0.001, 1.0, STEP, "part of the window that it moves by in a round trip at most"),
+        /// How long a round trip may be RTTmin.
+        rtt_min_window: Span [Span::from_secs] = OptionSpec::int(
+            "rtt-min-window", 1, 3600, LONG.as_millis() / 1000,
+            "seconds that a round trip may be the least",
+        ),
+        /// The part, 0 to 1, of what is sent that may be lost unanswered in the default mode.
+        loss_bound: f64 =
+            OptionSpec::float("loss-bound", 0.001, 1.0, loss_bound::MOST, "part that may be lost unanswered; 1: any"),
+        /// The pacing rate over `cwnd / RTTstanding`, 1 or more.
+        pace_gain: f64 = OptionSpec::float("pace", 1.0, 100.0, PACE_GAIN, "pace in windows a round trip"),
+        /// Segments of the first flight, and the most of a restart's.
+        initial_segments: u32 =
+            OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
     }
 }
 

@@ -53,16 +53,18 @@ pub struct Bandwidth {
     largest: f64,
 }
 
-/// Where the filter starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BandwidthStart {
-    /// From zero, as published: it needs several `tau` to be of use.
-    Zero,
-    /// From the rate of the first round trip.
-    Round,
-    /// From the largest of the latest delivery-rate samples when it is told to [settle](Bandwidth::settle), at the first congestion. A filter is slower than a slow
-    /// start, and the first loss would leave the window that was there some `tau` before.
-    Rise,
+crate::options! {
+    /// Initial value of the filter.
+    pub enum BandwidthStart {
+        /// The largest of the latest delivery-rate samples when it is told to [settle](Bandwidth::settle), at the first
+        /// congestion event. A filter is slower than slow start: the first loss would otherwise leave the window of
+        /// some `tau` before.
+        Rise = "rise",
+        /// The rate of the first round trip.
+        Round = "round",
+        /// Zero, as published: the filter needs several `tau` to be of use.
+        Zero = "zero",
+    }
 }
 
 /// The rate of the first round trip.

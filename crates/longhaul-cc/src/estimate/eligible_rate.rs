@@ -4,6 +4,8 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::WindowedMin;
 use super::delivered::{Cursor, Delivered, Part, RESOLUTION};
+use super::windowed::{RTT_MIN_WINDOW, expiry};
+use crate::registry::{OptionSpec, Rule, Value};
 use crate::{Ack, Sent};
 
 /// The most values of U that the largest is taken from.
@@ -12,26 +14,29 @@ pub const MOST_RECENT: usize = 32;
 /// Bytes/s below which nothing has changed but the last digits.
 const LEAST_CHANGE: f64 = 1e-9;
 
-/// The constants of [`EligibleRate`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EligibleRateConfig {
-    /// What the throughput filter keeps at each ACK, 0 to 1; 0.6.
-    pub epsilon: f64,
-    /// What the average of the changes between samples keeps at each ACK, 0 to 1; 0.6.
-    pub beta: f64,
-    /// Round trips that the filter's time constant grows by when samples change most; 10.
-    pub n: f64,
-    /// How many of the latest changes the largest is taken from, 1 to [`MOST_RECENT`]; 10.
-    pub recent: usize,
-    /// The least window; 1 ms.
-    pub floor: Span,
-    /// How long a round trip may be RTTmin; for ever.
-    pub rtt_min_window: Span,
-}
+/// Without `n` the filter does not use the changes between samples.
+const FILTERED: &[Rule] = &[Rule::Without("n", Value::Float(0.0))];
 
-impl Default for EligibleRateConfig {
-    fn default() -> Self {
-        Self { epsilon: 0.6, beta: 0.6, n: 10.0, recent: 10, floor: Span::from_millis(1), rtt_min_window: Span::MAX }
+crate::options! {
+    /// The constants of [`EligibleRate`].
+    pub struct EligibleRateConfig {
+        /// What the throughput filter keeps at each ACK, 0 to 1.
+        epsilon: f64 = OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "part of the filtered throughput kept at an ACK"),
+        /// What the average of the changes between samples keeps at each ACK, 0 to 1.
+        beta: f64 =
+            OptionSpec::float("beta", 0.0, 0.99, 0.6, "part of the average change of samples kept at an ACK")
+                .ruled(FILTERED),
+        /// Round trips that the filter's time constant grows by when samples change most.
+        n: f64 =
+            OptionSpec::float("n", 0.0, 100.0, 10.0, "round trips that the filter slows down by while samples change"),
+        /// How many of the latest changes the largest is taken from, 1 to [`MOST_RECENT`].
+        recent: usize =
+            OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "average changes that the largest is taken from")
+                .ruled(FILTERED),
+        /// The shortest window of a sample.
+        floor: Span [Span::from_micros] = OptionSpec::int("floor", 1, 100_000, 1000, "least window of a sample, us"),
+        /// Lifetime of the minimum RTT.
+        rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
     }
 }
 

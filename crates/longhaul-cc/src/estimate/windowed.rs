@@ -8,6 +8,17 @@
 
 use longhaul_units::{Span, Time};
 
+use crate::registry::OptionSpec;
+
+/// The option of every algorithm that forgets its minimum RTT; its unit is seconds, which [`expiry`] converts.
+pub(crate) const RTT_MIN_WINDOW: OptionSpec =
+    OptionSpec::int("rtt-min-window", 0, 3600, 0, "seconds that a round trip may be the least; 0: for ever");
+
+/// Converts seconds into the lifetime of a minimum; zero means that it never expires.
+pub(crate) const fn expiry(secs: u64) -> Span {
+    if secs == 0 { Span::MAX } else { Span::from_secs(secs) }
+}
+
 /// The greatest of a window's samples; positions count whatever the caller counts: rounds, probing cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowedMax(Best<f64>);

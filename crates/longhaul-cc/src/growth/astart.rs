@@ -5,20 +5,10 @@ use longhaul_units::{Bytes, Rate, Span};
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
-use crate::estimate::EligibleRate;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
-use crate::steady::abse::{BETA, EPSILON, FLOOR, N, RECENT, eligible_rate};
+use crate::estimate::{EligibleRate, EligibleRateConfig};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::steady::additive;
-use crate::steady::westwood::RTT_MIN_WINDOW;
 use crate::{Ack, Episode, Pace, Path, Sent, initial_window};
-
-const TRAIN: OptionSpec = OptionSpec::float(
-    "train",
-    1.0,
-    1000.0,
-    8.0,
-    "pace in windows a round trip: how dense the trains are that are measured",
-);
 
 /// Adaptive Start in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -26,10 +16,10 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start up to what the eligible rate fills, by a segment a round trip above it, until a loss",
     reference: "Wang, Pau, Yamada, Sanadidi, Gerla, TCP startup performance in large bandwidth delay networks, Infocom 2004",
-    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR, RTT_MIN_WINDOW],
+    options: AstartConfig::OPTIONS,
     tested: &["abse", "astart(iw=1,l=1,train=1)+cubic"],
     safety: Safety::Shared,
-    make: Make::Growth(|values| Box::new(astart(values, false))),
+    make: Make::Growth(|values| Box::new(Astart::new(AstartConfig::from_values(values)))),
 };
 
 /// Agile Probing in the registry.
@@ -38,35 +28,31 @@ pub(crate) static AGILE: Entry = Entry {
     slot: Slot::Growth,
     summary: "Adaptive Start that a law may ask for again; goes with abse(pncd=on)",
     reference: "Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence, JSAC 23(2), 2005",
-    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR, RTT_MIN_WINDOW],
+    options: AstartConfig::OPTIONS,
     tested: &["tcpw-a", "agile-probing(n=0,train=10)+abse(pncd=on,expected=0.3)"],
     safety: Safety::Shared,
-    make: Make::Growth(|values| Box::new(astart(values, true))),
+    make: Make::Growth(|values| {
+        Box::new(Astart::new(AstartConfig { agile: true, ..AstartConfig::from_values(values) }))
+    }),
 };
 
-fn astart(values: &Values<'_>, agile: bool) -> Astart {
-    Astart::new(AstartConfig {
-        initial_segments: values.small("iw"),
-        segments_per_ack: values.small("l"),
-        train: values.float("train"),
-        estimate: eligible_rate(values),
-        agile,
-    })
-}
-
-/// How [`Astart`] is set up.
-#[derive(Clone, Debug)]
-pub struct AstartConfig {
-    /// Initial window in segments (RFC 6928 allows ten).
-    pub initial_segments: u32,
-    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
-    pub segments_per_ack: u32,
-    /// The pace in windows a round trip.
-    pub train: f64,
-    /// A fresh estimate.
-    pub estimate: EligibleRate,
-    /// Whether it also adapts when a law asked for it (Agile Probing).
-    pub agile: bool,
+crate::options! {
+    /// The configuration of [`Astart`].
+    pub struct AstartConfig {
+        /// Initial window in segments (RFC 6928 allows ten).
+        initial_segments: u32 = IW_OPTION,
+        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        segments_per_ack: u32 = L_OPTION,
+        /// The pace in windows per round trip.
+        train: f64 = OptionSpec::float(
+            "train", 1.0, 1000.0, 8.0,
+            "pace in windows a round trip: how dense the trains are that are measured",
+        ),
+        /// The constants of the estimate.
+        estimate: EligibleRateConfig,
+        /// Whether it also adapts when congestion avoidance asks for slow start (Agile Probing).
+        agile: bool => false,
+    }
 }
 
 /// Slow start that sets its own threshold.
@@ -91,7 +77,7 @@ impl Astart {
     #[must_use]
     pub fn new(config: AstartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);
-        Self { limit, estimate: config.estimate.clone(), adapts: true, acked: false, pace: None, config }
+        Self { limit, estimate: EligibleRate::new(config.estimate), adapts: true, acked: false, pace: None, config }
     }
 
     /// Lets the window leave as a train.
@@ -142,7 +128,7 @@ impl Growth for Astart {
         };
         self.pace = None;
         if self.adapts {
-            self.estimate = self.config.estimate.clone();
+            self.estimate = EligibleRate::new(self.config.estimate);
         }
         // Spread over half a round trip, the first window would show that rate alone, and its ACKs hand the spacing on. What another start left is
         // no first window.

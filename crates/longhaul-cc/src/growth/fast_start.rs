@@ -18,18 +18,24 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start until the average queueing delay is 0.75 ms",
     reference: "Cui, Andrew, FAST TCP for ns-2",
-    options: &[
-        IW_OPTION,
-        OptionSpec::int("mi-threshold", 1, 1_000_000, 750, "queueing delay at which it ends, us"),
-        L_OPTION,
-    ],
+    options: Options::OPTIONS,
     tested: &["fast", "fast-start(mi-threshold=1,l=1)+cubic"],
     safety: Safety::Shared,
     make: Make::Growth(|values| {
-        let threshold = Span::from_micros(values.int("mi-threshold"));
-        Box::new(FastStart::new(values.small("iw"), threshold, values.small("l")))
+        let options = Options::from_values(values);
+        Box::new(FastStart::new(options.initial_segments, options.threshold, options.segments_per_ack))
     }),
 };
+
+crate::options! {
+    /// The options of `fast-start`.
+    struct Options {
+        initial_segments: u32 = IW_OPTION,
+        threshold: Span [Span::from_micros] =
+            OptionSpec::int("mi-threshold", 1, 1_000_000, 750, "queueing delay at which it ends, us"),
+        segments_per_ack: u32 = L_OPTION,
+    }
+}
 
 /// Slow start until there is a queueing delay.
 #[derive(Clone, Debug)]

@@ -14,14 +14,23 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start as over a round trip of 25 ms",
     reference: "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
-    options: &[IW_OPTION, RTT0, MAX_GAIN],
+    options: Options::OPTIONS,
     tested: &["hybla", "hybla-start(max-gain=100)+cubic"],
     safety: Safety::Private,
     make: Make::Growth(|values| {
-        let rho = Rho::new(Span::from_millis(values.int("rtt0")));
-        Box::new(HyblaStart::new(values.small("iw"), rho, values.float("max-gain")))
+        let Options { initial_segments, rtt0, max_gain } = Options::from_values(values);
+        Box::new(HyblaStart::new(initial_segments, Rho::new(rtt0), max_gain))
     }),
 };
+
+crate::options! {
+    /// The options of `hybla-start`.
+    struct Options {
+        initial_segments: u32 = IW_OPTION,
+        rtt0: Span [Span::from_millis] = RTT0,
+        max_gain: f64 = MAX_GAIN,
+    }
+}
 
 /// Slow start by `2^rho - 1` segments for each one acknowledged.
 #[derive(Clone, Debug)]

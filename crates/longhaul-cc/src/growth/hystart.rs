@@ -25,71 +25,50 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start that ends when the train of ACKs or the round trip becomes long, at the window it has reached",
     reference: "Ha, Rhee, Taming the elephants: new TCP slow start, Computer Networks 55(9), 2011; Linux",
-    options: &[
-        IW_OPTION,
-        L_OPTION,
-        OptionSpec::choice("detect", &["both", "ack-train", "delay"], "what ends it"),
-        OptionSpec::int("low-window", 2, 1000, 16, "segments in the window below which nothing is looked at"),
-        OptionSpec::int("ack-delta", 1, 1000, 2, "greatest gap between two ACKs of a train, ms"),
-        OptionSpec::int("min-delay", 1, 1000, 4, "least increase of the round trip that counts, ms")
-            .ruled(&[Rule::AtMost(&["max-delay"])]),
-        OptionSpec::int("max-delay", 1, 1000, 16, "greatest increase that is waited for, ms"),
-        OptionSpec::int("samples", 1, 100, 8, "round-trip samples of a round before the first that is compared"),
-    ],
+    options: HyStartConfig::OPTIONS,
     tested: &["hystart+cubic", "hystart+new-reno", "hystart(detect=delay,low-window=2,samples=1,l=1)+cubic"],
     safety: Safety::Shared,
-    make: Make::Growth(|values| {
-        let detect = values.choice("detect");
-        Box::new(HyStart::new(HyStartConfig {
-            initial_segments: values.small("iw"),
-            segments_per_ack: values.small("l"),
-            train: detect != "delay",
-            delay: detect != "ack-train",
-            low_window: values.small("low-window"),
-            ack_delta: Span::from_millis(values.int("ack-delta")),
-            min_delay: Span::from_millis(values.int("min-delay")),
-            max_delay: Span::from_millis(values.int("max-delay")),
-            samples: values.small("samples"),
-        }))
-    }),
+    make: Make::Growth(|values| Box::new(HyStart::new(HyStartConfig::from_values(values)))),
 };
 
-/// The constants of Linux's `tcp_cubic.c`, and the initial window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HyStartConfig {
-    /// Initial window in segments (RFC 6928).
-    pub initial_segments: u32,
-    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
-    pub segments_per_ack: u32,
-    /// Whether long ACK trains end it.
-    pub train: bool,
-    /// Whether long round trips end it.
-    pub delay: bool,
-    /// `hystart_low_window`, segments.
-    pub low_window: u32,
-    /// `hystart_ack_delta_us`.
-    pub ack_delta: Span,
-    /// `HYSTART_DELAY_MIN`.
-    pub min_delay: Span,
-    /// `HYSTART_DELAY_MAX`.
-    pub max_delay: Span,
-    /// `HYSTART_MIN_SAMPLES`.
-    pub samples: u32,
+crate::options! {
+    /// What ends slow start.
+    pub enum Detect {
+        /// Either of the following.
+        Both = "both",
+        /// A long ACK train.
+        AckTrain = "ack-train",
+        /// A long round trip.
+        Delay = "delay",
+    }
 }
 
-impl Default for HyStartConfig {
-    fn default() -> Self {
-        Self {
-            initial_segments: initial_window::DEFAULT_SEGMENTS,
-            segments_per_ack: 0,
-            train: true,
-            delay: true,
-            low_window: 16,
-            ack_delta: Span::from_millis(2),
-            min_delay: Span::from_millis(4),
-            max_delay: Span::from_millis(16),
-            samples: 8,
-        }
+crate::options! {
+    /// The constants of Linux's `tcp_cubic.c`, and the initial window.
+    #[derive(Eq)]
+    pub struct HyStartConfig {
+        /// Initial window in segments (RFC 6928).
+        initial_segments: u32 = IW_OPTION,
+        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        segments_per_ack: u32 = L_OPTION,
+        /// What ends slow start.
+        detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "what ends it"),
+        /// `hystart_low_window`, segments.
+        low_window: u32 =
+            OptionSpec::int("low-window", 2, 1000, 16, "segments in the window below which nothing is looked at"),
+        /// `hystart_ack_delta_us`.
+        ack_delta: Span [Span::from_millis] =
+            OptionSpec::int("ack-delta", 1, 1000, 2, "greatest gap between two ACKs of a train, ms"),
+        /// `HYSTART_DELAY_MIN`.
+        min_delay: Span [Span::from_millis] =
+            OptionSpec::int("min-delay", 1, 1000, 4, "least increase of the round trip that counts, ms")
+                .ruled(&[Rule::AtMost(&["max-delay"])]),
+        /// `HYSTART_DELAY_MAX`.
+        max_delay: Span [Span::from_millis] =
+            OptionSpec::int("max-delay", 1, 1000, 16, "greatest increase that is waited for, ms"),
+        /// `HYSTART_MIN_SAMPLES`.
+        samples: u32 =
+            OptionSpec::int("samples", 1, 100, 8, "round-trip samples of a round before the first that is compared"),
     }
 }
 
@@ -191,9 +170,9 @@ impl Detector {
 
     /// Whether slow start is to end at this ACK of a window of `cwnd` bytes.
     pub(super) fn ends(&mut self, ack: &Ack<'_>, cwnd: f64, paced: bool) -> bool {
-        let long = self.config.train
+        let long = self.config.detect != Detect::Delay
             && self.train(ack).is_some_and(|train| self.longest_train(cwnd, paced).is_some_and(|most| train > most));
-        let delayed = self.config.delay && self.delayed();
+        let delayed = self.config.detect != Detect::AckTrain && self.delayed();
         long || delayed
     }
 }

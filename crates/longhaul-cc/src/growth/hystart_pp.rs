@@ -19,61 +19,34 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start that turns conservative when the round trip grows, and leaves before loss",
     reference: "RFC 9406",
-    options: &[
-        IW_OPTION,
-        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 8 if not"),
-        OptionSpec::int("min-thresh", 1, 1000, 4, "least increase of the round trip that counts, ms")
-            .ruled(&[Rule::AtMost(&["max-thresh"])]),
-        OptionSpec::int("max-thresh", 1, 1000, 16, "greatest increase that is waited for, ms"),
-        OptionSpec::int("samples", 1, 100, 8, "round-trip samples a round needs"),
-        OptionSpec::int("css-divisor", 2, 64, 4, "how much slower conservative slow start grows"),
-        OptionSpec::int("css-rounds", 1, 100, 5, "rounds of conservative slow start"),
-    ],
+    options: HyStartPpConfig::OPTIONS,
     tested: &["hystart-pp+cubic", "hystart-pp+new-reno", "hystart-pp(css-rounds=1,l=8)+cubic"],
     safety: Safety::Shared,
-    make: Make::Growth(|values| {
-        Box::new(HyStartPp::new(HyStartPpConfig {
-            initial_segments: values.small("iw"),
-            segments_per_ack: values.small("l"),
-            min_thresh: Span::from_millis(values.int("min-thresh")),
-            max_thresh: Span::from_millis(values.int("max-thresh")),
-            samples: values.small("samples"),
-            css_divisor: values.small("css-divisor"),
-            css_rounds: values.small("css-rounds"),
-        }))
-    }),
+    make: Make::Growth(|values| Box::new(HyStartPp::new(HyStartPpConfig::from_values(values)))),
 };
 
-/// The constants of RFC 9406, section 4.3, and the initial window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HyStartPpConfig {
-    /// Initial window in segments (RFC 6928).
-    pub initial_segments: u32,
-    /// `L`: how many segments one ACK counts for; zero is no limit over a paced transport, eight over another.
-    pub segments_per_ack: u32,
-    /// `MIN_RTT_THRESH`.
-    pub min_thresh: Span,
-    /// `MAX_RTT_THRESH`.
-    pub max_thresh: Span,
-    /// `N_RTT_SAMPLE`.
-    pub samples: u32,
-    /// `CSS_GROWTH_DIVISOR`; at least two.
-    pub css_divisor: u32,
-    /// `CSS_ROUNDS`.
-    pub css_rounds: u32,
-}
-
-impl Default for HyStartPpConfig {
-    fn default() -> Self {
-        Self {
-            initial_segments: initial_window::DEFAULT_SEGMENTS,
-            segments_per_ack: 0,
-            min_thresh: Span::from_millis(4),
-            max_thresh: Span::from_millis(16),
-            samples: 8,
-            css_divisor: 4,
-            css_rounds: 5,
-        }
+crate::options! {
+    /// The constants of RFC 9406, section 4.3, and the initial window.
+    #[derive(Eq)]
+    pub struct HyStartPpConfig {
+        /// Initial window in segments (RFC 6928).
+        initial_segments: u32 = IW_OPTION,
+        /// `L`: how many segments one ACK counts for; zero is no limit over a paced transport, eight over another.
+        segments_per_ack: u32 =
+            OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 8 if not"),
+        /// `MIN_RTT_THRESH`.
+        min_thresh: Span [Span::from_millis] =
+            OptionSpec::int("min-thresh", 1, 1000, 4, "least increase of the round trip that counts, ms")
+                .ruled(&[Rule::AtMost(&["max-thresh"])]),
+        /// `MAX_RTT_THRESH`.
+        max_thresh: Span [Span::from_millis] =
+            OptionSpec::int("max-thresh", 1, 1000, 16, "greatest increase that is waited for, ms"),
+        /// `N_RTT_SAMPLE`.
+        samples: u32 = OptionSpec::int("samples", 1, 100, 8, "round-trip samples a round needs"),
+        /// `CSS_GROWTH_DIVISOR`; at least two.
+        css_divisor: u32 = OptionSpec::int("css-divisor", 2, 64, 4, "how much slower conservative slow start grows"),
+        /// `CSS_ROUNDS`.
+        css_rounds: u32 = OptionSpec::int("css-rounds", 1, 100, 5, "rounds of conservative slow start"),
     }
 }
 

@@ -14,17 +14,24 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start up to 100 segments, then 50 segments a round trip",
     reference: "RFC 3742",
-    options: &[
-        IW_OPTION,
-        OptionSpec::int("max-ssthresh", 2, 1_000_000, 100, "segments up to which the window doubles"),
-        L_OPTION,
-    ],
+    options: Options::OPTIONS,
     tested: &["hstcp", "limited-slow-start+new-reno", "limited-slow-start(max-ssthresh=2,l=1)+cubic"],
     safety: Safety::Shared,
     make: Make::Growth(|values| {
-        Box::new(LimitedSlowStart::new(values.small("iw"), values.small("max-ssthresh"), values.small("l")))
+        let options = Options::from_values(values);
+        Box::new(LimitedSlowStart::new(options.initial_segments, options.max_ssthresh, options.segments_per_ack))
     }),
 };
+
+crate::options! {
+    /// The options of `limited-slow-start`.
+    struct Options {
+        initial_segments: u32 = IW_OPTION,
+        max_ssthresh: u32 =
+            OptionSpec::int("max-ssthresh", 2, 1_000_000, 100, "segments up to which the window doubles"),
+        segments_per_ack: u32 = L_OPTION,
+    }
+}
 
 /// Slow start whose growth above `max_ssthresh` is linear.
 #[derive(Clone, Debug)]

@@ -26,15 +26,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "triples the window each round trip until a queue builds up, then doubles it; best with rapid-start-recovery",
     reference: "draft-kazuho-ccwg-rapid-start; quicly",
-    options: &[
-        OptionSpec::int("iw", 1, 20, 10, "initial window in segments, paced over a whole round trip"),
-        L_OPTION,
-        OptionSpec::choice(
-            "threshold",
-            &["draft", "quicly"],
-            "round trip that shows a queue: the lesser of min+4 ms and 1.10 min, or the greater of min+4 ms and 35/32 min",
-        ),
-    ],
+    options: Options::OPTIONS,
     tested: &[
         "rapid-start+cubic",
         "rapid-start+cubic+rapid-start-recovery",
@@ -42,10 +34,23 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     safety: Safety::Shared,
     make: Make::Growth(|values| {
-        let quicly = values.choice("threshold") == "quicly";
-        Box::new(RapidStart::new(values.small("iw"), values.small("l"), quicly))
+        let Options { initial_segments, segments_per_ack, quicly } = Options::from_values(values);
+        Box::new(RapidStart::new(initial_segments, segments_per_ack, quicly))
     }),
 };
+
+crate::options! {
+    /// The options of `rapid-start`.
+    struct Options {
+        initial_segments: u32 =
+            OptionSpec::int("iw", 1, 20, 10, "initial window in segments, paced over a whole round trip"),
+        segments_per_ack: u32 = L_OPTION,
+        quicly: bool [|threshold: &str| threshold == "quicly"] = OptionSpec::choice(
+            "threshold", &["draft", "quicly"],
+            "round trip that shows a queue: the lesser of min+4 ms and 1.10 min, or the greater of min+4 ms and 35/32 min",
+        ),
+    }
+}
 
 /// The least round trip of the last one: minima over pieces of a quarter of the path's least.
 #[derive(Clone, Copy, Debug, Default)]

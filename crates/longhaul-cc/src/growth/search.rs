@@ -25,23 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start that ends when less arrives than was sent a round trip before, over 3.5 round trips",
     reference: "draft-chung-ccwg-search-09; Kachooei, Chung, Li, Claypool, WoWMoM 2024",
-    options: &[
-        IW_OPTION,
-        L_OPTION,
-        OptionSpec::choice(
-            "rule",
-            &["sent", "delivered"],
-            "what deliveries are compared with: what was sent a round trip before (draft 09), or twice what was delivered then (3.0)",
-        ),
-        OptionSpec::int("thresh", 0, 90, 0, "shortfall in per cent that ends it; 0: 26, or 35 with rule=delivered"),
-        OptionSpec::float("window", 1.0, 10.0, 3.5, "round trips over which bytes are counted, in ten bins"),
-        OptionSpec::choice(
-            "exit",
-            &["drain", "plain", "roll-back"],
-            "the window at the end: drained to what arrived in a round trip; as it is; less what arrived in two",
-        ),
-        OptionSpec::flag("reset", true, "begin anew after a pause of a whole window"),
-    ],
+    options: SearchConfig::OPTIONS,
     tested: &[
         "search+cubic",
         "search(exit=plain)+cubic",
@@ -49,57 +33,47 @@ pub(crate) static ENTRY: Entry = Entry {
         "search(window=1,thresh=1,reset=off,l=1)+cubic",
     ],
     safety: Safety::Shared,
-    make: Make::Growth(|values| {
-        let rule = if values.choice("rule") == "sent" { Rule::Sent } else { Rule::Delivered };
-        let thresh = match (values.int("thresh"), rule) {
-            (0, Rule::Sent) => THRESH_SENT,
-            (0, Rule::Delivered) => THRESH_DELIVERED,
-            (percent, _) => percent as f64 / 100.0,
-        };
-        Box::new(Search::new(SearchConfig {
-            initial_segments: values.small("iw"),
-            segments_per_ack: values.small("l"),
-            rule,
-            thresh,
-            window: values.float("window"),
-            exit: match values.choice("exit") {
-                "plain" => Exit::Plain,
-                "roll-back" => Exit::RollBack,
-                _ => Exit::Drain,
-            },
-            reset: values.flag("reset"),
-        }))
-    }),
+    make: Make::Growth(|values| Box::new(Search::new(SearchConfig::from_values(values)))),
 };
 
-/// What becomes of the window when SEARCH ends slow start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// It stays.
-    Plain,
-    /// It falls by half of what arrives, down to what arrived in the last of the first round trips.
-    Drain,
-    /// It falls at once by what arrived in the last two of the first round trips, to the initial window at most.
-    RollBack,
+crate::options! {
+    /// What becomes of the window when SEARCH ends slow start.
+    pub enum Exit {
+        /// It falls by half of what arrives, down to what arrived in the last of the first round trips.
+        Drain = "drain",
+        /// It stays.
+        Plain = "plain",
+        /// It falls at once by what arrived in the last two of the first round trips, to the initial window at most.
+        RollBack = "roll-back",
+    }
 }
 
-/// How [`Search`] is set up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SearchConfig {
-    /// Initial window in segments (RFC 6928).
-    pub initial_segments: u32,
-    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
-    pub segments_per_ack: u32,
-    /// What deliveries are compared with.
-    pub rule: Rule,
-    /// `THRESH`: the shortfall that ends it, a share of what was expected.
-    pub thresh: f64,
-    /// `WINDOW_SIZE` over the first round trip.
-    pub window: f64,
-    /// What becomes of the window.
-    pub exit: Exit,
-    /// Whether a pause of more than a window of bins begins the count anew.
-    pub reset: bool,
+crate::options! {
+    /// The configuration of [`Search`].
+    pub struct SearchConfig {
+        /// Initial window in segments (RFC 6928).
+        initial_segments: u32 = IW_OPTION,
+        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        segments_per_ack: u32 = L_OPTION,
+        /// What deliveries are compared with.
+        rule: Rule = OptionSpec::choice(
+            "rule", Rule::NAMES,
+            "what deliveries are compared with: what was sent a round trip before (draft 09), or twice what was delivered then (3.0)",
+        ),
+        /// `THRESH`: the shortfall that ends slow start, a share of what was expected; zero is the default of the rule.
+        thresh: f64 [|percent: u64| percent as f64 / 100.0] =
+            OptionSpec::int("thresh", 0, 90, 0, "shortfall in per cent that ends it; 0: 26, or 35 with rule=delivered"),
+        /// `WINDOW_SIZE` over the first round trip.
+        window: f64 =
+            OptionSpec::float("window", 1.0, 10.0, 3.5, "round trips over which bytes are counted, in ten bins"),
+        /// What becomes of the window.
+        exit: Exit = OptionSpec::choice(
+            "exit", Exit::NAMES,
+            "the window at the end: drained to what arrived in a round trip; as it is; less what arrived in two",
+        ),
+        /// Whether a pause of more than a window of bins begins the count anew.
+        reset: bool = OptionSpec::flag("reset", true, "begin anew after a pause of a whole window"),
+    }
 }
 
 /// SEARCH: slow start that compares, at the end of each bin, what arrived in the last ten with what was sent in the ten
@@ -118,7 +92,13 @@ pub struct Search {
 impl Search {
     /// SEARCH as `config` says.
     #[must_use]
-    pub const fn new(config: SearchConfig) -> Self {
+    pub const fn new(mut config: SearchConfig) -> Self {
+        if config.thresh == 0.0 {
+            config.thresh = match config.rule {
+                Rule::Sent => THRESH_SENT,
+                Rule::Delivered => THRESH_DELIVERED,
+            };
+        }
         let limit = AckLimit::rfc3465(config.segments_per_ack);
         Self { config, limit, sent: Bytes::ZERO, bins: None, drain: None }
     }

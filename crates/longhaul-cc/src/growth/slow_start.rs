@@ -17,11 +17,22 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "the window grows by what is acknowledged",
     reference: "RFC 5681 section 3.1, RFC 6928, RFC 3465",
-    options: &[IW_OPTION, L_OPTION],
+    options: Options::OPTIONS,
     tested: &["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"],
     safety: Safety::Shared,
-    make: Make::Growth(|values| Box::new(SlowStart::new(values.small("iw"), values.small("l")))),
+    make: Make::Growth(|values| {
+        let Options { initial_segments, segments_per_ack } = Options::from_values(values);
+        Box::new(SlowStart::new(initial_segments, segments_per_ack))
+    }),
 };
+
+crate::options! {
+    /// The options of `slow-start`.
+    struct Options {
+        initial_segments: u32 = IW_OPTION,
+        segments_per_ack: u32 = L_OPTION,
+    }
+}
 
 /// Slow start: the window rises by the bytes each ACK delivers until it reaches the threshold.
 #[derive(Clone, Debug)]

@@ -18,41 +18,27 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "quadruples the window, the additional data paced, while ACK trains and round trips show room for two more rounds",
     reference: "Arghavani, Zhang, Eyers, Arghavani, SUSS: improving TCP performance by speeding up slow-start, SIGCOMM 2024; its kernel patch",
-    options: &[
-        IW_OPTION,
-        L_OPTION,
-        OptionSpec::int("jumps", 0, 5, 3, "times at most that the window is quadrupled"),
-        OptionSpec::float(
-            "train",
-            16.0,
-            1000.0,
-            64.0,
-            "pace of what ACKs let go, in windows a round trip; the patch has no pace there",
-        ),
-    ],
+    options: SussConfig::OPTIONS,
     tested: &["suss+cubic", "suss+new-reno", "suss(jumps=5,train=1000,l=2)+cubic"],
     safety: Safety::Shared,
-    make: Make::Growth(|values| {
-        Box::new(Suss::new(SussConfig {
-            initial_segments: values.small("iw"),
-            segments_per_ack: values.small("l"),
-            jumps: values.small("jumps"),
-            train: values.float("train"),
-        }))
-    }),
+    make: Make::Growth(|values| Box::new(Suss::new(SussConfig::from_values(values)))),
 };
 
-/// How [`Suss`] is set up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SussConfig {
-    /// Initial window in segments (RFC 6928).
-    pub initial_segments: u32,
-    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
-    pub segments_per_ack: u32,
-    /// `suss_max`: rounds in which the window may be quadrupled, the first of which is the second of the connection.
-    pub jumps: u32,
-    /// The pace of what ACKs let go, windows a round trip.
-    pub train: f64,
+crate::options! {
+    /// How [`Suss`] is set up.
+    pub struct SussConfig {
+        /// Initial window in segments (RFC 6928).
+        initial_segments: u32 = IW_OPTION,
+        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        segments_per_ack: u32 = L_OPTION,
+        /// `suss_max`: rounds that may quadruple the window. The first of them is the second round of the connection.
+        jumps: u32 = OptionSpec::int("jumps", 0, 5, 3, "times at most that the window is quadrupled"),
+        /// The pace of what ACKs let go, windows a round trip.
+        train: f64 = OptionSpec::float(
+            "train", 16.0, 1000.0, 64.0,
+            "pace of what ACKs let go, in windows a round trip; the patch has no pace there",
+        ),
+    }
 }
 
 /// The additional data of a round.

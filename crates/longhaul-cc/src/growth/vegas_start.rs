@@ -15,17 +15,23 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start that ends when more than a segment waits in the queue",
     reference: "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
-    options: &[
-        IW_OPTION,
-        OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "segments in the queue above which it ends"),
-        L_OPTION,
-    ],
+    options: Options::OPTIONS,
     tested: &["vegas", "vegas-start(gamma=5,l=1)+cubic"],
     safety: Safety::Shared,
     make: Make::Growth(|values| {
-        Box::new(VegasStart::new(values.small("iw"), values.float("gamma"), values.small("l")))
+        let Options { initial_segments, gamma, segments_per_ack } = Options::from_values(values);
+        Box::new(VegasStart::new(initial_segments, gamma, segments_per_ack))
     }),
 };
+
+crate::options! {
+    /// The options of `vegas-start`.
+    struct Options {
+        initial_segments: u32 = IW_OPTION,
+        gamma: f64 = OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "segments in the queue above which it ends"),
+        segments_per_ack: u32 = L_OPTION,
+    }
+}
 
 /// Slow start that watches the queue.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 
 use longhaul_units::{Bytes, Rate, Time};
 
-use super::accounted_for;
 use super::probing_start::DSCP_OPTION;
+use super::{accounted_for, bound};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
@@ -15,17 +15,23 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "TCP Fast Start: from the handshake on, what an earlier connection came to, paced, at low priority",
     reference: "Padmanabhan, Katz, Globecom 1998 (numbers reconstructed)",
-    options: &[OptionSpec::int("max-window", 0, 1 << 30, 0, "the largest first flight, KiB; 0: no bound"), DSCP_OPTION],
+    options: Options::OPTIONS,
     tested: &["cached-start+cubic", "cached-start+new-reno", "cached-start+slow-start+westwood"],
     safety: Safety::Shared,
     make: Make::Launch(|values| {
-        let max = match values.int("max-window") {
-            0 => Bytes::MAX,
-            kib => Bytes(kib.saturating_mul(1024)),
-        };
-        Box::new(CachedStart::new(max, values.small("dscp") as u8))
+        let Options { max_window, dscp } = Options::from_values(values);
+        Box::new(CachedStart::new(max_window, dscp))
     }),
 };
+
+crate::options! {
+    /// The options of `cached-start`.
+    struct Options {
+        max_window: Bytes [bound] =
+            OptionSpec::int("max-window", 0, 1 << 30, 0, "the largest first flight, KiB; 0: no bound"),
+        dscp: u8 = DSCP_OPTION,
+    }
+}
 
 /// What it is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

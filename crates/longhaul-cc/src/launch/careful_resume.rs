@@ -3,7 +3,7 @@
 
 use longhaul_units::{Bytes, Rate, Time};
 
-use super::accounted_for;
+use super::{accounted_for, bound};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
@@ -14,34 +14,27 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "after the first round trip, half of what an earlier connection came to",
     reference: "RFC 9959",
-    options: &[
-        OptionSpec::int("max-jump", 0, 1 << 30, 0, "the largest jump, KiB; 0: no bound"),
-        OptionSpec::float("beta", 0.5, 1.0, 0.5, "part of what was validated that a retreat leaves as the threshold"),
-    ],
+    options: CarefulResumeConfig::OPTIONS,
     tested: &["careful-resume+cubic", "careful-resume+new-reno", "careful-resume+slow-start+westwood"],
     safety: Safety::Shared,
-    make: Make::Launch(|values| {
-        Box::new(CarefulResume::new(CarefulResumeConfig {
-            max_jump: match values.int("max-jump") {
-                0 => Bytes::MAX,
-                kib => Bytes(kib.saturating_mul(1024)),
-            },
-            beta: values.float("beta"),
-        }))
-    }),
+    make: Make::Launch(|values| Box::new(CarefulResume::new(CarefulResumeConfig::from_values(values)))),
 };
 
 /// The initial window, which nothing can be decided before the end of, leaves within this part of a round trip; RFC 6928 asks for no
 /// pacing of it at all.
 const INITIAL_SPREAD: u64 = 8;
 
-/// How it behaves.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CarefulResumeConfig {
-    /// The largest jump.
-    pub max_jump: Bytes,
-    /// Part of the validated pipe that is the threshold after a retreat, 0.5 to 1 (RFC 9959, section 3.6).
-    pub beta: f64,
+crate::options! {
+    /// The configuration of [`CarefulResume`].
+    pub struct CarefulResumeConfig {
+        /// The largest jump.
+        max_jump: Bytes [bound] = OptionSpec::int("max-jump", 0, 1 << 30, 0, "the largest jump, KiB; 0: no bound"),
+        /// Part of the validated pipe that is the threshold after a retreat, 0.5 to 1 (RFC 9959, section 3.6).
+        beta: f64 = OptionSpec::float(
+            "beta", 0.5, 1.0, 0.5,
+            "part of what was validated that a retreat leaves as the threshold",
+        ),
+    }
 }
 
 /// RFC 9959, section 3: the phases. Normal is another stage's.

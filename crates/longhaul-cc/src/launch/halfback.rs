@@ -17,16 +17,10 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "short flows leave in one round trip, and half of them again, from the end backwards",
     reference: "Li, Dong, Godfrey, CoNEXT 2015 (mechanics reconstructed)",
-    options: &[
-        OptionSpec::int("pacing-threshold", 2000, 1 << 30, 141_000, "bytes that leave in the first round trip at most"),
-        OptionSpec::choice("clock", &["ack", "segment"], "what lets a copy go: each ACK, or each segment acknowledged"),
-    ],
+    options: HalfbackConfig::OPTIONS,
     tested: &["halfback+new-reno", "halfback+cubic", "halfback(clock=segment)+slow-start+new-reno+rfc6675"],
     safety: Safety::Shared,
-    make: Make::Launch(|values| {
-        let pacing_threshold = Bytes(values.int("pacing-threshold"));
-        Box::new(Halfback::new(HalfbackConfig { pacing_threshold, by_segment: values.choice("clock") == "segment" }))
-    }),
+    make: Make::Launch(|values| Box::new(Halfback::new(HalfbackConfig::from_values(values)))),
 };
 
 /// The ACKs of so many segments are asked for one by one: those of the published threshold.
@@ -34,13 +28,21 @@ const CADENCE: u32 = 100;
 /// Below this share of the rate of sending, the ACKs' rate is the path's and not the sender's.
 const PATH_LIMITED: f64 = 0.9;
 
-/// How it goes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HalfbackConfig {
-    /// What leaves in the first round trip at most.
-    pub pacing_threshold: Bytes,
-    /// Whether each segment acknowledged lets a copy go. As published each ACK does, which is the same where none is delayed.
-    pub by_segment: bool,
+crate::options! {
+    /// The configuration of [`Halfback`].
+    pub struct HalfbackConfig {
+        /// The most that leaves in the first round trip.
+        pacing_threshold: Bytes [Bytes] = OptionSpec::int(
+            "pacing-threshold", 2000, 1 << 30, 141_000,
+            "bytes that leave in the first round trip at most",
+        ),
+        /// Whether each acknowledged segment releases a copy. As published, each ACK does; both are the same without
+        /// delayed ACKs.
+        by_segment: bool [|clock: &str| clock == "segment"] = OptionSpec::choice(
+            "clock", &["ack", "segment"],
+            "what lets a copy go: each ACK, or each segment acknowledged",
+        ),
+    }
 }
 
 /// What it is doing.

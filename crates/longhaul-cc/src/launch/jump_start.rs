@@ -2,6 +2,7 @@
 
 use longhaul_units::{Bytes, Time};
 
+use super::bound;
 use super::first_flight::{FirstFlight, Repair};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
@@ -13,33 +14,29 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "all that there is to send, or so much of it, spread over the first round trip",
     reference: "Liu, Allman, Jin, Wang, PFLDnet 2007; RFC 7661, section 4.4.1 (parts reconstructed)",
-    options: &[
-        OptionSpec::int("max-jump", 0, 1 << 20, 64, "KiB that leave in it at most; 0 is no limit, the original"),
-        OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
-    ],
+    options: JumpStartConfig::OPTIONS,
     tested: &[
         "jump-start+new-reno",
         "jump-start+cubic",
         "jump-start(max-jump=0,then=slow-start)+slow-start+new-reno+rfc6675",
     ],
     safety: Safety::Shared,
-    make: Make::Launch(|values| {
-        let limit = Bytes(values.int("max-jump") << 10);
-        let max_jump = if limit == Bytes::ZERO { Bytes::MAX } else { limit };
-        Box::new(JumpStart::new(JumpStartConfig { max_jump, then_slow_start: values.choice("then") == "slow-start" }))
-    }),
+    make: Make::Launch(|values| Box::new(JumpStart::new(JumpStartConfig::from_values(values)))),
 };
 
 /// The most that the window of a SYN can say (RFC 9293, section 3.1).
 const SYN_WINDOW: Bytes = Bytes(0xffff);
 
-/// How it jumps.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct JumpStartConfig {
-    /// What leaves in the jump at most; [`Bytes::MAX`] is no limit.
-    pub max_jump: Bytes,
-    /// Whether slow start goes on from there. The published one goes on with congestion avoidance.
-    pub then_slow_start: bool,
+crate::options! {
+    /// The configuration of [`JumpStart`].
+    pub struct JumpStartConfig {
+        /// The most that leaves in the jump; [`Bytes::MAX`] is no limit.
+        max_jump: Bytes [bound] =
+            OptionSpec::int("max-jump", 0, 1 << 20, 64, "KiB that leave in it at most; 0 is no limit, the original"),
+        /// Whether slow start follows. As published, congestion avoidance does.
+        then_slow_start: bool [|then: &str| then == "slow-start"] =
+            OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
+    }
 }
 
 /// What it is doing.

@@ -28,6 +28,11 @@ fn accounted_for(ack: &Ack<'_>, delivered: Bytes, sent: Bytes) -> bool {
     }
 }
 
+/// Converts a bound in KiB; zero means that there is none.
+const fn bound(kib: u64) -> Bytes {
+    if kib == 0 { Bytes::MAX } else { Bytes(kib.saturating_mul(1024)) }
+}
+
 pub use cached_start::CachedStart;
 pub use careful_resume::{CarefulResume, CarefulResumeConfig};
 pub use halfback::{Halfback, HalfbackConfig};

@@ -20,34 +20,25 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "paced trains, each twice as long as the last, search for the gap that the path takes",
     reference: "Hu, Steenkiste, ICNP 2003 (reconstructed)",
-    options: &[
-        OptionSpec::int("train", 2, 10, 2, "segments of the first train, which leaves at once"),
-        OptionSpec::float("tolerance", 0.01, 1.0, 0.1, "share by which a gap may grow on the way"),
-        OptionSpec::float("precision", 0.01, 1.0, 0.2, "share of the gap to which the search goes"),
-    ],
+    options: PacedStartConfig::OPTIONS,
     tested: &["paced-start+new-reno", "paced-start+cubic", "paced-start(train=10)+slow-start+new-reno+rfc6675"],
     safety: Safety::Shared,
-    make: Make::Launch(|values| {
-        Box::new(PacedStart::new(PacedStartConfig {
-            first_train: values.int("train"),
-            tolerance: values.float("tolerance"),
-            precision: values.float("precision"),
-        }))
-    }),
+    make: Make::Launch(|values| Box::new(PacedStart::new(PacedStartConfig::from_values(values)))),
 };
 
 /// The ACKs of so many segments are asked for one by one: trains of 2 to 128 segments.
 const CADENCE: u32 = 254;
 
-/// How it searches.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PacedStartConfig {
-    /// Segments of the first train.
-    pub first_train: u64,
-    /// A gap that grows by more than this share on the way was too small.
-    pub tolerance: f64,
-    /// The search ends when the bounds are so near, as a share of the upper.
-    pub precision: f64,
+crate::options! {
+    /// How it searches.
+    pub struct PacedStartConfig {
+        /// Segments of the first train.
+        first_train: u64 = OptionSpec::int("train", 2, 10, 2, "segments of the first train, which leaves at once"),
+        /// A gap that grows by more than this share on the way was too small.
+        tolerance: f64 = OptionSpec::float("tolerance", 0.01, 1.0, 0.1, "share by which a gap may grow on the way"),
+        /// The search ends when the bounds are so near, as a share of the upper.
+        precision: f64 = OptionSpec::float("precision", 0.01, 1.0, 0.2, "share of the gap to which the search goes"),
+    }
 }
 
 /// What it is doing.

@@ -4,13 +4,10 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::swift_start::estimate::TickClock;
 use super::swift_start::pacing::{Departures, at_once};
-use super::swift_start::{FLIGHT, Flight, TICK, clock, grow, is_disturbed};
+use super::swift_start::{FLIGHT, Flight, TICK, grow, is_disturbed};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, SendLimit, Sent, initial_window};
-
-const PATTERN: OptionSpec =
-    OptionSpec::choice("pattern", &["even", "2121", "222"], "segments that leave together, group by group");
 
 /// Pacing only in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -18,36 +15,39 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "the second round trip sends what slow start would, spread over it",
     reference: "NASA TM-2004-212938, Testing with pacing only",
-    options: &[PATTERN, TICK],
+    options: Options::OPTIONS,
     tested: &["pacing-only+new-reno", "pacing-only(pattern=2121)+reno-classic", "pacing-only(pattern=222)+cubic"],
     safety: Safety::Shared,
     make: Make::Launch(|values| {
-        let pattern = Pattern::of_name(values.choice(PATTERN.name));
-        Box::new(PacingOnly::new(pattern, clock(values)))
+        let Options { pattern, clock } = Options::from_values(values);
+        Box::new(PacingOnly::new(pattern, clock))
     }),
 };
 
-/// Groups of the six segments that slow start sends after four.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pattern {
-    /// Six of one.
-    #[default]
-    Even,
-    /// What NASA tested.
-    TwoOneTwoOne,
-    /// What NASA wanted to test.
-    TwoTwoTwo,
+crate::options! {
+    /// The options of `pacing-only`.
+    struct Options {
+        pattern: Pattern =
+            OptionSpec::choice("pattern", Pattern::NAMES, "segments that leave together, group by group"),
+        clock: TickClock [TickClock::from_millis] = TICK,
+    }
+}
+
+crate::options! {
+    /// Groups of the six segments that slow start sends after four.
+    #[derive(Default)]
+    pub enum Pattern {
+        /// Six of one.
+        #[default]
+        Even = "even",
+        /// What NASA tested.
+        TwoOneTwoOne = "2121",
+        /// What NASA wanted to test.
+        TwoTwoTwo = "222",
+    }
 }
 
 impl Pattern {
-    fn of_name(name: &str) -> Self {
-        match name {
-            "2121" => Self::TwoOneTwoOne,
-            "222" => Self::TwoTwoTwo,
-            _ => Self::Even,
-        }
-    }
-
     /// Groups a round trip, and segments in each.
     const fn groups(self) -> (u64, &'static [u64]) {
         match self {

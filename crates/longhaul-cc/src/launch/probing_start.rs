@@ -26,21 +26,13 @@ pub(crate) const DSCP_OPTION: OptionSpec = OptionSpec::int(
 /// The most that the window of a SYN can say, whatever follows (RFC 7323, section 2.2).
 const SYN_WINDOW: u64 = 0xffff;
 
-/// All have the same options.
-const OPTIONS: &[OptionSpec] = &[
-    OptionSpec::int("max-probe", 1, 4096, 64, "segments that the window may open to"),
-    OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
-    OptionSpec::choice("timeout", &["probe", "slow-start"], "how the window opens after a retransmission timeout"),
-    DSCP_OPTION,
-];
-
 /// Sudden Start in the registry.
 pub(crate) static SUDDEN_START: Entry = Entry {
     name: "sudden-start",
     slot: Slot::Launch,
     summary: "TCP-Peach's: dummy segments for a round trip, a segment of window for each that comes through",
     reference: "Akyildiz, Morabito, Palazzo, ToN 9(3), 2001 (rules of ACKs reconstructed)",
-    options: OPTIONS,
+    options: ProbingStartConfig::OPTIONS,
     tested: &["sudden-start+new-reno", "sudden-start+cubic", "sudden-start(then=slow-start)+westwood"],
     safety: Safety::Shared,
     make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Dummy, "sudden-start", values))),
@@ -52,7 +44,7 @@ pub(crate) static PEACH_JUMP_START: Entry = Entry {
     slot: Slot::Launch,
     summary: "TCP-Peach+'s: as sudden-start, with segments that may repair",
     reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
-    options: OPTIONS,
+    options: ProbingStartConfig::OPTIONS,
     tested: &["peach-jump-start+new-reno"],
     safety: Safety::Shared,
     make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Outstanding, "peach-jump-start", values))),
@@ -64,7 +56,7 @@ pub(crate) static SPEEDY_START: Entry = Entry {
     slot: Slot::Launch,
     summary: "TCP-Swift's: as sudden-start, with copies of what is outstanding",
     reference: "Leung, Yeung, ISCC 2004",
-    options: OPTIONS,
+    options: ProbingStartConfig::OPTIONS,
     tested: &[
         "speedy-start+new-reno",
         "speedy-start+cubic",
@@ -75,20 +67,25 @@ pub(crate) static SPEEDY_START: Entry = Entry {
     make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Outstanding, "speedy-start", values))),
 };
 
-/// How such a start behaves.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProbingStartConfig {
-    /// What is copied, if there is a choice.
-    pub kind: ProbeKind,
-    /// Segments that the window may open to: 64 in the papers' simulations.
-    pub max_probe: u32,
-    /// Whether slow start goes on where the probes ended. TCP-Peach and TCP-Swift go on with congestion avoidance.
-    pub then_slow_start: bool,
-    /// Whether it probes after a timeout, too, if the peer names what it answers; else slow start follows as usual. The papers say
-    /// neither.
-    pub after_timeout: bool,
-    /// The probes' DiffServ codepoint.
-    pub dscp: u8,
+crate::options! {
+    /// The configuration of [`ProbingStart`].
+    pub struct ProbingStartConfig {
+        /// What is copied, if there is a choice.
+        kind: ProbeKind => ProbeKind::Dummy,
+        /// Segments that the window may open to: 64 in the papers' simulations.
+        max_probe: u32 = OptionSpec::int("max-probe", 1, 4096, 64, "segments that the window may open to"),
+        /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift congestion avoidance does.
+        then_slow_start: bool [|then: &str| then == "slow-start"] =
+            OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
+        /// Whether it also probes after a timeout, if the peer names what it answers; else slow start follows as usual.
+        /// The papers say neither.
+        after_timeout: bool [|timeout: &str| timeout == "probe"] = OptionSpec::choice(
+            "timeout", &["probe", "slow-start"],
+            "how the window opens after a retransmission timeout",
+        ),
+        /// The probes' DiffServ codepoint.
+        dscp: u8 = DSCP_OPTION,
+    }
 }
 
 /// What it is doing.
@@ -133,15 +130,8 @@ impl ProbingStart {
         Self { config, name, granted: false, named: false, phase: Phase::Idle, plan, settled: 0 }
     }
 
-    fn of(kind: ProbeKind, name: &'static str, values: &Values<'_>) -> Self {
-        let config = ProbingStartConfig {
-            kind,
-            max_probe: values.small("max-probe"),
-            then_slow_start: values.choice("then") == "slow-start",
-            after_timeout: values.choice("timeout") == "probe",
-            dscp: values.small("dscp") as u8,
-        };
-        Self::new(config, name)
+    fn of(kind: ProbeKind, name: &'static str, values: &mut Values<'_>) -> Self {
+        Self::new(ProbingStartConfig { kind, ..ProbingStartConfig::from_values(values) }, name)
     }
 
     /// The window to open to, in segments: the peer's, and the ceiling (TCP-Swift, section III: tau is the round trip over the

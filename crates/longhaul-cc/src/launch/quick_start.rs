@@ -18,21 +18,10 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "a first flight at the rate that the routers of the path approve; where they do not answer, none",
     reference: "RFC 4782",
-    options: &[
-        OptionSpec::int("rate", 80, 1_310_720, 20_480, "rate to ask for, kb/s; it is rounded up to 40 x 2^n"),
-        OptionSpec::int(
-            "again",
-            0,
-            100,
-            0,
-            "requests more, a round trip apart, while none is approved and nothing is lost",
-        ),
-    ],
+    options: QuickStartConfig::OPTIONS,
     tested: &["quick-start+limited-slow-start+new-reno", "quick-start+limited-slow-start+cubic"],
     safety: Safety::Shared,
-    make: Make::Launch(|values| {
-        Box::new(QuickStart::new(QuickStartConfig { kilobits: values.int("rate"), again: values.int("again") }))
-    }),
+    make: Make::Launch(|values| Box::new(QuickStart::new(QuickStartConfig::from_values(values)))),
 };
 
 /// Headers of IPv4, UDP and a segment with timestamps, in bytes: rates on the wire count them (RFC 4782, section 4.4, `H`).
@@ -46,13 +35,19 @@ const ACKS: f64 = 100.0;
 /// Round trips in which an answer must come: the request waits for data to ride on, which the transport may not have at once.
 const PATIENCE: u32 = 2;
 
-/// What it asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuickStartConfig {
-    /// The rate, in thousand bits a second.
-    pub kilobits: u64,
-    /// Requests after the first, while none is approved.
-    pub again: u64,
+crate::options! {
+    /// The configuration of [`QuickStart`].
+    #[derive(Eq)]
+    pub struct QuickStartConfig {
+        /// The rate to ask for, kb/s.
+        kilobits: u64 =
+            OptionSpec::int("rate", 80, 1_310_720, 20_480, "rate to ask for, kb/s; it is rounded up to 40 x 2^n"),
+        /// Requests after the first, while none is approved.
+        again: u64 = OptionSpec::int(
+            "again", 0, 100, 0,
+            "requests more, a round trip apart, while none is approved and nothing is lost",
+        ),
+    }
 }
 
 /// What it is doing.

@@ -14,28 +14,11 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "what the window holds back leaves at low priority, from the end backwards",
     reference: "Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014",
-    options: &[
-        OptionSpec::int("rate", 1, 100_000, 1000, "Mb/s of what leaves from the end at most: the line's"),
-        OptionSpec::choice("pace", &["arrivals", "line"], "as fast as it is seen to arrive, or at the line's rate"),
-        OptionSpec::int("burst", 1, 1 << 16, 256, "segments at the line's rate before any is seen to arrive"),
-        OptionSpec::int("budget", 0, u32::MAX as u64, u32::MAX as u64, "segments of a connection that leave this way"),
-        OptionSpec::int("levels", 1, 4, 1, "priorities below the usual one, for networks that have them"),
-        OptionSpec::int("slots", 1, 1 << 16, 4, "a tenth of the segments that have the first of them"),
-        DSCP_OPTION,
-    ],
+    options: Rc3Config::OPTIONS,
     tested: &["rc3+new-reno", "rc3+cubic", "rc3(pace=line,levels=4)+slow-start(iw=4)+cubic", "rc3+new-reno+rfc6675"],
     // Networks without the lower priorities forward them as any other (RFC 8622, section 4): then it sends what no window allows.
     safety: Safety::Private,
-    make: Make::Launch(|values| {
-        Box::new(Rc3::new(Rc3Config {
-            rate: Rate::from_bits_per_sec(values.int("rate").saturating_mul(1_000_000)),
-            by_arrivals: values.choice("pace") == "arrivals",
-            burst: values.small("burst"),
-            budget: values.small("budget"),
-            levels: Levels { slots: values.small("slots"), count: values.small("levels") as u8 },
-            dscp: values.small("dscp") as u8,
-        }))
-    }),
+    make: Make::Launch(|values| Box::new(Rc3::new(Rc3Config::from_values(values)))),
 };
 
 /// So many segments make a sample of the rate of arrivals.
@@ -45,21 +28,32 @@ const FIRST_SAMPLE: u64 = 4;
 /// More leaves than arrives by this, so that what others leave is found.
 const GAIN: f64 = 1.1;
 
-/// How it goes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rc3Config {
-    /// The most that leaves from the end, bytes a second.
-    pub rate: Rate,
-    /// Whether it leaves as fast as it is seen to arrive; else at `rate`, as published.
-    pub by_arrivals: bool,
-    /// Segments that leave at `rate` before any is seen to arrive, if it goes by that.
-    pub burst: u32,
-    /// Segments that leave from the end at most, in the whole connection.
-    pub budget: u32,
-    /// Their priorities.
-    pub levels: Levels,
-    /// The DiffServ codepoint of the first.
-    pub dscp: u8,
+crate::options! {
+    /// The configuration of [`Rc3`].
+    pub struct Rc3Config {
+        /// The highest rate of the low-priority loop.
+        rate: Rate [|megabits: u64| Rate::from_bits_per_sec(megabits.saturating_mul(1_000_000))] =
+            OptionSpec::int("rate", 1, 100_000, 1000, "Mb/s of what leaves from the end at most: the line's"),
+        /// Whether the loop sends as fast as its segments arrive; else it sends at `rate`, as published.
+        by_arrivals: bool [|pace: &str| pace == "arrivals"] = OptionSpec::choice(
+            "pace", &["arrivals", "line"],
+            "as fast as it is seen to arrive, or at the line's rate",
+        ),
+        /// Segments that leave at `rate` before any has arrived, if the loop goes by arrivals.
+        burst: u32 =
+            OptionSpec::int("burst", 1, 1 << 16, 256, "segments at the line's rate before any is seen to arrive"),
+        /// The most segments that the loop sends in the whole connection.
+        budget: u32 = OptionSpec::int(
+            "budget", 0, u32::MAX as u64, u32::MAX as u64,
+            "segments of a connection that leave this way",
+        ),
+        /// Priority levels below the usual one, 1 to 4.
+        levels: u8 = OptionSpec::int("levels", 1, 4, 1, "priorities below the usual one, for networks that have them"),
+        /// A tenth of the segments of the first level.
+        slots: u32 = OptionSpec::int("slots", 1, 1 << 16, 4, "a tenth of the segments that have the first of them"),
+        /// The DiffServ codepoint of the first level.
+        dscp: u8 = DSCP_OPTION,
+    }
 }
 
 /// The rate at which segments from the end arrive.
@@ -169,7 +163,7 @@ impl Launch for Rc3 {
     }
 
     fn beside(&self) -> Option<ProbePlan> {
-        let kind = ProbeKind::FromTail(self.config.levels);
+        let kind = ProbeKind::FromTail(Levels { slots: self.config.slots, count: self.config.levels });
         let gap = self.rate().time_for(self.mss).max(Span::from_nanos(1));
         let plan = ProbePlan {
             prefer: [Some(kind), None, None],

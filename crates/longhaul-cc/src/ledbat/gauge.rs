@@ -3,38 +3,29 @@
 use longhaul_units::Span;
 
 use super::{Delays, OneWay};
-use crate::registry::{OptionSpec, Rule, Values};
+use crate::registry::{OptionSpec, Rule};
 use crate::{Ack, Demands, Needs};
 
-/// The option that chooses; the draft's round trips are the default.
-pub(super) const DELAY: OptionSpec = OptionSpec::choice(
-    "delay",
-    &["rtt", "one-way", "auto"],
-    "what is measured; auto is one-way if the peer tells of it",
-)
-.ruled(&[Rule::Shared]);
-
-/// Which delay counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DelaySource {
-    /// The round trip, as LEDBAT++ has it: it takes nothing of the peer, and counts queues on the way back.
-    #[default]
-    RoundTrip,
-    /// The way there, as LEDBAT has it; a connection whose peer reports no arrival times fails.
-    OneWay,
-    /// The way there if the peer reports arrival times, else the round trip.
-    Auto,
+crate::options! {
+    /// The delay that LEDBAT++ measures.
+    #[derive(Default)]
+    pub enum DelaySource {
+        /// The round trip, as in LEDBAT++: it needs nothing of the peer, and counts queues on the reverse path.
+        #[default]
+        RoundTrip = "rtt",
+        /// The one-way delay, as in LEDBAT; a connection whose peer reports no arrival times fails.
+        OneWay = "one-way",
+        /// The one-way delay if the peer reports arrival times, else the round trip.
+        Auto = "auto",
+    }
 }
 
-impl DelaySource {
-    pub(super) fn of(values: &Values<'_>) -> Self {
-        match values.choice("delay") {
-            "one-way" => Self::OneWay,
-            "auto" => Self::Auto,
-            _ => Self::RoundTrip,
-        }
-    }
+/// The option that chooses the delay; the default is the draft's.
+pub(super) const DELAY: OptionSpec =
+    OptionSpec::choice("delay", DelaySource::NAMES, "what is measured; auto is one-way if the peer tells of it")
+        .ruled(&[Rule::Shared]);
 
+impl DelaySource {
     /// What it takes of the transport.
     pub(super) fn needs(self) -> Needs {
         let demands = Demands { arrival_times: true, segments: true, ..Demands::default() };

@@ -4,7 +4,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::gauge::{DELAY, Gauge};
-use super::{DelaySource, TARGET, target};
+use super::{DelaySource, TARGET};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Needs, Path};
@@ -26,12 +26,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "yields to all others: 60 ms of queueing delay, seen from an empty path now and then",
     reference: "draft-irtf-iccrg-ledbat-plus-plus-06, RFC 6817",
-    options: &[
-        TARGET,
-        OptionSpec::float("decrease", 0.01, 10.0, 1.0, "weight of the delay's excess in the decrease"),
-        OptionSpec::flag("slowdown", true, "see the path empty for a tenth of the time"),
-        DELAY,
-    ],
+    options: Options::OPTIONS,
     tested: &[
         "ledbat-plus-plus",
         "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)",
@@ -39,10 +34,21 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let slowdowns = values.flag("slowdown");
-        Box::new(LedbatPlusPlus::new(target(values), values.float("decrease"), slowdowns).by(DelaySource::of(values)))
+        let Options { target, decrease, slowdown, delay } = Options::from_values(values);
+        Box::new(LedbatPlusPlus::new(target, decrease, slowdown).by(delay))
     }),
 };
+
+crate::options! {
+    /// The options of `ledbat-plus-plus`.
+    struct Options {
+        target: Span [Span::from_millis] = TARGET,
+        decrease: f64 =
+            OptionSpec::float("decrease", 0.01, 10.0, 1.0, "weight of the delay's excess in the decrease"),
+        slowdown: bool = OptionSpec::flag("slowdown", true, "see the path empty for a tenth of the time"),
+        delay: DelaySource = DELAY,
+    }
+}
 
 /// Where the law is between two slowdowns.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -18,19 +18,13 @@ pub use start::LedbatStart;
 pub(crate) use law::ENTRY;
 pub(crate) use start::ENTRY as START;
 
-use longhaul_units::Span;
-
-use crate::registry::{OptionSpec, Rule, Values};
+use crate::registry::{OptionSpec, Rule};
 
 /// The queueing delay aimed at (draft, section 4; RFC 6817 has 100 ms at most).
 const TARGET_MS: u64 = 60;
 
 const TARGET: OptionSpec =
     OptionSpec::int("target", 1, 100, TARGET_MS, "queueing delay aimed at, ms").ruled(&[Rule::Shared]);
-
-fn target(values: &Values<'_>) -> Span {
-    Span::from_millis(values.int("target"))
-}
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span};
 
 use super::gauge::{DELAY, Gauge};
-use super::{DelaySource, TARGET, target};
+use super::{DelaySource, TARGET};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::growth::{AckLimit, L_OPTION};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
@@ -20,14 +20,25 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start by LEDBAT++'s gain, until the queueing delay is 45 ms",
     reference: "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
-    options: &[OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"), TARGET, L_OPTION, DELAY],
+    options: Options::OPTIONS,
     tested: &["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"],
     safety: Safety::Shared,
     make: Make::Growth(|values| {
-        let start = LedbatStart::new(values.small("iw"), target(values), values.small("l"));
-        Box::new(start.by(DelaySource::of(values)))
+        let options = Options::from_values(values);
+        let start = LedbatStart::new(options.initial_segments, options.target, options.segments_per_ack);
+        Box::new(start.by(options.delay))
     }),
 };
+
+crate::options! {
+    /// The options of `ledbat-start`.
+    struct Options {
+        initial_segments: u32 = OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"),
+        target: Span [Span::from_millis] = TARGET,
+        segments_per_ack: u32 = L_OPTION,
+        delay: DelaySource = DELAY,
+    }
+}
 
 /// Slow start that multiplies the window by `1 + gain` each round trip.
 #[derive(Clone, Debug)]

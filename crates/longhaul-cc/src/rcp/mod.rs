@@ -23,17 +23,21 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Whole,
     summary: "the rate that the routers of the path say; where they do not answer, plain TCP",
     reference: "Dukkipati, PhD thesis, Stanford 2007",
-    options: &[OptionSpec::int(
-        "rate",
-        0,
-        1_000_000,
-        0,
-        "the most to ask for and to believe, Mb/s; with 0 there is no most",
-    )],
+    options: Options::OPTIONS,
     tested: &["rcp", "rcp(rate=100)"],
     safety: Safety::Private,
-    make: Make::Whole(|values, params| Box::new(Rcp::new(values.int("rate"), params))),
+    make: Make::Whole(|values, params| Box::new(Rcp::new(Options::from_values(values).rate, params))),
 };
+
+crate::options! {
+    /// The options of `rcp`.
+    struct Options {
+        rate: u64 = OptionSpec::int(
+            "rate", 0, 1_000_000, 0,
+            "the most to ask for and to believe, Mb/s; with 0 there is no most",
+        ),
+    }
+}
 
 /// RCP. A whole controller: losses move nothing.
 #[derive(Debug)]

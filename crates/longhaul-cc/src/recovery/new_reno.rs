@@ -10,11 +10,19 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Recovery,
     summary: "fast recovery without SACK: one hole a round trip",
     reference: "RFC 6582",
-    options: &[OptionSpec::flag("careful-exit", true, "leave with at most one segment more than is in flight")],
+    options: Options::OPTIONS,
     tested: &["reno-classic"],
     safety: Safety::Shared,
-    make: Make::Recovery(|values| Box::new(NewReno::new(values.flag("careful-exit")))),
+    make: Make::Recovery(|values| Box::new(NewReno::new(Options::from_values(values).careful_exit))),
 };
+
+crate::options! {
+    /// The options of the recovery `new-reno`.
+    struct Options {
+        careful_exit: bool =
+            OptionSpec::flag("careful-exit", true, "leave with at most one segment more than is in flight"),
+    }
+}
 
 /// RFC 6582's recovery against an in-flight count that duplicate ACKs lower.
 ///

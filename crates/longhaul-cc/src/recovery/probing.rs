@@ -24,15 +24,10 @@ pub(crate) static RAPID: Entry = Entry {
     slot: Slot::Recovery,
     summary: "TCP-Peach's: two dummy segments for each ACK, the window returns by what comes through",
     reference: "Akyildiz, Morabito, Palazzo, ToN 9(3), 2001",
-    options: &[DSCP_OPTION],
+    options: ProbingRecoveryConfig::OPTIONS,
     tested: &["sudden-start+new-reno+rapid-recovery", "cubic+rapid-recovery"],
     safety: Safety::Shared,
-    make: Make::Recovery(|values| {
-        Box::new(ProbingRecovery::new(ProbingRecoveryConfig {
-            scheme: Scheme::Rapid,
-            dscp: values.small("dscp") as u8,
-        }))
-    }),
+    make: Make::Recovery(|values| recovery(Scheme::Rapid, values)),
 };
 
 /// Quick Recovery in the registry.
@@ -41,15 +36,10 @@ pub(crate) static QUICK: Entry = Entry {
     slot: Slot::Recovery,
     summary: "TCP-Peach+'s: probes that may repair, where the pipe leaves no room for data",
     reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
-    options: &[DSCP_OPTION],
+    options: ProbingRecoveryConfig::OPTIONS,
     tested: &["peach-jump-start+new-reno+quick-recovery", "westwood+quick-recovery"],
     safety: Safety::Shared,
-    make: Make::Recovery(|values| {
-        Box::new(ProbingRecovery::new(ProbingRecoveryConfig {
-            scheme: Scheme::Quick,
-            dscp: values.small("dscp") as u8,
-        }))
-    }),
+    make: Make::Recovery(|values| recovery(Scheme::Quick, values)),
 };
 
 /// Speedy Recovery in the registry. A queue that knows no priorities lets so many probes through that congestion passes for chance,
@@ -59,10 +49,10 @@ pub(crate) static SPEEDY: Entry = Entry {
     slot: Slot::Recovery,
     summary: "TCP-Swift's: as quick-recovery, and a segment of window for each that is acknowledged after it",
     reference: "Leung, Yeung, ISCC 2004",
-    options: &[DSCP_OPTION],
+    options: ProbingRecoveryConfig::OPTIONS,
     tested: &["speedy-start+new-reno+speedy-recovery", "speedy-start+cubic+speedy-recovery"],
     safety: Safety::Private,
-    make: Make::Recovery(|values| speedy(true, values)),
+    make: Make::Recovery(|values| recovery(Scheme::Speedy { gated: true }, values)),
 };
 
 /// Speedy Recovery as it was published. Its window expands after a loss by congestion, too, so that nothing is given up in the end.
@@ -71,15 +61,15 @@ pub(crate) static SPEEDY_PAPER: Entry = Entry {
     slot: Slot::Recovery,
     summary: "TCP-Swift's as published: gives nothing up after congestion either",
     reference: "Leung, Yeung, ISCC 2004",
-    options: &[DSCP_OPTION],
+    options: ProbingRecoveryConfig::OPTIONS,
     tested: &["speedy-start+new-reno+speedy-recovery-paper"],
     safety: Safety::Private,
-    make: Make::Recovery(|values| speedy(false, values)),
+    make: Make::Recovery(|values| recovery(Scheme::Speedy { gated: false }, values)),
 };
 
-fn speedy(gated: bool, values: &Values<'_>) -> Box<dyn Recovery> {
-    let dscp = values.small("dscp") as u8;
-    Box::new(ProbingRecovery::new(ProbingRecoveryConfig { scheme: Scheme::Speedy { gated }, dscp }))
+fn recovery(scheme: Scheme, values: &mut Values<'_>) -> Box<dyn Recovery> {
+    let config = ProbingRecoveryConfig { scheme, ..ProbingRecoveryConfig::from_values(values) };
+    Box::new(ProbingRecovery::new(config))
 }
 
 /// Which of the three.
@@ -97,13 +87,15 @@ pub enum Scheme {
     },
 }
 
-/// How it probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProbingRecoveryConfig {
-    /// Which scheme.
-    pub scheme: Scheme,
-    /// The probes' DiffServ codepoint.
-    pub dscp: u8,
+crate::options! {
+    /// The configuration of [`ProbingRecovery`].
+    #[derive(Eq)]
+    pub struct ProbingRecoveryConfig {
+        /// Which scheme.
+        scheme: Scheme => Scheme::Rapid,
+        /// The probes' DiffServ codepoint.
+        dscp: u8 = DSCP_OPTION,
+    }
 }
 
 /// What is known of the loss that is repaired, and of the probes sent for it.

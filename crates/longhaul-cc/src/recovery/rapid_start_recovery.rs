@@ -18,18 +18,21 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Recovery,
     summary: "the first decrease goes by what arrives and what was lost, so that it fits any overshoot; then prr",
     reference: "draft-kazuho-ccwg-rapid-start; quicly; RFC 9937",
-    options: &[OptionSpec::choice(
-        "factors",
-        &["quicly", "draft-02"],
-        "K of the reduction factors: 11/18 as in quicly and the first drafts, or 2/3 as in draft 02",
-    )],
+    options: Options::OPTIONS,
     tested: &["cubic+rapid-start-recovery", "rapid-start+new-reno+rapid-start-recovery(factors=draft-02)"],
     safety: Safety::Shared,
-    make: Make::Recovery(|values| {
-        let k = if values.choice("factors") == "quicly" { K_QUICLY } else { K_DRAFT_02 };
-        Box::new(RapidStartRecovery::new(k))
-    }),
+    make: Make::Recovery(|values| Box::new(RapidStartRecovery::new(Options::from_values(values).k))),
 };
+
+crate::options! {
+    /// The options of `rapid-start-recovery`.
+    struct Options {
+        k: f64 [|factors: &str| if factors == "quicly" { K_QUICLY } else { K_DRAFT_02 }] = OptionSpec::choice(
+            "factors", &["quicly", "draft-02"],
+            "K of the reduction factors: 11/18 as in quicly and the first drafts, or 2/3 as in draft 02",
+        ),
+    }
+}
 
 /// The reduction factors for a decrease to `beta`.
 #[derive(Clone, Copy, Debug, PartialEq)]

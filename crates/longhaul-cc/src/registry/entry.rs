@@ -1,6 +1,6 @@
 //! What the registry knows of an algorithm.
 
-use core::fmt;
+use core::{fmt, slice};
 
 use super::Rule;
 use crate::compose::{Growth, Launch, LossClassifier, Recovery, Steady};
@@ -206,92 +206,25 @@ impl fmt::Display for Value {
     }
 }
 
-/// The options of one algorithm with their values, for its constructor.
-#[derive(Clone, Copy, Debug)]
-pub struct Values<'a> {
-    pub(super) options: &'static [OptionSpec],
-    pub(super) values: &'a [Value],
-}
-
-impl Values<'_> {
-    fn find(&self, name: &str) -> Option<Value> {
-        let index = self.options.iter().position(|option| option.name == name)?;
-        self.values.get(index).copied()
-    }
-
-    /// The whole number `name`.
-    ///
-    /// # Panics
-    /// The algorithm's own entry declares no such option: a programming error.
-    #[must_use]
-    pub fn int(&self, name: &str) -> u64 {
-        match self.find(name) {
-            Some(Value::Int(value)) => value,
-            other => panic!("option {name} is declared as {other:?}, not as a whole number"),
-        }
-    }
-
-    /// The whole number `name`, where its range fits 32 bits.
-    ///
-    /// # Panics
-    /// As [`int`](Self::int).
-    #[must_use]
-    pub fn small(&self, name: &str) -> u32 {
-        u32::try_from(self.int(name)).unwrap_or(u32::MAX)
-    }
-
-    /// The number `name`.
-    ///
-    /// # Panics
-    /// As [`int`](Self::int).
-    #[must_use]
-    pub fn float(&self, name: &str) -> f64 {
-        match self.find(name) {
-            Some(Value::Float(value)) => value,
-            other => panic!("option {name} is declared as {other:?}, not as a number"),
-        }
-    }
-
-    /// The word `name`.
-    ///
-    /// # Panics
-    /// As [`int`](Self::int).
-    #[must_use]
-    pub fn choice(&self, name: &str) -> &'static str {
-        match self.find(name) {
-            Some(Value::Choice(value)) => value,
-            other => panic!("option {name} is declared as {other:?}, not as a choice"),
-        }
-    }
-
-    /// The switch `name`.
-    ///
-    /// # Panics
-    /// As [`int`](Self::int).
-    #[must_use]
-    pub fn flag(&self, name: &str) -> bool {
-        match self.find(name) {
-            Some(Value::Flag(value)) => value,
-            other => panic!("option {name} is declared as {other:?}, not as a switch"),
-        }
-    }
-}
+/// The values of the options of one algorithm, in order, for the struct that [`options!`](crate::options) declares.
+#[derive(Clone, Debug, Default)]
+pub struct Values<'a>(pub(super) slice::Iter<'a, Value>);
 
 /// How an algorithm is made from its options.
 #[derive(Clone, Copy, Debug)]
 pub enum Make {
     /// A launch.
-    Launch(fn(&Values<'_>) -> Box<dyn Launch>),
+    Launch(fn(&mut Values<'_>) -> Box<dyn Launch>),
     /// A growth.
-    Growth(fn(&Values<'_>) -> Box<dyn Growth>),
+    Growth(fn(&mut Values<'_>) -> Box<dyn Growth>),
     /// A law.
-    Steady(fn(&Values<'_>) -> Box<dyn Steady>),
+    Steady(fn(&mut Values<'_>) -> Box<dyn Steady>),
     /// A loss classifier.
-    Loss(fn(&Values<'_>) -> Box<dyn LossClassifier>),
+    Loss(fn(&mut Values<'_>) -> Box<dyn LossClassifier>),
     /// A recovery.
-    Recovery(fn(&Values<'_>) -> Box<dyn Recovery>),
+    Recovery(fn(&mut Values<'_>) -> Box<dyn Recovery>),
     /// A whole controller.
-    Whole(fn(&Values<'_>, &BuildParams) -> Box<dyn Controller>),
+    Whole(fn(&mut Values<'_>, &BuildParams) -> Box<dyn Controller>),
 }
 
 /// An algorithm in the registry.

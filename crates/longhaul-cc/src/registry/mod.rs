@@ -20,6 +20,7 @@
 
 mod entry;
 mod error;
+mod options;
 mod parse;
 mod print;
 mod register;
@@ -29,6 +30,7 @@ mod table;
 
 pub use entry::{Entry, Make, OptionKind, OptionSpec, Profile, Safety, Slot, Value, Values};
 pub use error::SpecError;
+pub use options::FromValue;
 pub use register::{RegisterError, known, register};
 pub use rule::Rule;
 pub use spec::{Part, Spec};

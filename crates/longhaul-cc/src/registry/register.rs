@@ -57,12 +57,14 @@ pub fn known() -> &'static Registry {
 /// use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 /// use longhaul_cc::registry::{Entry, Make, OptionSpec, Safety, Slot, register};
 /// use longhaul_cc::steady::{ECN_BETA, additive};
-/// use longhaul_cc::{Ack, Path};
+/// use longhaul_cc::{Ack, Path, options};
 /// use longhaul_units::Bytes;
 ///
-/// #[derive(Clone, Debug)]
-/// struct Gentle {
-///     alpha: f64,
+/// options! {
+///     struct Gentle {
+///         alpha: f64 = OptionSpec::float("alpha", 0.1, 1.0, 0.5, "segments per round trip"),
+///         _ = ECN_BETA,
+///     }
 /// }
 ///
 /// impl Stage for Gentle {
@@ -81,7 +83,7 @@ pub fn known() -> &'static Registry {
 ///         Target::multiplicative(cause, 0.7, path.mss)
 ///     }
 ///     fn clone_box(&self) -> Box<dyn Steady> {
-///         Box::new(self.clone())
+///         Box::new(*self)
 ///     }
 /// }
 ///
@@ -90,10 +92,10 @@ pub fn known() -> &'static Registry {
 ///     slot: Slot::Steady,
 ///     summary: "half a segment per round trip up, three tenths of the window down",
 ///     reference: "an example",
-///     options: &[OptionSpec::float("alpha", 0.1, 1.0, 0.5, "segments per round trip"), ECN_BETA],
+///     options: Gentle::OPTIONS,
 ///     tested: &["slow-start+gentle"],
 ///     safety: Safety::Shared,
-///     make: Make::Steady(|values| Box::new(Gentle { alpha: values.float("alpha") })),
+///     make: Make::Steady(|values| Box::new(Gentle::from_values(values))),
 /// };
 ///
 /// register(&[&ENTRY], &[])?;

@@ -47,7 +47,7 @@ impl Clash {
 }
 
 impl Part {
-    fn options(&self) -> impl Iterator<Item = (&'static OptionSpec, Value)> {
+    pub(super) fn options(&self) -> impl Iterator<Item = (&'static OptionSpec, Value)> {
         self.entry.options.iter().zip(self.values.iter().copied())
     }
 

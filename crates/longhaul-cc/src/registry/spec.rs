@@ -3,7 +3,7 @@
 use core::str::FromStr;
 
 use super::entry::{Entry, Make, Safety, Slot, Value, Values};
-use super::{SpecError, known};
+use super::{FromValue, SpecError, known};
 use crate::compose::{Composed, Stages};
 use crate::steady::ECN_BETA;
 use crate::{BuildParams, Controller, ControllerFactory};
@@ -30,13 +30,13 @@ impl Part {
     }
 
     fn values(&self) -> Values<'_> {
-        Values { options: self.entry.options, values: &self.values }
+        Values(self.values.iter())
     }
 
-    /// What [`ECN_BETA`] says, in a law that leaves its answer to a mark to the composition.
+    /// Returns the value of [`ECN_BETA`] if the algorithm leaves the response to ECN marks to the composition.
     fn mark_share(&self) -> Option<f64> {
-        let leaves_it = self.entry.options.contains(&ECN_BETA);
-        leaves_it.then(|| self.values().float(ECN_BETA.name)).filter(|share| *share > 0.0)
+        let (_, value) = self.options().find(|(option, _)| **option == ECN_BETA)?;
+        Some(f64::from_value(value)).filter(|share| *share > 0.0)
     }
 }
 
@@ -99,7 +99,7 @@ impl Spec {
     pub(crate) fn build_named(&self, name: String, params: &BuildParams) -> Box<dyn Controller> {
         let mut stages = Stages { name, ..Stages::default() };
         for part in &self.parts {
-            let values = &part.values();
+            let values = &mut part.values();
             match part.entry.make {
                 Make::Launch(make) => stages.launch = make(values),
                 Make::Growth(make) => stages.growth = make(values),

@@ -298,18 +298,21 @@ fn the_list_names_everything() {
     assert!(built_in().profiles.iter().all(|profile| list.contains(profile.spec)));
 }
 
-/// A whole controller for a registry of the test's own.
-#[derive(Debug)]
-struct Fixed(u64);
+crate::options! {
+    /// A whole controller for a registry of the test's own.
+    struct Fixed {
+        window: u64 = OptionSpec::int("window", 1, 1 << 30, 100_000, "bytes"),
+    }
+}
 
 impl Controller for Fixed {
     fn name(&self) -> String {
-        format!("fixed(window={})", self.0)
+        format!("fixed(window={})", self.window)
     }
     fn on_ack(&mut self, _event: &crate::Ack<'_>, _path: &Path) {}
     fn on_timeout(&mut self, _event: &Timeout, _path: &Path) {}
     fn control(&self) -> Control {
-        Control::window(longhaul_units::Bytes(self.0))
+        Control::window(longhaul_units::Bytes(self.window))
     }
     fn snapshot(&self) -> Snapshot {
         Snapshot { phase: "fixed", bandwidth: None }
@@ -321,10 +324,10 @@ static FIXED: Entry = Entry {
     slot: Slot::Whole,
     summary: "a window that never changes",
     reference: "none",
-    options: &[OptionSpec::int("window", 1, 1 << 30, 100_000, "bytes")],
+    options: Fixed::OPTIONS,
     tested: &["fixed"],
     safety: Safety::Private,
-    make: Make::Whole(|values, _| Box::new(Fixed(values.int("window")))),
+    make: Make::Whole(|values, _| Box::new(Fixed::from_values(values))),
 };
 
 static WITH_WHOLE: Registry = Registry {

@@ -4,11 +4,10 @@
 use longhaul_units::{Bytes, Span};
 
 use super::additive;
-use super::westwood::{ECN_BETA, RTT_MIN_WINDOW, rtt_min_window};
+use super::westwood::ECN_BETA;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
-use crate::estimate::eligible_rate::MOST_RECENT;
 use crate::estimate::{EligibleRate, EligibleRateConfig};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value, Values};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Estimate, Granted, NeedError, Path};
 
 /// A round trip is an eighth above the least: there is a queue (RFC 9406, section 4.2).
@@ -19,56 +18,13 @@ const BLIND: f64 = 0.5;
 
 /// What asks for nothing without `pncd`.
 const DETECTING: &[Rule] = &[Rule::With("pncd", Value::Flag(true))];
-/// Without `n` the changes between samples are not asked for.
-const FILTERED: &[Rule] = &[Rule::Without("n", Value::Float(0.0))];
-
-/// The estimate's options, which the start-ups have, too.
-pub(crate) const EPSILON: OptionSpec =
-    OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "part of the filtered throughput kept at an ACK");
-pub(crate) const BETA: OptionSpec =
-    OptionSpec::float("beta", 0.0, 0.99, 0.6, "part of the average change of samples kept at an ACK").ruled(FILTERED);
-pub(crate) const N: OptionSpec =
-    OptionSpec::float("n", 0.0, 100.0, 10.0, "round trips that the filter slows down by while samples change");
-pub(crate) const RECENT: OptionSpec =
-    OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "average changes that the largest is taken from")
-        .ruled(FILTERED);
-pub(crate) const FLOOR: OptionSpec = OptionSpec::int("floor", 1, 100_000, 1000, "least window of a sample, us");
-
-/// The estimate that these options describe.
-pub(crate) fn eligible_rate(values: &Values<'_>) -> EligibleRate {
-    EligibleRate::new(EligibleRateConfig {
-        epsilon: values.float("epsilon"),
-        beta: values.float("beta"),
-        n: values.float("n"),
-        recent: usize::try_from(values.int("recent")).unwrap_or(MOST_RECENT),
-        floor: Span::from_micros(values.int("floor")),
-        rtt_min_window: rtt_min_window(values),
-    })
-}
-
 /// The law in the registry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "abse",
     slot: Slot::Steady,
     summary: "Westwood with an estimate between bandwidth and achieved rate, chosen by the congestion",
     reference: "Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002",
-    options: &[
-        EPSILON,
-        BETA,
-        N,
-        RECENT,
-        FLOOR,
-        RTT_MIN_WINDOW,
-        OptionSpec::flag("pncd", false, "ask for quick growth when there has been no congestion for long")
-            .ruled(&[Rule::Beside(Slot::Growth, "agile-probing")]),
-        OptionSpec::float("expected", 0.0, 1.0, 0.6, "weight of the rate expected now in what pncd compares with")
-            .ruled(DETECTING),
-        OptionSpec::float("slack", 0.0, 1000.0, 1.5, "segments that pncd expects less than the window")
-            .ruled(DETECTING),
-        OptionSpec::int("quiet", 0, 1000, 2, "round trips after a decrease in which pncd concludes nothing")
-            .ruled(DETECTING),
-        ECN_BETA,
-    ],
+    options: Options::OPTIONS,
     tested: &[
         "abse",
         "tcpw-a",
@@ -78,16 +34,21 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let pncd = values.flag("pncd").then(|| {
-            Pncd::new(PncdConfig {
-                expected: values.float("expected"),
-                slack: values.float("slack"),
-                quiet_rounds: values.small("quiet"),
-            })
-        });
-        Box::new(Abse::new(eligible_rate(values), pncd, values.float("ecn-beta")))
+        let Options { estimate, pncd, detection, ecn_beta } = Options::from_values(values);
+        Box::new(Abse::new(EligibleRate::new(estimate), pncd.then(|| Pncd::new(detection)), ecn_beta))
     }),
 };
+
+crate::options! {
+    /// The options of `abse`.
+    struct Options {
+        estimate: EligibleRateConfig,
+        pncd: bool = OptionSpec::flag("pncd", false, "ask for quick growth when there has been no congestion for long")
+            .ruled(&[Rule::Beside(Slot::Growth, "agile-probing")]),
+        detection: PncdConfig,
+        ecn_beta: f64 = ECN_BETA,
+    }
+}
 
 /// ABSE's law.
 ///
@@ -171,20 +132,20 @@ impl Steady for Abse {
     }
 }
 
-/// The constants of [`Pncd`], of an implementation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PncdConfig {
-    /// The weight of the rate expected now in the bound, 0 to 1; 0.6.
-    pub expected: f64,
-    /// Segments that the rate expected now is short of the window's; 1.5.
-    pub slack: f64,
-    /// Round trips after a decrease in which nothing is concluded; 2.
-    pub quiet_rounds: u32,
-}
-
-impl Default for PncdConfig {
-    fn default() -> Self {
-        Self { expected: 0.6, slack: 1.5, quiet_rounds: 2 }
+crate::options! {
+    /// The constants of [`Pncd`], of an implementation.
+    pub struct PncdConfig {
+        /// The weight of the rate expected now in the bound, 0 to 1.
+        expected: f64 =
+            OptionSpec::float("expected", 0.0, 1.0, 0.6, "weight of the rate expected now in what pncd compares with")
+                .ruled(DETECTING),
+        /// Segments that the rate expected now is short of the window's.
+        slack: f64 = OptionSpec::float("slack", 0.0, 1000.0, 1.5, "segments that pncd expects less than the window")
+            .ruled(DETECTING),
+        /// Round trips after a decrease in which nothing is concluded.
+        quiet_rounds: u32 =
+            OptionSpec::int("quiet", 0, 1000, 2, "round trips after a decrease in which pncd concludes nothing")
+                .ruled(DETECTING),
     }
 }
 

@@ -3,9 +3,9 @@
 use longhaul_units::{Bytes, Span, math};
 
 use super::ECN_BETA;
-use super::westwood::rtt_min_window;
 use super::westwood_bbe::RTT_MIN_WINDOW;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::windowed::expiry;
 use crate::estimate::{Bandwidth, BandwidthStart, CongestionLevel};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
@@ -19,22 +19,33 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno and a probing part that depends on the congestion level; W / (1 + c) down",
     reference: "Shimonishi, Murase, Improving efficiency-friendliness tradeoffs of TCP, Globecom 2005; ns-3 ports",
-    options: &[
-        OptionSpec::float("per-segment", 0.1, 10_000.0, 10.0, "Mb/s of capacity for a segment of the largest increase"),
-        OptionSpec::float("keep", 0.0, 0.99, 0.85, "part of the round trip at losses kept at a loss"),
-        OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
-        OptionSpec::float("alpha", 0.1, 100.0, ALPHA, "how quickly the increase falls with the congestion level"),
-        RTT_MIN_WINDOW,
-        ECN_BETA,
-    ],
+    options: Options::OPTIONS,
     tested: &["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,tau=10,ecn-beta=0.8,alpha=1,rtt-min-window=1)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let capacity = Bandwidth::new(Span::from_millis(values.int("tau")), BandwidthStart::Rise);
-        let level = CongestionLevel::new(values.float("keep")).with_rtt_min_window(rtt_min_window(values));
-        Box::new(AdaptiveReno::new(capacity, level, values.float("per-segment")).with_alpha(values.float("alpha")))
+        let options = Options::from_values(values);
+        let capacity = Bandwidth::new(options.tau, BandwidthStart::Rise);
+        let level = CongestionLevel::new(options.keep).with_rtt_min_window(options.rtt_min_window);
+        Box::new(AdaptiveReno::new(capacity, level, options.per_segment).with_alpha(options.alpha))
     }),
 };
+
+crate::options! {
+    /// The options of `adaptive-reno`.
+    struct Options {
+        per_segment: f64 = OptionSpec::float(
+            "per-segment", 0.1, 10_000.0, 10.0,
+            "Mb/s of capacity for a segment of the largest increase",
+        ),
+        keep: f64 = OptionSpec::float("keep", 0.0, 0.99, 0.85, "part of the round trip at losses kept at a loss"),
+        tau: Span [Span::from_millis] =
+            OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
+        alpha: f64 =
+            OptionSpec::float("alpha", 0.1, 100.0, ALPHA, "how quickly the increase falls with the congestion level"),
+        rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+        _ = ECN_BETA,
+    }
+}
 
 /// Segments up a round trip at the congestion level `c`, for a scale of `most` segments: about `1 + 0.8 most` on an idle
 /// path, one at `c = 1`, one on average over all levels. `alpha`, above zero, is how quickly it falls.

@@ -16,69 +16,37 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "a binary search towards the window of the last loss, and probing beyond",
     reference: "Xu, Harfoush, Rhee, Binary Increase Congestion Control, Infocom 2004; constants of Linux 2.6",
-    options: &[
-        OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "share of the window kept at a loss"),
-        OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "most segments up a round trip"),
-        OptionSpec::float("b", 2.0, 64.0, 4.0, "part of the gap that a round trip closes: 1/b")
-            .ruled(&[Rule::AtMost(&["s-max", "smooth-part"])]),
-        OptionSpec::float(
-            "smooth-part",
-            1.0,
-            1000.0,
-            20.0,
-            "round trips it takes to rise by b segments at the last window",
-        ),
-        OptionSpec::float("low-window", 0.0, 10_000.0, 14.0, "segments up to which it is NewReno"),
-        OptionSpec::float("searchless", 1.0, 1000.0, 20.0, "segments acknowledged for one up before any loss, at most"),
-        OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
-        ECN_BETA,
-    ],
+    options: BicConfig::OPTIONS,
     tested: &["bic", "bic(fast-convergence=off,low-window=0,beta=0.875,s-max=32,searchless=1,ecn-beta=0.9)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| {
-        Box::new(Bic::new(BicConfig {
-            beta: values.float("beta"),
-            s_max: values.float("s-max"),
-            b: values.float("b"),
-            smooth_part: values.float("smooth-part"),
-            low_window: values.float("low-window"),
-            searchless: values.float("searchless"),
-            fast_convergence: values.flag("fast-convergence"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(Bic::new(BicConfig::from_values(values)))),
 };
 
-/// BIC's constants.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BicConfig {
-    /// Share of the window kept at a loss.
-    pub beta: f64,
-    /// Most segments up in a round trip.
-    pub s_max: f64,
-    /// The search closes `1 / b` of the gap in a round trip.
-    pub b: f64,
-    /// Round trips that the rise by `b` segments takes around the last loss's window.
-    pub smooth_part: f64,
-    /// Segments up to which the law is NewReno's.
-    pub low_window: f64,
-    /// Before any loss the window rises by at least a segment for so many acknowledged.
-    pub searchless: f64,
-    /// Whether a shrinking share lowers the search's goal.
-    pub fast_convergence: bool,
-}
-
-/// The defaults of Linux 2.6. The paper's text has 32 for `s_max` and 0.875 for `beta`.
-impl Default for BicConfig {
-    fn default() -> Self {
-        Self {
-            beta: 819.0 / 1024.0,
-            s_max: 16.0,
-            b: 4.0,
-            smooth_part: 20.0,
-            low_window: 14.0,
-            searchless: 20.0,
-            fast_convergence: true,
-        }
+crate::options! {
+    /// BIC's constants. The defaults are those of Linux 2.6; the paper has 32 for `s_max` and 0.875 for `beta`.
+    pub struct BicConfig {
+        /// Share of the window kept at a loss.
+        beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "share of the window kept at a loss"),
+        /// Most segments up in a round trip.
+        s_max: f64 = OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "most segments up a round trip"),
+        /// The search closes `1 / b` of the gap in a round trip.
+        b: f64 = OptionSpec::float("b", 2.0, 64.0, 4.0, "part of the gap that a round trip closes: 1/b")
+            .ruled(&[Rule::AtMost(&["s-max", "smooth-part"])]),
+        /// Round trips that the rise by `b` segments takes around the last loss's window.
+        smooth_part: f64 = OptionSpec::float(
+            "smooth-part", 1.0, 1000.0, 20.0,
+            "round trips it takes to rise by b segments at the last window",
+        ),
+        /// Segments up to which the law is NewReno's.
+        low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 14.0, "segments up to which it is NewReno"),
+        /// Before any loss the window rises by at least a segment for so many acknowledged.
+        searchless: f64 = OptionSpec::float(
+            "searchless", 1.0, 1000.0, 20.0,
+            "segments acknowledged for one up before any loss, at most",
+        ),
+        /// Whether a shrinking share lowers the search's goal.
+        fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
+        _ = ECN_BETA,
     }
 }
 

@@ -15,40 +15,23 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "a cubic function of the time since the last congestion, and at least NewReno's share",
     reference: "RFC 9438",
-    options: &[
-        OptionSpec::float("beta", 0.1, 0.9, 0.7, "share of the window kept at a loss"),
-        OptionSpec::float("ecn-beta", 0.1, 0.95, 0.7, "share kept at a mark; RFC 8511 proposes 0.85"),
-        OptionSpec::float("c", 0.01, 4.0, 0.4, "aggressiveness, segments/s^3"),
-        OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
-    ],
+    options: CubicConfig::OPTIONS,
     tested: &["cubic", "slow-start+cubic", "cubic(fast-convergence=off)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| {
-        Box::new(Cubic::new(CubicConfig {
-            beta: values.float("beta"),
-            ecn_beta: values.float("ecn-beta"),
-            c: values.float("c"),
-            fast_convergence: values.flag("fast-convergence"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(Cubic::new(CubicConfig::from_values(values)))),
 };
 
-/// CUBIC's constants (RFC 9438, sections 4.6, 4.7 and 5.1).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CubicConfig {
-    /// Share of the window kept at a loss or timeout.
-    pub beta: f64,
-    /// Share of the window kept at a mark.
-    pub ecn_beta: f64,
-    /// `C` in segments/s^3.
-    pub c: f64,
-    /// Whether a shrinking share lowers `W_max` further.
-    pub fast_convergence: bool,
-}
-
-impl Default for CubicConfig {
-    fn default() -> Self {
-        Self { beta: 0.7, ecn_beta: 0.7, c: 0.4, fast_convergence: true }
+crate::options! {
+    /// CUBIC's constants (RFC 9438, sections 4.6, 4.7 and 5.1).
+    pub struct CubicConfig {
+        /// Share of the window kept at a loss or timeout.
+        beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 0.7, "share of the window kept at a loss"),
+        /// Share of the window kept at a mark.
+        ecn_beta: f64 = OptionSpec::float("ecn-beta", 0.1, 0.95, 0.7, "share kept at a mark; RFC 8511 proposes 0.85"),
+        /// `C` in segments/s^3.
+        c: f64 = OptionSpec::float("c", 0.01, 4.0, 0.4, "aggressiveness, segments/s^3"),
+        /// Whether a shrinking share lowers `W_max` further.
+        fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
     }
 }
 

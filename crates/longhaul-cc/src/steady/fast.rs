@@ -21,46 +21,28 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "every second round trip towards alpha segments in the queue",
     reference: "Jin, Wei, Low, FAST TCP, Infocom 2004; Cui, Andrew, FAST TCP for ns-2",
-    options: &[
-        OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue")
-            .ruled(&[Rule::With("tuning", Value::Flag(false))]),
-        OptionSpec::flag("tuning", false, "alpha by throughput, 8, 20 or 200, instead"),
-        OptionSpec::float("gamma", 0.01, 1.0, 0.5, "how far an update moves towards the goal"),
-        OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "largest weight of a round-trip sample in the average"),
-        OptionSpec::int("interval", 0, 1000, 10, "least time between updates, ms"),
-        ECN_BETA,
-    ],
+    options: FastConfig::OPTIONS,
     tested: &["fast", "slow-start+fast", "fast(tuning=on,gamma=1,interval=0,ecn-beta=0.8)"],
     safety: Safety::Private,
-    make: Make::Steady(|values| {
-        Box::new(Fast::new(FastConfig {
-            alpha: values.float("alpha"),
-            tuning: values.flag("tuning"),
-            gamma: values.float("gamma"),
-            rtt_gain: values.float("rtt-gain"),
-            interval: Span::from_millis(values.int("interval")),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(Fast::new(FastConfig::from_values(values)))),
 };
 
-/// FAST's constants.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FastConfig {
-    /// Segments that the flow keeps in the queue.
-    pub alpha: f64,
-    /// Whether alpha follows the throughput instead.
-    pub tuning: bool,
-    /// How far an update moves towards its goal, 0 to 1.
-    pub gamma: f64,
-    /// The largest weight of a sample in the average round trip.
-    pub rtt_gain: f64,
-    /// The least time between updates.
-    pub interval: Span,
-}
-
-impl Default for FastConfig {
-    fn default() -> Self {
-        Self { alpha: 100.0, tuning: false, gamma: 0.5, rtt_gain: 0.25, interval: Span::from_millis(10) }
+crate::options! {
+    /// FAST's constants.
+    pub struct FastConfig {
+        /// Segments that the flow keeps in the queue.
+        alpha: f64 = OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue")
+            .ruled(&[Rule::With("tuning", Value::Flag(false))]),
+        /// Whether alpha follows the throughput instead.
+        tuning: bool = OptionSpec::flag("tuning", false, "alpha by throughput, 8, 20 or 200, instead"),
+        /// How far an update moves towards its goal, 0 to 1.
+        gamma: f64 = OptionSpec::float("gamma", 0.01, 1.0, 0.5, "how far an update moves towards the goal"),
+        /// The largest weight of a sample in the average round trip.
+        rtt_gain: f64 =
+            OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "largest weight of a round-trip sample in the average"),
+        /// The least time between updates.
+        interval: Span [Span::from_millis] = OptionSpec::int("interval", 0, 1000, 10, "least time between updates, ms"),
+        _ = ECN_BETA,
     }
 }
 

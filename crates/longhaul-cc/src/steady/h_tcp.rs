@@ -18,69 +18,43 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "faster up the longer ago the last congestion, least over largest round trip down",
     reference: "Leith, Shorten, H-TCP, PFLDnet 2004; draft-leith-tcp-htcp; Linux",
-    options: &[
-        OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion in which it is NewReno, ms"),
-        OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "least share kept at a loss")
-            .ruled(&[Rule::AtMost(&["beta-max"])]),
-        OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "largest share kept at a loss")
-            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        OptionSpec::flag("adaptive-backoff", true, "keep the least over the largest round trip, not beta-min"),
-        OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "change of the throughput beyond which beta-min is kept")
-            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        OptionSpec::float("memory", 0.0, 1.0, 0.95, "part of the largest queueing delay remembered after a congestion")
-            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        OptionSpec::flag("rtt-scaling", false, "rise in proportion to the round trip"),
-        ECN_BETA,
-    ],
+    options: HTcpConfig::OPTIONS,
     tested: &[
         "h-tcp",
         "h-tcp(rate-change=0,memory=0)",
         "h-tcp(adaptive-backoff=off,rtt-scaling=on,delta-low=0,ecn-beta=0.8)",
     ],
     safety: Safety::Private,
-    make: Make::Steady(|values| {
-        Box::new(HTcp::new(HTcpConfig {
-            delta_low: Span::from_millis(values.int("delta-low")),
-            beta_min: values.float("beta-min"),
-            beta_max: values.float("beta-max"),
-            adaptive_backoff: values.flag("adaptive-backoff"),
-            rate_change: values.float("rate-change"),
-            memory: values.float("memory"),
-            rtt_scaling: values.flag("rtt-scaling"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(HTcp::new(HTcpConfig::from_values(values)))),
 };
 
-/// H-TCP's constants.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HTcpConfig {
-    /// How long after a congestion the law is NewReno's.
-    pub delta_low: Span,
-    /// The least share kept at a loss.
-    pub beta_min: f64,
-    /// The largest; `beta_min` wins where it is larger.
-    pub beta_max: f64,
-    /// Whether the share is the least over the largest round trip.
-    pub adaptive_backoff: bool,
-    /// A throughput that changed by more than this part since the last congestion calls for `beta_min`.
-    pub rate_change: f64,
-    /// What of the distance between the largest and the least round trip is remembered after a congestion, 0 to 1.
-    pub memory: f64,
-    /// Whether the increase is in proportion to the round trip.
-    pub rtt_scaling: bool,
-}
-
-impl Default for HTcpConfig {
-    fn default() -> Self {
-        Self {
-            delta_low: Span::from_secs(1),
-            beta_min: 0.5,
-            beta_max: 0.8,
-            adaptive_backoff: true,
-            rate_change: 0.2,
-            memory: 0.95,
-            rtt_scaling: false,
-        }
+crate::options! {
+    /// H-TCP's constants.
+    pub struct HTcpConfig {
+        /// How long after a congestion the law is NewReno's.
+        delta_low: Span [Span::from_millis] =
+            OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion in which it is NewReno, ms"),
+        /// The least share kept at a loss.
+        beta_min: f64 = OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "least share kept at a loss")
+            .ruled(&[Rule::AtMost(&["beta-max"])]),
+        /// The largest; `beta_min` wins where it is larger.
+        beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "largest share kept at a loss")
+            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
+        /// Whether the share is the least over the largest round trip.
+        adaptive_backoff: bool =
+            OptionSpec::flag("adaptive-backoff", true, "keep the least over the largest round trip, not beta-min"),
+        /// A throughput that changed by more than this part since the last congestion calls for `beta_min`.
+        rate_change: f64 =
+            OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "change of the throughput beyond which beta-min is kept")
+                .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
+        /// What of the distance between the largest and the least round trip is remembered after a congestion, 0 to 1.
+        memory: f64 = OptionSpec::float(
+            "memory", 0.0, 1.0, 0.95,
+            "part of the largest queueing delay remembered after a congestion",
+        ).ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
+        /// Whether the increase is in proportion to the round trip.
+        rtt_scaling: bool = OptionSpec::flag("rtt-scaling", false, "rise in proportion to the round trip"),
+        _ = ECN_BETA,
     }
 }
 

@@ -25,33 +25,21 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno up to 38 segments; the larger the window above, the faster up and the less down",
     reference: "RFC 3649",
-    options: &[
-        OptionSpec::float("low-window", 2.0, 10_000.0, 38.0, "segments up to which it is NewReno"),
-        OptionSpec::float("high-decrease", 0.01, 0.5, 0.1, "share given up at a loss at 83,000 segments"),
-        ECN_BETA,
-    ],
+    options: HstcpConfig::OPTIONS,
     tested: &["hstcp", "hstcp(low-window=2,high-decrease=0.5,ecn-beta=0.8)"],
     safety: Safety::Private,
-    make: Make::Steady(|values| {
-        Box::new(Hstcp::new(HstcpConfig {
-            low_window: values.float("low-window"),
-            high_decrease: values.float("high-decrease"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(Hstcp::new(HstcpConfig::from_values(values)))),
 };
 
-/// HighSpeed TCP's constants (RFC 3649, section 5).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HstcpConfig {
-    /// `Low_Window`: segments up to which the law is NewReno's.
-    pub low_window: f64,
-    /// `High_Decrease`: the share given up at a loss at 83,000 segments.
-    pub high_decrease: f64,
-}
-
-impl Default for HstcpConfig {
-    fn default() -> Self {
-        Self { low_window: 38.0, high_decrease: 0.1 }
+crate::options! {
+    /// HighSpeed TCP's constants (RFC 3649, section 5).
+    pub struct HstcpConfig {
+        /// `Low_Window`: segments up to which the law is NewReno's.
+        low_window: f64 = OptionSpec::float("low-window", 2.0, 10_000.0, 38.0, "segments up to which it is NewReno"),
+        /// `High_Decrease`: the share given up at a loss at 83,000 segments.
+        high_decrease: f64 =
+            OptionSpec::float("high-decrease", 0.01, 0.5, 0.1, "share given up at a loss at 83,000 segments"),
+        _ = ECN_BETA,
     }
 }
 

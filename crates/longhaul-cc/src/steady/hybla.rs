@@ -21,13 +21,23 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno as over a round trip of 25 ms",
     reference: "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
-    options: &[RTT0, MAX_GAIN, ECN_BETA],
+    options: Options::OPTIONS,
     tested: &["hybla", "steady=hybla", "hybla-start(rtt0=1)+hybla(rtt0=1,max-gain=1000,ecn-beta=0.8)"],
     safety: Safety::Private,
     make: Make::Steady(|values| {
-        Box::new(Hybla::new(Rho::new(Span::from_millis(values.int("rtt0"))), values.float("max-gain")))
+        let Options { rtt0, max_gain } = Options::from_values(values);
+        Box::new(Hybla::new(Rho::new(rtt0), max_gain))
     }),
 };
+
+crate::options! {
+    /// The options of `hybla`.
+    struct Options {
+        rtt0: Span [Span::from_millis] = RTT0,
+        max_gain: f64 = MAX_GAIN,
+        _ = ECN_BETA,
+    }
+}
 
 /// Hybla's normalised round trip: the connection's over a reference's, one at least.
 #[derive(Clone, Copy, Debug)]

@@ -21,87 +21,51 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "10 segments up without a queue, 0.3 with a full one; an eighth to a half down",
     reference: "Liu, Basar, Srikant, TCP-Illinois, Valuetools 2006; Linux",
-    options: &[
-        OptionSpec::float("alpha-min", 0.1, 1.0, 0.3, "least segments up a round trip"),
-        OptionSpec::float("alpha-max", 1.0, 100.0, 10.0, "most segments up a round trip"),
-        OptionSpec::float("beta-min", 0.06, 0.5, 0.125, "least share given up at a loss")
-            .ruled(&[Rule::AtMost(&["beta-max"])]),
-        OptionSpec::float("beta-max", 0.1, 0.9, 0.5, "largest share given up at a loss"),
-        OptionSpec::float("low-window", 0.0, 10_000.0, 15.0, "segments below which it is NewReno"),
-        OptionSpec::float("rise-part", 0.0, 0.9, 0.01, "part of the largest delay up to which the rise is largest"),
-        OptionSpec::float("least-part", 0.0, 1.0, 0.1, "part of the largest delay up to which the decrease is least")
-            .ruled(&[Rule::AtMost(&["most-part"])]),
-        OptionSpec::float("most-part", 0.0, 1.0, 0.8, "part of the largest delay from which the decrease is largest"),
-        OptionSpec::float(
-            "floor",
-            0.0,
-            1.0,
-            FLOOR,
-            "part of the least round trip that the largest delay counts as at least",
-        ),
-        OptionSpec::int("theta", 1, 1000, 5, "round trips without a queue until the rise is largest again"),
-        ECN_BETA,
-    ],
+    options: IllinoisConfig::OPTIONS,
     tested: &[
         "illinois",
         "illinois(low-window=0,alpha-max=100,rise-part=0,least-part=0.5,most-part=0.5,floor=0,theta=1,ecn-beta=0.8)",
     ],
     safety: Safety::Shared,
-    make: Make::Steady(|values| {
-        Box::new(Illinois::new(IllinoisConfig {
-            alpha_min: values.float("alpha-min"),
-            alpha_max: values.float("alpha-max"),
-            beta_min: values.float("beta-min"),
-            beta_max: values.float("beta-max"),
-            low_window: values.float("low-window"),
-            rise_part: values.float("rise-part"),
-            least_part: values.float("least-part"),
-            most_part: values.float("most-part"),
-            floor: values.float("floor"),
-            theta: values.small("theta"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(Illinois::new(IllinoisConfig::from_values(values)))),
 };
 
-/// TCP-Illinois' constants (Linux, but for `floor`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct IllinoisConfig {
-    /// Least segments up a round trip.
-    pub alpha_min: f64,
-    /// Most segments up a round trip.
-    pub alpha_max: f64,
-    /// Least share given up at a loss.
-    pub beta_min: f64,
-    /// Largest share given up; `beta_min` wins where it is larger.
-    pub beta_max: f64,
-    /// Segments below which the law is NewReno's.
-    pub low_window: f64,
-    /// The part of the largest queueing delay up to which the rise is largest, under 1.
-    pub rise_part: f64,
-    /// The part of it up to which the decrease is least.
-    pub least_part: f64,
-    /// The part of it from which the decrease is largest.
-    pub most_part: f64,
-    /// The part of the least round trip that the largest queueing delay counts as at least; 0 is Linux.
-    pub floor: f64,
-    /// Round trips in a row without a queue after which the rise is largest again.
-    pub theta: u32,
-}
-
-impl Default for IllinoisConfig {
-    fn default() -> Self {
-        Self {
-            alpha_min: 0.3,
-            alpha_max: 10.0,
-            beta_min: 0.125,
-            beta_max: 0.5,
-            low_window: 15.0,
-            rise_part: 0.01,
-            least_part: 0.1,
-            most_part: 0.8,
-            floor: FLOOR,
-            theta: 5,
-        }
+crate::options! {
+    /// TCP-Illinois' constants (Linux, but for `floor`).
+    pub struct IllinoisConfig {
+        /// Least segments up a round trip.
+        alpha_min: f64 = OptionSpec::float("alpha-min", 0.1, 1.0, 0.3, "least segments up a round trip"),
+        /// Most segments up a round trip.
+        alpha_max: f64 = OptionSpec::float("alpha-max", 1.0, 100.0, 10.0, "most segments up a round trip"),
+        /// Least share given up at a loss.
+        beta_min: f64 = OptionSpec::float("beta-min", 0.06, 0.5, 0.125, "least share given up at a loss")
+            .ruled(&[Rule::AtMost(&["beta-max"])]),
+        /// Largest share given up; `beta_min` wins where it is larger.
+        beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.9, 0.5, "largest share given up at a loss"),
+        /// Segments below which the law is NewReno's.
+        low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 15.0, "segments below which it is NewReno"),
+        /// The part of the largest queueing delay up to which the rise is largest, under 1.
+        rise_part: f64 =
+            OptionSpec::float("rise-part", 0.0, 0.9, 0.01, "part of the largest delay up to which the rise is largest"),
+        /// The part of it up to which the decrease is least.
+        least_part: f64 = OptionSpec::float(
+            "least-part", 0.0, 1.0, 0.1,
+            "part of the largest delay up to which the decrease is least",
+        ).ruled(&[Rule::AtMost(&["most-part"])]),
+        /// The part of it from which the decrease is largest.
+        most_part: f64 = OptionSpec::float(
+            "most-part", 0.0, 1.0, 0.8,
+            "part of the largest delay from which the decrease is largest",
+        ),
+        /// The part of the least round trip that the largest queueing delay counts as at least; 0 is Linux.
+        floor: f64 = OptionSpec::float(
+            "floor", 0.0, 1.0, FLOOR,
+            "part of the least round trip that the largest delay counts as at least",
+        ),
+        /// Round trips in a row without a queue after which the rise is largest again.
+        theta: u32 =
+            OptionSpec::int("theta", 1, 1000, 5, "round trips without a queue until the rise is largest again"),
+        _ = ECN_BETA,
     }
 }
 

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use super::additive;
-use super::westwood::{ECN_BETA, GAIN, LEAST, RTT, RTT_MIN_WINDOW, Westwood, plus};
+use super::westwood::{PlusOptions, Westwood};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Episode, Path};
@@ -18,26 +18,28 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood+ that closes half of the gap to the last maximum each round trip",
     reference: "Kliazovich, Granelli, Miorandi, Logarithmic window increase for TCP Westwood+, Computer Networks 52(12), 2008",
-    options: &[
-        OptionSpec::float("alpha", 1.0, MOST_ALPHA, 2.0, "part of the gap that a round trip closes: 1/alpha"),
-        OptionSpec::flag(
-            "dynamic",
-            false,
-            "halve alpha for each segment up, double it while segments arrive out of order",
-        ),
-        LEAST,
-        GAIN,
-        RTT,
-        RTT_MIN_WINDOW,
-        ECN_BETA,
-    ],
+    options: Options::OPTIONS,
     tested: &["log-westwood-plus", "log-westwood-plus(alpha=1,least=1)", "log-westwood-plus(dynamic=on)"],
     safety: Safety::Private,
     make: Make::Steady(|values| {
-        let law = LogWestwoodPlus::new(plus(values), values.float("alpha"));
-        Box::new(if values.flag("dynamic") { law.dynamic() } else { law })
+        let Options { alpha, dynamic, westwood } = Options::from_values(values);
+        let law = LogWestwoodPlus::new(westwood.build(), alpha);
+        Box::new(if dynamic { law.dynamic() } else { law })
     }),
 };
+
+crate::options! {
+    /// The options of `log-westwood-plus`.
+    struct Options {
+        alpha: f64 =
+            OptionSpec::float("alpha", 1.0, MOST_ALPHA, 2.0, "part of the gap that a round trip closes: 1/alpha"),
+        dynamic: bool = OptionSpec::flag(
+            "dynamic", false,
+            "halve alpha for each segment up, double it while segments arrive out of order",
+        ),
+        westwood: PlusOptions,
+    }
+}
 
 /// LogWestwood+'s law.
 #[derive(Clone, Debug)]

@@ -12,14 +12,23 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "one segment up a round trip, half down",
     reference: "RFC 5681 section 3.1, RFC 8511",
-    options: &[
-        OptionSpec::float("beta", 0.1, 0.9, 0.5, "share of the window kept at a loss"),
-        OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "share kept at a mark; RFC 8511 proposes 0.8"),
-    ],
+    options: Options::OPTIONS,
     tested: &["slow-start+new-reno", "growth=slow-start,steady=new-reno(ecn-beta=0.8)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| Box::new(NewReno::new(values.float("beta"), values.float("ecn-beta")))),
+    make: Make::Steady(|values| {
+        let Options { beta, ecn_beta } = Options::from_values(values);
+        Box::new(NewReno::new(beta, ecn_beta))
+    }),
 };
+
+crate::options! {
+    /// The options of `new-reno`.
+    struct Options {
+        beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 0.5, "share of the window kept at a loss"),
+        ecn_beta: f64 =
+            OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "share kept at a mark; RFC 8511 proposes 0.8"),
+    }
+}
 
 /// Additive increase, multiplicative decrease with byte counting.
 #[derive(Clone, Debug)]

@@ -14,37 +14,22 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "a hundredth of what is acknowledged up, an eighth down",
     reference: "Kelly, Scalable TCP, CCR 33(2), 2003",
-    options: &[
-        OptionSpec::float("a", 0.001, 0.1, 0.01, "segments up for a segment acknowledged"),
-        OptionSpec::float("b", 0.05, 0.5, 0.125, "share given up at a loss"),
-        OptionSpec::float("low-window", 0.0, 10_000.0, 16.0, "segments up to which it is NewReno"),
-        ECN_BETA,
-    ],
+    options: ScalableConfig::OPTIONS,
     tested: &["scalable", "steady=scalable", "scalable(low-window=0,a=0.1,b=0.06,ecn-beta=0.95)"],
     safety: Safety::Private,
-    make: Make::Steady(|values| {
-        Box::new(Scalable::new(ScalableConfig {
-            a: values.float("a"),
-            b: values.float("b"),
-            low_window: values.float("low-window"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(Scalable::new(ScalableConfig::from_values(values)))),
 };
 
-/// Scalable TCP's constants (Kelly, CCR 2003; quoted in RFC 3649, section 8).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ScalableConfig {
-    /// Segments up for each segment acknowledged.
-    pub a: f64,
-    /// Share of the window given up at a loss.
-    pub b: f64,
-    /// The legacy window: segments up to which the law is NewReno's.
-    pub low_window: f64,
-}
-
-impl Default for ScalableConfig {
-    fn default() -> Self {
-        Self { a: 0.01, b: 0.125, low_window: 16.0 }
+crate::options! {
+    /// Scalable TCP's constants (Kelly, CCR 2003; quoted in RFC 3649, section 8).
+    pub struct ScalableConfig {
+        /// Segments up for each segment acknowledged.
+        a: f64 = OptionSpec::float("a", 0.001, 0.1, 0.01, "segments up for a segment acknowledged"),
+        /// Share of the window given up at a loss.
+        b: f64 = OptionSpec::float("b", 0.05, 0.5, 0.125, "share given up at a loss"),
+        /// The legacy window: segments up to which the law is NewReno's.
+        low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 16.0, "segments up to which it is NewReno"),
+        _ = ECN_BETA,
     }
 }
 

@@ -18,19 +18,25 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "one segment up or down a round trip, to hold 2 to 4 segments in the queue",
     reference: "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
-    options: &[
-        OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "segments in the queue below which the window rises")
-            .ruled(&[Rule::AtMost(&["beta"])]),
-        OptionSpec::float("beta", 0.1, 10_000.0, 4.0, "segments in the queue above which it falls"),
-        OptionSpec::float("keep", 0.1, 0.95, KEEP, "share kept at a loss; the authors' code has 0.75"),
-        ECN_BETA,
-    ],
+    options: Options::OPTIONS,
     tested: &["vegas", "slow-start+vegas", "vegas-start+vegas(alpha=0.1,beta=0.1,keep=0.75,ecn-beta=0.8)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        Box::new(Vegas::new(values.float("alpha"), values.float("beta")).with_keep(values.float("keep")))
+        let Options { alpha, beta, keep } = Options::from_values(values);
+        Box::new(Vegas::new(alpha, beta).with_keep(keep))
     }),
 };
+
+crate::options! {
+    /// The options of `vegas`.
+    struct Options {
+        alpha: f64 = OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "segments in the queue below which the window rises")
+            .ruled(&[Rule::AtMost(&["beta"])]),
+        beta: f64 = OptionSpec::float("beta", 0.1, 10_000.0, 4.0, "segments in the queue above which it falls"),
+        keep: f64 = OptionSpec::float("keep", 0.1, 0.95, KEEP, "share kept at a loss; the authors' code has 0.75"),
+        _ = ECN_BETA,
+    }
+}
 
 /// Vegas' law.
 #[derive(Clone, Debug)]

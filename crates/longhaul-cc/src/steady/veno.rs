@@ -20,11 +20,19 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno that rises at half speed with 3 segments or more in the queue; goes with the classifier of that name",
     reference: "Fu, Liew, TCP Veno, JSAC 21(2), 2003; Linux",
-    options: &[BACKLOG, ECN_BETA],
+    options: Options::OPTIONS,
     tested: &["veno", "growth=slow-start,steady=veno(backlog=0.5,ecn-beta=0.8)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| Box::new(Veno::new(values.float("backlog")))),
+    make: Make::Steady(|values| Box::new(Veno::new(Options::from_values(values).backlog))),
 };
+
+crate::options! {
+    /// The options of congestion avoidance `veno`.
+    struct Options {
+        backlog: f64 = BACKLOG,
+        _ = ECN_BETA,
+    }
+}
 
 /// Veno's law.
 #[derive(Clone, Debug)]

@@ -4,8 +4,9 @@ use longhaul_units::{Bytes, Span};
 
 use super::additive;
 use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::windowed::{RTT_MIN_WINDOW, expiry};
 use crate::estimate::{AchievedRate, Bandwidth, BandwidthStart, RoundRate, WindowedMin, round_rate};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Estimate, Path, Quantity};
 
 /// What is kept while there is no estimate: NewReno's half.
@@ -13,25 +14,6 @@ const BLIND: f64 = 0.5;
 
 pub(super) const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "most of the window kept at a mark");
-pub(super) const LEAST: OptionSpec = OptionSpec::int("least", 1, 10_000, 50, "least span of a sample, ms");
-pub(super) const GAIN: OptionSpec =
-    OptionSpec::float("keep", 0.0, 0.99, round_rate::KEEP, "part that each of the two averages keeps at a sample");
-pub(super) const RTT: OptionSpec =
-    OptionSpec::choice("rtt", &["latest", "smoothed"], "round trip that spans a sample and may be the least");
-/// How long a round trip may be the least, in seconds.
-pub(crate) const RTT_MIN_WINDOW: OptionSpec =
-    OptionSpec::int("rtt-min-window", 0, 3600, 0, "seconds that a round trip may be the least; 0: for ever");
-const TAU: OptionSpec = OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms");
-const START: OptionSpec = OptionSpec::choice(
-    "from",
-    &["rise", "round", "zero"],
-    "where the bandwidth filter starts: slow start's last rate, its first round trip's, or zero",
-);
-const RISES: OptionSpec = OptionSpec::choice(
-    "from",
-    &["rise", "round"],
-    "where the average starts: slow start's last rate or its first round trip's",
-);
 const KEEP: OptionSpec = OptionSpec::float("keep", 0.0, 0.99, 0.9, "part of the rate estimate kept a round trip");
 
 /// Westwood with the filtered bandwidth, in the registry.
@@ -40,10 +22,13 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno up; at a loss down to the bandwidth estimate BE times the least round trip",
     reference: "Casetti, Gerla, Mascolo, Sanadidi, Wang, TCP Westwood, MobiCom 2001",
-    options: &[TAU, START, RTT_MIN_WINDOW, ECN_BETA],
+    options: Options::OPTIONS,
     tested: &["westwood", "westwood(tau=50,from=zero,rtt-min-window=1)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| Box::new(westwood(Eligible::Bandwidth(bandwidth(values)), values))),
+    make: Make::Steady(|values| {
+        let Options { filter, common } = Options::from_values(values);
+        Box::new(common.build(Eligible::Bandwidth(filter.build())))
+    }),
 };
 
 /// Westwood RE in the registry.
@@ -52,12 +37,12 @@ pub(crate) static RE: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood with the rate achieved over a round trip, which ACK compression does not raise",
     reference: "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
-    options: &[KEEP, RISES, RTT_MIN_WINDOW, ECN_BETA],
+    options: ReOptions::OPTIONS,
     tested: &["westwood-re", "westwood-re(keep=0)", "westwood-re(from=round)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let re = achieved(values);
-        Box::new(westwood(Eligible::Achieved(re), values))
+        let ReOptions { keep, from_rise, common } = ReOptions::from_values(values);
+        Box::new(common.build(Eligible::Achieved(achieved(keep, from_rise))))
     }),
 };
 
@@ -67,26 +52,13 @@ pub(crate) static CRB: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood with RE where the window speaks of congestion, and BE where it does not",
     reference: "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
-    options: &[
-        TAU,
-        START,
-        KEEP,
-        OptionSpec::float(
-            "theta",
-            1.0,
-            10.0,
-            1.4,
-            "window over RE x least round trip above which congestion is presumed",
-        ),
-        RTT_MIN_WINDOW,
-        ECN_BETA,
-    ],
+    options: CrbOptions::OPTIONS,
     tested: &["westwood-crb", "westwood-crb(theta=1,from=zero)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let (be, re) = (bandwidth(values), achieved(values));
-        let estimate = Eligible::Combined { be, re, theta: values.float("theta") };
-        Box::new(westwood(estimate, values))
+        let CrbOptions { filter, keep, theta, common } = CrbOptions::from_values(values);
+        let re = achieved(keep, filter.start == BandwidthStart::Rise);
+        Box::new(common.build(Eligible::Combined { be: filter.build(), re, theta }))
     }),
 };
 
@@ -96,47 +68,104 @@ pub(crate) static PLUS: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood with one bandwidth sample a round trip, smoothed twice",
     reference: "Grieco, Mascolo, CCR 34(2), 2004; Linux",
-    options: &[LEAST, GAIN, RTT, RTT_MIN_WINDOW, ECN_BETA],
+    options: PlusOptions::OPTIONS,
     tested: &["westwood-plus", "westwood-plus(least=1,keep=0,rtt=smoothed,rtt-min-window=1)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| Box::new(plus(values))),
+    make: Make::Steady(|values| Box::new(PlusOptions::from_values(values).build())),
 };
 
-/// The law over `eligible` with the options that all have.
-fn westwood(eligible: Eligible, values: &Values<'_>) -> Westwood {
-    Westwood::new(eligible, values.float("ecn-beta")).with_rtt_min_window(rtt_min_window(values))
-}
-
-/// Westwood+ as its options say.
-pub(super) fn plus(values: &Values<'_>) -> Westwood {
-    let rate = RoundRate::new(Span::from_millis(values.int("least"))).with_keep(values.float("keep"));
-    let rtt = if values.choice("rtt") == "smoothed" { RttChoice::Smoothed } else { RttChoice::Latest };
-    westwood(Eligible::Plus(rate), values).with_rtt(rtt)
-}
-
-/// How long a round trip may be the least.
-pub(crate) fn rtt_min_window(values: &Values<'_>) -> Span {
-    match values.int("rtt-min-window") {
-        0 => Span::MAX,
-        secs => Span::from_secs(secs),
+crate::options! {
+    /// The options of all variants.
+    pub(super) struct Common {
+        rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+        ecn_beta: f64 = ECN_BETA,
     }
 }
 
-fn achieved(values: &Values<'_>) -> AchievedRate {
-    let mut re = AchievedRate::new(values.float("keep"));
-    if values.choice("from") != "rise" {
+impl Common {
+    fn build(self, eligible: Eligible) -> Westwood {
+        Westwood::new(eligible, self.ecn_beta).with_rtt_min_window(self.rtt_min_window)
+    }
+}
+
+crate::options! {
+    /// The options of the bandwidth filter.
+    struct Filter {
+        tau: Span [Span::from_millis] =
+            OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
+        start: BandwidthStart = OptionSpec::choice(
+            "from", BandwidthStart::NAMES,
+            "where the bandwidth filter starts: slow start's last rate, its first round trip's, or zero",
+        ),
+    }
+}
+
+impl Filter {
+    fn build(self) -> Bandwidth {
+        Bandwidth::new(self.tau, self.start)
+    }
+}
+
+crate::options! {
+    /// The options of `westwood`.
+    struct Options {
+        filter: Filter,
+        common: Common,
+    }
+}
+
+crate::options! {
+    /// The options of `westwood-re`.
+    struct ReOptions {
+        keep: f64 = KEEP,
+        from_rise: bool [|from: &str| from == "rise"] = OptionSpec::choice(
+            "from", &["rise", "round"],
+            "where the average starts: slow start's last rate or its first round trip's",
+        ),
+        common: Common,
+    }
+}
+
+crate::options! {
+    /// The options of `westwood-crb`.
+    struct CrbOptions {
+        filter: Filter,
+        keep: f64 = KEEP,
+        theta: f64 = OptionSpec::float(
+            "theta", 1.0, 10.0, 1.4,
+            "window over RE x least round trip above which congestion is presumed",
+        ),
+        common: Common,
+    }
+}
+
+crate::options! {
+    /// The options of `westwood-plus`.
+    pub(super) struct PlusOptions {
+        least: Span [Span::from_millis] = OptionSpec::int("least", 1, 10_000, 50, "least span of a sample, ms"),
+        keep: f64 = OptionSpec::float(
+            "keep", 0.0, 0.99, round_rate::KEEP,
+            "part that each of the two averages keeps at a sample",
+        ),
+        rtt: RttChoice =
+            OptionSpec::choice("rtt", RttChoice::NAMES, "round trip that spans a sample and may be the least"),
+        common: Common,
+    }
+}
+
+impl PlusOptions {
+    pub(super) fn build(self) -> Westwood {
+        self.common.build(Eligible::Plus(RoundRate::new(self.least).with_keep(self.keep))).with_rtt(self.rtt)
+    }
+}
+
+/// RE that keeps `keep` per round trip; unless it starts from slow start's last rate, it starts as after congestion.
+fn achieved(keep: f64, from_rise: bool) -> AchievedRate {
+    let mut re = AchievedRate::new(keep);
+    if !from_rise {
         re.settle();
     }
     re
-}
-
-fn bandwidth(values: &Values<'_>) -> Bandwidth {
-    let start = match values.choice("from") {
-        "zero" => BandwidthStart::Zero,
-        "round" => BandwidthStart::Round,
-        _ => BandwidthStart::Rise,
-    };
-    Bandwidth::new(Span::from_millis(values.int("tau")), start)
 }
 
 /// Which rate a loss leaves a window for.
@@ -215,13 +244,14 @@ impl Eligible {
     }
 }
 
-/// Which round trip counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RttChoice {
-    /// The last sample, as in later versions of Linux.
-    Latest,
-    /// The smoothed one, as in Linux 2.6's first.
-    Smoothed,
+crate::options! {
+    /// The RTT that spans a sample and may be the minimum.
+    pub enum RttChoice {
+        /// The last sample, as in later versions of Linux.
+        Latest = "latest",
+        /// The smoothed RTT, as in Linux 2.6's first.
+        Smoothed = "smoothed",
+    }
 }
 
 /// Westwood's law over one of its estimates.

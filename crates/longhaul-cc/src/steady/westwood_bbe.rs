@@ -3,8 +3,9 @@
 use longhaul_units::{Bytes, Span, math};
 
 use super::additive;
-use super::westwood::{ECN_BETA, rtt_min_window};
+use super::westwood::ECN_BETA;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::windowed::expiry;
 use crate::estimate::{AchievedRate, CongestionLevel};
 use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Estimate, Needs, Path, Quantity};
@@ -39,30 +40,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno up; at a loss between Westwood and half, by the delay over that of a full buffer",
     reference: "Gerla et al., PFLDnet 2006; Shimonishi, Sanadidi, Gerla (policy reconstructed)",
-    options: &[
-        OptionSpec::choice(
-            "policy",
-            &["interpolate", "plain-ere", "adaptive-reno", "discriminate"],
-            "what a loss leaves at a given congestion level",
-        ),
-        OptionSpec::float("threshold", 0.0, 1.0, 0.5, "level from which the policy discriminate halves")
-            .ruled(&[Rule::With("policy", Value::Choice("discriminate"))]),
-        OptionSpec::float("delta", 0.0, 100.0, 10.0, "how fast the estimate falls from BE to RE with the level")
-            .ruled(ESTIMATED),
-        OptionSpec::choice(
-            "capacity",
-            &["be", "pairs", "fused"],
-            "what tells the capacity: ACKs, flipped pairs, or both",
-        )
-        .ruled(ESTIMATED),
-        OptionSpec::flag("restart", false, "slow start up to a capacity that pairs show to have risen")
-            .ruled(&[Rule::With("capacity", Value::Choice("pairs"))]),
-        KEEP_CONG,
-        OptionSpec::int("tau", 1, 60_000, 1000, "time constant of BE's filter, ms").ruled(ESTIMATED),
-        OptionSpec::float("keep-re", 0.0, 0.99, 0.9, "part of RE kept a round trip").ruled(RE),
-        RTT_MIN_WINDOW,
-        ECN_BETA,
-    ],
+    options: WestwoodBbeConfig::OPTIONS,
     tested: &[
         "westwood-bbe",
         "westwood-bbe(policy=plain-ere,delta=0)",
@@ -74,98 +52,55 @@ pub(crate) static ENTRY: Entry = Entry {
         "westwood-bbe(rtt-min-window=1)",
     ],
     safety: Safety::Shared,
-    make: Make::Steady(|values| {
-        Box::new(WestwoodBbe::new(WestwoodBbeConfig {
-            policy: match values.choice("policy") {
-                "plain-ere" => Policy::PlainEre,
-                "adaptive-reno" => Policy::AdaptiveReno,
-                "discriminate" => Policy::Discriminate { threshold: values.float("threshold") },
-                _ => Policy::Interpolate,
-            },
-            capacity: match values.choice("capacity") {
-                "pairs" => CapacitySource::Pairs,
-                "fused" => CapacitySource::Fused,
-                _ => CapacitySource::Be,
-            },
-            restart: values.flag("restart"),
-            delta: values.float("delta"),
-            keep: values.float("keep"),
-            tau: Span::from_millis(values.int("tau")),
-            keep_re: values.float("keep-re"),
-            rtt_min_window: rtt_min_window(values),
-            ecn_beta: values.float("ecn-beta"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(WestwoodBbe::new(WestwoodBbeConfig::from_values(values)))),
 };
 
-/// What a loss leaves at a congestion level c of a window W, where the estimate fills E.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Policy {
-    /// `(1 - c) min(W, E) + c W/2`, within W/2 and W: Westwood without congestion, NewReno with a full buffer.
-    Interpolate,
-    /// `min(W, E)`: cannot halve where the buffer is a small part of the path.
-    PlainEre,
-    /// `W / (1 + c)`, as [`AdaptiveReno`](super::AdaptiveReno).
-    AdaptiveReno,
-    /// W/2 from a level on, `min(W, E)` below it.
-    Discriminate {
-        /// The level.
-        threshold: f64,
-    },
-}
-
-impl Policy {
-    /// The window to go on with, in the unit of the others: after a loss at level `c` under a window of `cwnd`, half of
-    /// `base` being what congestion would leave, where the estimate fills `eligible`.
-    #[must_use]
-    pub fn window(self, c: f64, cwnd: f64, base: f64, eligible: f64) -> f64 {
-        let (kept, half) = (cwnd.min(eligible), HALF * base);
-        match self {
-            Self::Interpolate => ((1.0 - c) * kept + c * half).clamp(half.min(cwnd), cwnd),
-            Self::PlainEre => kept,
-            Self::AdaptiveReno => base / (1.0 + c),
-            Self::Discriminate { threshold } if c >= threshold => half,
-            Self::Discriminate { .. } => kept,
-        }
+crate::options! {
+    /// The window after a loss at congestion level c, from a window W, where the estimate fills E.
+    pub enum Policy {
+        /// `(1 - c) min(W, E) + c W/2`, within W/2 and W: Westwood without congestion, NewReno with a full buffer.
+        Interpolate = "interpolate",
+        /// `min(W, E)`: cannot halve where the buffer is a small part of the path.
+        PlainEre = "plain-ere",
+        /// `W / (1 + c)`, as [`AdaptiveReno`](super::AdaptiveReno).
+        AdaptiveReno = "adaptive-reno",
+        /// W/2 from a threshold of c on, `min(W, E)` below it.
+        Discriminate = "discriminate",
     }
 }
 
-/// The constants of [`WestwoodBbe`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WestwoodBbeConfig {
-    /// What a loss leaves.
-    pub policy: Policy,
-    /// What tells the capacity; BE.
-    pub capacity: CapacitySource,
-    /// Whether growth begins again when pairs show that the capacity has risen; no.
-    pub restart: bool,
-    /// `delta` in the weight `exp(-delta c)` of BE; 10.
-    pub delta: f64,
-    /// What of the round trip at congestion is kept at a loss, 0 to 1; 0.85.
-    pub keep: f64,
-    /// The time constant of BE; 1 s.
-    pub tau: Span,
-    /// What RE keeps a round trip, 0 to 1; 0.9.
-    pub keep_re: f64,
-    /// How long a round trip may be the least; a minute.
-    pub rtt_min_window: Span,
-    /// What is kept at a mark; 0.5.
-    pub ecn_beta: f64,
-}
-
-impl Default for WestwoodBbeConfig {
-    fn default() -> Self {
-        Self {
-            policy: Policy::Interpolate,
-            capacity: CapacitySource::Be,
-            restart: false,
-            delta: 10.0,
-            keep: 0.85,
-            tau: Span::from_secs(1),
-            keep_re: 0.9,
-            rtt_min_window: Span::from_secs(60),
-            ecn_beta: 0.5,
-        }
+crate::options! {
+    /// The constants of [`WestwoodBbe`].
+    pub struct WestwoodBbeConfig {
+        /// The window after a loss.
+        policy: Policy = OptionSpec::choice("policy", Policy::NAMES, "what a loss leaves at a given congestion level"),
+        /// The level from which [`Policy::Discriminate`] halves.
+        threshold: f64 =
+            OptionSpec::float("threshold", 0.0, 1.0, 0.5, "level from which the policy discriminate halves")
+                .ruled(&[Rule::With("policy", Value::Choice("discriminate"))]),
+        /// `delta` in the weight `exp(-delta c)` of BE.
+        delta: f64 =
+            OptionSpec::float("delta", 0.0, 100.0, 10.0, "how fast the estimate falls from BE to RE with the level")
+                .ruled(ESTIMATED),
+        /// The source of the capacity estimate.
+        capacity: CapacitySource = OptionSpec::choice(
+            "capacity", CapacitySource::NAMES,
+            "what tells the capacity: ACKs, flipped pairs, or both",
+        ).ruled(ESTIMATED),
+        /// Whether slow start resumes when pairs show that the capacity has risen.
+        restart: bool = OptionSpec::flag("restart", false, "slow start up to a capacity that pairs show to have risen")
+            .ruled(&[Rule::With("capacity", Value::Choice("pairs"))]),
+        /// What of the round trip at congestion is kept at a loss, 0 to 1.
+        keep: f64 = KEEP_CONG,
+        /// The time constant of BE.
+        tau: Span [Span::from_millis] =
+            OptionSpec::int("tau", 1, 60_000, 1000, "time constant of BE's filter, ms").ruled(ESTIMATED),
+        /// What RE keeps per round trip, 0 to 1.
+        keep_re: f64 = OptionSpec::float("keep-re", 0.0, 0.99, 0.9, "part of RE kept a round trip").ruled(RE),
+        /// Lifetime of the minimum RTT.
+        rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+        /// What is kept at a mark.
+        ecn_beta: f64 = ECN_BETA,
     }
 }
 
@@ -175,6 +110,22 @@ impl Default for WestwoodBbeConfig {
 pub fn eligible(be: f64, re: f64, c: f64, delta: f64) -> f64 {
     let u = math::exp(-delta * c);
     u * be + (1.0 - u) * re
+}
+
+impl WestwoodBbeConfig {
+    /// The window after a loss at level `c` under a window of `cwnd`, where congestion would leave half of `base` and
+    /// the estimate fills `eligible`; all in the same unit.
+    #[must_use]
+    pub fn window(&self, c: f64, cwnd: f64, base: f64, eligible: f64) -> f64 {
+        let (kept, half) = (cwnd.min(eligible), HALF * base);
+        match self.policy {
+            Policy::Interpolate => ((1.0 - c) * kept + c * half).clamp(half.min(cwnd), cwnd),
+            Policy::PlainEre => kept,
+            Policy::AdaptiveReno => base / (1.0 + c),
+            Policy::Discriminate if c >= self.threshold => half,
+            Policy::Discriminate => kept,
+        }
+    }
 }
 
 /// TCPW-BBE's law.
@@ -217,7 +168,7 @@ impl WestwoodBbe {
 
     fn target(&self, cause: &Cause, c: f64) -> f64 {
         let fills = self.fills(c, cause.cwnd).unwrap_or(HALF * cause.base);
-        let window = self.config.policy.window(c, cause.cwnd, cause.base, fills);
+        let window = self.config.window(c, cause.cwnd, cause.base, fills);
         if cause.signal == Signal::Ecn {
             let most = self.config.ecn_beta * cause.base;
             // The others keep half at the level of congestion, for which the share stands.

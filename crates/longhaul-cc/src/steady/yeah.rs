@@ -19,57 +19,33 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "Scalable while the queue is short; NewReno, and draining it, while it is long",
     reference: "Baiocchi, Castellani, Vacirca, YeAH-TCP, PFLDnet 2007; Linux",
-    options: &[
-        OptionSpec::float("queue", 1.0, 10_000.0, 80.0, "segments in the queue from which it is drained"),
-        OptionSpec::float("delay", 0.01, 10.0, 0.125, "queueing delay over base round trip from which it is slow"),
-        OptionSpec::float("gamma", 0.1, 100.0, 1.0, "what of the queue is drained: 1/gamma"),
-        OptionSpec::float("epsilon", 0.05, 0.9, 0.5, "most of the window that is drained at once"),
-        OptionSpec::float("rise", 0.0001, 1.0, 0.01, "segments up for one acknowledged while it is fast"),
-        OptionSpec::float("delta", 0.01, MOST_CUT, 0.125, "least of the window that a loss takes"),
-        OptionSpec::int("rho", 1, 1000, 16, "slow round trips in a row from which a loss halves"),
-        OptionSpec::int("zeta", 1, 1000, 50, "fast round trips after which NewReno's window is forgotten"),
-        ECN_BETA,
-    ],
+    options: YeahConfig::OPTIONS,
     tested: &["yeah", "yeah(queue=1,delay=0.01,epsilon=0.9,rise=1,delta=0.5,rho=1,zeta=1,ecn-beta=0.8)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| {
-        Box::new(Yeah::new(YeahConfig {
-            queue: values.float("queue"),
-            delay: values.float("delay"),
-            gamma: values.float("gamma"),
-            epsilon: values.float("epsilon"),
-            rise: values.float("rise"),
-            delta: values.float("delta"),
-            rho: values.small("rho"),
-            zeta: values.small("zeta"),
-        }))
-    }),
+    make: Make::Steady(|values| Box::new(Yeah::new(YeahConfig::from_values(values)))),
 };
 
-/// YeAH's constants (Linux).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct YeahConfig {
-    /// Segments in the queue above which it is drained.
-    pub queue: f64,
-    /// Queueing delay over base round trip above which the law is slow.
-    pub delay: f64,
-    /// `1 / gamma` of the queue is drained in a round trip.
-    pub gamma: f64,
-    /// The most of the window that is drained in a round trip.
-    pub epsilon: f64,
-    /// Segments up for one acknowledged in the fast mode, as Scalable's; never less than one a round trip.
-    pub rise: f64,
-    /// The least that a loss takes, 0.5 at most.
-    pub delta: f64,
-    /// Round trips in the slow mode from which a loss halves: NewReno is about.
-    pub rho: u32,
-    /// Round trips in the fast mode from which NewReno is not.
-    pub zeta: u32,
-}
-
-impl Default for YeahConfig {
-    fn default() -> Self {
-        Self { queue: 80.0, delay: 0.125, gamma: 1.0, epsilon: 0.5, rise: 0.01, delta: 0.125, rho: 16, zeta: 50 }
+crate::options! {
+    /// YeAH's constants (Linux).
+    pub struct YeahConfig {
+        /// Segments in the queue above which it is drained.
+        queue: f64 = OptionSpec::float("queue", 1.0, 10_000.0, 80.0, "segments in the queue from which it is drained"),
+        /// Queueing delay over base round trip above which the law is slow.
+        delay: f64 =
+            OptionSpec::float("delay", 0.01, 10.0, 0.125, "queueing delay over base round trip from which it is slow"),
+        /// `1 / gamma` of the queue is drained in a round trip.
+        gamma: f64 = OptionSpec::float("gamma", 0.1, 100.0, 1.0, "what of the queue is drained: 1/gamma"),
+        /// The most of the window that is drained in a round trip.
+        epsilon: f64 = OptionSpec::float("epsilon", 0.05, 0.9, 0.5, "most of the window that is drained at once"),
+        /// Segments up for one acknowledged in the fast mode, as Scalable's; never less than one a round trip.
+        rise: f64 = OptionSpec::float("rise", 0.0001, 1.0, 0.01, "segments up for one acknowledged while it is fast"),
+        /// The least that a loss takes, 0.5 at most.
+        delta: f64 = OptionSpec::float("delta", 0.01, MOST_CUT, 0.125, "least of the window that a loss takes"),
+        /// Round trips in the slow mode from which a loss halves: NewReno is about.
+        rho: u32 = OptionSpec::int("rho", 1, 1000, 16, "slow round trips in a row from which a loss halves"),
+        /// Round trips in the fast mode from which NewReno is not.
+        zeta: u32 = OptionSpec::int("zeta", 1, 1000, 50, "fast round trips after which NewReno's window is forgotten"),
+        _ = ECN_BETA,
     }
 }
 

@@ -47,11 +47,19 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Whole,
     summary: "AIMD on the rate every 10 ms, by the capacity that is free",
     reference: "draft-gg-udt-03; UDT version 4",
-    options: &[OptionSpec::int("seed", 0, u32::MAX as u64, 0, "seed of the random numbers that spread decreases")],
+    options: Options::OPTIONS,
     tested: &["udt", "udt(seed=7)"],
     safety: Safety::Private,
-    make: Make::Whole(|values, params| Box::new(Udt::new(values.int("seed"), params))),
+    make: Make::Whole(|values, params| Box::new(Udt::new(Options::from_values(values).seed, params))),
 };
+
+crate::options! {
+    /// The options of `udt`.
+    struct Options {
+        seed: u64 =
+            OptionSpec::int("seed", 0, u32::MAX as u64, 0, "seed of the random numbers that spread decreases"),
+    }
+}
 
 /// The ACKs of one train: those whose newest segments left at one time.
 #[derive(Clone, Copy, Debug)]

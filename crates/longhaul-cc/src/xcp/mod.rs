@@ -24,11 +24,19 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Whole,
     summary: "a window that changes as the routers of the path say; where they do not answer, plain TCP",
     reference: "Katabi, Handley, Rohrs, SIGCOMM 2002",
-    options: &[OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments")],
+    options: Options::OPTIONS,
     tested: &["xcp", "xcp(iw=1)"],
     safety: Safety::Private,
-    make: Make::Whole(|values, params| Box::new(Xcp::new(values.small("iw"), params))),
+    make: Make::Whole(|values, params| Box::new(Xcp::new(Options::from_values(values).iw, params))),
 };
+
+crate::options! {
+    /// The options of `xcp`.
+    struct Options {
+        iw: u32 =
+            OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
+    }
+}
 
 /// XCP. A whole controller.
 #[derive(Debug)]

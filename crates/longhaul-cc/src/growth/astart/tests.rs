@@ -1,7 +1,6 @@
 use longhaul_units::Time;
 
 use super::*;
-use crate::estimate::EligibleRateConfig;
 use crate::smoothed;
 use crate::testing::{MSS, Sender, segments};
 
@@ -10,7 +9,7 @@ fn growth(agile: bool) -> Astart {
         initial_segments: 10,
         segments_per_ack: 0,
         train: 2.0,
-        estimate: EligibleRate::new(EligibleRateConfig::default()),
+        estimate: EligibleRateConfig::default(),
         agile,
     })
 }

@@ -46,7 +46,7 @@ impl Acks {
 
 /// A train of ACKs 2 ms apart until it ends: how long it was, from its first ACK.
 fn longest_train(pacing: bool) -> Span {
-    let mut acks = Acks::new(HyStartConfig { delay: false, ..HyStartConfig::default() }, 500, pacing);
+    let mut acks = Acks::new(HyStartConfig { detect: Detect::AckTrain, ..HyStartConfig::default() }, 500, pacing);
     acks.ack(Span::ZERO, RTT);
     let began = acks.now;
     while !acks.ended() {
@@ -66,7 +66,7 @@ fn a_train_as_long_as_the_round_trip_ends_it_or_half_of_it_unpaced() {
 #[test]
 fn the_bound_itself_is_no_long_train() {
     for (last, ends) in [(Span::from_nanos(1_000_000), false), (Span::from_nanos(1_000_001), true)] {
-        let mut acks = Acks::new(HyStartConfig { delay: false, ..HyStartConfig::default() }, 500, true);
+        let mut acks = Acks::new(HyStartConfig { detect: Detect::AckTrain, ..HyStartConfig::default() }, 500, true);
         acks.ack(Span::ZERO, RTT);
         for _ in 0..100 {
             acks.ack(Span::from_millis(1), RTT);
@@ -80,7 +80,7 @@ fn the_bound_itself_is_no_long_train() {
 #[test]
 fn a_gap_breaks_the_train() {
     for (gap, ends) in [(2_000_000, true), (2_000_001, false)] {
-        let mut acks = Acks::new(HyStartConfig { delay: false, ..HyStartConfig::default() }, 500, true);
+        let mut acks = Acks::new(HyStartConfig { detect: Detect::AckTrain, ..HyStartConfig::default() }, 500, true);
         acks.ack(Span::ZERO, RTT);
         acks.ack(Span::from_nanos(gap), RTT);
         for _ in 0..120 {
@@ -104,7 +104,7 @@ fn a_round_trip_longer_by_an_eighth_ends_it() {
     for (base, threshold) in [(16_000, 4_000), (32_000, 4_000), (80_000, 10_000), (128_000, 16_000), (600_000, 16_000)]
     {
         for (rise, ends) in [(threshold, false), (threshold + 1, true)] {
-            let mut acks = Acks::new(HyStartConfig { train: false, ..HyStartConfig::default() }, 16, true);
+            let mut acks = Acks::new(HyStartConfig { detect: Detect::Delay, ..HyStartConfig::default() }, 16, true);
             for _ in 0..16 {
                 acks.ack(Span::from_millis(1), Span::from_micros(base));
             }
@@ -121,7 +121,7 @@ fn a_round_trip_longer_by_an_eighth_ends_it() {
 /// The ninth sample of a round is the first that is compared.
 #[test]
 fn eight_samples_decide_nothing() {
-    let mut acks = Acks::new(HyStartConfig { train: false, ..HyStartConfig::default() }, 16, true);
+    let mut acks = Acks::new(HyStartConfig { detect: Detect::Delay, ..HyStartConfig::default() }, 16, true);
     for _ in 0..16 {
         acks.ack(Span::from_millis(1), RTT);
     }
@@ -153,8 +153,8 @@ fn below_sixteen_segments_nothing_is_looked_at() {
 /// Each detector can be had alone: ACKs for 100 ms in a train, or half as long again after a round.
 #[test]
 fn what_is_not_to_be_detected_is_not() {
-    let alone = |train, delay, cwnd, rise| {
-        let mut acks = Acks::new(HyStartConfig { train, delay, ..HyStartConfig::default() }, cwnd, true);
+    let alone = |detect, cwnd, rise| {
+        let mut acks = Acks::new(HyStartConfig { detect, ..HyStartConfig::default() }, cwnd, true);
         let mut count = 0;
         while !acks.ended() && count < 300 {
             acks.ack(Span::from_millis(1), if count < 16 { RTT } else { RTT + rise });
@@ -162,17 +162,16 @@ fn what_is_not_to_be_detected_is_not() {
         }
         (acks.ended(), count)
     };
-    assert_eq!(alone(true, false, 400, Span::ZERO), (true, 103));
-    assert_eq!(alone(false, true, 400, Span::ZERO), (false, 300));
-    assert_eq!(alone(false, true, 16, RTT / 2), (true, 25));
-    assert!(alone(true, false, 16, RTT / 2).1 > 25);
-    assert_eq!(alone(false, false, 16, RTT / 2), (false, 300));
+    assert_eq!(alone(Detect::AckTrain, 400, Span::ZERO), (true, 103));
+    assert_eq!(alone(Detect::Delay, 400, Span::ZERO), (false, 300));
+    assert_eq!(alone(Detect::Delay, 16, RTT / 2), (true, 25));
+    assert!(alone(Detect::AckTrain, 16, RTT / 2).1 > 25);
 }
 
 /// Found once, it is plain slow start up to the threshold, until a timeout.
 #[test]
 fn after_a_find_slow_start_is_plain_until_a_timeout() {
-    let config = HyStartConfig { train: false, ..HyStartConfig::default() };
+    let config = HyStartConfig { detect: Detect::Delay, ..HyStartConfig::default() };
     for (reason, watches) in [(Reason::Loss, false), (Reason::Ecn, false), (Reason::Timeout, true)] {
         let mut acks = Acks::new(config, 16, true);
         for sample in 0..25 {

@@ -9,13 +9,14 @@ pub(super) const EXTRA: usize = 15;
 /// A window reaches from one bin's end to another's, and a bin more is looked at to interpolate.
 const KEPT: usize = BINS + 1 + EXTRA;
 
-/// What deliveries are compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// What was sent in the window a round trip before (draft-chung-ccwg-search-09).
-    Sent,
-    /// Twice what was delivered in the window a round trip before (SEARCH 3.0, draft-chung-ietf-ccwg-00).
-    Delivered,
+crate::options! {
+    /// What deliveries are compared with.
+    pub enum Rule {
+        /// What was sent in the window a round trip before (draft-chung-ccwg-search-09).
+        Sent = "sent",
+        /// Twice what was delivered in the window a round trip before (SEARCH 3.0, draft-chung-ietf-ccwg-00).
+        Delivered = "delivered",
+    }
 }
 
 /// Bytes since the connection began, at the end of a bin.

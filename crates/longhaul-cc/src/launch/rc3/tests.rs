@@ -18,7 +18,8 @@ fn start(change: impl Fn(&mut Rc3Config)) -> Rc3 {
         by_arrivals: true,
         burst: 256,
         budget: u32::MAX,
-        levels: Levels { slots: 4, count: 1 },
+        levels: 1,
+        slots: 4,
         dscp: 1,
     };
     change(&mut config);

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::estimate::{TickClock, capacity_window};
 use super::pacing::{Departures, at_once};
-use super::{FLIGHT, GAMMA, TICK, clock, grow};
+use super::{FLIGHT, GAMMA, TICK, grow};
 use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent};
@@ -18,11 +18,22 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "Swift Start before NASA's corrections, with its six faults: for regression only",
     reference: "NASA TM-2004-212938, Swift Start implementation problems",
-    options: &[GAMMA, TICK],
+    options: Options::OPTIONS,
     tested: &["swift-start-bbn+new-reno", "swift-start-bbn(gamma=1)+reno-classic"],
     safety: Safety::Private,
-    make: Make::Launch(|values| Box::new(SwiftStartBbn::new(values.int(GAMMA.name), clock(values)))),
+    make: Make::Launch(|values| {
+        let Options { gamma, clock } = Options::from_values(values);
+        Box::new(SwiftStartBbn::new(gamma, clock))
+    }),
 };
+
+crate::options! {
+    /// The options of `swift-start-bbn`.
+    struct Options {
+        gamma: u64 = GAMMA,
+        clock: TickClock [TickClock::from_millis] = TICK,
+    }
+}
 
 /// Swift Start with the faults that NASA TM-2004-212938 found in BBN's code:
 ///

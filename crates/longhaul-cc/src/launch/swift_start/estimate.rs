@@ -21,6 +21,11 @@ pub struct TickClock {
 }
 
 impl TickClock {
+    /// A clock with ticks of so many milliseconds.
+    pub(crate) fn from_millis(millis: f64) -> Self {
+        Self { tick: Span::from_secs_f64(millis * 1e-3) }
+    }
+
     /// Its step in nanoseconds.
     fn step(self) -> u64 {
         self.tick.as_nanos().max(1)

@@ -12,10 +12,6 @@ use crate::{
     Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, TxId, initial_window,
 };
 
-const IW: OptionSpec = OptionSpec::int("iw", 4, 10, 10, "segments that the start sends back to back");
-const FOLLOW: OptionSpec =
-    OptionSpec::flag("follow", true, "go on estimating until the first loss, and move the threshold");
-
 /// By this factor the path must have become faster, its round trip shorter, and what it holds be more than the window, before growth goes on.
 const CLEARLY: f64 = 1.25;
 /// A round trip of no more than this times the least has no queue in it that stays: HyStart++'s eighth (RFC 9406, section 4.3).
@@ -30,7 +26,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Launch,
     summary: "Swift Start that measures at the receiver, and leaves its estimate for a threshold",
     reference: "after NASA TM-2004-212938",
-    options: &[GAMMA, IW, ABORT, FOLLOW],
+    options: SwiftStartHardenedConfig::OPTIONS,
     tested: &[
         "swift-start-hardened+cubic",
         "swift-start-hardened(gamma=1)+cubic",
@@ -39,27 +35,22 @@ pub(crate) static ENTRY: Entry = Entry {
         "swift-start-hardened(iw=4,follow=off)+westwood",
     ],
     safety: Safety::Shared,
-    make: Make::Launch(|values| {
-        Box::new(SwiftStartHardened::new(SwiftStartHardenedConfig {
-            gamma: values.int(GAMMA.name),
-            flight: values.small(IW.name),
-            abort: Span::from_millis(values.int(ABORT.name)),
-            follow: values.flag(FOLLOW.name),
-        }))
-    }),
+    make: Make::Launch(|values| Box::new(SwiftStartHardened::new(SwiftStartHardenedConfig::from_values(values)))),
 };
 
-/// How [`SwiftStartHardened`] is set up.
-#[derive(Clone, Copy, Debug)]
-pub struct SwiftStartHardenedConfig {
-    /// The window of the second round is the estimate over this: 1 to 8.
-    pub gamma: u64,
-    /// Segments that the start sends back to back: 4 to 10.
-    pub flight: u32,
-    /// How long after the first ACK an estimate is waited for.
-    pub abort: Span,
-    /// Go on estimating after the start.
-    pub follow: bool,
+crate::options! {
+    /// How [`SwiftStartHardened`] is set up.
+    pub struct SwiftStartHardenedConfig {
+        /// The window of the second round is the estimate over this: 1 to 8.
+        gamma: u64 = GAMMA,
+        /// Segments that the start sends back to back: 4 to 10.
+        flight: u32 = OptionSpec::int("iw", 4, 10, 10, "segments that the start sends back to back"),
+        /// How long after the first ACK an estimate is waited for.
+        abort: Span [Span::from_millis] = ABORT,
+        /// Go on estimating after the start.
+        follow: bool =
+            OptionSpec::flag("follow", true, "go on estimating until the first loss, and move the threshold"),
+    }
 }
 
 /// Where the start stands.

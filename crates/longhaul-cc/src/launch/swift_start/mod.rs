@@ -13,7 +13,7 @@ pub mod pacing;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, initial_window,
 };
@@ -39,19 +39,13 @@ pub(crate) const ABORT: OptionSpec = OptionSpec::int(
     200,
     "ms to wait for the second ACK: what receivers delay theirs at most",
 );
-const CORRECT_RTT: OptionSpec = OptionSpec::flag(
-    "handshake-rtt",
-    false,
-    "take the handshake's round trip where it is less: the first ACK's has waited for a second segment",
-);
-
 /// Swift Start in the registry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "swift-start",
     slot: Slot::Launch,
     summary: "paces a part of what the spacing of the first two ACKs says the path holds",
     reference: "Partridge et al., A swifter start for TCP, BBN TR 8339; as corrected in NASA TM-2004-212938",
-    options: &[GAMMA, TICK, ABORT, CORRECT_RTT],
+    options: SwiftStartConfig::OPTIONS,
     tested: &[
         "swift-start+cubic",
         "swift-start(gamma=1)+cubic",
@@ -61,52 +55,27 @@ pub(crate) static ENTRY: Entry = Entry {
         "swift-start(gamma=1,handshake-rtt=on)+reno-classic",
     ],
     safety: Safety::Shared,
-    make: Make::Launch(|values| Box::new(SwiftStart::new(config(values)))),
+    make: Make::Launch(|values| Box::new(SwiftStart::new(SwiftStartConfig::from_values(values)))),
 };
 
-fn config(values: &Values<'_>) -> SwiftStartConfig {
-    SwiftStartConfig {
-        gamma: values.int(GAMMA.name),
-        clock: clock(values),
-        abort: Span::from_millis(values.int(ABORT.name)),
-        handshake_rtt: values.flag(CORRECT_RTT.name),
-        ..SwiftStartConfig::default()
-    }
-}
-
-/// The clock that the option asks for.
-pub(crate) fn clock(values: &Values<'_>) -> TickClock {
-    TickClock { tick: Span::from_secs_f64(values.float(TICK.name) * 1e-3) }
-}
-
-/// How [`SwiftStart`] is set up.
-#[derive(Clone, Copy, Debug)]
-pub struct SwiftStartConfig {
-    /// The window of the second round is the estimate over this: 1 to 8, the more the less the estimate is trusted.
-    pub gamma: u64,
-    /// What times are read by; one with ticks paces too.
-    pub clock: TickClock,
-    /// How long the second ACK is waited for.
-    pub abort: Span,
-    /// Segments that the start sends back to back.
-    pub flight: u32,
-    /// Take the handshake's round trip where that is less.
-    pub handshake_rtt: bool,
-    /// Leave the whole estimate for a threshold, so that growth does not double past it.
-    pub threshold: bool,
-}
-
-impl Default for SwiftStartConfig {
-    /// The published algorithm.
-    fn default() -> Self {
-        Self {
-            gamma: 4,
-            clock: TickClock::default(),
-            abort: Span::from_millis(200),
-            flight: FLIGHT,
-            handshake_rtt: false,
-            threshold: false,
-        }
+crate::options! {
+    /// The configuration of [`SwiftStart`]; the default is the published algorithm.
+    pub struct SwiftStartConfig {
+        /// The window of the second round is the estimate over this: 1 to 8, the more the less the estimate is trusted.
+        gamma: u64 = GAMMA,
+        /// The clock that times are read by; one with ticks paces, too.
+        clock: TickClock [TickClock::from_millis] = TICK,
+        /// How long the second ACK is waited for.
+        abort: Span [Span::from_millis] = ABORT,
+        /// Segments that the start sends back to back.
+        flight: u32 => FLIGHT,
+        /// Take the handshake's round trip where that is less.
+        handshake_rtt: bool = OptionSpec::flag(
+            "handshake-rtt", false,
+            "take the handshake's round trip where it is less: the first ACK's has waited for a second segment",
+        ),
+        /// Leave the whole estimate for a threshold, so that growth does not double past it.
+        threshold: bool => false,
     }
 }
 

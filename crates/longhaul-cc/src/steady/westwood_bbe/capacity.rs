@@ -5,15 +5,16 @@ use longhaul_units::{Rate, Span};
 use crate::estimate::{Bandwidth, BandwidthStart, FusedCapacity, FusedConfig, TcpProbe};
 use crate::{Ack, Demands, Needs, Path};
 
-/// What stands for the capacity in the eligible rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CapacitySource {
-    /// BE: the ACKs alone.
-    Be,
-    /// TCPProbe's pairs, and BE before the first.
-    Pairs,
-    /// Both, as [`FusedCapacity`] has them.
-    Fused,
+crate::options! {
+    /// What stands for the capacity in the eligible rate.
+    pub enum CapacitySource {
+        /// BE: the ACKs alone.
+        Be = "be",
+        /// TCPProbe's pairs, and BE before the first.
+        Pairs = "pairs",
+        /// Both, as [`FusedCapacity`] has them.
+        Fused = "fused",
+    }
 }
 
 impl CapacitySource {

@@ -26,14 +26,16 @@ fn the_policies_keep_what_the_table_says() {
         let c = level(rtt);
         let be = 80e6 / 8.0 * 0.133 / 1448.0;
         let w = eligible(be, 900.0 * 133.0 / rtt as f64, c, 10.0);
-        let kept = |policy: Policy| policy.window(c, 900.0, 900.0, w) / 900.0;
-        let threshold = 0.5;
-        let discriminated = if c >= threshold { 0.5 } else { plain };
+        let kept = |policy| {
+            let config = WestwoodBbeConfig { policy, ..WestwoodBbeConfig::default() };
+            config.window(c, 900.0, 900.0, w) / 900.0
+        };
+        let discriminated = if c >= 0.5 { 0.5 } else { plain };
         for (policy, expected) in [
             (Policy::PlainEre, plain),
             (Policy::Interpolate, interpolated),
             (Policy::AdaptiveReno, reno),
-            (Policy::Discriminate { threshold }, discriminated),
+            (Policy::Discriminate, discriminated),
         ] {
             assert_eq!((100.0 * kept(policy)).round() / 100.0, expected, "{rtt} ms, {policy:?}");
         }
@@ -69,7 +71,7 @@ fn a_new_queue_shows_in_the_level_only() {
             (Policy::PlainEre, 1.0),
             (Policy::Interpolate, 1.0 - c / 2.0),
             (Policy::AdaptiveReno, 1.0 / (1.0 + c)),
-            (Policy::Discriminate { threshold: 0.5 }, if c < 0.5 { 1.0 } else { 0.5 }),
+            (Policy::Discriminate, if c < 0.5 { 1.0 } else { 0.5 }),
         ];
         for (policy, expected) in policies {
             let mut flow = flow(policy);
@@ -128,7 +130,7 @@ fn what_it_knows_is_told_by_name() {
 /// Marks, and timeouts, are a full buffer; a classifier's doubt keeps more; without an estimate half is kept.
 #[test]
 fn marks_and_timeouts_halve() {
-    for policy in [Policy::Interpolate, Policy::AdaptiveReno, Policy::Discriminate { threshold: 0.5 }] {
+    for policy in [Policy::Interpolate, Policy::AdaptiveReno, Policy::Discriminate] {
         let mut flow = flow(policy);
         for signal in [Signal::Ecn, Signal::Timeout] {
             assert!((flow.ask(signal).cwnd / flow.window.cwnd - 0.5).abs() < 0.001, "{policy:?}, {signal:?}");
