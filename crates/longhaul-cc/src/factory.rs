@@ -4,7 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
-use crate::registry::{Safety, Spec, SpecError};
+use crate::describe::Safety;
+use crate::registry::{Spec, SpecError};
 use crate::{BuildParams, Controller};
 
 /// Makes controllers, one for each connection. Implement it to bring an algorithm of your own.

@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod control;
 pub mod controller;
 pub mod copa;
+pub mod describe;
 pub mod estimate;
 pub mod event;
 mod factory;

@@ -2,7 +2,7 @@
 
 use longhaul_units::{Bytes, Rate, Time};
 
-use crate::registry::Safety;
+use crate::describe::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Estimate, Granted, NeedError, Needs, Pace,
     Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use longhaul_units::Time;
 
-use crate::registry::Safety;
+use crate::describe::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Estimate, Granted, NeedError, Needs,
     Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::registry::Safety;
+use crate::describe::Safety;
 use crate::{BuildParams, Congestion, Controller, ControllerFactory};
 
 /// `congestion`, built with what `change` makes of the transport's parameters. For comparing with what was measured on hosts that are no

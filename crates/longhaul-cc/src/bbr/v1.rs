@@ -18,9 +18,9 @@ use super::random::Random;
 use super::repair::Repair;
 use super::rounds::Rounds;
 use super::sample::Sample;
+use crate::describe::{Entry, Make, Safety, Slot};
 use crate::estimate::WindowedMax;
 use crate::initial_window;
-use crate::registry::{Entry, Make, Safety, Slot};
 use crate::{BuildParams, Path, SendLimit};
 
 /// Pacing and window gain of Startup, 2/ln 2: the least that doubles the rate every round.

@@ -21,9 +21,9 @@ use super::random::Random;
 use super::repair::Repair;
 use super::rounds::Rounds;
 use super::sample::Sample;
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::WindowedMax;
 use crate::initial_window;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{BuildParams, Path, SendLimit, TxId};
 
 /// Loss a round trip beyond which probing was too high (`BBRLossThresh`).

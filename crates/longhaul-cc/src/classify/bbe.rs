@@ -3,9 +3,9 @@
 use longhaul_units::Span;
 
 use crate::compose::{Loss, LossClassifier, Signal, Stage, Verdict};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::CongestionLevel;
 use crate::estimate::windowed::expiry;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::steady::westwood_bbe::{KEEP_CONG, RTT_MIN_WINDOW};
 use crate::{Ack, Path};
 

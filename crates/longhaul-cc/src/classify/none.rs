@@ -2,7 +2,7 @@
 
 use crate::Path;
 use crate::compose::{Loss, LossClassifier, Stage, Verdict};
-use crate::registry::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety, Slot};
 
 /// No classification in the registry.
 pub(crate) static ENTRY: Entry = Entry {

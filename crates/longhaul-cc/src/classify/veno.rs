@@ -1,8 +1,8 @@
 //! Veno's loss classifier (Fu, Liew): a loss without a backlog came by chance.
 
 use crate::compose::{Loss, LossClassifier, Stage, Verdict};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
 /// The option that the law and the classifier share.

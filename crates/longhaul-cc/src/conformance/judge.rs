@@ -3,7 +3,8 @@
 use longhaul_units::{Bytes, Rate};
 
 use super::world::Answer;
-use crate::registry::{Slot, Spec};
+use crate::describe::Slot;
+use crate::registry::Spec;
 use crate::{Ack, Episode};
 
 /// What is expected of a controller beyond what is expected of all.

@@ -15,7 +15,7 @@ use heavy_loss::HeavyLoss;
 use loss_bound::{Answer, LossBound};
 use velocity::{STEADY_ROUNDS, Velocity};
 
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{
     Ack, BuildParams, Control, Controller, Demands, Needs, Pace, Path, PathEvent, Snapshot, Timeout, initial_window,
 };

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::WindowedMin;
 use super::delivered::{Cursor, Delivered, Part, RESOLUTION};
 use super::windowed::{RTT_MIN_WINDOW, expiry};
-use crate::registry::{OptionSpec, Rule, Value};
+use crate::describe::{OptionSpec, Rule, Value};
 use crate::{Ack, Sent};
 
 /// The most values of U that the largest is taken from.

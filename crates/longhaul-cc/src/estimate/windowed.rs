@@ -8,7 +8,7 @@
 
 use longhaul_units::{Span, Time};
 
-use crate::registry::OptionSpec;
+use crate::describe::OptionSpec;
 
 /// The option of every algorithm that forgets its minimum RTT; its unit is seconds, which [`expiry`] converts.
 pub(crate) const RTT_MIN_WINDOW: OptionSpec =

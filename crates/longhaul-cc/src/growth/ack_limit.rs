@@ -2,7 +2,7 @@
 
 use longhaul_units::Bytes;
 
-use crate::registry::OptionSpec;
+use crate::describe::OptionSpec;
 use crate::{Ack, Detection, Episode, Granted, Path};
 
 /// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).

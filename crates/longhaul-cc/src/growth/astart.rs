@@ -5,8 +5,8 @@ use longhaul_units::{Bytes, Rate, Span};
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::{EligibleRate, EligibleRateConfig};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::steady::additive;
 use crate::{Ack, Episode, Pace, Path, Sent, initial_window};
 

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span};
 
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
-use crate::registry::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety, Slot};
 use crate::steady::hybla::{MAX_GAIN, RTT0, Rho};
 use crate::{Ack, Path, initial_window};
 

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Granted, NeedError, Path, initial_window};
 
 /// The share of the least round trip by which a round's has to exceed it: an eighth (Linux, `tcp_cubic.c`,

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span};
 use super::AckLimit;
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path, initial_window};
 
 /// Segments that one ACK counts for at most when nothing is paced (RFC 9406, section 4.3).

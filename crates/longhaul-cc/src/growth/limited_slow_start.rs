@@ -5,7 +5,7 @@ use longhaul_units::Bytes;
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, SlowStart, raise};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
 /// Limited Slow-Start in the registry.

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::raise;
 use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Pace, Path, initial_window};
 
 /// Bytes by which the window rises for each byte acknowledged while there is no queue: two make three windows of one

@@ -9,7 +9,7 @@ use self::bins::{BINS, Bins, norm};
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent, initial_window};
 
 /// `THRESH` of draft-chung-ccwg-search-09.

@@ -4,7 +4,7 @@ use longhaul_units::Bytes;
 
 use super::ack_limit::{AckLimit, L_OPTION};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, initial_window};
 
 /// The option of every growth that starts from RFC 6928's window.

@@ -9,7 +9,7 @@ use super::ack_limit::{AckLimit, L_OPTION};
 use super::hystart::{Detector, ack_delay};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Granted, NeedError, Pace, Path, Sent, initial_window};
 
 /// SUSS in the registry.

@@ -5,8 +5,8 @@ use longhaul_units::Bytes;
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, initial_window};
 
 /// Vegas' slow start in the registry.

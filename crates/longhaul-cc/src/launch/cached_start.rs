@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Rate, Time};
 use super::probing_start::DSCP_OPTION;
 use super::{accounted_for, bound};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
 /// Fast Start in the registry. FAST's slow start has its name.

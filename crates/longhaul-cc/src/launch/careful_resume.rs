@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Time};
 
 use super::{accounted_for, bound};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
 /// Careful Resume in the registry.

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::first_flight::{FirstFlight, Repair};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, AckCadence, Demands, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent,
     Timeout,

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Time};
 
 use super::swift_start::pacing::at_once;
 use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent};
 
 /// The burst in the registry.

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Time};
 use super::bound;
 use super::first_flight::{FirstFlight, Repair};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout};
 
 /// Jump-Start in the registry.

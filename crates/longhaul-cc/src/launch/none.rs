@@ -4,7 +4,7 @@ use longhaul_units::Time;
 
 use crate::Path;
 use crate::compose::{Launch, LaunchStep, Opening, Stage, Window};
-use crate::registry::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety, Slot};
 
 /// No launch in the registry.
 pub(crate) static ENTRY: Entry = Entry {

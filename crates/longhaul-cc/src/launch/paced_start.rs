@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::swift_start::pacing::at_once;
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, AckCadence, Demands, Granted, NeedError, Needs, Pace, Path, SegmentKind, Sent, Timeout, initial_window,
 };

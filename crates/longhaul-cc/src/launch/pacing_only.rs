@@ -6,7 +6,7 @@ use super::swift_start::estimate::TickClock;
 use super::swift_start::pacing::{Departures, at_once};
 use super::swift_start::{FLIGHT, Flight, TICK, grow, is_disturbed};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, SendLimit, Sent, initial_window};
 
 /// Pacing only in the registry.

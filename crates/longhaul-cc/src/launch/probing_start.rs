@@ -6,7 +6,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Values};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Values};
 use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent};
 
 /// Low priority: the LE behaviour (RFC 8622, section 4).

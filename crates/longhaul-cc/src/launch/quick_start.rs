@@ -5,8 +5,8 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::accounted_for;
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::growth::divisor;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, AckCadence, Demands, Episode, Granted, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind,
     Pace, Path, SegmentKind, Sent, Timeout, initial_window,

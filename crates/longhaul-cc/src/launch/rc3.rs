@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::probing_start::DSCP_OPTION;
 use crate::compose::{Launch, LaunchStep, Opening, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Demands, Granted, Levels, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent};
 
 /// RC3 in the registry.

@@ -3,7 +3,7 @@
 use longhaul_units::Span;
 
 use super::{Delays, OneWay};
-use crate::registry::{OptionSpec, Rule};
+use crate::describe::{OptionSpec, Rule};
 use crate::{Ack, Demands, Needs};
 
 crate::options! {

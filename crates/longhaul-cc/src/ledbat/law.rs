@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::gauge::{DELAY, Gauge};
 use super::{DelaySource, TARGET};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Needs, Path};
 
 /// What is kept at a loss (RFC 6817, section 2.4.2).

@@ -18,7 +18,7 @@ pub use start::LedbatStart;
 pub(crate) use law::ENTRY;
 pub(crate) use start::ENTRY as START;
 
-use crate::registry::{OptionSpec, Rule};
+use crate::describe::{OptionSpec, Rule};
 
 /// The queueing delay aimed at (draft, section 4; RFC 6817 has 100 ms at most).
 const TARGET_MS: u64 = 60;

@@ -5,8 +5,8 @@ use longhaul_units::{Bytes, Span};
 use super::gauge::{DELAY, Gauge};
 use super::{DelaySource, TARGET};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::growth::{AckLimit, L_OPTION};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Needs, Path, initial_window};
 
 /// RFC 6817, section 2.5: INIT_CWND.

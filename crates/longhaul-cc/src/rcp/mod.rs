@@ -3,8 +3,8 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::instructed::{Fallback, HEADERS, needs, pace};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, BuildParams, Control, Controller, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Path, PathEvent,
     Sent, Snapshot, Timeout, initial_window,

@@ -1,7 +1,7 @@
 //! NewReno's fast recovery (RFC 6582), for peers without SACK.
 
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Detection, Needs, Path};
 
 /// The recovery in the registry.

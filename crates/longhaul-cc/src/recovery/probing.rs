@@ -8,8 +8,8 @@
 use longhaul_units::{Bytes, Span};
 
 use crate::compose::{Overlay, Recovery, RecoveryStep, Stage, Window};
+use crate::describe::{Entry, Make, Safety, Slot, Values};
 use crate::launch::probing_start::DSCP_OPTION;
-use crate::registry::{Entry, Make, Safety, Slot, Values};
 use crate::{Ack, Demands, Detection, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan};
 
 /// Plans are numbered from here on, launches' from zero: a loss may end a start's plan by one of these, and that is another.

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::registry::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Detection, Episode, Path, SegmentKind, SendLimit, Sent};
 
 /// The recovery in the registry.

@@ -2,7 +2,7 @@
 
 use super::Prr;
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Detection, Episode, Path, Sent};
 
 /// `K` of draft-kazuho-ccwg-rapid-start's first versions and of quicly.

@@ -1,7 +1,7 @@
 //! SACK-based recovery's window (RFC 6675): the pipe is held at the new threshold.
 
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::registry::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Demands, Detection, Needs, Path};
 
 /// The recovery in the registry.

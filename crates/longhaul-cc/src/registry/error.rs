@@ -1,6 +1,6 @@
 //! What is wrong with a text that names no controller.
 
-use super::Slot;
+use crate::describe::Slot;
 
 /// Why a text names no congestion controller. The message says what exists instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,14 +13,12 @@
 //!
 //! [`Spec`] is the parsed form; it prints itself in the shortest of the three. [`list`] prints what exists.
 //!
-//! To add an algorithm: write its file with a static [`Entry`], and add one line to the table in
-//! `registry/table.rs`. An algorithm of another crate has a static [`Entry`] as well and is added by [`register`], after
-//! which every text of the process may name it. One that no text has to name implements
-//! [`ControllerFactory`](crate::ControllerFactory), or is [composed](crate::Composed) of one's own stages.
+//! To add an algorithm, write its file with a static [`Entry`] and add one line to the table in `registry/table.rs`. An
+//! algorithm of another crate also has a static [`Entry`] and is added by [`register`], after which every text in the
+//! process may name it. An algorithm without a name implements [`ControllerFactory`](crate::ControllerFactory) or is
+//! [composed](crate::Composed) of its own stages.
 
-mod entry;
 mod error;
-mod options;
 mod parse;
 mod print;
 mod register;
@@ -28,11 +26,9 @@ mod rule;
 mod spec;
 mod table;
 
-pub use entry::{Entry, Make, OptionKind, OptionSpec, Profile, Safety, Slot, Value, Values};
+pub use crate::describe::{Entry, Make, OptionKind, OptionSpec, Profile, Rule, Safety, Slot, Value, Values};
 pub use error::SpecError;
-pub use options::FromValue;
 pub use register::{RegisterError, known, register};
-pub use rule::Rule;
 pub use spec::{Part, Spec};
 pub use table::Registry;
 

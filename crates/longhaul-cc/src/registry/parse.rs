@@ -1,8 +1,8 @@
 //! From text to [`Spec`].
 
-use super::entry::{Entry, OptionSpec, Profile, Slot};
 use super::spec::{Part, Spec};
 use super::{Registry, SpecError};
+use crate::describe::{Entry, OptionSpec, Profile, Slot};
 
 impl Registry {
     /// The controller that `text` names, in any of the three forms. Spaces around names and signs do not matter.

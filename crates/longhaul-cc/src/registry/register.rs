@@ -2,9 +2,9 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use super::entry::{Entry, Make, Profile, Slot};
 use super::table::BUILT_IN;
 use super::{Registry, SpecError};
+use crate::describe::{Entry, Make, Profile, Slot};
 
 /// What text names at present, if something was registered.
 static KNOWN: RwLock<Option<&'static Registry>> = RwLock::new(None);

@@ -1,37 +1,8 @@
 //! What options demand of each other, within an algorithm and between those of a composition.
 
-use core::fmt;
-
 use super::SpecError;
-use super::entry::{OptionKind, OptionSpec, Slot, Value};
 use super::spec::{Part, Spec};
-
-/// What an option demands beyond its own range.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
-    /// It is no more than the product of these numbers of the same algorithm, where they have an effect.
-    AtMost(&'static [&'static str]),
-    /// It has an effect only while that option of the same algorithm has that value.
-    With(&'static str, Value),
-    /// It has an effect only while that option of the same algorithm has another value.
-    Without(&'static str, Value),
-    /// It may differ from its default only beside that algorithm in that slot: no other heeds it.
-    Beside(Slot, &'static str),
-    /// All algorithms of a composition that have the option have the same value.
-    Shared,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AtMost(others) => write!(f, "at most {}", others.join(" x ")),
-            Self::With(other, value) => write!(f, "only with {other}={value}"),
-            Self::Without(other, value) => write!(f, "not with {other}={value}"),
-            Self::Beside(slot, name) => write!(f, "only with {slot}={name}"),
-            Self::Shared => f.write_str("the same in all parts that have it"),
-        }
-    }
-}
+use crate::describe::{OptionKind, OptionSpec, Rule, Slot, Value};
 
 /// What does not fit an option.
 struct Clash {

@@ -2,9 +2,9 @@
 
 use core::str::FromStr;
 
-use super::entry::{Entry, Make, Safety, Slot, Value, Values};
-use super::{FromValue, SpecError, known};
+use super::{SpecError, known};
 use crate::compose::{Composed, Stages};
+use crate::describe::{Entry, FromValue, Make, Safety, Slot, Value, Values};
 use crate::steady::ECN_BETA;
 use crate::{BuildParams, Controller, ControllerFactory};
 

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use super::entry::{Entry, Profile, Safety, Slot};
 use super::spec::{Part, Spec};
+use crate::describe::{Entry, Profile, Safety, Slot};
 use crate::{bbr, classify, copa, growth, launch, ledbat, rcp, recovery, steady, udt, xcp};
 
 /// The algorithms of this crate: one line each.

@@ -6,8 +6,8 @@ use longhaul_units::{Bytes, Span};
 use super::additive;
 use super::westwood::ECN_BETA;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::estimate::{EligibleRate, EligibleRateConfig};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Estimate, Granted, NeedError, Path};
 
 /// A round trip is an eighth above the least: there is a queue (RFC 9406, section 4.2).

@@ -5,9 +5,9 @@ use longhaul_units::{Bytes, Span, math};
 use super::ECN_BETA;
 use super::westwood_bbe::RTT_MIN_WINDOW;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::windowed::expiry;
 use crate::estimate::{Bandwidth, BandwidthStart, CongestionLevel};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
 /// How quickly the increase falls with the congestion level (ports).

@@ -4,7 +4,7 @@ use longhaul_units::Bytes;
 
 use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Reason, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
 /// What is kept below the low window: NewReno's half.

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span, Time, math};
 
 use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
 /// The greatest step of the target above the window (RFC 9438, section 4.2).

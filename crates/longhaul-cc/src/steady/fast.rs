@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::ECN_BETA;
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Episode, Path};
 
 /// What is kept at a loss: NewReno's half.

@@ -4,8 +4,8 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::estimate::round_rate::Sampler;
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Episode, Path};
 
 /// Round trip at which scaling by the round trip changes nothing, seconds, and the range of the scale (Linux).

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, math};
 
 use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
 /// `High_Window` in segments (RFC 3649, section 5).

@@ -4,8 +4,8 @@ use longhaul_units::Bytes;
 
 use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Reason, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
 /// NewReno's, for small windows and after a timeout.

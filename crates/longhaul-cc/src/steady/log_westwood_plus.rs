@@ -5,7 +5,7 @@ use longhaul_units::Bytes;
 use super::additive;
 use super::westwood::{PlusOptions, Westwood};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Episode, Path};
 
 /// The least alpha and the greatest that a dynamic one takes; the least is that of one implementation.

@@ -39,11 +39,11 @@ pub use yeah::Yeah;
 use longhaul_units::Bytes;
 
 use crate::compose::Window;
-use crate::registry::OptionSpec;
+use crate::describe::OptionSpec;
 
 /// A gentler answer to marks (RFC 8511), for each law that knows no other answer to them than that to a loss: the
 /// composition gives it ([`Composed::keeping_at_marks`](crate::compose::Composed::keeping_at_marks)). A law that has this
-/// very option among those of its [`Entry`](crate::registry::Entry) needs no code for it.
+/// very option among those of its [`Entry`](crate::describe::Entry) needs no code for it.
 pub const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.0, 0.95, 0.0, "share kept at a mark, 0: as at a loss; RFC 8511 proposes 0.8");
 

@@ -4,7 +4,7 @@ use longhaul_units::Bytes;
 
 use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
 /// The law in the registry. Multiplicative increase and decrease does not converge to fair shares, and a large window

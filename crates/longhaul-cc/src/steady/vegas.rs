@@ -4,8 +4,8 @@ use longhaul_units::Bytes;
 
 use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
 /// What is kept at a loss: NewReno's half, as in Linux. The authors' code keeps three quarters, which a shared network should not be

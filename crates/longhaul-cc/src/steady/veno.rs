@@ -5,8 +5,8 @@ use longhaul_units::Bytes;
 use super::{ECN_BETA, additive};
 use crate::classify::veno::BACKLOG;
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, Safety, Slot};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, Safety, Slot};
 use crate::{Ack, Path};
 
 /// Segments up a round trip with a backlog: one every second round trip.

@@ -4,9 +4,9 @@ use longhaul_units::{Bytes, Span};
 
 use super::additive;
 use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::windowed::{RTT_MIN_WINDOW, expiry};
 use crate::estimate::{AchievedRate, Bandwidth, BandwidthStart, RoundRate, WindowedMin, round_rate};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Estimate, Path, Quantity};
 
 /// What is kept while there is no estimate: NewReno's half.

@@ -5,9 +5,9 @@ use longhaul_units::{Bytes, Span, math};
 use super::additive;
 use super::westwood::ECN_BETA;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::estimate::windowed::expiry;
 use crate::estimate::{AchievedRate, CongestionLevel};
-use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Estimate, Needs, Path, Quantity};
 
 mod capacity;

@@ -4,8 +4,8 @@ use longhaul_units::Bytes;
 
 use super::ECN_BETA;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
 /// The most that a loss takes.

@@ -13,7 +13,7 @@ use intervals::{Intervals, Smooth};
 use losses::{Losses, Verdict};
 use told::Told;
 
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, BuildParams, Control, Controller, Demands, Episode, Granted, NeedError, Needs, Pace, Path, PathEvent,
     SendLimit, Sent, Snapshot, Timeout, TxId,

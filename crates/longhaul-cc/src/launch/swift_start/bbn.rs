@@ -6,7 +6,7 @@ use super::estimate::{TickClock, capacity_window};
 use super::pacing::{Departures, at_once};
 use super::{FLIGHT, GAMMA, TICK, grow};
 use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent};
 
 /// Segments that a pacing tick lets go at most.

@@ -7,7 +7,7 @@ use super::estimate::TickClock;
 use super::pacing::{Round, RoundPlan, at_once};
 use super::{ABORT, Flight, GAMMA, SwiftStart, SwiftStartConfig, grow};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, TxId, initial_window,
 };

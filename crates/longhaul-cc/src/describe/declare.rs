@@ -1,6 +1,6 @@
 //! Declaration of an algorithm's options: their names and ranges in text, the struct that holds them, and its defaults.
 
-use super::entry::{OptionKind, OptionSpec, Value, Values};
+use super::{OptionKind, OptionSpec, Value, Values};
 
 /// A type that holds the value of an option.
 pub trait FromValue: Sized {
@@ -110,8 +110,8 @@ impl OptionSpec {
 /// A struct gets
 ///
 /// * its fields, each as visible as the struct, `#[non_exhaustive]`, and `Clone`, `Copy`, `Debug`, `PartialEq`;
-/// * `OPTIONS` for [`Entry::options`](crate::registry::Entry::options), in the order of the fields;
-/// * `from_values` for [`Entry::make`](crate::registry::Entry::make), which reads the values by position;
+/// * `OPTIONS` for [`Entry::options`](crate::describe::Entry::options), in the order of the fields;
+/// * `from_values` for [`Entry::make`](crate::describe::Entry::make), which reads the values by position;
 /// * `Default`, the defaults of the options.
 ///
 /// A field has one of these forms:
@@ -125,11 +125,11 @@ impl OptionSpec {
 /// declares an option that another part of the controller reads, such as [`ECN_BETA`](crate::steady::ECN_BETA).
 ///
 /// An enum gets `Clone`, `Copy`, `Debug`, `PartialEq`, `Eq`, and `NAMES`, its words for
-/// [`OptionSpec::choice`](crate::registry::OptionSpec::choice); the first is the default.
+/// [`OptionSpec::choice`](crate::describe::OptionSpec::choice); the first is the default.
 ///
 /// ```
 /// use longhaul_cc::options;
-/// use longhaul_cc::registry::OptionSpec;
+/// use longhaul_cc::describe::OptionSpec;
 /// use longhaul_units::Span;
 ///
 /// options! {
@@ -157,7 +157,7 @@ impl OptionSpec {
 /// ```
 ///
 /// ```compile_fail
-/// use longhaul_cc::registry::OptionSpec;
+/// use longhaul_cc::describe::OptionSpec;
 ///
 /// longhaul_cc::options! {
 ///     struct Wrong {
@@ -180,8 +180,8 @@ macro_rules! options {
 
         impl $name {
             /// The options of which the fields are the values.
-            $vis const OPTIONS: &'static [$crate::registry::OptionSpec] = {
-                use $crate::registry::OptionSpec;
+            $vis const OPTIONS: &'static [$crate::describe::OptionSpec] = {
+                use $crate::describe::OptionSpec;
                 const PARTS: &[&[OptionSpec]] = &[
                     $($crate::options!(@options [$type] $([with $with])? $([= $option])? $([=> $fixed])?),)*
                     &[$($other),*],
@@ -190,7 +190,7 @@ macro_rules! options {
             };
 
             /// Reads the fields, in order, from the values of the options.
-            $vis fn from_values(values: &mut $crate::registry::Values<'_>) -> Self {
+            $vis fn from_values(values: &mut $crate::describe::Values<'_>) -> Self {
                 $(let $field =
                     $crate::options!(@read values [$type] $([with $with])? $([= $option])? $([=> $fixed])?);)*
                 Self { $($field),* }
@@ -199,7 +199,7 @@ macro_rules! options {
 
         impl Default for $name {
             fn default() -> Self {
-                Self::from_values(&mut $crate::registry::Values::default())
+                Self::from_values(&mut $crate::describe::Values::default())
             }
         }
     };
@@ -217,12 +217,12 @@ macro_rules! options {
             $vis const NAMES: &'static [&'static str] = &[$($word),+];
         }
 
-        impl $crate::registry::FromValue for $name {
-            const HOLDS: $crate::registry::OptionKind = $crate::registry::OptionKind::Choice { names: Self::NAMES };
+        impl $crate::describe::FromValue for $name {
+            const HOLDS: $crate::describe::OptionKind = $crate::describe::OptionKind::Choice { names: Self::NAMES };
 
-            fn from_value(value: $crate::registry::Value) -> Self {
+            fn from_value(value: $crate::describe::Value) -> Self {
                 match value {
-                    $($crate::registry::Value::Choice($word) => Self::$variant,)+
+                    $($crate::describe::Value::Choice($word) => Self::$variant,)+
                     _ => [$(Self::$variant),+][0],
                 }
             }
