@@ -47,11 +47,13 @@ impl Controller for Composed {
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
-        let mut observers = self.observers;
-        for (stage, observes) in self.stages_mut().into_iter().zip(&mut observers) {
-            *observes = *observes && stage.observe(event, path);
+        if self.observers != [false; 5] {
+            let mut observers = self.observers;
+            for (stage, observes) in self.stages_mut().into_iter().zip(&mut observers) {
+                *observes = *observes && stage.observe(event, path);
+            }
+            self.observers = observers;
         }
-        self.observers = observers;
         self.note_progress(event);
         let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
         match (event.episode, self.repair) {
