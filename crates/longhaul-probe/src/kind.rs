@@ -140,7 +140,10 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "pingpong".parse::<MethodKind>().expect_err("no such method");
-        assert_eq!(error.to_string(), "\"pingpong\" is not a method; there are: capprobe, pathrate, pathload, pathchirp");
+        assert_eq!(
+            error.to_string(),
+            "\"pingpong\" is not a method; there are: capprobe, pathrate, pathload, pathchirp"
+        );
     }
 
     #[test]
