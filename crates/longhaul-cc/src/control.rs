@@ -1,40 +1,41 @@
-//! What a controller answers: one `Copy` struct, the whole of it.
+//! The decisions of a controller, in one `Copy` struct.
 
 use longhaul_units::{Bytes, Rate, Span};
 
-/// A controller's whole answer. The transport reads it after every call; nothing else reaches the transport.
+/// The complete decisions of a controller, which the transport reads after every call.
 ///
-/// It is what tests snapshot and what the qlog records.
+/// Tests compare it, and the qlog records it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Control {
-    /// Bound on bytes in flight, retransmissions included (RFC 9937's `inflight`, RFC 6675's pipe). At least one
-    /// segment; the transport applies the peer's window and configured ceilings afterwards.
+    /// Limit of the bytes in flight, retransmissions included (RFC 9937's `inflight`, RFC 6675's pipe), and at least
+    /// one segment. The transport also applies the peer's window and configured ceilings.
     pub cwnd: Bytes,
-    /// How fast to release what the window allows; `None` leaves the choice to the transport's default,
-    /// 2 cwnd/SRTT before the first congestion event and 1.2 cwnd/SRTT after it.
+    /// Rate and burst at which data within the window is sent. With `None`, the transport uses its default, 2
+    /// cwnd/SRTT before the first congestion event and 1.2 cwnd/SRTT after it.
     pub pace: Option<Pace>,
-    /// The slow-start threshold ([`Bytes::MAX`] before the first congestion event), if the controller has one. Below it the transport's default pace has the gain 2, and
-    /// later connections to the same host may start with it (RFC 9040).
+    /// The slow-start threshold ([`Bytes::MAX`] before the first congestion event), if the controller has one. Below
+    /// it, the gain of the transport's default pace is 2. Later connections to the same host may start with it (RFC
+    /// 9040).
     pub ssthresh: Option<Bytes>,
-    /// Probes to send beside the window, if the transport granted them.
+    /// Probes to send in addition to the window, if the transport granted them.
     pub probe: Option<ProbePlan>,
-    /// The codepoint that data segments carry.
+    /// The ECN codepoint of data segments.
     pub ecn: EcnMark,
     /// The header that routers read and write, if the transport granted one.
     pub header: Option<NetworkHeader>,
-    /// Stamped on every segment sent from now on and handed back in [`AckedSegment`](crate::AckedSegment): how a
-    /// stage knows its own segments again.
+    /// Tag of every segment sent from this point on, which [`AckedSegment`](crate::AckedSegment) returns, so that a
+    /// stage recognises its own segments.
     pub tag: u16,
-    /// The DiffServ codepoint that data segments carry; zero leaves the choice to the application.
+    /// The DiffServ codepoint of data segments; zero leaves the choice to the application.
     pub dscp: u8,
-    /// Full-sized segments for which the peer is asked to send one ACK, if it was granted; zero asks for nothing. Takes precedence
-    /// over [`Demands::ack_cadence`](crate::Demands::ack_cadence).
+    /// Number of full-sized segments per ACK that the peer is asked for, if this was granted; zero sends no request.
+    /// Takes precedence over [`Demands::ack_cadence`](crate::Demands::ack_cadence).
     pub ack_ratio: u8,
 }
 
 impl Control {
-    /// The plain answer of a window-based controller: a window, nothing else.
+    /// The decisions of a window-based controller that sets nothing but its window.
     #[must_use]
     pub const fn window(cwnd: Bytes) -> Self {
         Self {
@@ -51,10 +52,10 @@ impl Control {
     }
 }
 
-/// A pacing rate and how much may leave at once.
+/// A pacing rate and burst size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Payload bytes a second: headers are not counted.
+    /// Payload bytes per second; headers are not counted.
     pub rate: Rate,
     /// The largest burst; `None` lets the transport choose clamp(rate x 250 us, 2 MSS, 64 KiB).
     pub quantum: Option<Bytes>,
@@ -62,7 +63,7 @@ pub struct Pace {
 
 /// The ECN codepoint of outgoing data segments (RFC 3168, section 5).
 ///
-/// The order is that of strength: a transport that may use a codepoint may use the lesser ones.
+/// Ordered by strength: a transport that may use a codepoint may also use the weaker ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EcnMark {
     /// Not ECN-capable.
@@ -74,34 +75,37 @@ pub enum EcnMark {
     Ect1,
 }
 
-/// What a probe carries (TCP-Peach's dummy, Peach+'s NIL, TCP-Swift's outstanding segments).
+/// The data that a probe carries (TCP-Peach's dummy segments, Peach+'s NIL segments, TCP-Swift's outstanding
+/// segments).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
     /// A copy of the last segment sent.
     Dummy,
-    /// A copy of a segment that is not yet acknowledged, chosen at random.
+    /// A copy of an unacknowledged segment, chosen at random.
     Outstanding,
-    /// A copy of the highest segment not yet acknowledged that was not copied under this plan, from the last one down.
+    /// A copy of the highest unacknowledged segment that has not been copied under this plan: segments are copied in
+    /// descending order.
     Backwards,
-    /// New data: what waits to be sent, from its end backwards, each octet once, until what the window sends has come up to it
-    /// (RC3). A plan that prefers it to something sends nothing else; what arrives is told by
-    /// [`PathEvent::Ahead`](crate::PathEvent::Ahead), and not by [`Ack::probe`](crate::Ack::probe).
+    /// Unsent data of the send buffer, from its end backwards and each octet once, until the data sent within the
+    /// window reaches it (RC3). If the plan lists other kinds after this one, they are not used. Arrivals are
+    /// reported by [`PathEvent::Ahead`](crate::PathEvent::Ahead), not by [`Ack::probe`](crate::Ack::probe).
     FromTail(Levels),
 }
 
-/// The priorities of what leaves from the tail (Mittal et al., NSDI 2014, section 3.1): ten times `slots` segments at the end have the first,
-/// ten times as many before them the second, and so on; the last takes all that is left.
+/// Priority levels of the RC3 low-priority loop (Mittal et al., NSDI 2014, section 3.1): the last 10 `slots` segments
+/// of the send buffer have the first level, ten times as many before them the second, and so on. The last level has
+/// all the remaining segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
-    /// A tenth of the segments that have the first level; at least one.
+    /// A tenth of the number of segments at the first level; at least 1.
     pub slots: u32,
-    /// How many levels there are, 1 to 4.
+    /// Number of levels, 1 to 4.
     pub count: u8,
 }
 
 impl Levels {
-    /// The level of the `n`th segment from the end, counted from 1: the least p with n <= 10 slots (10^p - 1) / 9, which is
-    /// ceil(log10(9 n / (10 slots) + 1)).
+    /// Returns the level of the `n`th segment from the end, counted from 1: the least p with n <= 10 slots (10^p - 1)
+    /// / 9, which is ceil(log10(9 n / (10 slots) + 1)).
     #[must_use]
     pub const fn of(self, n: u64) -> u8 {
         let (mut level, mut here) = (1, self.slots as u64 * 10);
@@ -115,29 +119,29 @@ impl Levels {
     }
 }
 
-/// Probes that a controller wants sent at low priority, from a budget apart from the window.
+/// Probes to send at low priority, with a budget separate from the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbePlan {
-    /// The kinds acceptable, best first; `None` entries are skipped.
+    /// Acceptable kinds, best first; `None` entries are skipped.
     pub prefer: [Option<ProbeKind>; 3],
-    /// How many segments in total since this plan's `id` changed.
+    /// Total number of segments to send under this `id`.
     pub segments: u32,
-    /// The gap between two probes.
+    /// Time between two probes.
     pub gap: Span,
     /// DiffServ codepoint of the probes; 1 is LE (RFC 8622).
     pub dscp: u8,
-    /// A new number starts a new budget.
+    /// A changed number starts a new budget.
     pub id: u32,
 }
 
-/// Between the DiffServ codepoints of two levels: codepoints that end in 01 are of one pool (RFC 2474, section 6), and 1, LE, is one of
-/// them.
+/// Distance between the DiffServ codepoints of two levels. All codepoints that end in 01 belong to the same pool as
+/// 1, LE (RFC 2474, section 6).
 const POOL_STEP: u8 = 4;
-/// A codepoint has six bits.
+/// The greatest codepoint of six bits.
 const MAX_DSCP: u8 = 63;
 
 impl ProbePlan {
-    /// The levels of a plan of [new data from the tail](ProbeKind::FromTail); `None` for one of copies.
+    /// Returns the levels of a plan for [unsent data](ProbeKind::FromTail), or `None` if all kinds are copies.
     #[must_use]
     pub fn from_tail(&self) -> Option<Levels> {
         self.prefer.into_iter().flatten().find_map(|kind| match kind {
@@ -146,7 +150,7 @@ impl ProbePlan {
         })
     }
 
-    /// The codepoint of `level`, from 1: that of the plan, then 4, 8 and 12 more.
+    /// Returns the codepoint of `level`, counted from 1: the plan's codepoint plus 0, 4, 8 or 12.
     #[must_use]
     pub const fn dscp_of(&self, level: u8) -> u8 {
         let dscp = self.dscp.saturating_add(level.saturating_sub(1).saturating_mul(POOL_STEP));
@@ -154,82 +158,82 @@ impl ProbePlan {
     }
 }
 
-/// What a controller writes into the network-feedback option for routers on the path.
+/// Request to routers on the path, sent in the network-feedback option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NetworkHeader {
     /// Quick-Start rate request (RFC 4782, section 3.1).
     QuickStart {
-        /// The rate asked for. The transport draws the nonce, and checks it.
+        /// The requested rate. The transport generates the nonce and checks it.
         rate: Rate,
     },
-    /// RCP: the rate wanted and the sender's RTT.
+    /// RCP: the desired rate and the sender's RTT.
     Rcp {
-        /// The rate wanted.
+        /// The desired rate.
         rate: Rate,
         /// The RTT estimate that routers average.
         rtt: Span,
     },
-    /// XCP: throughput, RTT and the change wanted.
+    /// XCP: throughput, RTT and the desired change.
     Xcp {
         /// The current throughput.
         throughput: Rate,
         /// The current RTT.
         rtt: Span,
-        /// The change of throughput wanted, bytes a second.
+        /// The desired change of throughput, bytes per second.
         delta: i64,
     },
 }
 
-/// Values for logs and displays only: nothing may decide by them.
+/// Values for logs and displays only; no decision may depend on them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Snapshot {
-    /// The stage the controller is in, such as `slow-start`, `css`, `congestion-avoidance`, `recovery`.
+    /// The controller's phase, such as `slow-start`, `css`, `congestion-avoidance`, `recovery`.
     pub phase: &'static str,
     /// The controller's own bandwidth estimate, if it has one.
     pub bandwidth: Option<Rate>,
 }
 
-/// What became of a start-up scheme (Jump-Start, Swift Start, ...) at the beginning of a connection. For logs and displays only, as
-/// [`Snapshot`] is.
+/// Outcome of a start-up scheme (Jump-Start, Swift Start, ...) at the beginning of a connection. For logs and
+/// displays only, as [`Snapshot`] is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Startup {
-    /// There is none: slow start, or a controller with a start of its own.
+    /// There is no start-up scheme: the connection begins with slow start, or the controller has its own start.
     #[default]
     Absent,
-    /// It is not decided yet.
+    /// The outcome is not known yet.
     Running,
     /// It set the window, the threshold or the pace.
     Used,
-    /// It did nothing, for this reason: the connection started as it would have without it.
+    /// The scheme changed nothing, for this reason: the connection started as it would have without it.
     GivenUp(&'static str),
 }
 
-/// Something that a controller has estimated of its path. For logs and displays only, as [`Snapshot`] is.
+/// A value that a controller has estimated. For logs and displays only, as [`Snapshot`] is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// What: in kebab-case, as the paper has it where it has a name: `be`, `re`, `level`, `start-gap`.
+    /// Name in kebab-case, the paper's if it has one: `be`, `re`, `level`, `start-gap`.
     pub name: &'static str,
-    /// How much.
+    /// The estimate.
     pub value: Quantity,
 }
 
-/// How much, and of what kind.
+/// A value with its kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Quantity {
-    /// A rate of payload.
+    /// A rate, payload bytes only.
     Rate(Rate),
     /// A window.
     Bytes(Bytes),
-    /// A time.
+    /// A duration.
     Span(Span),
-    /// A share, 0 to 1, or a plain number.
+    /// A fraction from 0 to 1, or another plain number.
     Number(f64),
 }
 
 impl Estimate {
-    /// A rate in payload bytes a second; nothing if it is not positive, as before the first sample.
+    /// Returns a rate in payload bytes per second, or `None` below 1 B/s, as before the first sample.
     pub(crate) fn rate(name: &'static str, bytes_per_sec: f64) -> Option<Self> {
         (bytes_per_sec >= 1.0)
             .then(|| Self { name, value: Quantity::Rate(Rate::from_bytes_per_sec(bytes_per_sec as u64)) })
@@ -240,14 +244,14 @@ impl Estimate {
 mod tests {
     use super::*;
 
-    /// The published equation, with its four slots and with others.
+    /// Compares the levels with the published equation, for its four slots and for other numbers.
     #[test]
     fn levels_follow_the_equation() {
         for slots in [1, 2, 4, 7] {
             let levels = Levels { slots, count: 4 };
             for n in 1..100_000_u64 {
                 let p = (9.0 * n as f64 / (10.0 * f64::from(slots)) + 1.0).log10();
-                // Where the logarithm is whole, rounding must not decide.
+                // If the logarithm is an integer, the rounding error must not decide.
                 let p = if (p - p.round()).abs() < 1e-9 { p.round() } else { p.ceil() };
                 assert_eq!(f64::from(levels.of(n)), p.min(4.0), "segment {n}, {slots} slots");
             }

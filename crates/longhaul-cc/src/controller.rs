@@ -1,4 +1,4 @@
-//! The seam between a transport and a congestion controller.
+//! The interface between a transport and a congestion controller.
 
 use core::fmt::Debug;
 
@@ -8,31 +8,33 @@ use crate::{
     Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
 };
 
-/// A congestion controller. Object-safe; made by the [`registry`](crate::registry) or by hand.
+/// A congestion controller. The trait is object-safe; the [`registry`](crate::registry) or the application builds
+/// controllers.
 ///
 /// # Contract
 ///
-/// * `now` in events never goes back.
-/// * Before the SYN leaves, [`control`](Self::control) is read once: its `header` rides on the SYN.
+/// * `now` in events never decreases.
+/// * Before the SYN is sent, [`control`](Self::control) is read once, and the SYN carries its `header`.
 /// * After the handshake [`on_granted`](Self::on_granted) is called once, then [`PathEvent::Established`].
-/// * Every call is followed by a read of [`control`](Self::control) and [`next_tick`](Self::next_tick).
-/// * `Ack` is delivered after the scoreboard, RTT and loss detection have digested the segment; a segment that
-///   acknowledges, marks and loses nothing new need not be reported.
-/// * The bound of `control().cwnd` is on [`Ack::in_flight`]; it is finite and at least one segment at all times.
+/// * After every call, the transport reads [`control`](Self::control) and [`next_tick`](Self::next_tick).
+/// * [`on_ack`](Self::on_ack) is called after the scoreboard, the RTT estimator and loss detection have processed the
+///   segment. It may be omitted if the segment reports no new delivery, mark or loss.
+/// * `control().cwnd` limits [`Ack::in_flight`]; it is finite and at least one segment at all times.
 pub trait Controller: Debug + Send {
-    /// The name in its shortest text form, as the registry parses it: `cubic`, `swift-start(gamma=4)+westwood`.
+    /// Returns the name in its shortest text form, as the registry parses it: `cubic`,
+    /// `swift-start(gamma=4)+westwood`.
     fn name(&self) -> String;
 
-    /// What the controller needs; constant.
+    /// Returns what the controller requires and prefers; the answer is constant.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// What there is, once the peer's options are known. A controller that can do without a required need falls back
-    /// here; the default fails if one is missing.
+    /// Receives what was granted, once the peer's options are known. A controller that can do without a required need
+    /// falls back here. The default implementation fails if a required need is missing.
     ///
     /// # Errors
-    /// A required need is missing and there is no fallback: the connection fails.
+    /// Returns an error if a required need is missing and there is no fallback; the connection then fails.
     fn on_granted(&mut self, granted: &crate::Granted, path: &Path) -> Result<(), NeedError> {
         let _ = path;
         match self.needs().required.missing(granted) {
@@ -41,50 +43,50 @@ pub trait Controller: Debug + Send {
         }
     }
 
-    /// A segment left.
+    /// A segment was sent.
     fn on_sent(&mut self, event: &Sent, path: &Path) {
         let _ = (event, path);
     }
 
-    /// An ACK was digested.
+    /// An ACK was processed.
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path);
 
-    /// The retransmission timer fired.
+    /// The retransmission timer expired.
     fn on_timeout(&mut self, event: &Timeout, path: &Path);
 
-    /// Something rare happened.
+    /// An event other than sending, ACKs and timeouts occurred.
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         let _ = (event, path);
     }
 
-    /// The time asked for by [`next_tick`](Self::next_tick) has come.
+    /// The time returned by [`next_tick`](Self::next_tick) has come.
     fn on_tick(&mut self, now: Time, path: &Path) {
         let _ = (now, path);
     }
 
-    /// When the controller wants [`on_tick`](Self::on_tick) called.
+    /// Returns the time at which [`on_tick`](Self::on_tick) should be called.
     fn next_tick(&self) -> Option<Time> {
         None
     }
 
-    /// The controller's answer now.
+    /// Returns the controller's current decisions.
     fn control(&self) -> Control;
 
-    /// What came of [`BuildParams::saved_path`](crate::BuildParams::saved_path): the transport counts it, and a memory that was refused
-    /// is not kept.
+    /// Returns how [`BuildParams::saved_path`](crate::BuildParams::saved_path) was used. The transport counts the
+    /// outcomes, and removes an entry that was refused from the metrics cache.
     fn saved_path_use(&self) -> SavedPathUse {
         SavedPathUse::Unused
     }
 
-    /// What became of its start-up scheme, for logs only.
+    /// Returns the outcome of the start-up scheme, for logs only.
     fn startup(&self) -> Startup {
         Startup::Absent
     }
 
-    /// Values for logs only.
+    /// Returns values for logs only.
     fn snapshot(&self) -> Snapshot;
 
-    /// Tells what it has estimated so far, for logs only. No name comes twice.
+    /// Passes each estimate made so far to `tell`, for logs only. Each name occurs once.
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
         let _ = tell;
     }

@@ -1,31 +1,33 @@
-//! What the transport tells a controller: structs, never positional arguments.
+//! Events that the transport reports to a controller. Their fields are named, since there are too many for positional
+//! arguments.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::estimate::PairSample;
 use crate::{Detection, Granted};
 
-/// One transmission of one segment: unique in a connection, growing, never reused. A retransmission has its own.
+/// Number of one transmission of one segment: unique in a connection, increasing, never reused. A retransmission has
+/// its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TxId(pub u64);
 
-/// What a transmission was.
+/// Kind of a transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SegmentKind {
     /// New data (or a FIN).
     #[default]
     Data,
-    /// A retransmission of data held to be lost, or a tail loss probe.
+    /// A retransmission of data marked lost, or a tail loss probe.
     Retransmit,
     /// A probe of the controller's [`ProbePlan`](crate::ProbePlan).
     Probe,
 }
 
-/// A segment left. Called once for each, after it was counted in flight.
+/// A segment was sent. Reported once per segment, after the segment was counted in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sent {
-    /// When.
+    /// Time of sending.
     pub now: Time,
     /// The transmission.
     pub tx: TxId,
@@ -33,52 +35,53 @@ pub struct Sent {
     pub bytes: Bytes,
     /// Bytes in flight just before.
     pub in_flight_before: Bytes,
-    /// What it was.
+    /// Kind of the transmission.
     pub kind: SegmentKind,
-    /// [`Control::tag`](crate::Control::tag) at that moment.
+    /// [`Control::tag`](crate::Control::tag) at that time.
     pub tag: u16,
-    /// How long the application had nothing to send just before although the window had room; zero if something else or
-    /// nothing held this segment back, or if it is no new data.
+    /// How long the application had nothing to send just before, although the window had room. Zero for
+    /// retransmissions and probes, and if nothing or another limit delayed this segment.
     pub pause: Span,
 }
 
 impl Sent {
-    /// A segment of `bytes` payload bytes that leaves at `now` as new data; the other fields are zero.
+    /// New data of `bytes` payload bytes, sent at `now`; the other fields are zero.
     #[must_use]
     pub const fn new(now: Time, tx: TxId, bytes: Bytes) -> Self {
         Self { now, tx, bytes, in_flight_before: Bytes::ZERO, kind: SegmentKind::Data, tag: 0, pause: Span::ZERO }
     }
 }
 
-/// An ACK was processed: everything it said, after the scoreboard was updated. One ACK is one call.
+/// An ACK was processed: all information from one ACK, after the scoreboard was updated. Each ACK is reported in one
+/// call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Ack<'a> {
-    /// When it is processed; never goes back.
+    /// Time of processing; never decreases.
     pub now: Time,
-    /// When the kernel received it, mapped to the same clock. For RTT, dispersion and one-way delay only.
+    /// Time of reception by the kernel, on the same clock. To be used only for RTT, dispersion and one-way delay.
     pub rx_time: Option<Time>,
-    /// Whether it was merged with others by receive offload, so that its `rx_time` is the batch's.
+    /// Whether receive offload merged this ACK with others, so that `rx_time` is that of the batch.
     pub coalesced: bool,
     /// Segments newly delivered (cumulatively or selectively), in sequence order; empty unless
     /// [`Demands::segments`](crate::Demands::segments) was granted.
     pub acked: &'a [AckedSegment],
-    /// Segments newly held to be lost, in no particular order; empty unless segments were granted. Those that a
-    /// [`Timeout`] holds lost are in flight no more, and are not listed.
+    /// Segments newly marked lost, in no particular order; empty unless segments were granted. Segments that a
+    /// [`Timeout`] marks lost are not listed, since they are no longer in flight.
     pub lost: &'a [LostSegment],
     /// Bytes by which SND.UNA advanced.
     pub cumulative: Bytes,
     /// Bytes newly delivered: advance of SND.UNA plus change of SACKed bytes (RFC 9937's `DeliveredData`).
     pub delivered: Bytes,
-    /// Bytes newly held to be lost.
+    /// Bytes newly marked lost.
     pub newly_lost: Bytes,
-    /// All bytes delivered on this connection so far.
+    /// Total of the bytes delivered on this connection.
     pub total_delivered: Bytes,
-    /// The RTT sample this ACK gave.
+    /// The RTT sample of this ACK.
     pub rtt: Option<RttSample>,
-    /// The delivery rate sample this ACK gave.
+    /// The delivery-rate sample of this ACK.
     pub rate: Option<RateSample>,
-    /// Congestion marks this ACK reported.
+    /// Congestion marks that this ACK reported.
     pub ecn: EcnDelta,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: Bytes,
@@ -88,26 +91,28 @@ pub struct Ack<'a> {
     pub flight_size: Bytes,
     /// RFC 9937's `RecoverFS`, when this ACK begins an episode.
     pub recover_flight: Bytes,
-    /// What stopped the sender when it last stopped.
+    /// The limit at which the sender last stopped.
     pub limit: SendLimit,
-    /// Whether the window limited the sender at any time in this round or the one before, or the pace while half of the
-    /// window was in use. No law may grow its window when neither did (RFC 9438, section 5.8; RFC 7661, section 4.2).
+    /// Whether, in this round trip or the previous one, the window limited the sender at any time, or pacing did
+    /// while at least half of the window was in use. If not, congestion avoidance must not increase the window (RFC
+    /// 9438, section 5.8; RFC 7661, section 4.2).
     pub cwnd_limited: bool,
-    /// Whether a new round trip begins: this ACK covers SND.NXT of the start of the last one, or, while a hole keeps that
-    /// back, something that was sent since.
+    /// Whether a new round trip begins: this ACK covers the SND.NXT recorded at the start of the last round trip or,
+    /// while a hole blocks SND.UNA, a segment sent after that start.
     pub round_start: bool,
-    /// The recovery episode's state.
+    /// State of the recovery episode.
     pub episode: Episode,
-    /// What became of probes.
+    /// Probes that arrived or were lost.
     pub probe: ProbeReport,
-    /// What routers answered.
+    /// The answer of routers on the path.
     pub network: Option<NetworkFeedback>,
-    /// What a flipped pair told that this ACK completed, if pairs were granted.
+    /// Sample of the flipped pair that this ACK completed, if pairs were granted.
     pub pair: Option<PairSample>,
 }
 
 impl Ack<'_> {
-    /// An ACK at `now` that says nothing: every count zero, no sample, no episode; the transport fills in the rest.
+    /// An ACK at `now` without information: every count is zero, and there is no sample and no episode. The transport
+    /// fills in the rest.
     #[must_use]
     pub const fn new(now: Time) -> Self {
         Self {
@@ -138,66 +143,66 @@ impl Ack<'_> {
     }
 }
 
-/// A delivered segment and the send-time snapshot that belongs to it.
+/// A delivered segment and its send-time snapshot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AckedSegment {
-    /// The newest transmission of it.
+    /// Its newest transmission.
     pub tx: TxId,
-    /// When that transmission left.
+    /// When that transmission was sent.
     pub sent_at: Time,
     /// Payload bytes.
     pub bytes: Bytes,
-    /// What that transmission was.
+    /// Kind of that transmission.
     pub kind: SegmentKind,
-    /// [`Control::tag`](crate::Control::tag) when it left.
+    /// [`Control::tag`](crate::Control::tag) when it was sent.
     pub tag: u16,
-    /// When the peer's kernel received it, on the peer's clock, if the peer reports arrival times.
+    /// When the peer's kernel received it, by the peer's clock, if the peer reports arrival times.
     pub arrival: Option<Time>,
-    /// Whether the peer's receive offload merged it with others, so that `arrival` is the batch's.
+    /// Whether the peer's receive offload merged it with others, so that `arrival` is that of the batch.
     pub arrival_coalesced: bool,
 }
 
 impl AckedSegment {
-    /// New data of `bytes` payload bytes that left at `sent_at`, untagged.
+    /// New data of `bytes` payload bytes, sent at `sent_at` without a tag.
     #[must_use]
     pub const fn new(tx: TxId, sent_at: Time, bytes: Bytes) -> Self {
         Self { tx, sent_at, bytes, kind: SegmentKind::Data, tag: 0, arrival: None, arrival_coalesced: false }
     }
 }
 
-/// A segment held to be lost and its send-time snapshot.
+/// A segment marked lost and its send-time snapshot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LostSegment {
     /// The transmission that was lost.
     pub tx: TxId,
-    /// When it left.
+    /// When it was sent.
     pub sent_at: Time,
     /// Payload bytes.
     pub bytes: Bytes,
-    /// [`Control::tag`](crate::Control::tag) when it left.
+    /// [`Control::tag`](crate::Control::tag) when it was sent.
     pub tag: u16,
-    /// Bytes in flight when it left, itself and what left at the same instant included.
+    /// Bytes in flight when it was sent, including itself and the segments sent at the same instant.
     pub in_flight_at_send: Bytes,
-    /// All bytes held lost when it left.
+    /// Total of the bytes marked lost when it was sent.
     pub lost_at_send: Bytes,
 }
 
 impl LostSegment {
-    /// A segment of `bytes` payload bytes that left at `sent_at`, untagged, with nothing else in flight or lost.
+    /// A segment of `bytes` payload bytes, sent at `sent_at` without a tag, with nothing else in flight or lost.
     #[must_use]
     pub const fn new(tx: TxId, sent_at: Time, bytes: Bytes) -> Self {
         Self { tx, sent_at, bytes, tag: 0, in_flight_at_send: bytes, lost_at_send: Bytes::ZERO }
     }
 }
 
-/// A round-trip sample: never from an ambiguous retransmission (Karn).
+/// A round-trip time sample, never from an ambiguous retransmission (Karn's algorithm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttSample {
-    /// The round trip, by kernel receive time where there is one.
+    /// The round-trip time, from the kernel's receive timestamp if there is one.
     pub rtt: Span,
-    /// When the sampled segment left.
+    /// When the sampled segment was sent.
     pub sent_at: Time,
 }
 
@@ -205,24 +210,24 @@ pub struct RttSample {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RateSample {
-    /// `delivered / interval`.
+    /// `delivered / interval`, bytes per second.
     pub rate: Rate,
     /// Bytes delivered over the interval.
     pub delivered: Bytes,
     /// The longer of the send and ACK phases.
     pub interval: Span,
-    /// Whether the application, not the network, limited the sender when the sampled segment left.
+    /// Whether the application, not the network, limited the sender when the sampled segment was sent.
     pub app_limited: bool,
-    /// `total_delivered` when the sampled segment left.
+    /// `total_delivered` when the sampled segment was sent.
     pub prior_delivered: Bytes,
-    /// Bytes in flight when the sampled segment left.
+    /// Bytes in flight when the sampled segment was sent.
     pub tx_in_flight: Bytes,
-    /// Bytes newly lost since it left.
+    /// Bytes newly marked lost since it was sent.
     pub lost: Bytes,
 }
 
 impl RateSample {
-    /// `delivered` over `interval`, not application-limited; the rest zero.
+    /// A sample of `delivered` over `interval`, not application-limited; the other fields are zero.
     #[must_use]
     pub fn new(delivered: Bytes, interval: Span) -> Self {
         Self {
@@ -240,30 +245,31 @@ impl RateSample {
 /// Congestion marks reported by one ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnDelta {
-    /// Classic ECN: this ACK carried ECE and a new response is due, once a round trip (RFC 3168, section 6.1.2).
+    /// Classic ECN: this ACK carried ECE and a new response is due, at most once per round trip (RFC 3168, section
+    /// 6.1.2).
     pub congestion: bool,
 }
 
-/// Where a recovery episode stands when an ACK was processed (RFC 6675, RFC 6582: one episode a window of data).
+/// State of the recovery episode when an ACK was processed (RFC 6675, RFC 6582: one episode per window of data).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Episode {
-    /// Nothing is being repaired.
+    /// No recovery is in progress.
     #[default]
     None,
     /// This ACK revealed the first loss: one multiplicative decrease is due.
     Enter,
-    /// Under repair.
+    /// Recovery is in progress.
     In,
-    /// In repair, and a retransmission was itself lost, which begins a new episode (RFC 8985, section 3): one more
+    /// During recovery, a retransmission was itself lost, which begins a new episode (RFC 8985, section 3): one more
     /// decrease is due.
     Again,
     /// This ACK covered the recovery point.
     Exit,
-    /// Repair after a retransmission timeout, until its recovery point is covered.
+    /// Recovery after a retransmission timeout, until its recovery point is covered.
     Rto,
 }
 
-/// What stopped the sender: decided where the send loop stops.
+/// The limit that stopped the sender, determined where the send loop stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SendLimit {
     /// The application had no more data.
@@ -271,106 +277,106 @@ pub enum SendLimit {
     App,
     /// The congestion window was full.
     Cwnd,
-    /// The pacer held data back.
+    /// The pacer delayed data.
     Pacing,
     /// The peer's receive window was full.
     PeerWindow,
-    /// The application's data filled the send buffer, and it waits for acknowledgements.
+    /// The application's data filled the send buffer, which waits for acknowledgments.
     SendBuffer,
-    /// The sender ran as fast as this machine, or its socket, could.
+    /// The machine or its socket could not send faster.
     Cpu,
 }
 
-/// What became of probes since the last call.
+/// Probes that arrived or were lost since the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeReport {
     /// Probes known to have arrived.
     pub acked: u32,
-    /// Probes held to be lost.
+    /// Probes marked lost.
     pub lost: u32,
 }
 
-/// What routers on the path answered.
+/// The answer of routers on the path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NetworkFeedback {
-    /// Quick-Start: the rate every hop approved.
+    /// Quick-Start: the rate that every hop approved.
     QuickStart(Rate),
-    /// No stamp, or fewer stamps than hops: denied.
+    /// The request is denied: it has no stamp, or fewer stamps than hops.
     Denied,
-    /// RCP: the bottleneck's rate.
+    /// RCP: the rate of the bottleneck.
     Rcp(Rate),
-    /// XCP: the change of throughput granted, bytes a second.
+    /// XCP: the granted change of throughput, bytes per second.
     Xcp(i64),
 }
 
-/// A retransmission timeout fired (RFC 6298, section 5.4).
+/// The retransmission timer expired (RFC 6298, section 5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeout {
-    /// When.
+    /// Time of the timeout.
     pub now: Time,
-    /// 1 for the first timeout of this data, 2 for the next in a row, and so on.
+    /// 1 for the first timeout of this data, 2 for the next consecutive one, and so on.
     pub nth: u32,
-    /// FlightSize when it fired.
+    /// FlightSize at the timeout.
     pub flight_size: Bytes,
-    /// Bytes in flight after everything was held lost.
+    /// Bytes in flight after everything was marked lost.
     pub in_flight: Bytes,
 }
 
 impl Timeout {
-    /// The `nth` timeout in a row, at `now`, with `flight_size` bytes not yet acknowledged; all held lost.
+    /// The `nth` consecutive timeout, at `now`, with `flight_size` unacknowledged bytes, all marked lost.
     #[must_use]
     pub const fn new(now: Time, nth: u32, flight_size: Bytes) -> Self {
         Self { now, nth, flight_size, in_flight: Bytes::ZERO }
     }
 }
 
-/// The rare events.
+/// Events other than sending, ACKs and timeouts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PathEvent {
-    /// The handshake ended, `granted` tells what there is; sent before the first data segment.
+    /// The handshake is complete and `granted` is known; reported before the first data segment.
     Established {
-        /// When.
+        /// Time of the event.
         now: Time,
         /// What was granted.
         granted: Granted,
     },
-    /// The segment size changed; [`Path::mss`](crate::Path::mss) has the new one.
+    /// The segment size changed; [`Path::mss`](crate::Path::mss) is the new size.
     Mss {
-        /// When.
+        /// Time of the event.
         now: Time,
-        /// The segment size before.
+        /// The previous segment size.
         old: Bytes,
     },
-    /// Nothing was in flight for longer than an RTO and data is about to leave (RFC 5681, section 4.1).
+    /// Nothing was in flight for longer than an RTO, and data is about to be sent (RFC 5681, section 4.1).
     IdleRestart {
-        /// When.
+        /// Time of the event.
         now: Time,
         /// How long the sender was idle.
         idle: Span,
     },
-    /// The last reduction was spurious: everything held lost had arrived (RFC 4015, RFC 5682, D-SACK).
+    /// The last reduction was spurious: everything marked lost had arrived (RFC 4015, RFC 5682, D-SACK).
     Spurious {
-        /// When.
+        /// Time of the event.
         now: Time,
-        /// Whether it was a timeout's.
+        /// Whether a timeout caused the reduction.
         timeout: bool,
-        /// Bytes in flight now.
+        /// Current bytes in flight.
         in_flight: Bytes,
     },
-    /// The loss detection changed (the peer turned out not to speak SACK).
+    /// The loss detection changed, because the peer turned out not to support SACK.
     Detection(Detection),
-    /// What limits the sender changed.
+    /// The limit of the sender changed.
     Limit {
-        /// When.
+        /// Time of the event.
         now: Time,
-        /// The limit now.
+        /// The new limit.
         limit: SendLimit,
     },
-    /// Of what left [from the tail](crate::ProbeKind::FromTail) some has arrived, ahead of what the window carries: it is no
-    /// part of what an [`Ack`] delivers. Told before the ACK that says it, if that says more.
+    /// Data that the [RC3 low-priority loop](crate::ProbeKind::FromTail) sent has arrived. It is not a part of the
+    /// data that an [`Ack`] delivers. If the same ACK also causes an [`Ack`] event, this one is reported first.
     Ahead {
         /// When the ACK was received.
         at: Time,

@@ -1,4 +1,4 @@
-//! How a transport is handed a congestion controller, from the registry or from elsewhere.
+//! Choice of the congestion control that a transport uses, from the registry or from elsewhere.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,22 +8,22 @@ use crate::describe::Safety;
 use crate::registry::{Spec, SpecError};
 use crate::{BuildParams, Controller};
 
-/// Makes controllers, one for each connection. Implement it to bring an algorithm of your own.
+/// Builds one controller per connection. Applications implement it to provide their own algorithms.
 pub trait ControllerFactory: fmt::Debug + Send + Sync {
-    /// A new controller, before its handshake.
+    /// Builds a controller, in the state before the handshake.
     fn build(&self, params: &BuildParams) -> Box<dyn Controller>;
 
-    /// The name for logs; for registered algorithms the text that makes them.
+    /// Returns the name for logs; for registered algorithms, the text that builds them.
     fn name(&self) -> String;
 
-    /// Whether its flows may share a network with others. The default says no: a transport over real sockets then
-    /// runs it only when the application allows that explicitly.
+    /// Returns whether the algorithm's flows may share a network with others. By default they may not: a transport
+    /// over real sockets then runs it only if the application explicitly allows this.
     fn safety(&self) -> Safety {
         Safety::Private
     }
 }
 
-/// A cheaply cloned choice of congestion control: what transports take in their configuration.
+/// A choice of congestion control for the configuration of a transport; cheap to clone.
 ///
 /// ```
 /// use longhaul_cc::Congestion;
@@ -36,31 +36,31 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
 pub struct Congestion(Arc<dyn ControllerFactory>);
 
 impl Congestion {
-    /// The choice of `factory`.
+    /// A choice that builds controllers by `factory`.
     pub fn new(factory: impl ControllerFactory + 'static) -> Self {
         Self(Arc::new(factory))
     }
 
-    /// A new controller, before its handshake.
+    /// Builds a controller, in the state before the handshake.
     #[must_use]
     pub fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
         self.0.build(params)
     }
 
-    /// The name for logs.
+    /// Returns the name for logs.
     #[must_use]
     pub fn name(&self) -> String {
         self.0.name()
     }
 
-    /// Whether its flows may share a network with others.
+    /// Returns whether the algorithm's flows may share a network with others.
     #[must_use]
     pub fn safety(&self) -> Safety {
         self.0.safety()
     }
 }
 
-/// A registered algorithm and its name, found once for all connections.
+/// A registered algorithm and its name, which is made once for all connections.
 #[derive(Debug)]
 struct Named {
     spec: Spec,

@@ -1,8 +1,8 @@
 //! Congestion control, sans-IO: events in, one [`Control`] out.
 //!
-//! The transport (longhaul-tcp, or any other) owns bytes in flight, loss detection, rounds, the pacer and the
-//! send-time snapshots. It tells a [`Controller`] what happened in four calls and asks for one [`Control`] back.
-//! Most algorithms are composed of small parts behind [`Composed`]; the [`registry`] makes them from text.
+//! The transport (longhaul-tcp, or any other) is responsible for bytes in flight, loss detection, round trips, pacing
+//! and send-time snapshots. It reports events to a [`Controller`] and reads one [`Control`] after each of them. Most
+//! algorithms are small stages that [`Composed`] combines; the [`registry`] builds them from text.
 #![forbid(unsafe_code)]
 
 pub mod bbr;
