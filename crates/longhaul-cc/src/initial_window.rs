@@ -1,30 +1,30 @@
-//! Initial windows: how much may leave before anything is known of the path.
+//! Initial windows: how much may be sent before the path is known.
 
 use longhaul_units::Bytes;
 
 use crate::Path;
 
-/// RFC 6928's number of segments.
+/// Number of segments in RFC 6928.
 pub const DEFAULT_SEGMENTS: u32 = 10;
 
-/// Payload of a full segment over Ethernet, which RFC 6928's byte bound assumes (14600 / 10).
+/// Payload of a full-sized segment over Ethernet, which RFC 6928's limit in bytes assumes (14600 / 10).
 const ETHERNET_MSS: u64 = 1460;
 
-/// RFC 6928, equation 1, for `segments` in place of ten: `min(n MSS, max(2 MSS, n x 1460))`.
+/// Returns the window of RFC 6928, equation 1, with `segments` instead of ten: `min(n MSS, max(2 MSS, n x 1460))`.
 #[must_use]
 pub fn rfc6928(mss: Bytes, segments: u32) -> Bytes {
     let segments = u64::from(segments);
     (mss * segments).min((mss * 2).max(Bytes(ETHERNET_MSS) * segments))
 }
 
-/// RFC 3390, equation 1: `min(4 MSS, max(2 MSS, 4380))`, two to four segments.
+/// Returns the window of RFC 3390, equation 1: `min(4 MSS, max(2 MSS, 4380))`, two to four segments.
 #[must_use]
 pub fn rfc3390(mss: Bytes) -> Bytes {
     (mss * 4).min((mss * 2).max(Bytes(4380)))
 }
 
-/// The window that a connection starts with: [`rfc6928`]'s, or one segment if its SYN or SYN-ACK was retransmitted
-/// more than once (RFC 6928, section 2).
+/// Returns the initial window of a connection: that of [`rfc6928`], or one segment if its SYN or SYN-ACK was
+/// retransmitted more than once (RFC 6928, section 2).
 #[must_use]
 pub fn of_connection(path: &Path, segments: u32) -> Bytes {
     if path.handshake_lossy { path.mss } else { rfc6928(path.mss, segments) }

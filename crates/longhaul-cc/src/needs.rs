@@ -1,60 +1,63 @@
-//! What a controller needs of the transport and the peer, and what it was granted.
+//! Features that a controller requests of the transport and the peer, and those that were granted.
 
 use core::fmt;
 
 use crate::EcnMark;
 
-/// A controller's demands: it cannot work without `required`, it works better with `preferred`.
+/// A controller's requests: it cannot work without `required`, and works better with `preferred`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Needs {
-    /// Without these the controller falls back as its page says, or fails the connection in
+    /// Without these, the controller falls back as its documentation page describes, or fails the connection in
     /// [`Controller::on_granted`](crate::Controller::on_granted).
     pub required: Demands,
-    /// These are asked for and may be refused.
+    /// These are requested and may be refused.
     pub preferred: Demands,
 }
 
-/// A set of things that a transport may offer, each of which costs something where it is granted.
+/// A set of optional features of a transport, each of which costs something if it is granted.
 ///
-/// [Estimators](crate::estimate) are not among them: who uses one owns it, and asks here for what it lives on. RTT and
-/// delivery-rate samples need no asking.
+/// [Estimators](crate::estimate) are not among them: each belongs to the stage or controller that uses it, which
+/// requests the estimator's inputs here. RTT and delivery-rate samples need no request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demands {
-    /// An ECN codepoint on data segments, with the feedback that belongs to it.
+    /// An ECN codepoint on data segments, and the feedback for it.
     pub ecn: EcnMark,
-    /// Low-priority probes beside the window.
+    /// Low-priority probes in addition to the window.
     pub probes: bool,
-    /// Pacing at the controller's own rate.
+    /// Pacing at a rate that the controller sets.
     pub pacing: bool,
     /// Arrival times of data segments at the receiver.
     pub arrival_times: bool,
-    /// The whole of the peer's receive window from the handshake on, where it would tell of 64 KiB at most: for who fills more in the
-    /// first round trip. Nobody is told whether it is granted: [`Path::peer_window`](crate::Path::peer_window) is what there is.
+    /// The peer's full receive window from the handshake on, where a SYN-ACK could announce at most 64 KiB; for
+    /// algorithms that send more in the first round trip. There is no indication of whether it is granted:
+    /// [`Path::peer_window`](crate::Path::peer_window) is the available window.
     pub whole_window: bool,
-    /// What earlier connections to the host came to, in [`BuildParams::saved_path`](crate::BuildParams::saved_path). One connection
-    /// at a time has it. As with the window, nobody is told whether there is any.
+    /// The saved path of earlier connections to the host, in
+    /// [`BuildParams::saved_path`](crate::BuildParams::saved_path). One connection at a time can have it. As with the
+    /// window, there is no indication of whether it is granted.
     pub saved_path: bool,
-    /// Pairs of data segments that leave back to back in flipped order, to measure the narrow link (TCPProbe).
+    /// Pairs of data segments sent back to back in flipped order, to measure the bottleneck link (TCPProbe).
     pub pairs: bool,
-    /// Acknowledgements at another cadence than the receiver's usual one.
+    /// Acknowledgments at another frequency than the receiver's usual one.
     pub ack_cadence: AckCadence,
     /// A header that routers read and write.
     pub network_header: Option<NetworkHeaderKind>,
-    /// [`Ack::acked`](crate::Ack::acked) filled in for every segment (else it is empty).
+    /// A list of the delivered segments in [`Ack::acked`](crate::Ack::acked), which is empty otherwise.
     pub segments: bool,
-    /// The loss detection to use; `None` takes the transport's default.
+    /// The loss detection to use; `None` leaves the choice to the transport.
     pub detection: Option<Detection>,
 }
 
 impl Needs {
-    /// The demands of both; for a single choice (detection, header) `self`'s wins.
+    /// Returns the union of both; where only one value is possible (detection, header), `self` takes precedence.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self { required: self.required.union(other.required), preferred: self.preferred.union(other.preferred) }
     }
 
-    /// The loss detection to run: what is required, else what is preferred, else the transport's own choice.
+    /// Returns the loss detection to run: the required one, else the preferred one, else `None` for the transport's
+    /// default.
     #[must_use]
     pub fn detection(&self) -> Option<Detection> {
         self.required.detection.or(self.preferred.detection)
@@ -62,8 +65,8 @@ impl Needs {
 }
 
 impl Demands {
-    /// The demands of both; for a single choice (detection, header) `self`'s wins, of two ECN codepoints and two
-    /// cadences the stronger.
+    /// Returns the union of both. Where only one value is possible (detection, header), `self` takes precedence; of
+    /// two ECN codepoints or ACK frequencies, the stronger one is taken.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -81,7 +84,7 @@ impl Demands {
         }
     }
 
-    /// The first demand that `granted` does not meet, in words for [`NeedError`]; `None` if all are met.
+    /// Returns the first request that `granted` does not meet, in words for [`NeedError`], or `None` if all are met.
     ///
     /// A weaker ECN codepoint than the one demanded does not meet it.
     #[must_use]
@@ -101,21 +104,21 @@ impl Demands {
     }
 }
 
-/// How often the receiver should acknowledge.
+/// ACK frequency that is requested from the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AckCadence {
     /// The receiver's own choice.
     #[default]
     Usual,
-    /// What [`Control::ack_ratio`](crate::Control::ack_ratio) says, from moment to moment.
+    /// The ratio in [`Control::ack_ratio`](crate::Control::ack_ratio), which may change at any time.
     Varied,
-    /// Every segment of the first so many.
+    /// An ACK for each of this many first segments.
     First(u32),
-    /// Every segment.
+    /// An ACK for every segment.
     All,
 }
 
-/// Which router feedback a controller speaks.
+/// Kind of router feedback that a controller uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkHeaderKind {
@@ -127,7 +130,7 @@ pub enum NetworkHeaderKind {
     Xcp,
 }
 
-/// Which loss detection the transport runs for a connection.
+/// Loss detection that the transport runs for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
     /// RACK-TLP (RFC 8985).
@@ -138,37 +141,39 @@ pub enum Detection {
     DuplicateAcks,
 }
 
-/// What there is, told once after the handshake and again if it changes.
+/// The features that were granted, reported once after the handshake and again if they change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Granted {
     /// The strongest codepoint that may be used.
     pub ecn: EcnMark,
-    /// Whether probes can be sent and told apart when they come back.
+    /// Whether probes can be sent and recognised when they are acknowledged.
     pub probes: bool,
-    /// Whether the peer names each probe that it answers. A peer that does not reports duplicates (RFC 2883), which may be
-    /// retransmissions as well: of what was sent again it tells nothing.
+    /// Whether the peer echoes probes, so that each ACK identifies the probe that triggered it. Other peers only
+    /// report duplicates (RFC 2883), which may also be caused by retransmissions: a retransmitted segment then says
+    /// nothing about its probes.
     pub probe_echo: bool,
     /// Whether the transport paces.
     pub pacing: bool,
-    /// Whether it spreads a window over the round trip, too, where the controller sets no pace; false if it does not pace.
+    /// Whether the transport also spreads a window over the round trip if the controller sets no pace; false if it
+    /// does not pace.
     pub spreads: bool,
     /// Whether the peer reports arrival times.
     pub arrival_times: bool,
     /// Whether flipped pairs are sent and reported.
     pub pairs: bool,
-    /// Whether the peer heeds requests for another cadence of acknowledgements.
+    /// Whether the peer follows requests for another ACK frequency.
     pub ack_cadence: bool,
-    /// Router feedback that the application vouched for.
+    /// Router feedback that the application has allowed for this network.
     pub network_header: Option<NetworkHeaderKind>,
-    /// Whether segments are reported one by one.
+    /// Whether segments are reported individually.
     pub segments: bool,
     /// The loss detection in force.
     pub detection: Detection,
 }
 
 impl Granted {
-    /// What a bare transport offers: pacing and RACK-TLP, nothing from the peer.
+    /// The features of a transport without options: pacing and RACK-TLP, and nothing that needs the peer.
     #[must_use]
     pub const fn basic() -> Self {
         Self {
@@ -187,12 +192,12 @@ impl Granted {
     }
 }
 
-/// A required need that was not granted; the connection fails with this.
+/// A required feature was not granted, and the connection fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedError {
     /// The controller's name.
     pub controller: String,
-    /// What it lacks, such as `arrival times`.
+    /// The missing feature, such as `arrival times`.
     pub need: &'static str,
 }
 

@@ -1,23 +1,23 @@
-//! The pacer: when the next bytes may leave, and how many.
+//! Pacer, which determines when data may be sent and how much at once.
 //!
-//! A token bucket, filled at the pacing rate. What may leave at once is one *quantum*: one batch handed to the
-//! network, clamp(rate x 250 us, 2 MSS, 64 KiB) unless the controller names another. A sender that had nothing to
-//! send, or no window, finds at most one quantum in the bucket.
+//! The pacer is a token bucket, filled at the pacing rate. At most one *quantum* is sent at once: one batch of
+//! clamp(rate x 250 us, 2 MSS, 64 KiB), unless the controller sets another size. After a pause in which the sender
+//! had no data or no window, the bucket contains at most one quantum.
 //!
-//! A sender that *had* to wait, and whose timer fired late, is a different case: without compensation every late
-//! wake-up would lower the rate achieved, and user-space timers are late by tens of microseconds to more than a
-//! millisecond, on some systems by 15. So the bucket goes on filling while a due time has passed unused, for at most the
-//! [lateness allowance](Pacer::set_lateness), and the quanta missed leave back to back. Beyond the allowance the time is lost, not made up for.
-//! It is the time of a quantum, 1 ms at least; where each of the latest waits was late, as much more; and never above 20 ms.
-//! Hence the bound that holds over every interval: with a constant rate and quantum, and a sender that sends no more than
-//! it was allowed,
+//! If the sender *had* to wait for the pacer and its timer fired late, the pacer compensates for the lateness.
+//! Otherwise, every late wake-up would lower the achieved rate, and user-space timers are late by tens of
+//! microseconds to more than a millisecond, on some systems by 15 ms. Therefore the bucket continues to fill after a
+//! due time, for at most the [lateness allowance](Pacer::set_lateness), and the missed quanta are sent back to back.
+//! Lateness beyond the allowance is not made up for. The allowance is the time of a quantum plus the least lateness
+//! of the recent waits, at least 1 ms and at most 20 ms. With a constant rate and quantum, and a sender that sends
+//! only what is allowed, every interval has the bound
 //!
 //! > bytes sent in an interval <= rate x (its length + lateness allowance + 1 ns) + quantum.
 //!
-//! Where timers are exact, as in virtual time, the allowance is never drawn upon: the burst is one quantum.
+//! If timers are exact, as in virtual time, the allowance is not used and each burst is one quantum.
 //!
-//! The bucket counts bytes times nanoseconds a second in 128 bits, so nothing is ever rounded: a due time is rounded
-//! up to the next nanosecond, and what flows in meanwhile stays in the bucket.
+//! The bucket counts bytes times nanoseconds per second in 128 bits, without rounding. Due times are rounded up to
+//! the next nanosecond, and the tokens of the fraction stay in the bucket.
 
 mod lateness;
 
@@ -26,36 +26,36 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use crate::Pace;
 use lateness::Lateness;
 
-/// A quantum is what the rate releases in this span, within the two bounds below. Linux's TCP sizes its offload
-/// batches alike, by what the pacing rate sends in about a millisecond; a quarter of that keeps a batch below the
+/// A quantum is what the rate releases in this time, within the two bounds below. Linux's TCP determines its offload
+/// batches in a similar way, by what the pacing rate sends in about 1 ms; a quarter of that keeps a batch below the
 /// buffers of shallow bottlenecks.
 const QUANTUM_SPAN: Span = Span::from_micros(250);
-/// Two segments draw an immediate acknowledgment (RFC 9293, section 3.8.6.3).
+/// Two full-sized segments trigger an immediate acknowledgment (RFC 9293, section 3.8.6.3).
 const QUANTUM_MIN_SEGMENTS: u64 = 2;
 /// The most that one offloaded send can carry: an IP datagram's length field has 16 bits.
 const QUANTUM_MAX: Bytes = Bytes(65_536);
 
-/// Bytes, scaled by 10^9: what a rate of one byte a second releases in a nanosecond is one unit.
+/// Bytes multiplied by 10^9: a rate of 1 byte/s releases one unit per nanosecond.
 type Nanobytes = i128;
 const NANOBYTES: i128 = 1_000_000_000;
 
 /// Releases bytes at the pacing rate, in quanta.
 ///
-/// [`ready`](Self::ready) before each batch, [`sent`](Self::sent) after it, [`set`](Self::set) whenever the
-/// controller's answer changed. `now` never goes back; if it does, it counts as unchanged.
+/// Callers use [`ready`](Self::ready) before each batch, [`sent`](Self::sent) after it, and [`set`](Self::set)
+/// whenever the controller's decisions change. `now` should not decrease; if it does, it counts as unchanged.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    /// `None`: unlimited.
+    /// `None` means unlimited.
     rate: Option<Rate>,
     quantum: Bytes,
     lateness: Lateness,
-    /// What may be sent; negative after more was sent than allowed.
+    /// Bytes that may be sent; negative if more was sent than allowed.
     credit: Nanobytes,
-    /// When `credit` was right.
+    /// Time at which `credit` was calculated.
     updated: Time,
-    /// What a sender that may not send yet was told; `None` once it was allowed to.
+    /// Due time that was returned to a sender that has to wait; `None` once it was allowed to send.
     due: Option<Time>,
-    /// Until then, credit beyond one quantum that the end of a wait found is still honoured.
+    /// Until this time, credit beyond one quantum, which was left at the end of a wait, stays valid.
     carry_until: Option<Time>,
 }
 
@@ -74,10 +74,10 @@ impl Pacer {
         }
     }
 
-    /// Changes the pace from `now` on; `None` lifts the limit. Credit and debt earned so far stay.
+    /// Changes the pace from `now` on; `None` lifts the limit. Accumulated credit and debt stay.
     ///
-    /// `mss` is the largest segment: the quantum is at least one of them, however small a one `pace` names, and at
-    /// least two where the pacer chooses.
+    /// `mss` is the largest segment: the quantum is at least one segment even if `pace` sets a smaller one, and at
+    /// least two segments if the pacer chooses.
     pub fn set(&mut self, now: Time, pace: Option<Pace>, mss: Bytes) {
         self.refill(now);
         let was_unlimited = self.rate.is_none();
@@ -88,37 +88,37 @@ impl Pacer {
             Some(Pace { rate, quantum: None }) => default_quantum(rate, mss),
         };
         if was_unlimited {
-            // What was earned since the last unlimited send, at the rate that is known now.
+            // The time since the last unlimited send earns credit at the new rate.
             self.refill(now);
         }
     }
 
-    /// How late a wake-up may be and still be made up for in full; unless set, 1 to 20 ms, as the waits are. Zero makes
-    /// every burst a single quantum, at the price of a lower rate with every late wake-up.
+    /// Sets the lateness of a wake-up that is made up for in full. By default, it adapts to the waits, from 1 to 20
+    /// ms. With zero, every burst is a single quantum, and every late wake-up lowers the rate.
     pub const fn set_lateness(&mut self, lateness: Span) {
         self.lateness = Lateness::Fixed(lateness);
     }
 
-    /// The most that leaves at once.
+    /// Returns the quantum: the largest burst.
     #[must_use]
     pub const fn quantum(&self) -> Bytes {
         self.quantum
     }
 
-    /// The pacing rate; `None` is unlimited.
+    /// Returns the pacing rate; `None` is unlimited.
     #[must_use]
     pub const fn rate(&self) -> Option<Rate> {
         self.rate
     }
 
-    /// What may leave now of the `want` bytes that are there to be sent: all of it, or one quantum if that is less.
-    /// Ask again after sending; there is more at once only while a late wake-up is being made up for.
+    /// Returns how many of `want` bytes may be sent immediately: all of them, or one quantum if that is less. Call it
+    /// again after sending; more may be sent at once only while a late wake-up is made up for.
     ///
-    /// Send whole segments within the answer, or one if not even one fits: what the answer left unused stays in the
-    /// bucket, what exceeded it is taken off the next quantum.
+    /// The caller should send whole segments within the returned amount, or one segment if not even one fits. Unused
+    /// bytes stay in the bucket, and an excess is subtracted from the next quantum.
     ///
     /// # Errors
-    /// The time from which the answer will be as above; [`Time::MAX`] at rate zero.
+    /// Returns the earliest time at which these bytes may be sent, or [`Time::MAX`] at rate zero.
     pub fn ready(&mut self, now: Time, want: Bytes) -> Result<Bytes, Time> {
         let Some(rate) = self.rate else {
             return Ok(want.min(self.quantum));
@@ -138,7 +138,8 @@ impl Pacer {
         Ok(batch)
     }
 
-    /// Takes `bytes` off the credit. Bytes that leave without asking (a tail loss probe, say) count as well.
+    /// Subtracts `bytes` from the credit. Bytes that are sent without asking, such as a tail loss probe, count as
+    /// well.
     pub fn sent(&mut self, now: Time, bytes: Bytes) {
         if self.rate.is_none() {
             self.credit = 0;
@@ -149,14 +150,14 @@ impl Pacer {
         self.credit = self.credit.saturating_sub(nanobytes(bytes));
     }
 
-    /// Brings the credit up to `now`, within the bucket's depth at that moment.
+    /// Updates the credit to `now`, limited by the current depth of the bucket.
     fn refill(&mut self, now: Time) {
         let Some(rate) = self.rate else { return };
         let grown = self.credit.saturating_add(flow(rate, now - self.updated));
         self.updated = self.updated.max(now);
         let quantum = nanobytes(self.quantum);
         let depth = match self.due {
-            // The nanosecond keeps what flows in when a due time is rounded up.
+            // The additional nanosecond keeps the tokens of a due time that was rounded up.
             Some(due) => {
                 let flow = |late| flow(rate, late + Span::from_nanos(1));
                 quantum.saturating_add(self.lateness.allows(now - due, quantum, flow))
@@ -177,19 +178,19 @@ fn nanobytes(bytes: Bytes) -> Nanobytes {
     i128::from(bytes.0) * NANOBYTES
 }
 
-/// What `rate` releases in `span`, exactly, up to the type's maximum.
+/// Returns what `rate` releases in `span`, exactly, up to the type's maximum.
 fn flow(rate: Rate, span: Span) -> Nanobytes {
     let product = u128::from(rate.as_bytes_per_sec()) * u128::from(span.as_nanos());
     i128::try_from(product).unwrap_or(i128::MAX)
 }
 
-/// How long until `rate` has released `missing`, which is positive, rounded up.
+/// Returns the time in which `rate` releases `missing`, which is positive, rounded up.
 fn wait(missing: Nanobytes, rate: Rate) -> Span {
     let (missing, rate) = (missing.unsigned_abs(), rate.as_bytes_per_sec());
     if rate == 0 {
         return Span::MAX;
     }
-    // Quanta of ordinary rates fit the cheap division.
+    // At ordinary rates, a 64-bit division is sufficient.
     let nanos = match u64::try_from(missing) {
         Ok(missing) => missing.div_ceil(rate),
         Err(_) => u64::try_from(missing.div_ceil(u128::from(rate))).unwrap_or(u64::MAX),

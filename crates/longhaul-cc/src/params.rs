@@ -1,4 +1,4 @@
-//! What a controller is built from.
+//! Parameters from which a controller is built.
 
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -6,75 +6,78 @@ use longhaul_units::{Bytes, Rate, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildParams {
-    /// The segment size to assume until the first [`Path`](crate::Path) is seen, bytes.
+    /// The segment size to assume until the first [`Path`](crate::Path) is known, bytes.
     pub mss: Bytes,
     /// The largest congestion window, bytes.
     pub max_cwnd: Bytes,
-    /// Where the first slow start is to end at the latest, bytes: what earlier connections to the same host came to
-    /// (RFC 9040, section 6.1). `None` is RFC 5681's "arbitrarily high". It never raises the initial window; below that
-    /// there is no slow start. Controllers without a threshold (BBR, Copa, UDT) ignore it.
+    /// Upper limit of the first slow start, bytes: the threshold that earlier connections to the same host have left
+    /// (RFC 9040, section 6.1). `None` is RFC 5681's "arbitrarily high". It does not change the initial window; if it
+    /// is smaller, slow start is skipped. Controllers without a threshold (BBR, Copa, UDT) ignore it.
     pub initial_ssthresh: Option<Bytes>,
-    /// What an earlier connection to the same host came to, for launches that begin there
+    /// The saved path of an earlier connection to the same host, for start-up schemes that use it
     /// ([`Demands::saved_path`](crate::Demands::saved_path)).
     pub saved_path: Option<SavedPath>,
-    /// Whether windows grow by the bytes that ACKs deliver (RFC 3465; RFC 5681, section 3.1, recommends it). If not, an ACK is worth a
-    /// segment at most, however much it covers, as on hosts before that: a window grows half as fast where a receiver acknowledges
-    /// every second segment. What is estimated from ACKs has the bytes in either case. Controllers that are not
+    /// Whether windows grow by the bytes that ACKs deliver, as RFC 5681, section 3.1, recommends (RFC 3465). If not,
+    /// an ACK counts as at most one segment, as on hosts without byte counting: if the receiver acknowledges every
+    /// second segment, a window grows half as fast. Estimators count bytes in either case. Controllers that are not
     /// [`Composed`](crate::Composed) ignore it.
     pub byte_counting: bool,
 }
 
-/// What a connection came to, kept for a later one over the same path (RFC 9959: saved congestion control parameters).
+/// The saved path: measurements of a connection for a later one over the same path (saved congestion control
+/// parameters of RFC 9959).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedPath {
-    /// The most bytes that were acknowledged in one round trip, whatever part of that was queueing (RFC 9959, section 3.1).
+    /// The greatest number of bytes acknowledged in one round trip, including those that were queued (RFC 9959,
+    /// section 3.1).
     pub window: Bytes,
     /// The greatest delivery rate.
     pub rate: Rate,
-    /// The least round trip.
+    /// The smallest RTT.
     pub rtt: Span,
 }
 
 impl SavedPath {
-    /// No connection has a larger [`window`](Self::window), bytes: twice the largest that TCP's header can tell (RFC 7323, section
-    /// 2.3).
+    /// Upper limit of [`window`](Self::window), bytes: twice the largest window that TCP's header can express (RFC
+    /// 7323, section 2.3).
     pub const MAX_WINDOW: Bytes = Bytes(1 << 31);
 
-    /// A round trip so many times the saved one is another path's, as is half of it or less.
+    /// An RTT of more than this many times the saved one belongs to another path.
     const LONGER: u64 = 10;
 
-    /// Whether a connection can have come to this: a window from a byte to [`MAX_WINDOW`](Self::MAX_WINDOW), a rate that is not
-    /// zero, and a round trip of a microsecond at least.
+    /// Returns whether a connection can have measured these values: a window from one byte to
+    /// [`MAX_WINDOW`](Self::MAX_WINDOW), a rate above zero, and an RTT of at least 1 us.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         let window = self.window > Bytes::ZERO && self.window <= Self::MAX_WINDOW;
         window && self.rate > Rate::ZERO && self.rtt >= Span::from_micros(1)
     }
 
-    /// Whether a path with this least round trip may be the same: it is more than half of the saved one, and ten times that at most
-    /// (RFC 9959, section 3.2).
+    /// Returns whether a path with this smallest RTT may be the saved one: the RTT is more than half of the saved
+    /// one, and at most ten times as long (RFC 9959, section 3.2).
     #[must_use]
     pub fn may_be(&self, rtt: Span) -> bool {
         rtt > self.rtt / 2 && rtt <= self.rtt * Self::LONGER
     }
 }
 
-/// What a controller made of [`BuildParams::saved_path`].
+/// How a controller has used [`BuildParams::saved_path`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SavedPathUse {
-    /// Nothing, or nothing yet: there was none, or it has no use for one, or it came to as much without.
+    /// Not used, or not yet: there was no saved path, the controller does not use one, or it reached the same window
+    /// without it.
     #[default]
     Unused,
-    /// It sent what the memory says.
+    /// The saved window or rate was used.
     Used,
-    /// It refused: the round trip is another path's ([`SavedPath::may_be`]).
+    /// The saved path was refused, since the RTT belongs to another path ([`SavedPath::may_be`]).
     OtherPath,
 }
 
 impl Default for BuildParams {
-    /// 536-byte segments (RFC 9293, section 3.7.1) and no practical limit: 1 TiB, a thousand times what RFC 7323's
-    /// window scale can advertise. Nothing is known of the path.
+    /// Returns 536-byte segments (RFC 9293, section 3.7.1) and no practical limit: 1 TiB, a thousand times what RFC
+    /// 7323's window scale can advertise. The path is unknown.
     fn default() -> Self {
         Self {
             mss: Bytes(536),

@@ -1,4 +1,4 @@
-//! What a controller may know of the path, read-only.
+//! The path's properties that a controller can read.
 
 use longhaul_units::{Bytes, Span};
 
@@ -6,7 +6,8 @@ use longhaul_units::{Bytes, Span};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Path {
-    /// Payload bytes of a full segment now (SMSS, RFC 5681): peer's MSS and path MTU less the options in force.
+    /// Payload bytes of a full-sized segment (SMSS, RFC 5681): the peer's MSS and the path MTU less the options in
+    /// use.
     pub mss: Bytes,
     /// Smoothed RTT (RFC 6298).
     pub srtt: Option<Span>,
@@ -14,7 +15,7 @@ pub struct Path {
     pub rttvar: Span,
     /// The newest RTT sample.
     pub latest_rtt: Option<Span>,
-    /// The smallest RTT of the connection's life.
+    /// The smallest RTT of the connection.
     pub min_rtt: Option<Span>,
     /// The smallest RTT of the last 10 to 20 seconds (a two-bucket window).
     pub recent_min_rtt: Option<Span>,
@@ -22,14 +23,14 @@ pub struct Path {
     pub handshake_rtt: Option<Span>,
     /// The peer's receive window in bytes.
     pub peer_window: Bytes,
-    /// Bytes the application has queued that were never sent.
+    /// Bytes of the application that are queued and have not been sent yet.
     pub queued: Bytes,
     /// Whether a SYN or SYN-ACK of this connection was retransmitted more than once (RFC 6928, section 2).
     pub handshake_lossy: bool,
 }
 
 impl Path {
-    /// A path of which only the segment size is known.
+    /// A path with a known segment size only.
     #[must_use]
     pub const fn new(mss: Bytes) -> Self {
         Self {

@@ -1,12 +1,13 @@
-//! The transport's RTT estimator, for the simulated senders of tests: SRTT lags behind the samples as it does on a real connection.
+//! The transport's RTT estimator for simulated senders in tests, in which SRTT lags behind the samples as on a real
+//! connection.
 
 use longhaul_units::{Bytes, Span};
 
 use crate::Path;
 
-/// Puts a sample of `rtt` into `path`, `flight` bytes being unacknowledged: minima and the newest value as they are, SRTT and RTTVAR
-/// by RFC 6298, sections 2.2 and 2.3, with the gains that RFC 7323, appendix G, divides by the number of samples per round trip.
-/// SRTT thus takes some eight round trips to follow, however many ACKs come.
+/// Adds a sample of `rtt` to `path`, with `flight` unacknowledged bytes. SRTT and RTTVAR follow RFC 6298, sections
+/// 2.2 and 2.3, with the gains divided by the number of samples per round trip (RFC 7323, appendix G). SRTT thus
+/// takes about eight round trips to follow, independently of the number of ACKs.
 pub(crate) fn observe(path: &mut Path, rtt: Span, flight: Bytes) {
     path.latest_rtt = Some(rtt);
     path.min_rtt = Some(path.min_rtt.map_or(rtt, |min| min.min(rtt)));
@@ -26,8 +27,8 @@ pub(crate) fn observe(path: &mut Path, rtt: Span, flight: Bytes) {
 mod tests {
     use super::*;
 
-    /// After a step, (1 - 1/(8 k))^(k n) of it is left n round trips of k samples later, 7/8 to exp(-1/8) per round trip, however many
-    /// samples there are: RFC 7323, appendix G.
+    /// After a step, the fraction (1 - 1/(8 k))^(k n) of it remains n round trips of k samples later, which is 7/8 to
+    /// exp(-1/8) per round trip for any number of samples (RFC 7323, appendix G).
     #[test]
     fn srtt_lags_by_round_trips() {
         for segments in [2, 20, 2000] {

@@ -1,4 +1,4 @@
-//! A sender in segments for tests: it keeps the counts that a transport would.
+//! A sender for tests that counts in segments and keeps the counters of a transport.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -7,10 +7,10 @@ use crate::{
     Snapshot, Timeout, TxId, smoothed,
 };
 
-/// The segment size of all tests that don't say otherwise.
+/// The segment size of all tests that do not set another one.
 pub(crate) const MSS: Bytes = Bytes(1460);
 
-/// `n` segments in bytes.
+/// Returns `n` segments in bytes.
 pub(crate) fn segments(n: u64) -> Bytes {
     MSS * n
 }
@@ -26,7 +26,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A sender after its handshake, with everything granted that a bare transport offers.
+    /// A sender after its handshake, with everything granted that a transport without options offers.
     pub(crate) fn new(spec: &str) -> Self {
         let congestion: Congestion = spec.parse().expect("a name");
         Self::with(congestion.build(&BuildParams::default()), Granted::basic())
@@ -77,7 +77,7 @@ impl Sender {
         self.controller.on_sent(&event, &self.path);
     }
 
-    /// Sends all that the window allows; returns how many segments that were.
+    /// Sends all that the window allows, and returns the number of segments.
     pub(crate) fn fill(&mut self) -> u64 {
         let mut count = 0;
         while self.in_flight + self.path.mss <= self.cwnd() {
@@ -87,7 +87,7 @@ impl Sender {
         count
     }
 
-    /// An ACK that delivers `count` segments in sequence to a sender limited by its window.
+    /// Returns an ACK that delivers `count` segments in sequence to a sender limited by its window.
     pub(crate) fn acked(&mut self, count: u64) -> Ack<'static> {
         let bytes = self.path.mss * count;
         let mut ack = Ack::new(self.now);
@@ -107,13 +107,14 @@ impl Sender {
         self.controller.on_ack(ack, &self.path);
     }
 
-    /// [`Self::acked`], told.
+    /// Passes [`Self::acked`] to the controller.
     pub(crate) fn ack(&mut self, count: u64) {
         let ack = self.acked(count);
         self.tell(&ack);
     }
 
-    /// One round trip later everything in flight is acknowledged, a segment an ACK, and the window filled again.
+    /// One round trip later, everything in flight is acknowledged by one ACK per segment, and the window is filled
+    /// again.
     pub(crate) fn round(&mut self) {
         self.now += self.rtt;
         let count = self.in_flight.0 / self.path.mss.0;
@@ -125,7 +126,7 @@ impl Sender {
         self.fill();
     }
 
-    /// The third duplicate ACK: one segment lost, one more delivered; the retransmission leaves.
+    /// Third duplicate ACK: one segment is lost, one more is delivered, and the retransmission is sent.
     pub(crate) fn lose(&mut self) {
         let mut ack = self.acked(1);
         ack.cumulative = Bytes::ZERO;
@@ -163,7 +164,7 @@ impl Sender {
     }
 }
 
-/// The answer of a window-based composition before its first congestion event.
+/// The decisions of a window-based composition before its first congestion event.
 pub(crate) fn slow_start(cwnd: Bytes) -> Control {
     Control { ssthresh: Some(Bytes::MAX), ..Control::window(cwnd) }
 }

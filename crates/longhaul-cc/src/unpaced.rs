@@ -1,4 +1,4 @@
-//! A controller whose window leaves at once.
+//! A controller whose window is sent without pacing.
 
 use longhaul_units::{Bytes, Rate, Time};
 
@@ -8,13 +8,14 @@ use crate::{
     Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
 };
 
-/// A quantum that no window is above: 16 MiB.
+/// A quantum above every window: 16 MiB.
 const AT_ONCE: Bytes = Bytes(1 << 24);
 
-/// `congestion` as a host without pacing runs it: what the window has room for leaves at once, unless the controller paces by
-/// itself, as Swift Start does. For comparing with what was measured on such hosts; on a network its bursts are everybody's.
+/// Returns `congestion` as on a host without pacing: data is sent as soon as the window has room, unless the
+/// controller itself sets a pace, as Swift Start does. It serves to reproduce measurements on such hosts; on a shared
+/// network, the bursts harm other flows.
 ///
-/// The name is that of `congestion`, the [`Safety`] is private.
+/// The name is that of `congestion`; the [`Safety`] is [`Safety::Private`], controlled environments only.
 ///
 /// ```
 /// use longhaul_cc::{BuildParams, Congestion, unpaced};

@@ -1,4 +1,4 @@
-//! A controller that somebody looks at.
+//! A controller that a function of the application observes.
 
 use core::fmt;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use crate::{
     Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
 };
 
-/// What is called after each ACK that the controller has digested.
+/// Function that is called after the controller has processed an ACK.
 type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
 
-/// `congestion`, and `on_ack` after each ACK that it has digested, with what it then decides. `wants` is asked for besides what
-/// the controller itself prefers: an estimator that only looks on may need more of the transport than the law beside it.
+/// Returns `congestion` with `on_ack`, which is called after the controller has processed an ACK and can read its
+/// decisions. `wants` is requested in addition to the controller's own preferences, because an estimator that only
+/// observes may need more of the transport than the congestion-avoidance algorithm.
 ///
-/// The name and the [`Safety`] are those of `congestion`. `on_ack` is shared by all controllers that are built; what it keeps
-/// stands behind a lock, or in an atomic.
+/// The name and the [`Safety`] are those of `congestion`. All controllers that are built share `on_ack`, so its state
+/// needs a lock or an atomic.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
     use crate::SavedPath;
 
-    /// A watched controller decides as the same one unwatched, and what looks on sees what it decided.
+    /// A watched controller makes the same decisions as an unwatched one, and the observer sees them.
     #[test]
     fn it_is_the_controller_and_shows_it() {
         let seen = Arc::new(AtomicU64::new(0));
@@ -178,7 +179,7 @@ mod tests {
         }
     }
 
-    /// The transport hears of a watched start what it made of the memory.
+    /// The transport learns how a watched start-up scheme used the saved path.
     #[test]
     fn what_a_watched_start_made_of_its_memory_is_told() {
         let (rtt, window) = (Span::from_millis(100), Bytes(200_000));

@@ -1,28 +1,29 @@
-//! A hierarchical timer wheel with exact deadlines.
+//! Hierarchical timer wheel with exact deadlines.
 //!
 //! The wheel is scheme 7 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987): levels of 64
-//! slots, each level 64 times coarser than the one below, an intrusive list in each slot. As in Carousel (SIGCOMM
-//! 2017) it serves release times and time-outs alike. A slot alone would round deadlines to its width, and looking
-//! for the earliest in a crowded slot would be linear, so the earliest slot is kept sorted apart from the wheel: the
-//! *front*, a binary heap of every timer before the *horizon*. Timers at or after the horizon are in the wheel.
+//! slots, each level 64 times coarser than the one below, with an intrusive list in each slot. As in Carousel
+//! (SIGCOMM 2017), it serves both release times and timeouts. A plain wheel rounds deadlines to the width of a slot,
+//! and its search for the earliest timer in a slot is linear. Therefore the earliest timers are kept sorted outside
+//! of the wheel: the *front* is a binary heap of every timer before the *horizon*, and the wheel has the timers at or
+//! after it.
 //!
-//! Time never has to turn the wheel: when the front runs empty, the first occupied slot (found by two bit scans)
-//! moves into it, split over finer levels first if it is crowded. When many timers are set before the horizon, the
-//! later half of the front goes back into the wheel. Both happen at most in proportion to the timers set. As long as
-//! timers are few, the front has them all, and there is no wheel.
+//! The wheel does not advance with time. When the front is empty, the first occupied slot (found by two bit scans)
+//! moves into it, and is split over finer levels first if it is crowded. When many timers are set before the horizon,
+//! the later half of the front moves back into the wheel. The cost of both is at most proportional to the number of
+//! timers set. As long as there are few timers, all of them are in the front and no wheel is allocated.
 
 use longhaul_units::Time;
 
 /// A tick is 2^10 ns, about a microsecond: the width of a slot at level 0.
 const TICK_BITS: u32 = 10;
-/// 64 slots a level, so that one word tells which are occupied.
+/// 64 slots per level, so that one word shows which are occupied.
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// Enough for every 64-bit time, so that there is no overflow list: 10 + 9 x 6 = 64 bits.
+/// Number of levels that covers every 64-bit time, so that no overflow list is needed: 10 + 9 x 6 = 64 bits.
 const LEVELS: usize = 9;
-/// Slots with more timers than this are split before they move into the front; the heap of so few is in cache.
+/// Slots with more timers than this are split before they move into the front. A heap of this size is in the cache.
 const CROWDED: usize = 32;
-/// The front never spills while it is smaller than this.
+/// The front does not spill while it is smaller than this.
 const SPILL_MIN: usize = 2 * CROWDED;
 
 /// End of a list.
@@ -32,13 +33,13 @@ const UNSET: u32 = u32::MAX;
 /// [`Entry::place`] of a timer in the wheel; every smaller value is an index into the front.
 const IN_WHEEL: u32 = u32::MAX - 1;
 
-/// Timers by small integer id, one deadline an id.
+/// Timers by small integer id, with one deadline per id.
 ///
-/// Deadlines are exact to the nanosecond. Timers expire in the order of their deadlines, those of equal deadline in
-/// the order in which they were set. [`set`](Self::set), [`cancel`](Self::cancel) and
-/// [`pop_expired`](Self::pop_expired) take constant time, amortised (logarithmic in the number of timers at worst);
-/// [`next`](Self::next) reads a cached value. Ids index a table: keep them dense, as a slab does. Memory is 36 bytes
-/// an id, allocated only when an id larger than all before is set.
+/// Deadlines are exact to the nanosecond. Timers expire in the order of their deadlines, and those with equal
+/// deadlines in the order in which they were set. [`set`](Self::set), [`cancel`](Self::cancel) and
+/// [`pop_expired`](Self::pop_expired) take amortised constant time (at worst logarithmic in the number of timers);
+/// [`next`](Self::next) reads a cached value. Ids are indices into a table and should be dense, as a slab's are. The
+/// memory is 36 bytes per id, allocated only when an id larger than all previous ones is set.
 ///
 /// ```
 /// use longhaul_cc::TimerWheel;
@@ -55,13 +56,13 @@ pub struct TimerWheel {
     entries: Vec<Entry>,
     /// Binary heap of the timers before `horizon`. Empty only if the wheel is empty too.
     front: Vec<u32>,
-    /// Made when it is first needed: it takes 2.5 kB.
+    /// Allocated when it is first needed, since it takes 2.5 kB.
     wheel: Option<Box<Wheel>>,
-    /// In ticks: timers before it are in the front, the others in the wheel. Never before the wheel's anchor.
+    /// Time in ticks: timers before it are in the front, the others in the wheel. Never before the wheel's anchor.
     horizon: u64,
-    /// The length of the front that makes it spill.
+    /// Length of the front above which it spills.
     spill_at: usize,
-    /// Stamps each `set`: the order among equal deadlines.
+    /// Number of the next `set`, which orders timers with equal deadlines.
     seq: u64,
 }
 
@@ -82,14 +83,14 @@ impl Entry {
     }
 }
 
-/// The slots. A timer is on the level of the highest 6-bit digit in which its tick differs from the anchor, in the
-/// slot which that digit names; hence all timers of a level precede all those of the next.
+/// The slots. A timer's level is that of the highest 6-bit digit in which its tick differs from the anchor, and its
+/// slot is the value of that digit. Hence all timers of a level precede all those of the next.
 #[derive(Clone, Debug)]
 struct Wheel {
     heads: [[u32; SLOTS]; LEVELS],
     occupied: [u64; LEVELS],
     count: [usize; LEVELS],
-    /// In ticks; no timer in the wheel is before it.
+    /// Time in ticks; no timer in the wheel is before it.
     anchor: u64,
 }
 
@@ -98,15 +99,15 @@ const fn tick(at: Time) -> u64 {
 }
 
 impl TimerWheel {
-    /// A wheel without timers; deadlines are expected from `now` on, though earlier ones work as well.
+    /// A wheel without timers. Deadlines are expected from `now` on, but earlier ones work as well.
     #[must_use]
     pub fn new(now: Time) -> Self {
         Self { entries: Vec::new(), front: Vec::new(), wheel: None, horizon: tick(now), spill_at: SPILL_MIN, seq: 0 }
     }
 
-    /// Sets the deadline of timer `id`, whether or not it has one. A deadline in the past expires at the next
-    /// [`pop_expired`](Self::pop_expired). The same deadline again changes nothing, a different one puts the timer
-    /// behind all others of that deadline. `id` must be below 2^32 - 2.
+    /// Sets or changes the deadline of timer `id`. A deadline in the past expires at the next
+    /// [`pop_expired`](Self::pop_expired). Setting the same deadline again changes nothing; with a different one, the
+    /// timer expires after all others that have this deadline already. `id` must be below 2^32 - 2.
     pub fn set(&mut self, id: u32, at: Time) {
         self.reserve(id);
         let entry = self.entries[id as usize];
@@ -153,7 +154,8 @@ impl TimerWheel {
         self.fill_front();
     }
 
-    /// Whether a timer of that tick belongs to the front, which a few timers have to themselves.
+    /// Returns whether a timer with that tick belongs to the front. While there are few timers, the horizon moves so
+    /// that all of them do.
     fn is_early(&mut self, tick: u64) -> bool {
         if tick >= self.horizon && self.front.len() < SPILL_MIN && self.wheel.as_ref().is_none_or(|w| w.is_empty()) {
             self.horizon = tick + 1;
@@ -161,7 +163,7 @@ impl TimerWheel {
         tick < self.horizon
     }
 
-    /// Forgets the deadline of timer `id`, if it has one.
+    /// Cancels the deadline of timer `id`, if it has one.
     pub fn cancel(&mut self, id: u32) {
         let Some(entry) = self.entries.get(id as usize) else {
             return;
@@ -175,19 +177,19 @@ impl TimerWheel {
         self.fill_front();
     }
 
-    /// The deadline of timer `id`, if it is set.
+    /// Returns the deadline of timer `id`, if it is set.
     #[must_use]
     pub fn deadline(&self, id: u32) -> Option<Time> {
         self.entries.get(id as usize).filter(|entry| entry.place != UNSET).map(|entry| entry.at)
     }
 
-    /// The earliest deadline, exact to the nanosecond; it may be in the past.
+    /// Returns the earliest deadline, exact to the nanosecond; it may be in the past.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.front.first().map(|&id| self.entries[id as usize].at)
     }
 
-    /// Takes the earliest timer out if its deadline is at or before `now`. Call it until it gives `None`.
+    /// Removes and returns the earliest timer if its deadline is at or before `now`. Call it until it returns `None`.
     pub fn pop_expired(&mut self, now: Time) -> Option<u32> {
         let id = *self.front.first()?;
         if self.entries[id as usize].at > now {
@@ -199,13 +201,13 @@ impl TimerWheel {
         Some(id)
     }
 
-    /// How many timers are set.
+    /// Returns how many timers are set.
     #[must_use]
     pub fn len(&self) -> usize {
         self.front.len() + self.wheel.as_ref().map_or(0, |wheel| wheel.count.iter().sum())
     }
 
-    /// Whether no timer is set.
+    /// Returns whether no timer is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.front.is_empty()
@@ -220,7 +222,7 @@ impl TimerWheel {
         }
     }
 
-    /// Moves the wheel's first slot into the front if that is empty, after splitting the slot while it is crowded.
+    /// Moves the wheel's first slot into the front if that is empty. A crowded slot is split first.
     fn fill_front(&mut self) {
         let Some(wheel) = self.wheel.as_mut().filter(|_| self.front.is_empty()) else { return };
         while self.front.is_empty()
@@ -232,7 +234,7 @@ impl TimerWheel {
             let crowded = level > 0 && wheel.is_crowded(&self.entries, level, index);
             let mut id = wheel.take(level, index);
             wheel.anchor = start;
-            // If the slot was split, one of its parts comes next and sets a nearer horizon.
+            // If the slot was split, one of its parts is the next slot and sets a nearer horizon.
             self.horizon = start + (1 << shift);
             let mut moved = 0;
             while id != NIL {
@@ -251,14 +253,14 @@ impl TimerWheel {
         self.heapify();
     }
 
-    /// Gives the later half of the front back to the wheel, if that is worth it.
+    /// Moves the later half of the front back into the wheel, if this is worth its cost.
     fn spill(&mut self) {
         let earliest = self.entries[self.front[0] as usize].tick();
         let middle = self.front.len() / 2;
         let entries = &self.entries;
         let (_, &mut median, _) = self.front.select_nth_unstable_by_key(middle, |&id| entries[id as usize].at);
         let bound = self.entries[median as usize].tick();
-        // A crowd within one tick cannot be split. Nor may lowering the anchor move more timers than were set since.
+        // Timers within one tick cannot be split. Lowering the anchor must not move more timers than were set since.
         let wheel = self.wheel.get_or_insert_with(|| Wheel::new(bound));
         if bound <= earliest || wheel.cost_of_anchor(bound) > self.front.len() {
             self.spill_at = 2 * self.front.len();
@@ -331,7 +333,7 @@ impl TimerWheel {
     }
 
     fn place(&mut self, index: usize) {
-        // Ids are below 2^32 - 2 and distinct, so indices into the front fit.
+        // Ids are below 2^32 - 2 and distinct, so indices into the front fit into 32 bits.
         self.entries[self.front[index] as usize].place = index as u32;
     }
 
@@ -405,13 +407,13 @@ impl Wheel {
         self.count[level] -= 1;
     }
 
-    /// Empties a slot and gives its list, whose timers the caller takes off the level's count.
+    /// Empties a slot and returns its list. The caller subtracts its timers from the level's count.
     fn take(&mut self, level: usize, index: usize) -> u32 {
         self.occupied[level] &= !(1 << index);
         core::mem::replace(&mut self.heads[level][index], NIL)
     }
 
-    /// How many timers `lower_anchor` would move.
+    /// Returns how many timers `lower_anchor` would move.
     fn cost_of_anchor(&self, anchor: u64) -> usize {
         if anchor >= self.anchor {
             return 0;
@@ -419,8 +421,8 @@ impl Wheel {
         self.count[..level_of(anchor ^ self.anchor)].iter().sum()
     }
 
-    /// Moves the anchor back to `anchor`; a later one is ignored. The timers on the levels below the first digit
-    /// that changes gather in one slot on that digit's level.
+    /// Moves the anchor back to `anchor`; a later one is ignored. The timers on the levels below the highest changed
+    /// digit are collected in one slot on that digit's level.
     fn lower_anchor(&mut self, entries: &mut [Entry], anchor: u64) {
         if anchor >= self.anchor {
             return;
@@ -441,7 +443,7 @@ impl Wheel {
     }
 }
 
-/// The level of the highest digit set in `difference`, itself below 2^54.
+/// Returns the level of the highest digit set in `difference`, which is below 2^54.
 const fn level_of(difference: u64) -> usize {
     match difference.checked_ilog2() {
         Some(bit) => (bit / DIGIT_BITS) as usize,

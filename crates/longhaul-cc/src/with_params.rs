@@ -1,4 +1,4 @@
-//! Controllers that are built otherwise than the transport asks.
+//! Controllers that are built with other parameters than the transport's.
 
 use core::fmt;
 use std::sync::Arc;
@@ -6,10 +6,12 @@ use std::sync::Arc;
 use crate::describe::Safety;
 use crate::{BuildParams, Congestion, Controller, ControllerFactory};
 
-/// `congestion`, built with what `change` makes of the transport's parameters. For comparing with what was measured on hosts that are no
-/// more: a window that [grows by the ACK](BuildParams::byte_counting), a threshold that [was known before](BuildParams::initial_ssthresh).
+/// Returns `congestion`, built with the transport's parameters as changed by `change`. It serves to reproduce
+/// measurements on older hosts: a window that [grows per ACK](BuildParams::byte_counting), or a threshold that [was
+/// cached](BuildParams::initial_ssthresh).
 ///
-/// The name is that of `congestion`, the [`Safety`] is private: what is known of an algorithm is not known of it with other parameters.
+/// The name is that of `congestion`; the [`Safety`] is [`Safety::Private`], controlled environments only, since the
+/// algorithm has been assessed only with its usual parameters.
 ///
 /// ```
 /// use longhaul_cc::{Congestion, with_params};

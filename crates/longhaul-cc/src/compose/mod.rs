@@ -1,16 +1,17 @@
-//! The inner seam: small stages that make up a controller.
+//! Composition of a controller from stages.
 //!
-//! [`Composed`] owns the window and the order of things; the stages know one idea each:
+//! [`Composed`] has the window and determines the order of events; each stage implements one mechanism:
 //!
-//! * [`Launch`] may open the window at once (after the handshake, after idleness, after a timeout) and may answer a
-//!   loss itself;
-//! * [`Growth`] raises the window quickly until it hands over with a reason: slow start and its kin;
-//! * [`Steady`] holds the window at the network's share: the law of increase and decrease;
-//! * [`LossClassifier`] says what a loss meant;
-//! * [`Recovery`] owns the window while losses are repaired.
+//! * [`Launch`], the start-up scheme, may open the window at once (after the handshake, an idle period or a timeout),
+//!   and may respond to a loss itself;
+//! * [`Growth`], the slow-start variant, increases the window quickly until it hands over to congestion avoidance;
+//! * [`Steady`], the congestion-avoidance algorithm, keeps the window at its share of the network;
+//! * [`LossClassifier`] judges whether congestion caused a loss;
+//! * [`Recovery`] controls the window during loss recovery.
 //!
-//! A loss is answered in this order: classify, the launch's veto, the law's decrease, recovery until its end, and the
-//! law again. Undo of a spurious decrease lives in [`Composed`], once for all laws.
+//! The response to a loss consists of classification, the start-up scheme's own response if it has one, the decrease
+//! by congestion avoidance, and recovery; after its end, congestion avoidance continues. [`Composed`] undoes spurious
+//! decreases for all algorithms.
 
 mod composed;
 mod restart;

@@ -1,17 +1,16 @@
-//! Which window a restart after idleness may use.
+//! Window of a restart after an idle period.
 
 use longhaul_units::Bytes;
 
 use crate::initial_window;
 
-/// More than this in a flight that lost a segment means that the larger initial window was too large
-/// (RFC 6928, section 2).
+/// If a flight larger than this lost a segment, the larger initial window was too large (RFC 6928, section 2).
 const FALLBACK_FLIGHT: Bytes = Bytes(4096);
 
-/// Watches the initial flight and every restart flight for losses.
+/// Observes whether the initial flight and every restart flight lose segments.
 ///
-/// A flight is what leaves before its first acknowledgement comes. A loss found while SND.UNA is still inside the
-/// flight is a loss in that flight.
+/// A flight is the data sent before its first acknowledgment arrives. A loss belongs to the flight if SND.UNA is
+/// still inside it when the loss is found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Restart {
     sent: Bytes,
@@ -21,7 +20,7 @@ pub(super) struct Restart {
 }
 
 impl Restart {
-    /// A flight begins: the connection's first or one after idleness.
+    /// A flight begins: the connection's first, or one after an idle period.
     pub(super) fn begin(&mut self) {
         *self = Self { leaving: true, conservative: self.conservative, ..Self::default() };
     }
@@ -32,7 +31,7 @@ impl Restart {
         }
     }
 
-    /// SND.UNA advanced by `cumulative`; call after the ACK's losses were reported.
+    /// SND.UNA advanced by `cumulative`. To be called after the ACK's losses were reported.
     pub(super) fn on_ack(&mut self, cumulative: Bytes, delivered: Bytes) {
         if delivered > Bytes::ZERO {
             self.leaving = false;
@@ -40,19 +39,19 @@ impl Restart {
         self.acknowledged += cumulative;
     }
 
-    /// Whether no acknowledgement of the flight has come yet.
+    /// Returns whether no acknowledgment of the flight has arrived yet.
     pub(super) const fn is_leaving(&self) -> bool {
         self.leaving
     }
 
-    /// A loss or timeout was found; the ACK that revealed it advanced SND.UNA by `cumulative`.
+    /// A loss or timeout occurred; the ACK that revealed it advanced SND.UNA by `cumulative`.
     pub(super) fn on_loss(&mut self, cumulative: Bytes) {
         if self.sent > FALLBACK_FLIGHT && self.acknowledged + cumulative < self.sent {
             self.conservative = true;
         }
     }
 
-    /// The most that a restart may use, where the initial window of the connection is `initial`.
+    /// Returns the greatest window of a restart on a connection with the initial window `initial`.
     pub(super) fn window(&self, initial: Bytes, mss: Bytes) -> Bytes {
         if self.conservative { initial.min(initial_window::rfc3390(mss)) } else { initial }
     }

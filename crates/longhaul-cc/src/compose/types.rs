@@ -1,17 +1,18 @@
-//! What the stages of a composed controller exchange.
+//! Types that the stages of a composed controller exchange.
 
 use longhaul_units::{Bytes, Time};
 
 use crate::{Ack, NetworkHeader, Pace, ProbePlan};
 
-/// The only state that all stages share. Bytes as floats, so that increments below a byte are not lost; exact for
-/// every window a path can have (2^53 bytes are nine petabytes).
+/// The only state that all stages share. Bytes are floats, so that increments below one byte are not lost; they are
+/// exact for every possible window (2^53 bytes are nine petabytes).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// Congestion window in bytes: the bound on bytes in flight. Finite and at least one segment between calls.
+    /// Congestion window in bytes: the limit of bytes in flight. Between calls, it is finite and at least one
+    /// segment.
     pub cwnd: f64,
-    /// Slow-start threshold in bytes; infinite until the first decrease (RFC 5681, section 3.1, "arbitrarily high"),
-    /// unless earlier connections left one ([`BuildParams::initial_ssthresh`](crate::BuildParams)).
+    /// Slow-start threshold in bytes. It is infinite until the first decrease (RFC 5681, section 3.1, "arbitrarily
+    /// high"), unless earlier connections left one ([`BuildParams::initial_ssthresh`](crate::BuildParams)).
     pub ssthresh: f64,
 }
 
@@ -22,19 +23,19 @@ impl Window {
         Self { cwnd, ssthresh: f64::INFINITY }
     }
 
-    /// Whether the window is still to grow quickly: below its threshold.
+    /// Returns whether the window is below its threshold and should grow quickly.
     #[must_use]
     pub fn below_threshold(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// Takes from the window what was opened and has not been sent: it is at most what is `outstanding`, or `least` if that is more.
+    /// Removes the unused part of the window: limits it to the `outstanding` bytes, or to `least` if that is more.
     pub(crate) fn keep_outstanding(&mut self, outstanding: Bytes, least: Bytes) {
         self.cwnd = self.cwnd.min(outstanding.max(least).as_f64());
     }
 
-    /// Holds the window between one segment and `cap`, the threshold at two segments or more (RFC 5681, equation 4).
-    /// A value that is no number falls back to the floor.
+    /// Limits the window to the range from one segment to `cap`, and the threshold to at least two segments (RFC
+    /// 5681, equation 4). NaN is replaced by the lower limit.
     pub fn bound(&mut self, mss: Bytes, cap: Bytes) {
         let mss = mss.as_f64();
         self.cwnd = if self.cwnd.is_nan() { mss } else { self.cwnd.min(cap.as_f64()).max(mss) };
@@ -42,190 +43,191 @@ impl Window {
     }
 }
 
-/// What a stage adds to the window in the controller's answer. Only the stage that is active is asked.
+/// Additions of a stage to the controller's decisions, besides the window. Only the active stage is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overlay {
-    /// A pacing rate of the stage's own.
+    /// The stage's own pacing rate.
     pub pace: Option<Pace>,
-    /// Probes beside the window.
+    /// Probes in addition to the window.
     pub probe: Option<ProbePlan>,
-    /// A header for routers.
+    /// A request to routers.
     pub header: Option<NetworkHeader>,
-    /// The stamp on segments sent from now on.
+    /// The tag of segments sent from this point on.
     pub tag: u16,
-    /// The DiffServ codepoint of segments sent from now on.
+    /// The DiffServ codepoint of segments sent from this point on.
     pub dscp: u8,
-    /// Segments for which the peer is asked to send one ACK; zero asks for nothing.
+    /// Number of full-sized segments per ACK that the peer is asked for; zero sends no request.
     pub ack_ratio: u8,
 }
 
-/// Why a launch is asked to open the window.
+/// Reason for asking a start-up scheme to open the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// The handshake has ended.
+    /// The handshake is complete.
     Connection,
     /// The sender was idle for longer than an RTO.
     Idle,
-    /// The retransmission timer fired; the window is one segment.
+    /// The retransmission timer expired; the window is one segment.
     Timeout,
-    /// The law found room and asked.
+    /// The congestion-avoidance algorithm found room and requested it.
     Asked,
 }
 
-/// Whether a launch goes on.
+/// Whether a start-up scheme continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchStep {
-    /// It keeps the window.
+    /// The scheme keeps the window.
     Stay,
-    /// It hands over: to growth if the window is below its threshold, else to the law.
+    /// The scheme hands over: to the slow-start variant if the window is below its threshold, else to congestion
+    /// avoidance.
     Done,
 }
 
-/// A launch's answer to a congestion signal.
+/// A start-up scheme's response to a congestion signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchVerdict {
-    /// The usual decrease and recovery follow, and the launch is over.
+    /// The usual decrease and recovery follow, and the scheme ends.
     Delegate,
-    /// The launch has answered itself; it keeps the window during the episode.
+    /// The scheme has responded itself, and keeps the window during the episode.
     Handled,
 }
 
-/// Whether growth goes on.
+/// Whether a slow-start variant continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrowthStep {
-    /// It keeps the window.
+    /// The variant keeps the window.
     Stay,
-    /// The law takes over.
+    /// Congestion avoidance takes over.
     Done,
 }
 
-/// What a law wants next.
+/// What a congestion-avoidance algorithm requests next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteadyStep {
-    /// It keeps the window.
+    /// The algorithm keeps the window.
     Stay,
-    /// It asks for quick growth again (it has set the threshold it wants).
+    /// The slow-start variant should run again, up to the threshold that the algorithm has set.
     Grow,
-    /// It asks for a launch again.
+    /// The start-up scheme should run again.
     Launch,
 }
 
-/// Whether recovery still owns the window.
+/// Whether recovery still controls the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStep {
-    /// It does: during an episode always, after one for as long as its scheme says.
+    /// Recovery keeps the window: always during an episode, and after it for as long as its algorithm requires.
     Stay,
-    /// It does not; during an episode this has no effect.
+    /// Recovery releases the window; without effect during an episode.
     Done,
 }
 
-/// Why the law takes over: what happened since it last held the window.
+/// Why congestion avoidance takes over: the event since it last had the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Growth ended without any loss: by delay, by an estimate, or at a threshold of its own.
+    /// Slow start ended without a loss: by the delay, by an estimate, or at a threshold.
     NoLoss,
-    /// A loss was repaired.
+    /// A loss was recovered.
     Loss,
-    /// Marks were answered.
+    /// The window was reduced for ECN marks.
     Ecn,
-    /// A retransmission timeout, then slow start.
+    /// A retransmission timeout occurred, followed by slow start.
     Timeout,
-    /// Idleness, then slow start.
+    /// The sender was idle, followed by slow start.
     Idle,
-    /// The law itself had asked for growth or a launch.
+    /// The algorithm itself had requested slow start or a start-up scheme.
     Asked,
 }
 
-/// A law's taking over.
+/// The start of congestion avoidance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Handoff {
-    /// When.
+    /// Time of the start.
     pub now: Time,
-    /// Why.
+    /// Reason of the start.
     pub reason: Reason,
 }
 
 impl Handoff {
-    /// The law takes over at `now` for `reason`.
+    /// Congestion avoidance starts at `now` for `reason`.
     #[must_use]
     pub const fn new(now: Time, reason: Reason) -> Self {
         Self { now, reason }
     }
 }
 
-/// The kinds of congestion signal.
+/// Kinds of congestion signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Segments held lost by acknowledgements.
+    /// Segments marked lost because of acknowledgments.
     Loss,
-    /// A retransmission lost in its turn during an episode (RFC 5681, section 4.3: a second indication).
+    /// A retransmission that was lost during an episode (RFC 5681, section 4.3: a second indication).
     LossAgain,
     /// An ECN echo (RFC 3168, section 6.1.2).
     Ecn,
-    /// The first retransmission timeout of a run.
+    /// The first of several consecutive retransmission timeouts.
     Timeout,
 }
 
-/// What a loss meant.
+/// Cause of a loss, as a loss classifier judges it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// How congestive: 1 is congestion, 0 chance. Laws scale their decrease by it.
+    /// Severity from 0 (chance) to 1 (congestion), by which congestion avoidance scales its decrease.
     pub severity: f64,
 }
 
 impl Verdict {
-    /// A loss by congestion, as every loss is by default.
+    /// A loss caused by congestion, as every loss is by default.
     pub const CONGESTION: Self = Self { severity: 1.0 };
 }
 
-/// A loss to be classified, or to be answered by a launch.
+/// A loss to be classified, or handled by a start-up scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss<'a> {
-    /// What kind of signal; never [`Signal::Timeout`].
+    /// The kind of signal; never [`Signal::Timeout`].
     pub signal: Signal,
-    /// The ACK that brought it.
+    /// The ACK that revealed it.
     pub ack: &'a Ack<'a>,
 }
 
-/// The cause of a decrease, for the law.
+/// The congestion event for which congestion avoidance decreases the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Cause {
-    /// When.
+    /// Time of the event.
     pub now: Time,
     /// The kind of signal.
     pub signal: Signal,
-    /// What the decrease is taken from, in bytes: FlightSize (RFC 5681, equation 4), but no more than `cwnd`, so that
-    /// two signals in a row lower twice even while SACKed data keep FlightSize large.
+    /// Amount from which the decrease is calculated, in bytes: FlightSize (RFC 5681, equation 4), but at most `cwnd`,
+    /// so that two consecutive signals decrease the window twice even while SACKed data keeps FlightSize large.
     pub base: f64,
-    /// The window before, in bytes; during an episode the one it was converging to.
+    /// The window before the event, in bytes; during an episode, the window that it converges to.
     pub cwnd: f64,
-    /// What the classifier said.
+    /// The judgement of the loss classifier.
     pub verdict: Verdict,
 }
 
 impl Cause {
-    /// A congestion signal at `now` that found `flight_size` bytes outstanding under a window of `cwnd` bytes.
+    /// A congestion signal at `now`, with `flight_size` bytes outstanding and a window of `cwnd` bytes.
     #[must_use]
     pub fn new(now: Time, signal: Signal, flight_size: Bytes, cwnd: f64) -> Self {
         Self { now, signal, base: flight_size.as_f64().min(cwnd), cwnd, verdict: Verdict::CONGESTION }
     }
 }
 
-/// A law's decrease.
+/// The result of a decrease.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// The new slow-start threshold, bytes.
     pub ssthresh: f64,
-    /// The window to arrive at, bytes. More than the window before is cut to that while the episode lasts, so that no
-    /// loss ever raises the window; the threshold stays, and slow start leads up to it afterwards.
+    /// The window to reach, bytes. During the episode it is limited to the previous window, so that a loss never
+    /// increases the window. The threshold is not limited, and slow start leads up to it afterwards.
     pub cwnd: f64,
 }
 
 impl Target {
-    /// The target `window` bytes with RFC 5681's and RFC 3168's floors for segments of `mss` bytes: two segments for
-    /// the threshold and after a loss, one after an ECN echo.
+    /// Returns the target `window` with the lower limits of RFC 5681 and RFC 3168 for segments of `mss` bytes: two
+    /// segments for the threshold and after a loss, one segment after an ECN echo.
     #[must_use]
     pub fn floored(window: f64, signal: Signal, mss: Bytes) -> Self {
         let two = 2.0 * mss.as_f64();
@@ -233,8 +235,8 @@ impl Target {
         Self { ssthresh: window.max(two), cwnd: window.max(floor) }
     }
 
-    /// The target of a multiplicative decrease that keeps `keep` of the cause's base, less severe where the verdict
-    /// was: `base x (1 - severity x (1 - keep))`.
+    /// Returns the target of a multiplicative decrease that keeps the fraction `keep` of the base, and more if the
+    /// severity is below 1: `base x (1 - severity x (1 - keep))`.
     #[must_use]
     pub fn multiplicative(cause: &Cause, keep: f64, mss: Bytes) -> Self {
         let severity = cause.verdict.severity.clamp(0.0, 1.0);

@@ -1,34 +1,35 @@
-//! How late wake-ups are on this machine.
+//! Estimate of how late wake-ups are on this machine.
 
 use longhaul_units::Span;
 
 use super::Nanobytes;
 
-/// The allowance before anything is learnt, and the least: the granularity of timers in common event loops.
+/// The initial and least allowance: the timer granularity of common event loops.
 const LEAST: Span = Span::from_millis(1);
-/// The most: above the 15.6 ms tick of a coarse system timer, and below what a shallow queue could never hold.
+/// The greatest allowance: above the 15.6 ms tick of a coarse system timer, and low enough for the burst to fit into
+/// a queue.
 const MOST: Span = Span::from_millis(20);
-/// Waits that have to be late, one like the other, before more than [`LEAST`] is allowed.
+/// Number of consecutive late waits before more than [`LEAST`] is allowed.
 const WAITS: u8 = 8;
 
-/// The allowance for lateness.
+/// Lateness allowance of the pacer.
 ///
-/// A machine whose timer ticks every 15.6 ms, or whose processor is wanted by others all the time, is late at *every*
-/// wait, and at a fixed allowance would send a fraction of its rate. On a machine that is late now and then it is an
-/// accident, and what it missed would leave as a burst. So the allowance is the least lateness of the last 8 to 16 waits and
-/// a quantum (as that much of one may have been in the bucket when the wait began), if that is more than 1 ms, and no more
-/// than 20 ms: one punctual wait takes it back.
+/// If a machine's timer ticks every 15.6 ms, or its processor is permanently contended, *every* wait ends late, and a
+/// fixed allowance would reduce the rate to a fraction. On other machines, a late wait is an exception, and the
+/// missed data should not be sent as a burst. Therefore the allowance is the least lateness of the last 8 to 16 waits
+/// plus one quantum (since the bucket may have contained up to one when the wait began), at least 1 ms and at most 20
+/// ms. A single punctual wait reduces it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lateness {
-    /// As somebody chose.
+    /// Set by the application.
     Fixed(Span),
-    /// As the waits were.
+    /// Learnt from the waits.
     Learnt {
-        /// The least of the waits of the block before.
+        /// The least lateness in the previous block of waits.
         before: Span,
-        /// The least of this one.
+        /// The least lateness in the current block.
         least: Span,
-        /// How many this one has.
+        /// Number of waits in the current block.
         waits: u8,
     },
 }
@@ -38,7 +39,7 @@ impl Lateness {
         Self::Learnt { before: Span::ZERO, least: Span::MAX, waits: 0 }
     }
 
-    /// A wait ended so much later than it was due.
+    /// Records that a wait ended `late` after its due time.
     pub(super) fn waited(&mut self, late: Span) {
         let Self::Learnt { before, least, waits } = self else { return };
         (*least, *waits) = ((*least).min(late), *waits + 1);
@@ -47,7 +48,7 @@ impl Lateness {
         }
     }
 
-    /// What may leave beyond the `quantum` of a wait that is now `late`, where `flow` is what the rate releases in a span.
+    /// Returns the credit that may exceed `quantum` if a wait is `late`; `flow` is what the rate releases in a time.
     pub(super) fn allows(&self, late: Span, quantum: Nanobytes, flow: impl Fn(Span) -> Nanobytes) -> Nanobytes {
         let earned = |most: Span| flow(late.min(most));
         match *self {
@@ -59,7 +60,7 @@ impl Lateness {
         }
     }
 
-    /// How long what a wait left is kept while the sender goes on.
+    /// Returns how long credit left at the end of a wait stays valid.
     pub(super) const fn carry(&self) -> Span {
         match *self {
             Self::Fixed(lateness) => lateness,
@@ -75,7 +76,7 @@ mod tests {
     fn after(waits: impl IntoIterator<Item = u64>) -> u64 {
         let mut lateness = Lateness::new();
         waits.into_iter().for_each(|late| lateness.waited(Span::from_micros(late)));
-        // A byte a microsecond, and quanta of 100.
+        // 1 byte/us, and quanta of 100 bytes.
         lateness.allows(Span::from_secs(10), 100, |span| i128::from(span.as_nanos() / 1000)) as u64
     }
 
@@ -93,7 +94,7 @@ mod tests {
     fn one_punctual_wait_takes_it_back_and_an_accident_does_not_give_it() {
         assert_eq!(after([15_000; 100].into_iter().chain([20])), 1000);
         assert_eq!(after((0..100).map(|k| if k % 8 == 3 { 20 } else { 15_000 })), 1000);
-        // Forgotten after two blocks.
+        // The punctual wait is forgotten after two blocks.
         assert_eq!(after([20].into_iter().chain([15_000; 15])), 15_100);
     }
 }

@@ -11,7 +11,7 @@ fn paced(rate: Rate, quantum: Option<Bytes>) -> Pacer {
     pacer
 }
 
-/// Sends all that is allowed at `now`; gives how much that was, in how many batches, and when more is due.
+/// Sends all that is allowed at `now`. Returns the bytes, the number of batches, and the next due time.
 fn drain(pacer: &mut Pacer, now: Time) -> (Bytes, usize, Time) {
     let (mut total, mut batches) = (Bytes::ZERO, 0);
     loop {
@@ -39,7 +39,7 @@ fn the_quantum_is_a_quarter_of_a_millisecond_within_two_segments_and_64_kib() {
 
 #[test]
 fn quanta_leave_at_the_spacing_of_the_rate() {
-    // 8 Mbit/s is a byte a microsecond.
+    // 8 Mbit/s is 1 byte/us.
     let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
     let mut now = Time::ZERO;
     for _ in 0..100 {
@@ -63,7 +63,7 @@ fn a_short_segment_does_not_wait_for_a_whole_quantum() {
 fn idleness_earns_one_quantum_and_no_more() {
     let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
     drain(&mut pacer, Time::ZERO);
-    // The wait ends in time, the sender takes what it is allowed, then has nothing to send for an hour.
+    // The wait ends in time, the sender sends what is allowed, and then has nothing to send for an hour.
     let due = Time::ZERO + Span::from_micros(3_000);
     assert_eq!(pacer.ready(due, PLENTY), Ok(Bytes(3_000)));
     pacer.sent(due, Bytes(3_000));
@@ -76,11 +76,11 @@ fn a_late_wake_up_is_made_up_for_within_the_allowance() {
     let rate = Rate::from_bits_per_sec(600_000_000);
     let mut pacer = paced(rate, None);
     let (_, _, due) = drain(&mut pacer, Time::ZERO);
-    // 1 ms late: the quantum that was due and four of 250 us.
+    // 1 ms late: the due quantum and four more of 250 us each.
     let (sent, batches, next) = drain(&mut pacer, due + Span::from_millis(1));
     assert_eq!((sent, batches), (Bytes(5 * 18_750), 5));
     assert_eq!(next - due, Span::from_micros(1_250));
-    // 10 ms late: no more than that.
+    // 10 ms late: the same amount, limited by the allowance.
     let (sent, ..) = drain(&mut pacer, next + Span::from_millis(10));
     assert_eq!(sent, Bytes(5 * 18_750));
     pacer.set_lateness(Span::ZERO);
@@ -88,8 +88,8 @@ fn a_late_wake_up_is_made_up_for_within_the_allowance() {
     assert_eq!(drain(&mut pacer, next + Span::from_millis(1)).0, Bytes(18_750));
 }
 
-/// Timers in multiples of 1/64 s, as on some systems: any rate is reached once the pacer knows, and nobody who is only
-/// once late gets more than the millisecond.
+/// With timers in multiples of 1/64 s, as on some systems, any rate is reached once the pacer has learnt the
+/// lateness. A sender that is late only once gets no more than 1 ms.
 #[test]
 fn the_rate_is_reached_under_a_coarse_timer() {
     const TICK: u64 = 15_625_000;
@@ -99,7 +99,7 @@ fn the_rate_is_reached_under_a_coarse_timer() {
         let (mut now, mut total, mut begin) = (Time::ZERO, Bytes::ZERO, Time::ZERO);
         for wake in 0..1_000 {
             let (sent, _, due) = drain(&mut pacer, now);
-            // The first quantum was free, and what eight ticks taught came after sixteen.
+            // The first quantum does not wait; the eight waits of the first block take effect after sixteen ticks.
             if wake == 16 {
                 (total, begin) = (Bytes::ZERO, now);
             } else {
@@ -120,7 +120,7 @@ fn credit_for_lateness_expires_when_the_sender_falls_idle() {
     let late = due + Span::from_millis(1);
     assert_eq!(pacer.ready(late, PLENTY), Ok(Bytes(18_750)));
     pacer.sent(late, Bytes(18_750));
-    // A driver that reads its clock between two batches still gets the rest of it.
+    // A driver that reads its clock between two batches still gets the rest.
     let mut soon = pacer.clone();
     assert!(drain(&mut soon, late + Span::from_micros(20)).0 >= Bytes(4 * 18_750));
     assert_eq!(drain(&mut pacer, late + Span::from_secs(1)).0, Bytes(18_750));
@@ -170,12 +170,12 @@ fn extremes_do_not_overflow() {
     boundless.sent(Time::ZERO, Bytes::MAX);
     assert!(boundless.ready(Time::ZERO, PLENTY).is_err());
     assert_eq!(boundless.ready(Time::MAX, Bytes::MAX), Ok(Bytes::MAX));
-    // A clock that steps back earns nothing.
+    // A clock that steps back earns no credit.
     boundless.sent(Time::MAX, Bytes::MAX);
     assert_eq!(boundless.ready(Time::ZERO, Bytes::MAX), Err(Time::MAX));
 }
 
-/// 1 kbit/s to 400 Gbit/s, every magnitude alike.
+/// 1 kbit/s to 400 Gbit/s, with every order of magnitude equally likely.
 fn any_rate() -> impl Strategy<Value = Rate> {
     (7u32..36, any::<u64>()).prop_map(|(bits, random)| {
         let low = (1u64 << bits) - 1;
@@ -185,13 +185,13 @@ fn any_rate() -> impl Strategy<Value = Rate> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Wake up this long after the due time and send all that is allowed.
+    /// Wakes up this long after the due time and sends all that is allowed.
     Late(u64),
-    /// Wake up before the due time.
+    /// Wakes up before the due time.
     Early(u64),
-    /// Have nothing to send for a while.
+    /// Has nothing to send for a while.
     Idle(u64),
-    /// Have only this much to send.
+    /// Has only this much to send.
     Little(u64, u64),
 }
 
@@ -205,14 +205,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What left at each wake-up.
+/// Returns the bytes sent at each wake-up.
 fn play(pacer: &mut Pacer, steps: Vec<Step>) -> Vec<(Time, Bytes)> {
     let (mut now, mut sends) = (Time::ZERO, Vec::new());
     for step in steps {
         let due = pacer.clone().ready(now, PLENTY).err().unwrap_or(now);
         let want = match step {
             Step::Late(span) => {
-                // The sender asked, was told `due`, and waited.
+                // The sender asked, got `due`, and waited.
                 let _ = pacer.ready(now, PLENTY);
                 now = due + Span::from_nanos(span);
                 PLENTY
@@ -259,7 +259,7 @@ proptest! {
             for &(at, bytes) in &sends[first..] {
                 total += bytes;
                 let span = at - sends[first].0 + Span::from_nanos(lateness + 1);
-                // Rounding up the bound by at most a byte.
+                // The bound is rounded up by at most one byte.
                 prop_assert!(total <= rate.bytes_in(span) + quantum + Bytes(1), "{total} in {span}");
             }
         }
@@ -275,7 +275,7 @@ proptest! {
             total += sent;
             now = due;
         }
-        // After the first quantum, which was free, exactly the rate up to one nanosecond's worth.
+        // After the first quantum, which does not wait, the rate is exact up to one nanosecond.
         let ideal = rate.bytes_in(now - Time::ZERO) + Bytes(1);
         prop_assert!(total <= ideal, "{} of {}", total, ideal);
         prop_assert!(total + rate.bytes_in(Span::from_nanos(1)) + Bytes(2) >= ideal, "{} of {}", total, ideal);
@@ -294,7 +294,7 @@ proptest! {
             now = due + Span::from_nanos(span);
         }
         total += drain(&mut pacer, now).0;
-        // At most the quantum being earned is missing.
+        // At most the quantum that is being earned is missing.
         prop_assert!(total >= rate.bytes_in(now - Time::ZERO), "{} in {}", total, now);
     }
 }

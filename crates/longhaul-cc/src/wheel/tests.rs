@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The same timers as an ordered map.
+/// Reference model: the same timers as an ordered map.
 #[derive(Default)]
 struct Model {
     order: BTreeSet<(Time, u64, u32)>,
@@ -43,7 +43,7 @@ impl Model {
     }
 }
 
-/// Every timer is where its deadline says, and every count agrees.
+/// Checks that every timer is in the place that its deadline determines, and that every count is right.
 fn check(timers: &TimerWheel) {
     let linked = timers.wheel.as_ref().map_or(0, |wheel| check_wheel(timers, wheel));
     for (index, &id) in timers.front.iter().enumerate() {
@@ -55,7 +55,7 @@ fn check(timers: &TimerWheel) {
     assert_eq!(timers.len(), linked + timers.front.len());
 }
 
-/// The same of the wheel alone; how many timers are in it.
+/// Checks the wheel alone, and returns how many timers it has.
 fn check_wheel(timers: &TimerWheel, wheel: &Wheel) -> usize {
     let mut linked = 0;
     for level in 0..LEVELS {
@@ -86,15 +86,15 @@ enum Op {
     Set(u32, i64),
     SetAt(u32, u64),
     Cancel(u32),
-    /// Let time pass and pop everything due.
+    /// Lets time pass and pops everything due.
     Advance(u64),
-    /// Pop a few of the expired only.
+    /// Pops only a few of the expired timers.
     PopSome(u64, u8),
     ToNext,
 }
 
 fn span() -> impl Strategy<Value = u64> {
-    // Every magnitude alike, so that every level is met.
+    // Every order of magnitude is equally likely, so that every level is used.
     (0u32..63, any::<u64>()).prop_map(|(bits, random)| random & ((1 << bits) - 1))
 }
 
@@ -206,7 +206,7 @@ fn a_moved_timer_goes_behind_its_equals_and_an_unmoved_one_stays() {
 
 #[test]
 fn rearming_the_earliest_of_many_does_not_scan_its_slot() {
-    // 20,000 connections, served in turn, push a 200 ms time-out ahead: each re-arming moves the earliest timer.
+    // 20,000 connections are served in turn and postpone a timeout of 200 ms: each call moves the earliest timer.
     let mut wheel = TimerWheel::new(Time::ZERO);
     let mut now = Time::ZERO;
     let mut longest = 0;
@@ -231,7 +231,7 @@ fn a_far_timer_does_not_turn_the_front_into_a_heap_of_all() {
     assert!(wheel.front.len() <= SPILL_MIN + 1, "the front holds {} timers", wheel.front.len());
 }
 
-/// The timer that closes the gap in the heap comes from elsewhere, and may have been set before its new parent.
+/// The timer that fills the gap in the heap comes from elsewhere, and may have been set before its new parent.
 #[test]
 fn order_among_equals_survives_a_cancellation_in_the_heap() {
     let at = Time::from_nanos;
