@@ -1,4 +1,4 @@
-//! The controller that is made of stages.
+//! Controller that is composed of stages.
 
 mod congestion;
 mod controller;
@@ -19,20 +19,20 @@ use crate::recovery::Prr;
 use crate::steady::Cubic;
 use crate::{Ack, BuildParams, Detection, EcnMark, Episode, Path};
 
-/// The parts of a [`Composed`] controller and its name. The default's are those of `cubic`: HyStart++, CUBIC and PRR.
+/// The stages of a [`Composed`] controller and its name. The defaults are those of `cubic`: HyStart++, CUBIC and PRR.
 #[derive(Debug)]
 pub struct Stages {
-    /// The whole's name, as the registry prints it.
+    /// The controller's name, as the registry prints it.
     pub name: String,
-    /// Opens the window.
+    /// Start-up scheme.
     pub launch: Box<dyn Launch>,
-    /// Raises it quickly.
+    /// Slow-start variant.
     pub growth: Box<dyn Growth>,
-    /// Holds it.
+    /// Congestion-avoidance algorithm.
     pub steady: Box<dyn Steady>,
-    /// Says what a loss meant.
+    /// Loss classifier.
     pub classifier: Box<dyn LossClassifier>,
-    /// Owns it during repair.
+    /// Recovery.
     pub recovery: Box<dyn Recovery>,
 }
 
@@ -49,7 +49,7 @@ impl Default for Stages {
     }
 }
 
-/// Who holds the window outside of repair.
+/// Stage that has the window outside of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Launch,
@@ -57,13 +57,13 @@ enum Phase {
     Steady,
 }
 
-/// Why recovery holds the window.
+/// Reason for which recovery has the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RepairKind {
     Loss,
-    /// A mark, until everything that was in flight with it is delivered.
+    /// After a mark, until everything that was in flight at that time is delivered.
     Ecn,
-    /// The episode is over, the scheme keeps the window for a while.
+    /// After the episode, while the recovery algorithm still keeps the window.
     Afterwards,
 }
 
@@ -73,21 +73,22 @@ struct Repair {
     target: f64,
 }
 
-/// What to return to if a decrease turns out to be spurious.
+/// State to restore if a decrease turns out to be spurious.
 #[derive(Debug)]
 struct Checkpoint {
     window: Window,
     phase: Phase,
     reason: Reason,
     steady: Box<dyn Steady>,
-    /// Whether recovery held the window, so that the law had yet to take over.
+    /// Whether recovery had the window, so that congestion avoidance had not started yet.
     in_repair: bool,
     timeout: bool,
 }
 
-/// A controller composed of a launch, a growth, a law, a classifier and a recovery.
+/// A controller composed of a start-up scheme, a slow-start variant, congestion avoidance, a loss classifier and
+/// recovery.
 ///
-/// One part of one's own is enough, the others are the default's:
+/// An application may provide a single stage and use the defaults of the others:
 ///
 /// ```
 /// use longhaul_cc::compose::{Cause, Composed, Handoff, Stage, Stages, Steady, SteadyStep, Target, Window};
@@ -123,21 +124,22 @@ struct Checkpoint {
 /// assert_eq!(controller.name(), "gentle");
 /// ```
 ///
-/// What it does itself, for all of them:
+/// In addition to the stages, it has these rules:
 ///
-/// * nothing raises the window while the window does not limit the sender, except a launch (RFC 9438, section 5.8);
-/// * one decrease for a loss episode, one more for each lost retransmission (RFC 5681, section 4.3), one for a round
-///   trip's marks, and none for losses found among data that a mark was already answered for (RFC 3168,
-///   section 6.1.2);
-/// * a mark is answered by the law, or by [a share](Composed::keeping_at_marks) that is kept (RFC 8511);
-/// * a timeout sets the window to one segment and lowers the threshold, the latter only for the first of a run
-///   (RFC 5681, equation 4);
-/// * after idleness the window is at most the restart window (RFC 5681, section 4.1; RFC 6928, section 2);
-/// * a spurious decrease is undone in full: window, threshold, phase and the law's state return, unless the window has
-///   grown beyond by itself (RFC 9438, section 4.9.2). RFC 4015's smaller window after a spurious timeout prevents
-///   bursts, which here is the pacer's part;
-/// * a new segment size keeps the window in bytes (floor: one segment, threshold two), except that a smaller one
-///   before the first acknowledgement scales an initial or restart window down with it (RFC 5681, section 3.1).
+/// * While the window does not limit the sender, only a start-up scheme can increase it (RFC 9438, section 5.8).
+/// * The window decreases once per loss episode, once more for each lost retransmission (RFC 5681, section 4.3), and
+///   once for the marks of a round trip. Losses among data for whose mark it has already decreased are ignored (RFC
+///   3168, section 6.1.2).
+/// * On a mark, congestion avoidance chooses the decrease, unless [a fraction to keep](Composed::keeping_at_marks) is
+///   set (RFC 8511).
+/// * A timeout sets the window to one segment. The first of several consecutive timeouts also lowers the threshold
+///   (RFC 5681, equation 4).
+/// * After an idle period, the window is at most the restart window (RFC 5681, section 4.1; RFC 6928, section 2).
+/// * A spurious decrease is undone completely: the window, threshold, phase and state of congestion avoidance are
+///   restored, unless the window has grown beyond its old size since (RFC 9438, section 4.9.2). RFC 4015 sets a
+///   smaller window after a spurious timeout to prevent bursts, which is the task of the pacer here.
+/// * If the segment size changes, the window in bytes is kept (at least one segment, and the threshold two). However,
+///   a smaller size before the first acknowledgment scales an initial or restart window down (RFC 5681, section 3.1).
 #[derive(Debug)]
 pub struct Composed {
     name: String,
@@ -146,34 +148,35 @@ pub struct Composed {
     steady: Box<dyn Steady>,
     classifier: Box<dyn LossClassifier>,
     recovery: Box<dyn Recovery>,
-    /// Which of the five stages observe the next ACK.
+    /// Whether each of the five stages observes the next ACK.
     observers: [bool; 5],
     window: Window,
     phase: Phase,
     reason: Reason,
     repair: Option<Repair>,
     undo: Option<Checkpoint>,
-    /// Until so many bytes are delivered in total, losses are among data that a mark was answered for.
+    /// Value of `total_delivered` up to which losses belong to data for whose mark the window has already decreased.
     marked_until: Option<Bytes>,
     restart: Restart,
     mss: Bytes,
     cap: Bytes,
-    /// The threshold to begin with, bytes; infinite unless the transport knew the path.
+    /// The initial threshold, bytes; infinite unless the transport has a cached one.
     initial_ssthresh: f64,
     byte_counting: bool,
     ecn: EcnMark,
-    /// Delivered by SACK since SND.UNA last advanced, outside of recovery.
+    /// Bytes delivered by SACK since SND.UNA last advanced, outside of recovery.
     above_hole: Bytes,
-    /// What the ACK in hand delivered, with what was delivered above the hole that it closes; zero if it closes none.
+    /// Bytes that the current ACK delivered, and those above the hole that it fills; zero if SND.UNA does not
+    /// advance.
     progress: Bytes,
-    /// What of the window a mark leaves, if that is not for the law to say.
+    /// The fraction of the window to keep on a mark, if congestion avoidance does not choose it.
     mark_share: Option<f64>,
-    /// What became of the launch.
+    /// The outcome of the start-up scheme.
     startup: Record,
 }
 
 impl Composed {
-    /// A controller before its handshake, made of `stages`.
+    /// A controller made of `stages`, in the state before its handshake.
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
         let Stages { name, mut launch, growth, steady, classifier, recovery } = stages;
@@ -189,7 +192,7 @@ impl Composed {
             classifier,
             recovery,
             window: Window::new(params.mss.as_f64().max(1.0)),
-            phase: Phase::Launch, // its header rides on the SYN
+            phase: Phase::Launch, // so that the SYN carries its header
             reason: Reason::NoLoss,
             repair: None,
             undo: None,
@@ -207,8 +210,8 @@ impl Composed {
         }
     }
 
-    /// The same controller where a mark leaves `share` (0 to 1) of FlightSize or the window, whichever is less, whatever
-    /// the law makes of marks (RFC 8511, section 3); with `None` the law answers. Before the handshake.
+    /// Keeps the fraction `share` (0 to 1) of FlightSize or the window, whichever is less, on a mark (RFC 8511,
+    /// section 3). With `None`, congestion avoidance chooses the decrease. To be called before the handshake.
     #[must_use]
     pub const fn keeping_at_marks(mut self, share: Option<f64>) -> Self {
         self.mark_share = share;
@@ -223,7 +226,7 @@ impl Composed {
         [&mut *self.launch, &mut *self.growth, &mut *self.steady, &mut *self.classifier, &mut *self.recovery]
     }
 
-    /// The stage that holds the window now.
+    /// Returns the stage that has the window.
     fn active(&self) -> &dyn Stage {
         match (self.repair, self.phase) {
             (Some(_), _) => &*self.recovery,
@@ -237,7 +240,7 @@ impl Composed {
         self.window.bound(self.mss, self.cap);
     }
 
-    /// The window as it is, or as it will be when the running episode ends.
+    /// Returns the current window or, during an episode, the window at its end.
     fn settled(&self) -> f64 {
         let running = self.repair.filter(|repair| repair.kind != RepairKind::Afterwards);
         running.map_or(self.window.cwnd, |repair| repair.target)
@@ -249,11 +252,11 @@ impl Composed {
         }
     }
 
-    /// Notes what an ACK delivered: it may open the window once SND.UNA advances (RFC 5681, section 3.1).
+    /// Records what an ACK delivered, which may increase the window once SND.UNA advances (RFC 5681, section 3.1).
     ///
-    /// A duplicate ACK that brings nothing but SACK blocks leaves the window alone: the first two let one segment each go
-    /// because they lower the pipe (RFC 3042; RFC 6675, section 5). Outside of recovery, what they delivered counts with the
-    /// next advance, so that reordering costs no growth.
+    /// A duplicate ACK with nothing but SACK blocks does not increase the window: each of the first two allows one
+    /// segment because it lowers the pipe (RFC 3042; RFC 6675, section 5). Outside of recovery, the bytes that they
+    /// delivered count at the next advance, so that reordering does not slow the increase.
     fn note_progress(&mut self, ack: &Ack<'_>) {
         let delivered = self.above_hole + ack.delivered;
         let advances = ack.cumulative > Bytes::ZERO;
@@ -261,8 +264,8 @@ impl Composed {
         self.above_hole = if advances || ack.episode != Episode::None { Bytes::ZERO } else { delivered };
     }
 
-    /// Returns how many bytes of this ACK a window may grow on. Without byte counting an ACK is worth at most one segment
-    /// (RFC 5681, equations 2 and 3).
+    /// Returns how many bytes of this ACK may increase a window. Without byte counting, an ACK counts as at most one
+    /// segment (RFC 5681, equations 2 and 3).
     fn growable(&self, ack: &Ack<'_>) -> Bytes {
         match (ack.cwnd_limited, self.byte_counting) {
             (false, _) => Bytes::ZERO,
@@ -271,7 +274,7 @@ impl Composed {
         }
     }
 
-    /// Hands the window to growth if it is below its threshold, else to the law.
+    /// Hands the window to the slow-start variant if it is below its threshold, else to congestion avoidance.
     fn hand_over(&mut self, now: Time, path: &Path) {
         if self.window.below_threshold() {
             self.phase = Phase::Growth;
@@ -293,7 +296,7 @@ impl Composed {
         step
     }
 
-    /// Takes the window from a launch and from recovery.
+    /// Takes the window from a start-up scheme and from recovery.
     fn interrupt(&mut self) {
         if self.phase == Phase::Launch {
             self.startup.end(&*self.launch, startup::IDLE);
@@ -305,8 +308,9 @@ impl Composed {
         }
     }
 
-    /// An ACK while a launch, growth or the law holds the window.
+    /// Processes an ACK outside of recovery.
     fn on_open_ack(&mut self, ack: &Ack<'_>, path: &Path) {
+        // The start-up scheme has the window.
         if self.phase == Phase::Launch {
             self.startup.look(&*self.launch);
             let before = self.window;
@@ -318,11 +322,13 @@ impl Composed {
             }
             return;
         }
+        // An ACK of an episode whose decrease was undone does not increase the window.
         if matches!(ack.episode, Episode::In | Episode::Exit) {
-            return; // an episode whose decrease was undone
+            return;
         }
         let grow = self.growable(ack);
         let ceiling = self.window.cwnd + grow.as_f64() * self.active().gain();
+        // Slow start: the start-up scheme may move the threshold while nothing has been lost.
         if self.phase == Phase::Growth {
             if let Some(ssthresh) = self.launch.threshold(path).filter(|_| self.reason == Reason::NoLoss) {
                 self.window.ssthresh = ssthresh.min(self.initial_ssthresh);
@@ -340,8 +346,8 @@ impl Composed {
         }
     }
 
-    /// Goes back to growth where a launch has found that the path holds more than it did. The law takes over again as it did before:
-    /// still nothing was lost.
+    /// Returns to slow start if a start-up scheme found that the path holds more than before. Congestion avoidance
+    /// then takes over for the same reason as before, since nothing has been lost.
     fn look_for_room(&mut self, path: &Path) {
         let Some(ssthresh) = self.launch.room(path, &self.window) else { return };
         let ssthresh = ssthresh.min(self.initial_ssthresh);
@@ -395,6 +401,7 @@ impl Composed {
     }
 
     fn on_idle_restart(&mut self, now: Time, idle: Span, path: &Path) {
+        // Congestion avoidance learns of the pause, and the window decreases to the restart window.
         let law_holds = self.phase == Phase::Steady && self.repair.is_none();
         self.interrupt();
         self.marked_until = None;
@@ -406,9 +413,10 @@ impl Composed {
         if law_holds {
             self.reason = Reason::Idle;
         }
+        // The start-up scheme may open the window again.
         match self.begin_launch(Opening::Idle, now, path) {
             LaunchStep::Stay => {}
-            // The window was no larger than a restart's: nothing was taken from the law.
+            // The window was no larger than the restart window, so congestion avoidance continues.
             LaunchStep::Done if law_holds && !self.window.below_threshold() => self.phase = Phase::Steady,
             LaunchStep::Done => self.hand_over(now, path),
         }

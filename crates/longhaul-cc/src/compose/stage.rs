@@ -1,4 +1,4 @@
-//! The traits of the stages.
+//! Traits of the stages.
 
 use core::fmt::Debug;
 
@@ -13,22 +13,24 @@ use crate::{
     Ack, Detection, Estimate, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, SavedPathUse, Sent, Timeout,
 };
 
-/// What all stages have in common. Every method has a default: a stage writes only what it needs.
+/// Methods that all stages share. Each has a default, so that a stage implements only those that it needs.
 pub trait Stage: Debug + Send {
-    /// What it needs of the transport; constant.
+    /// Returns what the stage requests of the transport; the answer is constant.
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
-    /// The limit for one ACK, if it has one: it is told what there is and what loss detection is in force.
+    /// Returns the stage's limit per ACK, if it has one, so that it learns what was granted and which loss detection
+    /// is used.
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         None
     }
 
-    /// What there is. A stage that can fall back does so here; the default fails when a required need is missing.
+    /// Receives what was granted. A stage that can fall back does so here; the default fails if a required need is
+    /// missing.
     ///
     /// # Errors
-    /// A need without fallback was not granted; the connection fails.
+    /// Returns an error if a need without fallback was not granted; the connection then fails.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         let _ = path;
         if let Some(limit) = self.ack_limit() {
@@ -40,15 +42,15 @@ pub trait Stage: Debug + Send {
             .map_or(Ok(()), |need| Err(NeedError { controller: self.phase().to_owned(), need }))
     }
 
-    /// The loss detection in force, told after the handshake and when it changes.
+    /// Receives the loss detection in use, after the handshake and when it changes.
     fn on_detection(&mut self, detection: Detection) {
         if let Some(limit) = self.ack_limit() {
             limit.on_detection(detection);
         }
     }
 
-    /// Observes an ACK before any stage acts on it, whichever stage holds the window; for estimators. Returns whether the stage
-    /// observes the next ACK, too.
+    /// Observes an ACK before any stage acts on it, whichever stage has the window; for estimators. Returns whether
+    /// the stage observes the next ACK, too.
     ///
     /// A stage that returns false is not called again. This saves a virtual call per ACK, about a tenth of the cost of a simple
     /// congestion-avoidance algorithm.
@@ -57,48 +59,48 @@ pub trait Stage: Debug + Send {
         false
     }
 
-    /// A segment left.
+    /// A segment was sent.
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         let _ = (sent, path);
     }
 
-    /// When the stage wants its `on_tick`, while it is active.
+    /// Returns the time at which the stage's `on_tick` should be called, while it is active.
     fn next_tick(&self) -> Option<Time> {
         None
     }
 
-    /// What it adds to the controller's answer, while it is active.
+    /// Returns what the stage adds to the controller's decisions, while it is active.
     fn overlay(&self) -> Overlay {
         Overlay::default()
     }
 
-    /// By how many bytes a growth or a law may raise the window for each byte that it may grow on. Above one only for
-    /// schemes that make up for a long round trip, such as Hybla.
+    /// Returns the greatest increase of the window per byte that may increase it, in bytes, in slow start or
+    /// congestion avoidance. Above 1 only for algorithms that compensate for a long RTT, such as Hybla.
     fn gain(&self) -> f64 {
         1.0
     }
 
-    /// Tells what it has estimated so far, for logs only.
+    /// Passes the stage's estimates to `tell`, for logs only.
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
         let _ = tell;
     }
 
-    /// Its name for logs in kebab-case: `slow-start`, `css`, `congestion-avoidance`, `recovery`.
+    /// Returns the phase's name for logs, in kebab-case: `slow-start`, `css`, `congestion-avoidance`, `recovery`.
     fn phase(&self) -> &'static str;
 }
 
-/// Opens the window: Swift Start, Jump-Start, Quick-Start and their kin.
+/// Start-up scheme: opens the window, as Swift Start, Jump-Start and Quick-Start do.
 pub trait Launch: Stage {
-    /// Starts. `window` holds what would be used without this launch.
+    /// Starts. `window` is the window that would be used without this scheme.
     fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> LaunchStep;
 
-    /// An ACK came while the launch holds the window; during an episode that it handles, too.
+    /// Processes an ACK while the scheme has the window, including one in an episode that it handles.
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         let _ = (ack, path, window);
         LaunchStep::Done
     }
 
-    /// A loss or mark came while the launch holds the window.
+    /// Responds to a loss or mark while the scheme has the window.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         let _ = (loss, path, window);
         LaunchVerdict::Delegate
@@ -110,8 +112,9 @@ pub trait Launch: Stage {
         LaunchStep::Stay
     }
 
-    /// The threshold that growth should lead up to, in bytes: asked at each ACK while growth holds the window that this launch
-    /// handed over, until the first loss, mark, timeout or idleness.
+    /// Returns the threshold in bytes up to which slow start should continue. It is called at each ACK while the
+    /// slow-start variant has the window that this scheme handed over, until the first loss, mark, timeout or idle
+    /// period.
     fn threshold(&mut self, path: &Path) -> Option<f64> {
         let _ = path;
         None
@@ -125,64 +128,66 @@ pub trait Launch: Stage {
         None
     }
 
-    /// The threshold after a timeout that ends this launch, in bytes, if the law is not to judge by the window that the launch had
-    /// opened.
+    /// Returns the threshold in bytes after a timeout that ends this scheme, if congestion avoidance should not
+    /// derive it from the window that the scheme had opened.
     fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
         let _ = path;
         None
     }
 
-    /// A timeout ends this launch: what it had opened and was not sent is to go from the window, as the law judges by that, and a
-    /// timeout that turns out spurious returns to it. [`abort`](Self::abort) follows.
+    /// Prepares the window for a timeout that ends this scheme. The scheme should remove the opened but unused part,
+    /// because congestion avoidance calculates the decrease from the window, and a spurious timeout restores it.
+    /// [`abort`](Self::abort) follows.
     fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {
         let _ = (timeout, path, window);
     }
 
-    /// Probes that are to leave whoever holds the window, unless that stage has others.
+    /// Returns probes to send whichever stage has the window, unless the active stage has others.
     fn beside(&self) -> Option<ProbePlan> {
         None
     }
 
-    /// Of what left [from the tail](crate::ProbeKind::FromTail) so many bytes have arrived; the ACK that says it came `at`.
+    /// The ACK received `at` reports that `bytes` sent by the [RC3 low-priority loop](crate::ProbeKind::FromTail)
+    /// have arrived.
     fn on_ahead(&mut self, at: Time, bytes: Bytes, path: &Path) {
         let _ = (at, bytes, path);
     }
 
-    /// What an earlier connection to the host came to; told before the handshake, if there is anything.
+    /// Receives the saved path of an earlier connection to the host before the handshake, if there is one.
     fn recall(&mut self, saved: SavedPath) {
         let _ = saved;
     }
 
-    /// What came of that.
+    /// Returns how the saved path was used.
     fn saved_path_use(&self) -> SavedPathUse {
         SavedPathUse::Unused
     }
 
-    /// Another stage takes the window: a loss, a timeout, or idleness ended the launch.
+    /// Another stage takes the window, because a loss, a timeout or an idle period ended the scheme.
     fn abort(&mut self) {}
 
-    /// Whether this stands for no launch at all.
+    /// Returns whether this stage stands for the absence of a start-up scheme.
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// Raises the window quickly: slow start, HyStart++, Limited Slow-Start, Astart and their kin.
+/// Slow-start variant: increases the window quickly, as slow start, HyStart++, Limited Slow-Start and Astart do.
 pub trait Growth: Stage {
-    /// The window of a connection's first flight, and the most of a restart's, bytes.
+    /// Returns the window of a connection's first flight and the upper limit of a restart's, bytes.
     fn initial_window(&self, path: &Path) -> Bytes;
 
-    /// Starts, or starts again, with the window as it is. `reason` is why: [`Reason::NoLoss`] for a new connection.
+    /// Starts or restarts with the current window for this `reason`; [`Reason::NoLoss`] for a new connection.
     fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
         let _ = (reason, path, window);
     }
 
-    /// An ACK came. `grow` is how many bytes it delivered that a window may grow on: zero while the window is not
-    /// what limits the sender. The window must not rise by more than `grow` times [`Stage::gain`].
+    /// Processes an ACK. `grow` is the number of delivered bytes that may increase the window, zero while the window
+    /// does not limit the sender. The window must not increase by more than `grow` times [`Stage::gain`].
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep;
 
-    /// A loss, a mark or a timeout ends it, with `flight` bytes outstanding. What it had opened and not sent may go from the window,
-    /// which the law judges by next.
+    /// A loss, a mark or a timeout ends slow start, with `flight` bytes outstanding. The variant may remove the
+    /// unused part of the window, from which congestion avoidance then calculates the decrease.
     fn on_congestion(&mut self, flight: Bytes, path: &Path, window: &mut Window) {
         let _ = (flight, path, window);
     }
@@ -194,15 +199,16 @@ pub trait Growth: Stage {
     }
 }
 
-/// Holds the window at the network's share: NewReno, CUBIC, Westwood, FAST and their kin.
+/// Congestion-avoidance algorithm: keeps the window at its share of the network, as NewReno, CUBIC, Westwood and FAST
+/// do.
 pub trait Steady: Stage {
-    /// Takes the window over, as it is.
+    /// Takes over the current window.
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window);
 
-    /// An ACK came; `grow` is as in [`Growth::on_ack`]. The window may fall at any time.
+    /// Processes an ACK; `grow` is as in [`Growth::on_ack`]. The window may decrease at any time.
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep;
 
-    /// Congestion: how far down? Called in every phase, once for each decrease that is due.
+    /// Returns the decrease for a congestion event. Called in every phase, once for each decrease that is due.
     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target;
 
     /// Nothing was sent for `idle`.
@@ -210,7 +216,7 @@ pub trait Steady: Stage {
         let _ = (now, idle);
     }
 
-    /// The segment size changed from `old`; the window in bytes is kept.
+    /// The segment size has changed from `old`; the window in bytes is kept.
     fn on_mss(&mut self, now: Time, old: Bytes, path: &Path, window: &Window) {
         let _ = (now, old, path, window);
     }
@@ -221,25 +227,26 @@ pub trait Steady: Stage {
         SteadyStep::Stay
     }
 
-    /// A copy of the whole state, kept while a decrease may still turn out to be spurious.
+    /// Returns a copy of the complete state, which is kept while a decrease may turn out to be spurious.
     fn clone_box(&self) -> Box<dyn Steady>;
 }
 
-/// Says what a loss meant: BBE, Veno.
+/// Loss classifier: judges what caused a loss, as BBE and Veno do.
 pub trait LossClassifier: Stage {
-    /// Classifies the loss that begins a decrease.
+    /// Classifies the loss that causes a decrease.
     fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict;
 }
 
-/// Owns the window while losses are repaired: NewReno, RFC 6675, PRR, and the satellite schemes.
+/// Recovery: controls the window during loss recovery, as NewReno, RFC 6675, PRR and the schemes for satellites do.
 pub trait Recovery: Stage {
-    /// A decrease to `target` bytes is due, by a loss or a mark that `ack` brought; in an episode, a further one.
+    /// Begins a decrease to `target` bytes, caused by a loss or mark that `ack` revealed. During an episode, this is
+    /// a further decrease.
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window);
 
-    /// An ACK came inside the episode, or after it while this stage keeps the window.
+    /// Processes an ACK in the episode, or after it while this stage keeps the window.
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep;
 
-    /// `ack` ends the episode.
+    /// Processes the ACK that ends the episode.
     fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep;
 
     /// The time of [`Stage::next_tick`] has come.
@@ -248,6 +255,6 @@ pub trait Recovery: Stage {
         RecoveryStep::Stay
     }
 
-    /// Another stage takes the window: a timeout, idleness, or an undone decrease ended the episode.
+    /// Another stage takes the window, because a timeout, an idle period or an undone decrease ended the episode.
     fn abort(&mut self) {}
 }

@@ -70,7 +70,8 @@ fn only_the_first_timeout_of_a_run_lowers_the_threshold() {
     assert_eq!(sender.snapshot().phase, "congestion-avoidance");
 }
 
-/// RFC 3168, section 6.1.2: marks lower as losses do, once for a window of data, and losses in it are not answered again.
+/// RFC 3168, section 6.1.2: marks decrease the window as losses do, once per window of data. Losses among the same
+/// data do not decrease it again.
 #[test]
 fn a_mark_lowers_once_and_losses_among_the_same_data_do_not() {
     let mut sender = Sender::after_a_loss("new-reno");
@@ -86,7 +87,7 @@ fn a_mark_lowers_once_and_losses_among_the_same_data_do_not() {
     assert_eq!(sender.ssthresh(), segments(20));
 }
 
-/// RFC 9438, section 4.6: marks go down to one segment, where losses stop at two.
+/// RFC 9438, section 4.6: marks decrease the window to no less than one segment, losses to two.
 #[test]
 fn marks_reduce_to_one_segment() {
     let mut sender = Sender::after_a_loss("cubic");
@@ -193,7 +194,7 @@ fn undo_returns_window_threshold_phase_and_law() {
             let in_flight = sender.in_flight;
             sender.event(&PathEvent::Spurious { now: sender.now, timeout, in_flight });
             assert_eq!((sender.cwnd(), sender.snapshot()), before, "{spec}");
-            // The law goes on as if nothing had been: it still does as the flow that lost nothing.
+            // Congestion avoidance continues like that of the flow without loss.
             sender.in_flight = other.in_flight;
             for _ in 0..20 {
                 sender.round();
@@ -215,7 +216,7 @@ fn undo_of_the_first_loss_returns_to_slow_start() {
     assert!(sender.cwnd() > segments(15));
 }
 
-/// RFC 9438, section 4.9.2: a window that has grown beyond by itself stays.
+/// RFC 9438, section 4.9.2: a window that has grown beyond its old size is kept.
 #[test]
 fn undo_does_not_lower_a_window_that_has_recovered() {
     let mut sender = Sender::after_a_loss("new-reno");
@@ -244,7 +245,7 @@ fn undo_of_another_kind_or_after_a_mark_does_nothing() {
     assert_eq!(sender.ssthresh(), segments(20));
 }
 
-/// RFC 5681, section 3.1, and otherwise bytes are kept.
+/// RFC 5681, section 3.1. Other changes of the segment size keep the window in bytes.
 #[test]
 fn a_smaller_segment_scales_the_first_flight_only() {
     let smaller = Bytes(730);
@@ -258,7 +259,7 @@ fn a_smaller_segment_scales_the_first_flight_only() {
     sender.path.mss = smaller;
     sender.event(&PathEvent::Mss { now: sender.now, old: MSS });
     assert_eq!(sender.cwnd(), segments(20));
-    // Larger segments lift the floors.
+    // Larger segments raise the lower limits.
     sender.time_out(1);
     sender.path.mss = segments(20);
     sender.event(&PathEvent::Mss { now: sender.now, old: smaller });
@@ -284,7 +285,7 @@ fn recoveries_ask_for_their_loss_detection() {
     }
 }
 
-/// RFC 9040, section 6.1: what earlier connections came to ends the first slow start, and is no initial window.
+/// RFC 9040, section 6.1: a cached threshold ends the first slow start, and does not set the initial window.
 #[test]
 fn a_known_threshold_ends_the_first_slow_start() {
     for spec in ["new-reno", "hstcp", "cubic", "scalable", "westwood"] {
@@ -300,7 +301,7 @@ fn a_known_threshold_ends_the_first_slow_start() {
     }
 }
 
-/// RFC 5681, equation 4, goes by what is in flight, not by what was known.
+/// RFC 5681, equation 4: the threshold is derived from the data in flight, not from the cached value.
 #[test]
 fn a_known_threshold_is_replaced_by_the_first_decrease() {
     let mut sender = with_threshold("new-reno", Some(segments(1000)));
@@ -310,7 +311,7 @@ fn a_known_threshold_is_replaced_by_the_first_decrease() {
     assert_eq!(sender.ssthresh(), segments(10));
 }
 
-/// A threshold below the initial window is no reason to begin with less, and none is lower than two segments.
+/// A threshold below the initial window does not lower that window, and the threshold is at least two segments.
 #[test]
 fn a_known_threshold_leaves_the_initial_window_as_it_is() {
     for (known, ssthresh) in [(Bytes::ZERO, segments(2)), (Bytes(1), segments(2)), (segments(4), segments(4))] {
@@ -326,8 +327,9 @@ fn a_known_threshold_leaves_the_initial_window_as_it_is() {
     assert_eq!(with_threshold("new-reno", None).ssthresh(), Bytes::MAX);
 }
 
-/// RFC 5681, equations 2 and 3: an ACK that counts is worth a segment at most. One for two segments, as receivers send them, makes
-/// slow start grow by half a round trip and congestion avoidance by half a segment; one for each leaves both as they are.
+/// RFC 5681, equations 2 and 3: an ACK counts as at most one segment. With one ACK for two segments, as usual
+/// receivers send them, slow start increases the window by half per round trip, and congestion avoidance by half a
+/// segment. With one ACK per segment, nothing changes.
 #[test]
 fn an_ack_counts_for_a_segment_where_acks_are_counted() {
     for (byte_counting, each, first, last) in [(true, 2, 20, 41), (false, 1, 20, 41), (false, 2, 15, 41)] {
@@ -359,7 +361,7 @@ fn an_ack_counts_for_a_segment_where_acks_are_counted() {
     }
 }
 
-/// What is estimated has the bytes: after the same ACKs Westwood's threshold is the same.
+/// Estimators count bytes in either case: after the same ACKs, Westwood's threshold is the same.
 #[test]
 fn estimates_count_bytes_where_acks_are_counted() {
     let [bytes, acks] = [true, false].map(|byte_counting| {
@@ -383,7 +385,7 @@ fn estimates_count_bytes_where_acks_are_counted() {
     assert!(bytes.1 > segments(10) && bytes.1 < segments(30), "{}", bytes.1);
 }
 
-/// A sender whose transport knew `ssthresh` of the path.
+/// A sender whose transport has the cached threshold `ssthresh`.
 fn with_threshold(spec: &str, ssthresh: Option<Bytes>) -> Sender {
     let congestion: Congestion = spec.parse().expect("a name");
     let params = BuildParams { mss: MSS, initial_ssthresh: ssthresh, ..BuildParams::default() };

@@ -105,7 +105,7 @@ impl OptionSpec {
     }
 }
 
-/// Declares the options of an algorithm once, as the fields of a struct or the words of an enum.
+/// Declares the options of an algorithm as the fields of a struct or the words of an enum.
 ///
 /// A struct gets
 ///
@@ -179,7 +179,7 @@ macro_rules! options {
         }
 
         impl $name {
-            /// The options of which the fields are the values.
+            /// The options whose values the fields have.
             $vis const OPTIONS: &'static [$crate::describe::OptionSpec] = {
                 use $crate::describe::OptionSpec;
                 const PARTS: &[&[OptionSpec]] = &[

@@ -86,7 +86,7 @@ pub struct Entry {
     pub name: &'static str,
     /// Its slot, which must agree with `make`.
     pub slot: Slot,
-    /// What it does, in a clause.
+    /// What it does, as a clause.
     pub summary: &'static str,
     /// The source that describes it.
     pub reference: &'static str,
@@ -107,7 +107,7 @@ pub struct Profile {
     pub name: &'static str,
     /// The composition in the long form; slots left out have their defaults.
     pub spec: &'static str,
-    /// What it is, in a clause.
+    /// What it is, as a clause.
     pub summary: &'static str,
     /// The source that describes it.
     pub reference: &'static str,

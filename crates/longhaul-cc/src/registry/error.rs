@@ -1,24 +1,24 @@
-//! What is wrong with a text that names no controller.
+//! Errors for text that names no controller.
 
 use crate::describe::Slot;
 
-/// Why a text names no congestion controller. The message says what exists instead.
+/// Text names no congestion controller. The message lists what exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("empty name of a congestion controller; there are {known}")]
     Empty {
         /// All profiles.
         known: String,
     },
-    /// Not of the grammar.
+    /// The text does not match the grammar.
     #[error("`{text}` is not of the form name, name(option=value,...), name+name or slot=name,slot=name")]
     Syntax {
-        /// The part that was not understood.
+        /// The part that does not match.
         text: String,
     },
-    /// A name that the short form does not know.
+    /// A name in the short form is unknown.
     #[error("unknown congestion control `{name}`{hint}; there are {known}", hint = hint(name, known))]
     UnknownName {
         /// The name.
@@ -26,13 +26,13 @@ pub enum SpecError {
         /// All profiles and stages.
         known: String,
     },
-    /// A slot that the long form does not know.
+    /// A slot in the long form is unknown.
     #[error("unknown slot `{name}`; there are launch, growth, steady, loss, recovery, whole")]
     UnknownSlot {
         /// The name.
         name: String,
     },
-    /// A name that its slot does not know.
+    /// A name is unknown in its slot.
     #[error("unknown {slot} `{name}`{hint}; there are {known}", hint = hint(name, known))]
     UnknownInSlot {
         /// The slot.
@@ -42,33 +42,33 @@ pub enum SpecError {
         /// All names of the slot.
         known: String,
     },
-    /// A name of several stages, in the short form.
+    /// A name in the short form belongs to several stages.
     #[error("`{name}` is ambiguous; write {choices}")]
     Ambiguous {
         /// The name.
         name: String,
-        /// The long forms.
+        /// The unambiguous long forms.
         choices: String,
     },
-    /// Two names for one slot.
+    /// A slot has two names.
     #[error("two algorithms for {slot}: `{first}` and `{second}`")]
     Twice {
         /// The slot.
         slot: Slot,
-        /// The one.
+        /// The first name.
         first: String,
-        /// The other.
+        /// The second name.
         second: String,
     },
-    /// A whole controller among stages.
+    /// A monolithic controller is combined with stages.
     #[error("`{whole}` is a whole controller and has no place for `{other}`")]
     WholeComposed {
-        /// The controller.
+        /// The monolithic controller.
         whole: String,
-        /// What was put beside it.
+        /// The name combined with it.
         other: String,
     },
-    /// An option that the algorithm does not have.
+    /// The algorithm does not have this option.
     #[error("`{name}` has no option `{option}`{hint}; it has {known}", hint = hint(option, known))]
     UnknownOption {
         /// The algorithm.
@@ -78,7 +78,7 @@ pub enum SpecError {
         /// All its options.
         known: String,
     },
-    /// An option given twice.
+    /// An option is given twice.
     #[error("option `{option}` of `{name}` is given twice")]
     RepeatedOption {
         /// The algorithm.
@@ -86,7 +86,7 @@ pub enum SpecError {
         /// The option.
         option: String,
     },
-    /// An option that contradicts another one or another part, or has no effect beside it.
+    /// An option contradicts another option or stage, or has no effect with it.
     #[error("option `{option}` of `{name}` cannot be `{value}` beside {beside}: {fits}")]
     Misfit {
         /// The algorithm.
@@ -95,12 +95,12 @@ pub enum SpecError {
         option: String,
         /// Its value.
         value: String,
-        /// The other option or part.
+        /// The other option or stage.
         beside: String,
-        /// What would fit.
+        /// The values that would be possible.
         fits: String,
     },
-    /// A value of the wrong type or out of range.
+    /// A value has the wrong type or is out of range.
     #[error("option `{option}` of `{name}` cannot be `{value}`: {range}")]
     BadValue {
         /// The algorithm.
@@ -109,13 +109,13 @@ pub enum SpecError {
         option: String,
         /// The value.
         value: String,
-        /// The values allowed.
+        /// The allowed values.
         range: String,
     },
 }
 
-/// What was probably meant by `name`: the nearest of the `known` names, separated by commas, if no more than a third of
-/// its letters would have to change.
+/// Returns the probable meaning of `name`: the nearest of the `known` names, which are separated by commas, if at
+/// most a third of its letters would have to change.
 fn hint(name: &str, known: &str) -> String {
     let known = known.split(", ").map(|known| (strsim::damerau_levenshtein(name, known), known));
     let nearest = known.min_by_key(|(distance, _)| *distance);

@@ -1,17 +1,17 @@
 //! Algorithms by name.
 //!
-//! A congestion controller is named by text, in one of three forms that may all carry options in parentheses:
+//! A congestion controller is named by text in one of three forms, all of which may have options in parentheses:
 //!
-//! * a profile: `cubic`, `new-reno`, `reno-classic`;
-//! * the short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot; a profile's name
-//!   fills all slots that no other name fills, and its options go to the stages of the same name inside, each to all
-//!   that have it. The rest is [the default](Spec::default);
-//! * the long form, `slot=name` joined by commas: `growth=slow-start,steady=new-reno,recovery=rfc6675`, with the slots
-//!   `launch`, `growth`, `steady`, `loss` and `recovery`. The rest is the default, too.
+//! * A profile: `cubic`, `new-reno`, `reno-classic`.
+//! * The short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot. The name of a
+//!   profile fills all slots that no other name fills, and each of its options applies to all its stages that have
+//!   it. The remaining slots have [the default](Spec::default).
+//! * The long form, `slot=name` joined by commas: `growth=slow-start,steady=new-reno,recovery=rfc6675`, with the
+//!   slots `launch`, `growth`, `steady`, `loss` and `recovery`. The remaining slots have the default, too.
 //!
-//! What has no effect, or contradicts another option or part, is refused ([`Rule`]).
+//! An option that has no effect, or contradicts another option or stage, is an error ([`Rule`]).
 //!
-//! [`Spec`] is the parsed form; it prints itself in the shortest of the three. [`list`] prints what exists.
+//! [`Spec`] is the parsed form, which is printed in the shortest of the three forms. [`list`] prints all algorithms.
 //!
 //! To add an algorithm, write its file with a static [`Entry`] and add one line to the table in `registry/table.rs`. An
 //! algorithm of another crate also has a static [`Entry`] and is added by [`register`], after which every text in the
@@ -38,8 +38,8 @@ pub fn built_in() -> &'static Registry {
     &table::BUILT_IN
 }
 
-/// What exists: profiles, then the stages of each slot with their options, references and safety, one or two lines
-/// each. For people; the text may change.
+/// Returns a list of the profiles, then of the stages of each slot with their options, references and safety, in one
+/// or two lines each. The format is for people and may change.
 #[must_use]
 pub fn list() -> String {
     known().to_string()

@@ -1,14 +1,14 @@
-//! From text to [`Spec`].
+//! Parser from text to [`Spec`].
 
 use super::spec::{Part, Spec};
 use super::{Registry, SpecError};
 use crate::describe::{Entry, OptionSpec, Profile, Slot};
 
 impl Registry {
-    /// The controller that `text` names, in any of the three forms. Spaces around names and signs do not matter.
+    /// Parses the name of a controller, in any of the three forms. Spaces around names and signs are ignored.
     ///
     /// # Errors
-    /// What is wrong and what exists, as [`SpecError`].
+    /// Returns a [`SpecError`] that states the fault and what exists.
     pub fn parse(&self, text: &str) -> Result<Spec, SpecError> {
         if text.trim().is_empty() {
             return Err(SpecError::Empty { known: self.profile_names() });
@@ -64,15 +64,15 @@ impl Registry {
         chosen.over(base.map_or_else(|| self.default_spec(), |(_, spec)| spec))
     }
 
-    /// Whether `name`, of `names`, is a launch with a profile of its own that stands beside another profile: then the launch
-    /// is meant.
+    /// Returns whether `name`, one of `names`, is a start-up scheme that has a profile of the same name and is
+    /// combined with another profile. It then means the scheme.
     fn is_launch_beside_profile(&self, name: &str, names: &[&str]) -> bool {
         let is_launch = self.of_slot(Slot::Launch).any(|entry| entry.name == name);
         let others = |profile: &Profile| profile.name != name && names.contains(&profile.name);
         is_launch && self.profiles.iter().any(others)
     }
 
-    /// The one algorithm of that name, whatever its slot.
+    /// Returns the only algorithm with that name, in any slot.
     fn entry_of_short_name(&self, name: &str) -> Result<&'static Entry, SpecError> {
         let mut found = self.entries.iter().copied().filter(|entry| entry.name == name);
         match (found.next(), found.next()) {
@@ -91,7 +91,7 @@ impl Registry {
         names.join(", ")
     }
 
-    /// Every name that the short form understands.
+    /// Returns every name that the short form accepts.
     fn all_names(&self) -> String {
         let mut known: Vec<_> = self.profiles.iter().map(|profile| profile.name).collect();
         for entry in self.entries {
@@ -104,7 +104,7 @@ impl Registry {
     }
 }
 
-/// The parts named so far.
+/// The stages named so far.
 #[derive(Default)]
 struct Chosen(Vec<Part>);
 
@@ -126,7 +126,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// These parts over those of `base`, if the whole fits.
+    /// Puts these stages in place of those of `base`, if the result is consistent.
     fn over(self, mut base: Spec) -> Result<Spec, SpecError> {
         for part in self.0 {
             if part.entry.slot == Slot::Whole {
@@ -145,7 +145,7 @@ impl Chosen {
     }
 }
 
-/// Options written behind a profile's name belong to the stages of the same name inside: each to all that have it.
+/// Applies the options after a profile's name to its stages: each option to all that have it.
 fn profile_with_options(mut spec: Spec, name: &str, options: Option<&str>) -> Result<Spec, SpecError> {
     let Some(options) = options else { return Ok(spec) };
     let named = |part: &&mut Part| part.entry.name == name;
@@ -166,7 +166,7 @@ fn profile_with_options(mut spec: Spec, name: &str, options: Option<&str>) -> Re
     Ok(spec)
 }
 
-/// The error for an option that is not among `known`; each is named once.
+/// Returns the error for an option that is not among `known`; each option is listed once.
 fn unknown_option(name: &str, option: &str, known: impl Iterator<Item = &'static OptionSpec>) -> SpecError {
     let mut names = Vec::new();
     for known in known.map(|known| known.name) {
@@ -212,7 +212,7 @@ fn syntax(text: &str) -> SpecError {
     SpecError::Syntax { text: text.trim().to_owned() }
 }
 
-/// Splits at each `sign` outside of parentheses, which do not nest.
+/// Splits at each `sign` outside of parentheses, which cannot be nested.
 fn split(text: &str, sign: char) -> Result<Vec<&str>, SpecError> {
     let mut items = Vec::new();
     let (mut start, mut inside) = (0, false);
@@ -232,13 +232,13 @@ fn split(text: &str, sign: char) -> Result<Vec<&str>, SpecError> {
     if inside { Err(syntax(text)) } else { Ok(items) }
 }
 
-/// `slot=part`, where the sign stands outside of parentheses.
+/// Splits `slot=part` if the sign is outside of parentheses.
 fn slot_and_part(item: &str) -> Option<(&str, &str)> {
     let (slot, part) = item.split_once('=')?;
     (!slot.contains('(')).then(|| (slot.trim(), part))
 }
 
-/// `name` or `name(options)`.
+/// Splits `name` or `name(options)`.
 fn name_and_options(item: &str) -> Result<(&str, Option<&str>), SpecError> {
     let item = item.trim();
     let (name, options) = match item.split_once('(') {

@@ -1,4 +1,4 @@
-//! From [`Spec`] to the shortest text.
+//! Shortest text of a [`Spec`].
 
 use core::fmt;
 
@@ -6,14 +6,14 @@ use super::spec::{Part, Spec};
 use super::{Registry, Slot, known};
 
 impl fmt::Display for Part {
-    /// The name, with the options that differ from their defaults.
+    /// Prints the name, with the options that differ from their defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&named(self.entry.name, self.written()))
     }
 }
 
 impl Part {
-    /// The options that differ from their defaults.
+    /// Returns the options that differ from their defaults.
     fn written(&self) -> impl Iterator<Item = String> {
         (self.entry.options.iter().zip(&self.values))
             .filter(|(option, value)| option.default_value() != **value)
@@ -21,7 +21,7 @@ impl Part {
     }
 }
 
-/// A name with options, each of them once.
+/// Returns a name with options, each of them once.
 fn named(name: &str, options: impl Iterator<Item = String>) -> String {
     let mut once: Vec<String> = Vec::new();
     for option in options {
@@ -39,9 +39,10 @@ impl fmt::Display for Spec {
 }
 
 impl Registry {
-    /// The shortest text that [`parse`](Self::parse) reads as `spec`; of equally short ones the first of: profiles in
-    /// the table's order, alone or with other names, names over the default, the long form. The long form as well if `spec`
-    /// has an algorithm that is not of this registry: it reads with the one that has it.
+    /// Returns the shortest text that [`parse`](Self::parse) reads as `spec`. Of equally short texts, it is the first
+    /// in this order: profiles in the order of the table, alone or with other names; names over the default; the long
+    /// form. If `spec` has an algorithm that is not in this registry, it is the long form, which a registry with the
+    /// algorithm can parse.
     #[must_use]
     pub fn print(&self, spec: &Spec) -> String {
         let long = long_form(spec, &self.default_spec());
@@ -53,7 +54,7 @@ impl Registry {
             .unwrap_or(long)
     }
 
-    /// Short forms of which some may mean `spec`.
+    /// Returns short forms, some of which may mean `spec`.
     fn candidates(&self, spec: &Spec) -> Vec<String> {
         let mut texts = Vec::new();
         for profile in self.profiles {
@@ -61,7 +62,7 @@ impl Registry {
                 continue;
             };
             let differing: Vec<_> = differences(spec, &base).collect();
-            // Without the algorithm that it is named after, a profile's name would mislead.
+            // The name of a profile would mislead if the algorithm of the same name is replaced.
             let is_named_after = |part: &Part| part.entry.name == profile.name;
             let is_in = |parts: &[Part]| parts.iter().any(is_named_after);
             if is_in(&base.parts) && !is_in(&spec.parts) {
@@ -69,7 +70,8 @@ impl Registry {
             }
             let (own, other): (Vec<&Part>, _) = differing.into_iter().partition(|part| part.entry.name == profile.name);
             let head = named(profile.name, own.iter().flat_map(|part| part.written()));
-            // A launch and a growth read naturally before the law that the profile stands for.
+            // Start-up scheme and slow-start variant come before the congestion-avoidance algorithm that the profile
+            // stands for.
             let (before, after): (Vec<&Part>, Vec<&Part>) =
                 other.into_iter().partition(|part| part.entry.slot < Slot::Steady);
             let names = before.into_iter().map(ToString::to_string);
@@ -84,7 +86,7 @@ fn joined(names: impl Iterator<Item = String>) -> String {
     names.collect::<Vec<_>>().join("+")
 }
 
-/// The parts of `spec` that `base` does not have.
+/// Returns the stages of `spec` that `base` does not have.
 fn differences<'a>(spec: &'a Spec, base: &Spec) -> impl Iterator<Item = &'a Part> {
     spec.parts.iter().filter(|part| !base.parts.contains(part))
 }

@@ -1,4 +1,4 @@
-//! Algorithms of other crates among those that text names.
+//! Registration of algorithms of other crates.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -6,26 +6,26 @@ use super::table::BUILT_IN;
 use super::{Registry, SpecError};
 use crate::describe::{Entry, Make, Profile, Slot};
 
-/// What text names at present, if something was registered.
+/// The algorithms that text can name; `None` before the first registration.
 static KNOWN: RwLock<Option<&'static Registry>> = RwLock::new(None);
 
-/// Why an algorithm cannot be registered.
+/// An algorithm cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The name is not of lower-case letters, digits and hyphens.
+    /// The name does not consist of lower-case letters, digits and hyphens.
     #[error("`{name}` is no name: it has to consist of lower-case letters, digits and hyphens")]
     BadName {
         /// The name.
         name: &'static str,
     },
-    /// The name means something already.
+    /// The name is already in use.
     #[error("the name `{name}` is taken")]
     Taken {
         /// The name.
         name: &'static str,
     },
-    /// The constructor makes something for another slot.
+    /// The constructor builds an algorithm for another slot.
     #[error("`{name}` is said to be a {slot}, but its constructor makes something else")]
     WrongSlot {
         /// The algorithm.
@@ -33,24 +33,25 @@ pub enum RegisterError {
         /// The slot of its entry.
         slot: Slot,
     },
-    /// The composition of a profile does not exist.
+    /// The composition of a profile is not valid.
     #[error("the profile `{name}` means nothing: {error}")]
     Profile {
         /// The profile.
         name: &'static str,
-        /// What is wrong with its composition.
+        /// The fault of its composition.
         error: Box<SpecError>,
     },
 }
 
-/// The algorithms that text names in this process: those of this crate, then those that were [registered](register).
+/// Returns the algorithms that text can name in this process: those of this crate, then the [registered](register)
+/// ones.
 #[must_use]
 pub fn known() -> &'static Registry {
     KNOWN.read().unwrap_or_else(PoisonError::into_inner).unwrap_or(&BUILT_IN)
 }
 
-/// Adds algorithms and profiles of another crate, for all of this process. To be called before the first name is read,
-/// at the beginning of `main`. What is added stays until the process ends.
+/// Registers algorithms and profiles of another crate for the whole process, until it ends. To be called before the
+/// first name is parsed, at the beginning of `main`.
 ///
 /// ```
 /// use longhaul_cc::Congestion;
@@ -105,8 +106,8 @@ pub fn known() -> &'static Registry {
 /// ```
 ///
 /// # Errors
-/// If a name is taken or no name, an entry's slot is not that of its constructor, or a profile's composition does not
-/// exist. Nothing is added then.
+/// Returns an error if a name is invalid or in use, if the constructor of an entry belongs to another slot, or if the
+/// composition of a profile is not valid. Nothing is registered in this case.
 pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), RegisterError> {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     let before = known.unwrap_or(&BUILT_IN);
@@ -114,6 +115,7 @@ pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), 
         before.entries.iter().any(|entry| entry.name == name)
             || before.profiles.iter().any(|profile| profile.name == name)
     };
+    // Names must be valid and new.
     let names = entries.iter().map(|entry| entry.name).chain(profiles.iter().map(|profile| profile.name));
     for name in names {
         if !is_name(name) {
@@ -123,6 +125,7 @@ pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), 
             return Err(RegisterError::Taken { name });
         }
     }
+    // Entries must be unique in their slot, and their constructors must belong to it.
     for (number, entry) in entries.iter().enumerate() {
         let (name, slot) = (entry.name, entry.slot);
         if entries.iter().take(number).any(|other| (other.name, other.slot) == (name, slot)) {
@@ -141,6 +144,7 @@ pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), 
         entries: Vec::leak(before.entries.iter().copied().chain(entries.iter().copied()).collect()),
         profiles: Vec::leak(before.profiles.iter().copied().chain(profiles.iter().copied()).collect()),
     };
+    // The compositions of profiles may use the new algorithms, so they are parsed with them.
     for Profile { name, spec, .. } in profiles {
         all.parse(spec).map_err(|error| RegisterError::Profile { name, error: Box::new(error) })?;
     }

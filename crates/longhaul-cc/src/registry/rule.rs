@@ -1,10 +1,10 @@
-//! What options demand of each other, within an algorithm and between those of a composition.
+//! Checks of the rules between options, within an algorithm and between those of a composition.
 
 use super::SpecError;
 use super::spec::{Part, Spec};
 use crate::describe::{OptionKind, OptionSpec, Rule, Slot, Value};
 
-/// What does not fit an option.
+/// A conflict with an option's value.
 struct Clash {
     beside: String,
     fits: String,
@@ -26,8 +26,8 @@ impl Part {
         self.options().find(|(option, _)| option.name == name)
     }
 
-    /// Whether its options fit each other. `given` says which of them were written: those must have an effect even where
-    /// they equal their defaults.
+    /// Checks whether the options are consistent. `given` tells which of them were written: those must have an effect
+    /// even if they are equal to their defaults.
     pub(super) fn check(&self, given: &[bool]) -> Result<(), SpecError> {
         for (index, (option, value)) in self.options().enumerate() {
             let written = given.get(index).is_some_and(|given| *given) || value != option.default_value();
@@ -39,7 +39,7 @@ impl Part {
         Ok(())
     }
 
-    /// What keeps `option` from having an effect.
+    /// Returns the conflict that keeps `option` from having an effect, if any.
     fn without_effect(&self, option: &OptionSpec) -> Option<Clash> {
         option.rules.iter().find_map(|rule| {
             let (Rule::With(name, said) | Rule::Without(name, said)) = *rule else { return None };
@@ -71,7 +71,7 @@ impl Part {
     }
 }
 
-/// `option` with other values than `value`, in words.
+/// Describes `option` with other values than `value`.
 fn others(option: &OptionSpec, value: Value) -> String {
     match option.kind {
         OptionKind::Choice { names } => {
@@ -82,7 +82,7 @@ fn others(option: &OptionSpec, value: Value) -> String {
     }
 }
 
-/// A number as such; that of a switch or a word bounds nothing.
+/// Returns a numeric value; a switch or a word is no limit, which is infinity.
 fn number(value: Value) -> f64 {
     match value {
         Value::Int(value) => value as f64,
@@ -92,11 +92,11 @@ fn number(value: Value) -> f64 {
 }
 
 impl Spec {
-    /// Whether its parts fit each other.
+    /// Checks whether the stages are consistent.
     pub(super) fn check(&self) -> Result<(), SpecError> {
         for part in &self.parts {
             for (option, value) in part.options() {
-                // Where one of two is as it always is, the other is named.
+                // If one of two conflicting options has its default, the error names the other one.
                 if value == option.default_value() {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! A parsed name, and how it becomes a controller.
+//! Parsed name of a controller, and its construction.
 
 use core::str::FromStr;
 
@@ -12,18 +12,18 @@ use crate::{BuildParams, Controller, ControllerFactory};
 #[derive(Clone, Debug)]
 pub struct Part {
     pub(super) entry: &'static Entry,
-    /// One for each of the entry's options.
+    /// One value for each of the entry's options.
     pub(super) values: Vec<Value>,
 }
 
 impl Part {
-    /// `entry` with its default options.
+    /// Returns `entry` with its default options.
     #[must_use]
     pub fn new(entry: &'static Entry) -> Self {
         Self { entry, values: entry.options.iter().map(super::OptionSpec::default_value).collect() }
     }
 
-    /// The algorithm.
+    /// Returns the algorithm's entry.
     #[must_use]
     pub const fn entry(&self) -> &'static Entry {
         self.entry
@@ -58,30 +58,30 @@ impl PartialEq for Part {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// The five of [`Slot::COMPOSED`] in that order, or one whole controller.
+    /// The five stages of [`Slot::COMPOSED`] in that order, or one monolithic controller.
     pub(super) parts: Vec<Part>,
 }
 
 impl Spec {
-    /// The algorithms that it consists of: one for each of [`Slot::COMPOSED`], or one whole controller.
+    /// Returns the algorithms: one for each of [`Slot::COMPOSED`], or one monolithic controller.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The algorithm in `slot`, if it is composed of slots.
+    /// Returns the algorithm in `slot`, if there is one.
     #[must_use]
     pub fn part(&self, slot: Slot) -> Option<&Part> {
         self.parts.iter().find(|part| part.entry.slot == slot)
     }
 
-    /// Whether its flows may share a network with others: if all its algorithms may.
+    /// Returns whether flows may share a network with others, which requires it of all algorithms.
     #[must_use]
     pub fn safety(&self) -> Safety {
         self.parts.iter().map(|part| part.entry.safety).max().unwrap_or(Safety::Private)
     }
 
-    /// Whether the conformance suite runs this very composition.
+    /// Returns whether the conformance suite runs exactly this composition.
     #[must_use]
     pub fn is_tested(&self) -> bool {
         let is_self = |text: &str| text.parse().is_ok_and(|spec: Self| spec == *self);
@@ -89,13 +89,13 @@ impl Spec {
             || self.parts.iter().flat_map(|part| part.entry.tested).any(|text| is_self(text))
     }
 
-    /// A new controller, before its handshake.
+    /// Builds a controller, in the state before its handshake.
     #[must_use]
     pub fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
         self.build_named(self.to_string(), params)
     }
 
-    /// The same for who knows the name already: to find the shortest takes longer than all the rest.
+    /// Builds a controller whose name is known, because finding the shortest name takes longer than all the rest.
     pub(crate) fn build_named(&self, name: String, params: &BuildParams) -> Box<dyn Controller> {
         let mut stages = Stages { name, ..Stages::default() };
         for part in &self.parts {
@@ -114,7 +114,7 @@ impl Spec {
     }
 }
 
-/// CUBIC with HyStart++ and PRR; the transport adds RACK.
+/// CUBIC with HyStart++ and PRR. The transport adds RACK.
 impl Default for Spec {
     fn default() -> Self {
         known().default_spec()

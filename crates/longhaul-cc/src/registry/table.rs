@@ -6,7 +6,7 @@ use super::spec::{Part, Spec};
 use crate::describe::{Entry, Profile, Safety, Slot};
 use crate::{bbr, classify, copa, growth, launch, ledbat, rcp, recovery, steady, udt, xcp};
 
-/// The algorithms of this crate: one line each.
+/// The algorithms of this crate, one line each.
 pub(super) static BUILT_IN: Registry = Registry {
     entries: &[
         &launch::none::ENTRY,
@@ -277,12 +277,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The algorithms of `slot`, its default first.
+    /// Returns the algorithms of `slot`, its default first.
     pub fn of_slot(&self, slot: Slot) -> impl Iterator<Item = &'static Entry> {
         self.entries.iter().copied().filter(move |entry| entry.slot == slot)
     }
 
-    /// The first algorithm of every slot.
+    /// Returns the composition of the first algorithm of every slot.
     pub(super) fn default_spec(&self) -> Spec {
         let first = |slot| self.of_slot(slot).next().map(Part::new);
         Spec { parts: Slot::COMPOSED.into_iter().filter_map(first).collect() }

@@ -33,7 +33,7 @@ fn three_forms_name_the_same() {
         ("veno(backlog=5)", "growth=slow-start,steady=veno(backlog=5),loss=veno(backlog=5)"),
         ("veno(severity=0.5, ecn-beta=0.8)", "growth=slow-start,steady=veno(ecn-beta=0.8),loss=veno(severity=0.5)"),
         ("cubic(fast-convergence=on)", "cubic"),
-        // A launch with a profile of its own, beside another profile.
+        // A start-up scheme that has its own profile, combined with another profile.
         ("quick-start", "launch=quick-start,growth=limited-slow-start,steady=new-reno"),
         ("quick-start(rate=100)+cubic", "launch=quick-start(rate=100)"),
         ("quick-start+limited-slow-start+new-reno", "quick-start"),
@@ -217,7 +217,7 @@ fn what_does_not_fit_together_is_refused() {
     }
 }
 
-/// A rule that names nothing would never be broken.
+/// A rule with a name that does not exist could never be violated.
 #[test]
 fn rules_name_what_exists() {
     for entry in built_in().entries {
@@ -299,7 +299,7 @@ fn the_list_names_everything() {
 }
 
 crate::options! {
-    /// A whole controller for a registry of the test's own.
+    /// A monolithic controller for a registry of this test.
     struct Fixed {
         window: u64 = OptionSpec::int("window", 1, 1 << 30, 100_000, "bytes"),
     }
@@ -357,7 +357,7 @@ fn a_whole_controller_stands_alone() {
     assert!(WITH_WHOLE.to_string().contains("not for shared networks"));
 }
 
-/// Any composition with any legal options that fit.
+/// Any composition with any valid and consistent options.
 fn any_spec() -> impl Strategy<Value = Spec> {
     let part = |slot: Slot| {
         let entries: Vec<_> = built_in().of_slot(slot).collect();
@@ -384,7 +384,7 @@ fn any_value(option: &OptionSpec) -> BoxedStrategy<Value> {
 }
 
 proptest! {
-    /// What is printed is parsed back, names the controller it builds, and is never longer than the long form.
+    /// A printed text can be parsed, names the controller that it builds, and is never longer than the long form.
     #[test]
     fn parse_and_print_are_inverse(spec in any_spec()) {
         let text = spec.to_string();
@@ -396,7 +396,7 @@ proptest! {
         prop_assert_eq!(spec.build(&BuildParams::default()).name(), text);
     }
 
-    /// Garbage is refused, never a panic.
+    /// Invalid text causes an error, never a panic.
     #[test]
     fn any_text_is_parsed_or_refused(text in "[a-z0-9(),+= .-]{0,40}|\\PC{0,20}") {
         if let Ok(spec) = text.parse::<Spec>() {

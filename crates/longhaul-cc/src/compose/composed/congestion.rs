@@ -1,4 +1,4 @@
-//! How a composed controller answers congestion, and takes an answer back.
+//! Responses of a composed controller to congestion, and their undoing.
 
 use longhaul_units::{Bytes, Time};
 
@@ -18,7 +18,7 @@ impl Composed {
         });
     }
 
-    /// Lets the law lower the threshold; returns the window to arrive at.
+    /// Lowers the threshold as congestion avoidance decides, and returns the window to reach.
     pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, verdict: Verdict, path: &Path) -> f64 {
         if self.phase == Phase::Growth && self.repair.is_none() {
             self.growth.on_congestion(flight, path, &mut self.window);
@@ -53,7 +53,7 @@ impl Composed {
     }
 
     pub(super) fn on_mark(&mut self, ack: &Ack<'_>, path: &Path) {
-        // The mark is real whatever becomes of an earlier loss.
+        // A mark is valid even if an earlier loss turns out to be spurious.
         self.undo = None;
         self.marked_until = Some(ack.total_delivered + ack.in_flight);
         let vetoed = self.vetoed(&Loss { signal: Signal::Ecn, ack }, path);
@@ -64,11 +64,11 @@ impl Composed {
         let target = self.reduce(ack.now, Signal::Ecn, ack.flight_size, Verdict::CONGESTION, path);
         self.enter(RepairKind::Ecn, target, ack, path);
         if ack.in_flight == Bytes::ZERO {
-            self.finish(ack, path); // the marked data were the last
+            self.finish(ack, path); // nothing else is in flight
         }
     }
 
-    /// Whether a launch answers by itself; if not, it is over.
+    /// Returns whether the start-up scheme handles the signal itself. If not, the scheme ends.
     pub(super) fn vetoed(&mut self, loss: &Loss<'_>, path: &Path) -> bool {
         if self.repair.is_some() || self.phase != Phase::Launch {
             return false;
@@ -107,7 +107,7 @@ impl Composed {
         self.hand_over(now, path);
     }
 
-    /// An ACK while recovery holds the window.
+    /// Processes an ACK while recovery has the window.
     pub(super) fn on_repair_ack(&mut self, repair: Repair, ack: &Ack<'_>, path: &Path) {
         let ended = match repair.kind {
             RepairKind::Loss => !matches!(ack.episode, Episode::In),
@@ -123,13 +123,13 @@ impl Composed {
         }
     }
 
-    /// A decrease was spurious: returns to what was before it, unless the window has grown beyond by itself.
+    /// Undoes a spurious decrease, unless the window has grown beyond its old size since.
     pub(super) fn undo(&mut self, now: Time, timeout: bool, path: &Path) {
         let settled = self.settled();
         let saved = self.undo.take_if(|saved| saved.timeout == timeout);
         match saved.filter(|saved| settled < saved.window.cwnd) {
             Some(saved) => self.restore(saved, now, path),
-            // A mark was answered in between: the episode is over all the same.
+            // A mark during the episode removed the checkpoint, but the episode has ended nevertheless.
             None if !timeout && self.repair.is_some_and(|repair| repair.kind == RepairKind::Loss) => {
                 self.window.cwnd = settled;
                 self.interrupt();
@@ -153,7 +153,7 @@ impl Composed {
     }
 }
 
-/// Whether what was in flight when `until` was noted has been delivered or at least left the network.
+/// Returns whether everything in flight when `until` was recorded has been delivered or has left the network.
 pub(super) fn all_delivered(until: Bytes, ack: &Ack<'_>) -> bool {
     ack.total_delivered >= until || ack.in_flight == Bytes::ZERO
 }

@@ -1,4 +1,4 @@
-//! A composed controller's outer side: which event goes where.
+//! The controller's side of a composition, which passes each event to the stages.
 
 use longhaul_units::{Bytes, Time};
 
@@ -15,7 +15,8 @@ impl Controller for Composed {
         self.name.clone()
     }
 
-    /// The demands of all stages, and ECT(0) preferred: every law answers marks as it answers losses.
+    /// The needs of all stages, and ECT(0) as a preference, since every congestion-avoidance algorithm responds to
+    /// marks.
     fn needs(&self) -> Needs {
         let mut needs = self.stages().into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
         needs.preferred.ecn = needs.preferred.ecn.max(EcnMark::Ect0);
@@ -47,6 +48,7 @@ impl Controller for Composed {
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
+        // Estimators first: each stage observes the ACK until it declines.
         if self.observers != [false; 5] {
             let mut observers = self.observers;
             for (stage, observes) in self.stages_mut().into_iter().zip(&mut observers) {
@@ -56,6 +58,7 @@ impl Controller for Composed {
         }
         self.note_progress(event);
         let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
+        // A loss comes before a mark; otherwise the ACK goes to recovery or to the active stage.
         match (event.episode, self.repair) {
             (Episode::Enter, _) => self.on_loss(Signal::Loss, event, path),
             (Episode::Again, _) => self.on_loss(Signal::LossAgain, event, path),
@@ -73,6 +76,7 @@ impl Controller for Composed {
         self.above_hole = Bytes::ZERO;
         self.restart.on_loss(Bytes::ZERO);
         if event.nth <= 1 {
+            // The first timeout ends the start-up scheme and lowers the threshold (RFC 5681, equation 4).
             let own = (self.phase == Phase::Launch).then(|| self.launch.threshold_after_timeout(path)).flatten();
             if self.phase == Phase::Launch {
                 self.launch.on_timeout(event, path, &mut self.window);
@@ -83,9 +87,10 @@ impl Controller for Composed {
             self.checkpoint(true);
             self.reduce(event.now, Signal::Timeout, event.flight_size, Verdict::CONGESTION, path);
             self.window.ssthresh = own.unwrap_or(self.window.ssthresh);
-            // A further timeout answers nothing anew: what was marked since the first stays answered.
+            // A further timeout causes no new decrease, so the data marked since the first one stays accounted for.
             self.marked_until = None;
         }
+        // Slow start from one segment, unless a start-up scheme opens the window.
         self.interrupt();
         self.window.cwnd = self.mss.as_f64();
         self.reason = Reason::Timeout;
@@ -176,7 +181,7 @@ impl Controller for Composed {
     }
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
-        // A start and a law may have the same estimator; who comes later has seen more of the path.
+        // Two stages may have the same estimator. Later stages have observed more of the path, so they come first.
         let mut told: Vec<&'static str> = Vec::new();
         for stage in self.stages().into_iter().rev() {
             stage.estimates(&mut |estimate| {

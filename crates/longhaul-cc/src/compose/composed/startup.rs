@@ -1,11 +1,12 @@
-//! What became of a launch, as seen from outside: whether it set the window, the threshold or the pace, or handed over without.
+//! Outcome of a start-up scheme: whether it set the window, the threshold or the pace, or handed over without doing
+//! so.
 
 use longhaul_units::{Bytes, Rate};
 
 use crate::compose::{Launch, LaunchStep, Window};
 use crate::{Path, Startup};
 
-/// The reasons for which a launch is given up, where the composition knows.
+/// Reasons for which a start-up scheme did nothing, where the composition knows them.
 pub(super) const NO_ROOM: &str = "its first flight showed no more room than the initial window has";
 pub(super) const LATE: &str = "it learnt nothing in time";
 pub(super) const CONGESTION: &str = "there was a loss or an ECN mark in the first flight";
@@ -17,17 +18,17 @@ const HANDSHAKE_LOSS: &str = "segments of the handshake were lost";
 const NO_ROUND_TRIP: &str = "the handshake gave no round-trip time";
 const UNFIT: &str = "what it needs did not come with the handshake";
 
-/// Keeps count of a launch, from the handshake to its first end.
+/// Record of a start-up scheme, from the handshake to its first end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) outcome: Startup,
-    /// What it would like and the transport has not.
+    /// A preferred feature that the transport did not grant.
     pub(super) lacks: Option<&'static str>,
     /// Bytes of new data sent so far.
     pub(super) sent: Bytes,
-    /// The window that there would be without it.
+    /// The window without the scheme.
     initial: f64,
-    /// Whether an earlier connection is remembered.
+    /// Whether there is a saved path of an earlier connection.
     remembered: bool,
     used: bool,
 }
@@ -37,7 +38,7 @@ impl Record {
         Self { outcome: Startup::Absent, lacks: None, sent: Bytes::ZERO, initial: 0.0, remembered, used: false }
     }
 
-    /// The handshake is over, and the launch has begun, which took the window from `before` to `after`.
+    /// The handshake is complete, and the scheme has changed the window from `before` to `after`.
     pub(super) fn begin(
         &mut self,
         launch: &dyn Launch,
@@ -56,7 +57,7 @@ impl Record {
         }
     }
 
-    /// Why nothing came of it at the end of the handshake.
+    /// Returns why the scheme did nothing at the end of the handshake.
     fn at_handshake(&self, launch: &dyn Launch, path: &Path) -> &'static str {
         let needs = launch.needs();
         if (needs.preferred.saved_path || needs.required.saved_path) && !self.remembered {
@@ -75,7 +76,7 @@ impl Record {
         }
     }
 
-    /// Looks at what it asks of the transport: a pace or probes are a use as well.
+    /// Records a pace or probes that the scheme requests, which also count as use.
     pub(super) fn look(&mut self, launch: &dyn Launch) {
         if self.outcome == Startup::Running && !self.used {
             let overlay = launch.overlay();
@@ -83,7 +84,7 @@ impl Record {
         }
     }
 
-    /// An ACK of `delivered` bytes or a tick came, and took the window from `before` to `after`.
+    /// Records an ACK of `delivered` bytes, or a tick, which changed the window from `before` to `after`.
     pub(super) fn after(
         &mut self,
         step: LaunchStep,
@@ -94,14 +95,14 @@ impl Record {
         if self.outcome != Startup::Running {
             return;
         }
-        // As much as slow start raises it by is none of its doing.
+        // An increase as large as slow start's does not count as use.
         self.used |= after.cwnd > before.cwnd + delivered.as_f64() + 1.0 || after.ssthresh < before.ssthresh;
         if step == LaunchStep::Done {
             self.decide(reason);
         }
     }
 
-    /// Something else ended it.
+    /// Records that another event ended the scheme.
     pub(super) fn end(&mut self, launch: &dyn Launch, reason: &'static str) {
         self.look(launch);
         if self.outcome == Startup::Running {

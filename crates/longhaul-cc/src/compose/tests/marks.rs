@@ -1,4 +1,4 @@
-//! Congestion marks that a launch answers by itself: the answer lasts until what was in flight is accounted for.
+//! Congestion marks that a start-up scheme handles itself, until the data in flight is accounted for.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -7,7 +7,8 @@ use crate::{BuildParams, Congestion, Granted, NetworkFeedback, NetworkHeaderKind
 
 const RTT: Span = Span::from_millis(100);
 
-/// A sender after its handshake, whose path carried 400 segments a round trip before, and whose routers answer Quick-Start.
+/// A sender after its handshake, with a saved path of 400 segments per round trip and routers that support
+/// Quick-Start.
 fn sender(spec: &str) -> Sender {
     let window = segments(400);
     let saved_path = Some(SavedPath { window, rate: Rate::from_bytes_over(window, RTT), rtt: RTT });
@@ -26,8 +27,8 @@ fn count(sender: &Sender) -> u64 {
     sender.in_flight.0 / MSS.0
 }
 
-/// RFC 9959, sections 3.5 and 3.6: PipeSize / 2, and no growth until the last unvalidated segment is acknowledged. The threshold is
-/// half of what has come through by then.
+/// RFC 9959, sections 3.5 and 3.6: the window is PipeSize / 2, and does not grow until the last unvalidated segment
+/// is acknowledged. The threshold is half of the data delivered by then.
 #[test]
 fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
     for validating in [false, true] {
@@ -52,8 +53,8 @@ fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
     }
 }
 
-/// RFC 3168, section 6.1.2: what left before the mark and is lost says nothing new, though the retreat is over. Nor does growth begin as
-/// if nothing had happened, which Rapid Start would do threefold.
+/// RFC 3168, section 6.1.2: losses among data sent before the mark are the same congestion event, even after the
+/// retreat. The slow-start variant must not run as if nothing had happened, which Rapid Start would do threefold.
 #[test]
 fn losses_among_the_data_of_a_mark_are_not_answered_again() {
     let mut sender = sender("careful-resume+rapid-start+new-reno");
@@ -73,7 +74,8 @@ fn losses_among_the_data_of_a_mark_are_not_answered_again() {
     assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("recovery", ssthresh));
 }
 
-/// What the source says of losses: the initial window, up to what had come through, until the flight is through; then half of it.
+/// As after losses, the window is the initial window, up to the data delivered, until the flight is delivered; then
+/// it is half of the flight.
 #[test]
 fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
     let mut sender = sender("cached-start+new-reno");
@@ -89,8 +91,9 @@ fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
     assert_eq!((sender.snapshot().phase, sender.cwnd()), ("congestion-avoidance", segments(200)));
 }
 
-/// RFC 4782, section 4.6.2: the initial window, and slow start from there, up to half of what was delivered. Not before the flight is
-/// through: a mark is answered for a whole window of data (RFC 3168, section 6.1.2), as are losses in it.
+/// RFC 4782, section 4.6.2: the initial window, then slow start up to half of the delivered data, but only after the
+/// flight is delivered: the response to a mark holds for a window of data (RFC 3168, section 6.1.2), and so do losses
+/// in it.
 #[test]
 fn a_mark_in_an_approved_flight_is_answered_until_that_has_arrived() {
     for lossy in [false, true] {

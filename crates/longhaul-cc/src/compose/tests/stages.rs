@@ -1,4 +1,4 @@
-//! Which stage is asked what, and when.
+//! Order in which the stages are called.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,11 +10,11 @@ use crate::{Ack, BuildParams, Controller, Episode, Granted, NetworkHeader, Path,
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
-/// Plays every part and notes what it is asked.
+/// Implements every stage and records the calls.
 #[derive(Clone, Debug)]
 struct Scribe {
     log: Log,
-    /// What the launch does with losses; `None` if it does not launch at all.
+    /// Response of the start-up scheme to losses; `None` if there is no scheme.
     launch: Option<LaunchVerdict>,
     law: SteadyStep,
     linger: u32,
@@ -157,7 +157,7 @@ fn the_order_of_a_loss_is_classify_veto_reduce_recover_begin() {
     sender.fill();
     sender.ack(1);
     sender.lose();
-    // A verdict of one half halves the decrease.
+    // A severity of one half halves the decrease.
     assert_eq!(sender.ssthresh(), Bytes(99 * 1460 / 4 * 3));
     let mut more = sender.acked(1);
     more.episode = Episode::In;
@@ -238,7 +238,7 @@ fn a_launch_may_follow_a_timeout_or_idleness() {
     assert_eq!(sender.cwnd(), segments(100));
 }
 
-/// What a launch had opened and was not sent is gone before the law judges.
+/// The opened but unused part of the window is removed before congestion avoidance calculates the decrease.
 #[test]
 fn the_order_of_a_timeout_is_launch_abort_reduce_launch() {
     let (mut sender, log) = scribe(Some(LaunchVerdict::Delegate), SteadyStep::Stay, 0);
@@ -267,7 +267,7 @@ fn the_law_hears_of_idleness() {
     assert_eq!(taken(&log), ["law after idleness"]);
 }
 
-/// A spurious timeout inside an episode: the law, which had yet to take over, does so.
+/// A spurious timeout inside an episode: congestion avoidance, which had not started yet, starts.
 #[test]
 fn undo_of_a_timeout_inside_an_episode_begins_the_law() {
     let (mut sender, log) = scribe(None, SteadyStep::Stay, 0);

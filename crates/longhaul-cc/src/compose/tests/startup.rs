@@ -1,11 +1,11 @@
-//! What is told of launches.
+//! Reported outcomes of start-up schemes.
 
 use longhaul_units::Bytes;
 
 use crate::testing::{Sender, segments};
 use crate::{Granted, PathEvent, SegmentKind, Startup};
 
-/// Everything that is queued leaves, and is acknowledged, for so many round trips.
+/// Sends all queued data, limited by the window, and acknowledges it for `rounds` round trips.
 fn run(spec: &str, queued: u64, rounds: u32) -> Sender {
     let mut sender = Sender::new(spec);
     (sender.path.handshake_rtt, sender.path.srtt) = (Some(sender.rtt), Some(sender.rtt));

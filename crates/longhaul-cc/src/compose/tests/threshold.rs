@@ -1,4 +1,4 @@
-//! The threshold that a launch leaves behind.
+//! The threshold that a start-up scheme leaves.
 
 use longhaul_units::{Span, Time};
 
@@ -10,7 +10,8 @@ use crate::steady::NewReno;
 use crate::testing::{Sender, segments};
 use crate::{Ack, BuildParams, Granted, Path, PathEvent};
 
-/// Hands over at once, says where growth should end, and for what there is room when the law has the window; in segments.
+/// Hands over at once. The fields are the threshold for slow start, and the room that it reports during congestion
+/// avoidance, in segments.
 #[derive(Debug)]
 struct Guide(u64, Option<u64>);
 
@@ -59,7 +60,7 @@ fn guided(guide: Guide, known: Option<u64>) -> Sender {
     sender
 }
 
-/// Growth leads up to it, but not beyond what earlier connections came to.
+/// Slow start continues up to the threshold, but not above the cached one.
 #[test]
 fn growth_leads_up_to_what_the_launch_says() {
     for (known, threshold) in [(None, 35), (Some(25), 25), (Some(50), 35)] {
@@ -71,7 +72,7 @@ fn growth_leads_up_to_what_the_launch_says() {
     }
 }
 
-/// After a loss, and after a timeout's slow start, the threshold is the law's.
+/// After a loss, and after a timeout's slow start, the threshold is that of congestion avoidance.
 #[test]
 fn congestion_ends_the_launchs_say() {
     let mut lost = sender(100, None);
@@ -89,7 +90,8 @@ fn congestion_ends_the_launchs_say() {
     assert_eq!((silent.ssthresh(), silent.snapshot().phase), (segments(10), "slow-start"));
 }
 
-/// Room that the launch finds while the law has the window is for growth, up to what earlier connections came to; then the law goes on.
+/// If the scheme finds room during congestion avoidance, slow start resumes up to the cached threshold at most; then
+/// congestion avoidance continues.
 #[test]
 fn growth_goes_on_where_there_is_room() {
     for (known, room) in [(None, 200), (Some(100), 100)] {
@@ -106,7 +108,7 @@ fn growth_goes_on_where_there_is_room() {
     }
 }
 
-/// After a loss, a mark, a timeout or idleness there is room for the law alone.
+/// After a loss, a mark, a timeout or an idle period, the scheme is not asked for room.
 #[test]
 fn congestion_ends_the_search_for_room() {
     for what in ["loss", "mark", "timeout", "idleness"] {

@@ -1,5 +1,6 @@
-//! Every law in a whole controller: what it keeps of a window of 400 segments at a loss, with a queue and without, and by
-//! how much it rises then. The numbers are of papers and RFCs; by themselves the laws are tested beside their code.
+//! Every congestion-avoidance algorithm in a complete controller: the fraction of a window of 400 segments that it
+//! keeps at a loss, with a queue and without, and the increase afterwards. The numbers are from papers and RFCs. Each
+//! algorithm also has its own tests next to its code.
 
 use longhaul_units::{Bytes, Span};
 
@@ -11,7 +12,7 @@ const WINDOW: u64 = 400;
 const BASE: Span = Span::from_millis(100);
 const QUEUED: Span = Span::from_millis(150);
 
-/// ACKs evenly over the round trip, one a segment, over a path whose round trip the test sets.
+/// A flow with one ACK per segment, evenly distributed over a round trip whose length the test sets.
 struct Flow {
     sender: Sender,
     round_end: longhaul_units::Time,
@@ -19,7 +20,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// A flow that never has more than [`WINDOW`] segments in flight.
+    /// A flow with at most [`WINDOW`] segments in flight.
     fn new(spec: &str) -> Self {
         let spec: Spec = spec.parse().expect("a name");
         let params = BuildParams { max_cwnd: segments(WINDOW), ..BuildParams::default() };
@@ -29,7 +30,7 @@ impl Flow {
         Self { sender, round_end, round_window }
     }
 
-    /// The same with a loss long ago, so that it is the law that holds the window.
+    /// A flow whose last loss was long ago, so that it is in congestion avoidance.
     fn in_avoidance(spec: &str) -> Self {
         let mut flow = Self::new(spec);
         flow.run(Span::from_secs(10));
@@ -65,7 +66,8 @@ impl Flow {
         }
     }
 
-    /// A loss, its repair, and a round trip; the share of the window that the threshold keeps.
+    /// Causes a loss, its recovery and another round trip. Returns the fraction of the window that the threshold
+    /// keeps.
     fn lose(&mut self) -> f64 {
         let flight = self.sender.in_flight.as_f64();
         self.sender.lose();
@@ -77,7 +79,7 @@ impl Flow {
         kept
     }
 
-    /// The rise in segments over so many round trips.
+    /// Returns the increase over `rounds` round trips, in segments.
     fn rise(&mut self, rounds: u64) -> f64 {
         let before = self.sender.cwnd().segments(MSS);
         self.run(BASE * rounds);
@@ -85,15 +87,15 @@ impl Flow {
     }
 }
 
-/// A law in a controller.
+/// Expected results of a controller.
 struct Row {
     spec: &'static str,
-    /// What a loss keeps after 10 s with a queue of half the base round trip.
+    /// Fraction kept at a loss after 10 s with a queue of half the base RTT.
     queued: f64,
-    /// The rise in segments after that, over so many round trips without a queue, of which it is the second and so on.
+    /// Increase in segments after that, over `rounds` round trips without a queue, beginning with the second one.
     rise: f64,
     rounds: u64,
-    /// What the next loss keeps, after 25 s without a queue.
+    /// Fraction kept at the next loss, after 25 s without a queue.
     idle: f64,
 }
 
@@ -101,7 +103,7 @@ const fn row(spec: &'static str, queued: f64, (rise, rounds): (f64, u64), idle: 
     Row { spec, queued, rise, rounds, idle }
 }
 
-/// What remains if a loss takes the queue: 100 ms of 150.
+/// Fraction kept if a loss drains the queue: 100 ms of 150 ms.
 const DRAINED: f64 = 2.0 / 3.0;
 
 #[rustfmt::skip]
@@ -112,21 +114,22 @@ const ROWS: &[Row] = &[
     // RFC 3649: b(400) = 0.5 - 0.4 ln(400/38) / ln(83000/38), a(252) = 252^0.8 x 0.078 x 2b / (2 - b).
     row("hstcp", 0.6225, (3.27, 1), 0.6225),
     row("scalable", 0.875, (3.53, 1), 0.875), // Kelly, CCR 2003: a hundredth up, an eighth down
-    // Xu, Harfoush, Rhee: 819/1024; from 336 segments a quarter of the 64 to the last loss, which shrink meanwhile.
+    // Xu, Harfoush and Rhee: 819/1024; then from 336 segments a quarter of the distance of 64 to the last maximum,
+    // which decreases meanwhile.
     row("bic", 0.7998, (64.0 * 0.221, 1), 0.7998),
     row("westwood", DRAINED, (1.0, 1), 1.0), // the rate times the least round trip; NewReno's rise
     row("westwood-re", DRAINED, (1.0, 1), 1.0),
     row("westwood-crb", DRAINED, (1.0, 1), 1.0),
     row("westwood-plus", DRAINED, (1.0, 1), 1.0),
     row("slow-start+abse", DRAINED, (1.0, 1), 1.0),
-    // The first loss is congestion by definition, the second comes at level 0.
+    // The first loss is congestion by definition; the second occurs at congestion level 0.
     row("slow-start+westwood-bbe", 0.5, (1.0, 1), 1.0),
     row("slow-start+westwood-bbe(policy=plain-ere)", DRAINED, (1.0, 1), 1.0),
     row("slow-start+westwood-bbe(policy=adaptive-reno)", 0.5, (1.0, 1), 1.0),
     row("slow-start+westwood-bbe(policy=discriminate)", 0.5, (1.0, 1), 1.0),
     // 0.8 for each 10 Mb/s of capacity, of which 400 segments in 150 ms have shown 31.1.
     row("adaptive-reno", 0.5, (1.0 + 0.8 * 3.11, 1), 1.0),
-    // Half of what is left of 400 / 3 after a round trip, which shrinks meanwhile: exp(-1/2) (1 - exp(-1/2)).
+    // Half of the distance left of 400 / 3 after a round trip, which decreases meanwhile: exp(-1/2) (1 - exp(-1/2)).
     row("log-westwood-plus", DRAINED, (133.3 * 0.6065 * 0.3935, 1), 1.0),
     row("h-tcp", 0.5, (1.0, 1), 0.678), // 100 / (100 + 0.95 x 50)
     row("veno", 0.5, (1.0, 1), 0.8),
@@ -156,7 +159,7 @@ fn every_law_keeps_and_rises_as_its_paper_says() {
     }
 }
 
-/// A law, and what a mark leaves of the window without a queue. Westwood's kin take the estimate, but half at most.
+/// Fraction of the window kept at a mark without a queue. The Westwood family keeps the estimate, but at most half.
 const MARKED: &[(&str, f64)] = &[
     ("new-reno", 0.5), // RFC 5681, and RFC 3168: as at a loss
     ("cubic", 0.7),
@@ -198,7 +201,7 @@ fn a_mark_leaves_what_a_loss_by_congestion_does_or_the_share_that_is_asked_for()
     }
 }
 
-/// RFC 8511 changes nothing but the answer to a mark.
+/// RFC 8511 changes only the response to a mark.
 #[test]
 fn the_share_kept_at_a_mark_is_nothing_to_a_loss() {
     for (law, _) in MARKED {
@@ -207,7 +210,7 @@ fn the_share_kept_at_a_mark_is_nothing_to_a_loss() {
     }
 }
 
-/// A start, and the window after the first round trip over that before it, on a path that takes far more.
+/// Ratio of the window after the first round trip to the one before it, on a path with much more capacity.
 const STARTS: &[(&str, f64)] = &[
     ("slow-start", 2.0),         // RFC 5681, section 3.1
     ("hystart-pp", 2.0),         // RFC 9406: until the delay rises
@@ -238,7 +241,7 @@ fn every_start_multiplies_the_window_as_its_source_says() {
     }
 }
 
-/// No law and no start is registered without a row.
+/// Every registered congestion-avoidance algorithm and slow-start variant has a row.
 #[test]
 fn nothing_is_without_a_row() {
     let spec = |text: &str| text.parse::<Spec>().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -246,7 +249,7 @@ fn nothing_is_without_a_row() {
     for law in built_in().of_slot(Slot::Steady) {
         assert!(ROWS.iter().any(|row| is(row.spec, Slot::Steady, law.name)), "{}", law.name);
     }
-    // LEDBAT++ yields: a gentler answer is not its aim.
+    // LEDBAT++ yields, so it does not aim at a gentler response.
     for law in built_in().of_slot(Slot::Steady).filter(|law| law.name != "ledbat-plus-plus") {
         assert!(MARKED.iter().any(|(name, _)| *name == law.name), "{}", law.name);
     }
