@@ -1,4 +1,4 @@
-//! What must hold after every event.
+//! Rules that are checked after every event.
 
 use longhaul_units::{Bytes, Rate};
 
@@ -7,13 +7,14 @@ use crate::describe::Slot;
 use crate::registry::Spec;
 use crate::{Ack, Episode};
 
-/// What is expected of a controller beyond what is expected of all.
+/// Expectations of a controller beyond those of every controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expect {
-    /// Every loss episode lowers the threshold: true for loss-based controllers, false for those that answer other
-    /// signals.
+    /// Whether every loss episode lowers the threshold: true for loss-based controllers, false for those that respond
+    /// to other signals.
     pub answers_loss: bool,
-    /// The window rises on delivered bytes only: false for controllers whose window follows an estimate or a grant.
+    /// Whether the window increases by delivered bytes only: false for controllers whose window follows an estimate
+    /// or a grant.
     pub earns_window: bool,
 }
 
@@ -24,11 +25,12 @@ impl Default for Expect {
 }
 
 impl Expect {
-    /// What is expected of a composition of the registry.
+    /// Returns the expectations of a composition of the registry.
     ///
-    /// Westwood's algorithms lower their threshold to an estimate, which may be above the window, and Adaptive Reno keeps it all
-    /// where there is no queue; Hybla's, SUSS and Rapid Start raise the window by more than what is delivered, and a start-up
-    /// scheme by an estimate. Monolithic controllers have no answer to losses, or one of their own.
+    /// The Westwood family lowers the threshold to an estimate, which may be above the window, and Adaptive Reno
+    /// keeps the whole window if there is no queue. Hybla, SUSS and Rapid Start increase the window by more than the
+    /// delivered bytes, and a start-up scheme by an estimate. Monolithic controllers do not respond to losses, or in
+    /// their own way.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
         let is = |slot, name: &str| spec.part(slot).is_some_and(|part| part.entry().name.contains(name));
@@ -41,7 +43,7 @@ impl Expect {
     }
 }
 
-/// An event as far as the rules tell events apart.
+/// An event, as far as the rules distinguish events.
 pub(super) enum Happened<'a> {
     Established,
     Acked(&'a Ack<'a>),
@@ -52,18 +54,18 @@ pub(super) enum Happened<'a> {
     Other,
 }
 
-/// Follows one controller through a history.
+/// Checks the decisions of one controller in a history.
 #[derive(Debug)]
 pub(super) struct Judge {
     expect: Expect,
     cap: Bytes,
-    /// What the window may return to without delivering anything.
+    /// Window that may be restored without delivering data, bytes.
     earned: u64,
     /// Window and threshold before the last decrease that may be undone.
     saved: Option<(u64, Bytes)>,
-    /// Delivered by SACK outside of recovery since the last cumulative progress: what that may be grown on, too.
+    /// Bytes delivered by SACK outside of recovery since SND.UNA last advanced, which may increase the window later.
     above_hole: u64,
-    /// Marks were answered; losses are not answered again until so much is delivered in total.
+    /// Total of delivered bytes up to which losses cause no decrease, because the window has decreased for a mark.
     marked: Option<Bytes>,
 }
 
@@ -72,7 +74,7 @@ impl Judge {
         Self { expect, cap, earned: 0, saved: None, above_hole: 0, marked: None }
     }
 
-    /// Compares the answers before and after an event on a path with segments of `mss`.
+    /// Compares the decisions before and after an event on a path with segments of `mss`.
     pub(super) fn compare(&mut self, before: &Answer, after: &Answer, event: &Happened<'_>, mss: Bytes) {
         self.always(after, mss);
         if let (Some(old), Some(new)) = (before.control.ssthresh, after.control.ssthresh) {
@@ -99,11 +101,11 @@ impl Judge {
         assert!(!phase.is_empty() && phase.chars().all(kebab), "phase `{phase}` is not in kebab-case");
     }
 
-    /// One decrease an episode, and one more for each lost retransmission.
+    /// Checks that there is one decrease per episode, and one more for each lost retransmission.
     fn threshold(&mut self, old: Bytes, new: Bytes, event: &Happened<'_>, mss: Bytes) {
         match event {
             Happened::Acked(ack) => match ack.episode {
-                // A launch may know only when all is repaired how much was lost.
+                // A start-up scheme may know the amount of losses only when all are recovered.
                 Episode::Exit if !self.expect.earns_window => {
                     assert!(new <= old, "the end of an episode raised the threshold");
                 }
@@ -118,7 +120,7 @@ impl Judge {
                     assert_eq!(new, old, "a loss among data whose marks were answered changed the threshold");
                 }
                 Episode::Again if self.expect.answers_loss => {
-                    // The decrease of a threshold of a few bytes does not show in whole bytes.
+                    // The decrease of a threshold of a few bytes may be invisible in whole bytes.
                     assert!(
                         new < old || new.0 <= (mss * 2).0.max(16),
                         "a lost retransmission left the threshold at {new}"
@@ -180,7 +182,7 @@ impl Judge {
 
     fn acked(&mut self, ack: &Ack<'_>, new: u64, old: u64, settled: u64, mss: Bytes) {
         if matches!(ack.episode, Episode::Enter | Episode::Again) {
-            // What is in flight, and the one retransmission that is always due.
+            // Limit: the data in flight, and the one retransmission that is always allowed.
             let most = self.earned.max((ack.prior_in_flight + mss).0);
             assert!(new <= most, "a loss raised the window from {old} to {new} B");
             if ack.episode == Episode::Enter && self.marked.is_none() {
@@ -198,12 +200,12 @@ impl Judge {
             return;
         }
         let may_grow = ack.cwnd_limited && matches!(ack.episode, Episode::None | Episode::Rto);
-        // What was delivered above a hole may count when that is closed (RFC 5681, section 3.1). A byte more, because the
-        // window's fraction is not seen here.
+        // Data delivered above a hole may count when the hole is filled (RFC 5681, section 3.1). One byte is added,
+        // because the fraction of the window is not visible here.
         let grown = if may_grow { self.above_hole + ack.delivered.0 + 1 } else { 0 };
-        // In repair what leaves may at most replace what arrived.
+        // During recovery, sent data may at most replace delivered data.
         let conserved = if ack.episode == Episode::In { ack.prior_in_flight.0 } else { 0 };
-        // A segment for each probe that came through.
+        // One segment for each probe that arrived.
         let probed = mss.0.saturating_mul(u64::from(ack.probe.acked));
         let most = self.earned.saturating_add(grown).saturating_add(probed).max(conserved);
         assert!(new <= most, "{:?} raised the window from {old} to {new} B, {most} B were earned", ack.episode);

@@ -1,17 +1,19 @@
-//! The suite that every controller must pass, in this crate or outside of it (feature `conformance`).
+//! Suite that every controller must pass, in this crate or another one (feature `conformance`).
 //!
-//! A small model of a transport plays arbitrary but legal sequences of events to a controller and checks after each:
+//! A small model of a transport reports random but legal sequences of events to a controller. After each event it
+//! checks these rules:
 //!
-//! * cwnd is at least a segment and at most the cap, ssthresh at least two segments, a pacing rate positive;
-//! * the window rises only on newly delivered bytes, by no more than those, and only while it limits the sender;
+//! * cwnd is at least one segment and at most the limit, ssthresh is at least two segments, and a pacing rate is
+//!   positive;
+//! * the window increases only while it limits the sender, and by no more than the newly delivered bytes;
 //! * a loss episode lowers the threshold once, and once more for each lost retransmission;
-//! * undo restores no more than there was;
-//! * a tick that was due is not due any more;
-//! * the same events give the same answers, also when all times are shifted;
-//! * nothing panics, with windows of ten gigabytes, round trips from a nanosecond to weeks, and clocks with steps of 1 and
+//! * undoing a decrease restores at most the window before it;
+//! * after a tick, the next one is later;
+//! * the same events cause the same decisions, also if all times are shifted;
+//! * nothing panics with windows of ten gigabytes, RTTs from a nanosecond to weeks, and clocks with steps of 1 and
 //!   15.6 ms.
 //!
-//! Then the controller fills paths by itself, a round trip of ten gigabytes among them: [`fill`].
+//! After that, the controller fills simulated paths, one of which holds ten gigabytes: [`fill`].
 //!
 //! ```
 //! # #[cfg(feature = "conformance")] {
@@ -36,17 +38,17 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use crate::ControllerFactory;
 
-/// Plays `cases` random sequences to controllers of `factory`.
+/// Reports `cases` random sequences of events to controllers of `factory`.
 ///
 /// # Panics
-/// An invariant is broken; the message has the shortest sequence found that breaks it.
+/// Panics if a rule is broken. The message has the shortest sequence found that breaks it.
 pub fn check(factory: &dyn ControllerFactory, expect: Expect, cases: u32) {
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 50_000, ..Config::default() };
     let outcome = TestRunner::new(config).run(&(scenarios(), operations()), |(scenario, operations)| {
         let trace = play(factory, &scenario, &operations, expect);
         let again = play(factory, &scenario, &operations, expect);
         same(&trace, &again, "the same events gave other answers")?;
-        // By whole steps of the clock, which would show something else otherwise.
+        // The shift is a multiple of the clock's step, since the clock would show other intervals otherwise.
         let shift = SHIFT / scenario.resolution.as_nanos() * scenario.resolution.as_nanos();
         let later = Scenario { start: scenario.start + shift, ..scenario };
         let shifted = play(factory, &later, &operations, expect);
@@ -60,8 +62,8 @@ pub fn check(factory: &dyn ControllerFactory, expect: Expect, cases: u32) {
     }
 }
 
-/// Paths to fill, and for how many seconds: one of ten gigabytes that loses half of it, as on another route; and one whose
-/// round trips end within a step of a coarse clock, until they are longer.
+/// Paths to fill, and for how many seconds. One holds ten gigabytes and loses half of its capacity, as after a change
+/// of route. On the other, round trips are shorter than a step of the coarse clock, until they become longer.
 fn pipes() -> [(Pipe, u64); 2] {
     let (huge, lan) = (Rate::from_bits_per_sec(100_000_000_000), Rate::from_bits_per_sec(100_000_000));
     let mut long = Pipe::new(huge, Span::from_millis(800), Bytes(1 << 26));
@@ -72,7 +74,7 @@ fn pipes() -> [(Pipe, u64); 2] {
     [(long, 60), (short, 1)]
 }
 
-/// Compares two runs up to their first difference.
+/// Compares two runs, and reports their first difference.
 fn same(one: &[Answer], other: &[Answer], or_else: &str) -> Result<(), TestCaseError> {
     let differs = one.iter().zip(other).position(|(one, other)| one != other);
     match differs.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len()))) {

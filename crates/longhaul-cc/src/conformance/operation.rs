@@ -1,73 +1,73 @@
-//! What may happen to a controller.
+//! Random histories of a controller.
 
 use longhaul_units::{Bytes, Span, Time};
 use proptest::prelude::*;
 
 use crate::{Detection, EcnMark, Granted, NetworkHeaderKind, SendLimit};
 
-/// One step of a random history. What is not legal at that point is skipped.
+/// One step of a random history. Steps that are not legal in the current state are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// The sender sends what the window allows, up to so many segments; retransmissions first.
+    /// The sender sends up to this many segments, as the window allows; retransmissions first.
     Send {
-        /// The most.
+        /// The maximum.
         segments: u32,
     },
     /// The sender fills the window.
     Fill,
-    /// An ACK for a part of what is in flight.
+    /// An ACK for a part of the data in flight.
     Ack {
-        /// Part of the bytes in flight, of 255.
+        /// Fraction of the bytes in flight, in units of 1/255.
         share: u8,
-        /// Round trip in units of the scenario's; zero where it ends within one step of a coarse clock.
+        /// RTT in multiples of the scenario's; zero if it is shorter than a step of the clock.
         rtt: u8,
-        /// Whether it only acknowledges selectively.
+        /// Whether the ACK only acknowledges selectively.
         selective: bool,
-        /// Whether it reports congestion marks.
+        /// Whether the ACK reports congestion marks.
         marked: bool,
     },
-    /// So many ACKs at one instant, each for an eighth of what is in flight: they waited for each other on the way.
+    /// Several ACKs at the same time, each for an eighth of the data in flight, as if they had been queued.
     Bunch {
-        /// How many.
+        /// Number of ACKs.
         acks: u8,
     },
-    /// An ACK, or a timer, that reveals losses.
+    /// An ACK or a timer reveals losses.
     Lose {
-        /// Part of the bytes in flight that is lost, of 255.
+        /// Fraction of the bytes in flight that is lost, in units of 1/255.
         share: u8,
-        /// Whether a timer revealed it: nothing is delivered.
+        /// Whether a timer revealed the loss, so that nothing is delivered.
         timer: bool,
     },
-    /// A retransmission is lost in its turn.
+    /// A retransmission is lost.
     LoseAgain,
-    /// The rest of what is in flight is acknowledged; an episode whose holes were all resent ends.
+    /// The remaining data in flight is acknowledged. An episode ends if all of its holes were retransmitted.
     Finish,
-    /// The retransmission timer fires.
+    /// The retransmission timer expires.
     Timeout,
     /// The last decrease turns out to be spurious.
     Spurious,
-    /// Nothing is sent for so many round trips.
+    /// Nothing is sent for several round trips.
     Idle {
-        /// Round trips.
+        /// Number of round trips.
         rounds: u8,
     },
     /// Time passes.
     Wait {
-        /// Sixteenths of a round trip.
+        /// Duration in sixteenths of a round trip.
         sixteenths: u8,
     },
-    /// Another route: the round trip without queues is another from now on.
+    /// The route changes, and with it the RTT without queues.
     Route {
-        /// Share of the scenario's round trip, of 16; a nanosecond more.
+        /// New RTT in sixteenths of the scenario's, plus 1 ns.
         sixteenths: u8,
     },
-    /// Segments of another size from now on.
+    /// The segment size changes.
     Mss {
-        /// Share of the scenario's segment size, of 16, plus one.
+        /// New size in sixteenths of the scenario's, plus one byte.
         sixteenths: u8,
     },
-    /// The sender is limited otherwise.
+    /// The limit of the sender changes.
     Limit(SendLimit),
     /// The loss detection changes.
     Detect(Detection),
@@ -78,32 +78,32 @@ pub enum Operation {
         /// Queue in segments.
         queued: u16,
     },
-    /// A probe leaves, if the controller asked for some.
+    /// A probe is sent, if the controller requests probes.
     Probe,
-    /// Router feedback comes with the next ACK, if the controller writes a header.
+    /// The next ACK has router feedback, if the controller sends requests to routers.
     Feedback {
-        /// Rate in kB/s; zero denies.
+        /// Rate in kB/s; zero denies the request.
         rate: u16,
     },
 }
 
-/// The world in which a history takes place.
+/// The environment of a history.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Scenario {
-    /// When it begins.
+    /// Time of the beginning.
     pub start: Time,
-    /// Resolution of the clock by which the controller is told the time.
+    /// Resolution of the clock that the controller sees.
     pub resolution: Span,
     /// Segment size.
     pub mss: Bytes,
-    /// Round trip without queues.
+    /// RTT without queues.
     pub rtt: Span,
-    /// What is granted.
+    /// Features that are granted.
     pub granted: Granted,
     /// Whether the handshake lost more than one segment.
     pub handshake_lossy: bool,
-    /// The largest window allowed.
+    /// The greatest permitted window.
     pub cap: Bytes,
 }
 
@@ -142,11 +142,11 @@ fn limit() -> impl Strategy<Value = SendLimit> {
     prop::sample::select(vec![App, Cwnd, Pacing, PeerWindow, SendBuffer, Cpu])
 }
 
-/// Worlds: segments from 1 byte to 64 MiB (so that a few hundred make ten gigabytes), round trips from a nanosecond to
-/// two weeks, clocks with steps of a nanosecond, 1 ms and 15.6 ms, all grants.
+/// Random environments: segments from 1 byte to 64 MiB (so that a few hundred make ten gigabytes), RTTs from a
+/// nanosecond to two weeks, clocks with steps of 1 ns, 1 ms and 15.6 ms, and all combinations of grants.
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mss = prop_oneof![4 => Just(1448_u64), 1 => 1_u64..10_000, 1 => Just(1 << 26)];
-    // Decades of nanoseconds: 10^15 are eleven days.
+    // Powers of ten in nanoseconds: 10^15 ns are eleven days.
     let rtt = prop_oneof![4 => 5_u32..9, 1 => 0_u32..16].prop_flat_map(|decade| 1..=10_u64.pow(decade).max(1));
     let resolution = prop_oneof![3 => Just(1), 1 => Just(1_000_000), 1 => Just(15_600_000)];
     let cap = prop_oneof![Just(u64::MAX), Just(1 << 40), Just(1 << 30), Just(100_000)];
@@ -163,7 +163,8 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
     )
 }
 
-/// Histories of up to 200 operations in which losses are frequent enough to matter and rare enough to grow.
+/// Random histories of up to 200 operations. Losses are frequent enough to matter, and rare enough for windows to
+/// grow.
 pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let ack = (any::<u8>(), 0_u8..8, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
         .prop_map(|(share, rtt, selective, marked)| Operation::Ack { share, rtt, selective, marked });

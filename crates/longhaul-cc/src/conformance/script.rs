@@ -1,17 +1,17 @@
-//! Worlds and histories from arbitrary bytes, for a fuzzer.
+//! Environments and histories from arbitrary bytes, for a fuzzer.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use super::{Operation, Scenario};
 use crate::{Detection, EcnMark, Granted, NetworkHeaderKind, SendLimit};
 
-/// Operations of one history at most.
+/// The greatest number of operations in a history.
 const MOST: usize = 1000;
 
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
-    /// The next byte; zero when there is none.
+    /// Returns the next byte, or zero at the end.
     fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
@@ -23,7 +23,7 @@ impl Script<'_> {
     }
 }
 
-/// Returns the world and the history that `bytes` stand for: any bytes stand for some. What they stand for may change between versions.
+/// Decodes `bytes` to an environment and a history; all bytes are valid. The encoding may change between versions.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> (Scenario, Vec<Operation>) {
     let mut script = Script(bytes);
@@ -61,10 +61,10 @@ fn scenario(script: &mut Script<'_>) -> Scenario {
     let decade = [5, 6, 7, 8, 9, 0, 12, 15][usize::from(third >> 2 & 7)];
     let rtt = 10_u64.pow(decade) / 256 * u64::from(script.byte()) + 1;
     let resolution = [1, 1, 1_000_000, 15_600_000][usize::from(third >> 5 & 3)];
-    // A double has 53 bits for windows that are counted to the byte.
+    // A double counts windows of up to 2^53 bytes exactly.
     let cap = [1 << 50, 1 << 40, 1 << 30, 100_000][usize::from(second >> 6)];
     Scenario {
-        // A whole number of steps of each of these clocks.
+        // A multiple of the steps of all these clocks.
         start: Time::from_nanos(1_000_000_000 * 78_000_000),
         resolution: Span::from_nanos(resolution),
         mss: Bytes(mss),

@@ -53,7 +53,7 @@ fn a_missing_need_fails_the_connection_by_name() {
     assert_eq!(toy.on_granted(&granted, &Path::new(Bytes(1448))), Ok(()));
 }
 
-/// What is wrong with a [`Faulty`] law.
+/// Fault of a [`Faulty`] algorithm.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     NeverLowers,
@@ -63,7 +63,7 @@ enum Fault {
     AnswersTwice,
 }
 
-/// A law with a fault, to see that the suite finds it.
+/// A faulty congestion-avoidance algorithm, which the suite must detect.
 #[derive(Clone, Debug)]
 struct Faulty(Fault);
 
@@ -103,7 +103,7 @@ impl Steady for Faulty {
 #[derive(Debug)]
 struct FaultyFactory(Fault);
 
-/// Changes the threshold whenever it is asked, or with every episode that begins.
+/// Changes the threshold whenever it is read, or with every episode that begins.
 #[derive(Debug)]
 struct Nervous(Composed, std::cell::Cell<u64>, Fault);
 
@@ -168,7 +168,7 @@ fn the_suite_finds_faults() {
     }
 }
 
-/// Twenty segments in flight, a mark, and a loss among them.
+/// Twenty segments are in flight; one is marked, and another one is lost.
 #[test]
 fn a_second_answer_to_the_same_round_trip_is_found() {
     let scenario = Scenario {
@@ -190,7 +190,8 @@ fn a_second_answer_to_the_same_round_trip_is_found() {
     assert!(message.contains("whose marks were answered"), "{message}");
 }
 
-/// A mark behind a timeout, a further timeout, and all of it spurious: the mark's answer stands, and covers a loss among its data.
+/// After a timeout there are a mark and a further timeout, all of which is spurious. The decrease for the mark stays
+/// valid, and covers a loss among the same data.
 #[test]
 fn a_further_timeout_forgets_no_mark() {
     let granted = Granted { ecn: crate::EcnMark::Ect0, ..Granted::basic() };
@@ -206,13 +207,13 @@ fn a_further_timeout_forgets_no_mark() {
     play(&spec("scalable"), &scenario, &[first, then].concat(), Expect::default());
 }
 
-/// Composed controllers hold whatever a law returns within bounds.
+/// Composed controllers limit any window that a congestion-avoidance algorithm returns.
 #[test]
 fn a_window_that_is_no_number_falls_back_to_the_floor() {
     check(&FaultyFactory(Fault::NotANumber), Expect { answers_loss: true, earns_window: true }, 64);
 }
 
-/// A path of ten gigabytes in flight: growth by doubling from ten segments takes 20 rounds.
+/// A window of ten gigabytes: doubling from ten segments takes 20 round trips.
 #[test]
 fn a_window_reaches_ten_gigabytes() {
     let basic = Granted::basic();
@@ -236,8 +237,8 @@ fn huge(mss: Bytes) -> Pipe {
     Pipe::new(Rate::from_bits_per_sec(100_000_000_000), Span::from_millis(800), mss)
 }
 
-/// A closed loop of ten gigabytes, in 149 segments of 64 MiB, so that laws which rise by a segment a round trip come there,
-/// too.
+/// A closed loop of ten gigabytes in 149 segments of 64 MiB, so that algorithms which increase by one segment per
+/// round trip reach it, too.
 #[test]
 fn every_profile_fills_a_path_of_ten_gigabytes() {
     let path = huge(Bytes(1 << 26));
@@ -255,8 +256,8 @@ fn every_profile_fills_a_path_of_ten_gigabytes() {
     }
 }
 
-/// With segments of 1448 bytes, twenty million at once: slow start comes to the 20 GB that path and queue hold in 21 round
-/// trips, and a loss leaves its law's share of them.
+/// Segments of 1448 bytes, of which twenty million are in flight: slow start reaches the 20 GB of path and queue in
+/// 21 round trips, and a loss keeps the fraction of the congestion-avoidance algorithm.
 #[test]
 fn a_loss_among_millions_of_segments_keeps_the_laws_share() {
     for (name, kept) in
@@ -273,7 +274,7 @@ fn a_loss_among_millions_of_segments_keeps_the_laws_share() {
     }
 }
 
-/// A window in 32 bits.
+/// A controller with a fault: its window has 32 bits.
 #[derive(Debug)]
 struct Narrow;
 

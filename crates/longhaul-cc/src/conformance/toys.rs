@@ -1,5 +1,5 @@
-//! Two controllers that are no good but use every field of the seam: whoever changes it hears of it here, because every
-//! struct is taken apart field by field.
+//! Two controllers for tests that use every field of the interface. Every struct is destructured field by field, so
+//! that a changed interface does not compile here.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -10,7 +10,7 @@ use crate::{
     Timeout,
 };
 
-/// Probes a round trip long with every new round, paces by itself, and keeps its segments apart by tag.
+/// Sends probes for a round trip in every round, sets a pace, and distinguishes its segments by tag.
 #[derive(Debug)]
 pub(super) struct ProbeToy {
     cwnd: Bytes,
@@ -20,7 +20,7 @@ pub(super) struct ProbeToy {
     ecn: EcnMark,
     rtt: Span,
     tick: Option<Time>,
-    /// Of everything that was told: a change anywhere changes the trace.
+    /// Digest of all events: a change of any event changes the trace.
     digest: u64,
 }
 
@@ -119,7 +119,7 @@ impl Controller for ProbeToy {
         Needs { required: Demands { probes: true, ..Demands::default() }, preferred }
     }
 
-    /// Falls back to no probes.
+    /// Falls back to sending no probes.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         let Granted {
             ecn,
@@ -254,7 +254,7 @@ impl Controller for ProbeToy {
     }
 }
 
-/// Does what routers say, by one of the three headers.
+/// Follows the routers' answers, with one of the three headers.
 #[derive(Debug)]
 pub(super) struct HeaderToy {
     kind: NetworkHeaderKind,
@@ -322,7 +322,7 @@ impl Controller for HeaderToy {
     }
 }
 
-/// Makes the one or the other.
+/// Builds one of the two.
 #[derive(Debug)]
 pub(super) struct Toys(pub(super) Option<NetworkHeaderKind>);
 

@@ -1,4 +1,4 @@
-//! A transport in the small: legal events, nothing else.
+//! Model of a transport that reports only legal events.
 
 mod line;
 
@@ -15,24 +15,24 @@ use crate::{
     Snapshot, Timeout, TxId, smoothed,
 };
 
-/// What routers answer at first, kB/s.
+/// Initial answer of the routers, kB/s.
 const FIRST_FEEDBACK: u64 = 1_000;
 
-/// A controller's answer after an event.
+/// A controller's state after an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The whole of it.
+    /// Its decisions.
     pub control: Control,
-    /// What it logs.
+    /// Its values for logs.
     pub snapshot: Snapshot,
 }
 
-/// Plays `operations` to a controller of `factory` and returns its answers, one for each event; none if it refused what
-/// the scenario grants.
+/// Reports `operations` to a controller of `factory` and returns its answers, one per event, or none if the
+/// controller does not accept the scenario's grants.
 ///
 /// # Panics
-/// An invariant is broken.
+/// Panics if a rule is broken.
 pub fn play(
     factory: &dyn ControllerFactory,
     scenario: &Scenario,
@@ -58,11 +58,11 @@ struct World {
     controller: Box<dyn Controller>,
     judge: Judge,
     trace: Vec<Answer>,
-    /// The true time, of which the controller sees what a clock with this resolution shows.
+    /// The true time. The controller sees it with the resolution of its clock.
     now: Time,
     resolution: Span,
     path: Path,
-    /// The round trip without queues, of now.
+    /// The current RTT without queues.
     rtt: Span,
     /// The least sample since the route last changed.
     route_min: Option<Span>,
@@ -71,26 +71,26 @@ struct World {
     next_tx: u64,
     total_delivered: Bytes,
     total_lost: Bytes,
-    /// In the network.
+    /// Bytes in the network.
     in_flight: Bytes,
-    /// Arrived, not cumulatively acknowledged.
+    /// Bytes that arrived and are not cumulatively acknowledged.
     sacked: Bytes,
-    /// Held lost, not yet sent again.
+    /// Bytes marked lost and not retransmitted yet.
     lost: Bytes,
     episode: Episode,
     timeouts: u32,
-    /// The kind of the last decrease that may be undone: whether it was a timeout's.
+    /// Whether the last decrease that may be undone was caused by a timeout, if there is one.
     undoable: Option<bool>,
     limited: bool,
     limit: SendLimit,
-    /// Total delivered at which the round ends.
+    /// Total of delivered bytes at which the round trip ends.
     round_end: Bytes,
-    /// A mark was reported in this round.
+    /// Whether a mark was reported in this round trip.
     marked: bool,
     probes: u32,
-    /// What routers answer, kB/s.
+    /// The answer of the routers, kB/s.
     feedback: Option<u64>,
-    /// What is on its way, if this is a closed loop.
+    /// The bottleneck, if this is a closed loop.
     line: Option<Line>,
 }
 
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// `time` as the controller's clock shows it.
+    /// Returns `time` as the controller's clock shows it.
     fn shown(&self, time: Time) -> Time {
         let step = self.resolution.as_nanos().max(1);
         Time::from_nanos(time.as_nanos() / step * step)
@@ -143,7 +143,7 @@ impl World {
         self.shown(self.now)
     }
 
-    /// When the clock first shows `time` or later.
+    /// Returns the first time at which the clock shows `time` or later.
     fn when_shown(&self, time: Time) -> Time {
         let step = self.resolution.as_nanos().max(1);
         Time::from_nanos(time.as_nanos().div_ceil(step).saturating_mul(step))
@@ -153,7 +153,7 @@ impl World {
         Answer { control: self.controller.control(), snapshot: self.controller.snapshot() }
     }
 
-    /// Tells the controller something and judges its answer.
+    /// Reports an event to the controller and checks its decisions.
     fn tell(&mut self, happened: &Happened<'_>, call: impl FnOnce(&mut dyn Controller, &Path)) {
         let before = self.answer();
         call(&mut *self.controller, &self.path);
@@ -174,7 +174,7 @@ impl World {
         matches!(self.episode, Episode::Enter | Episode::In | Episode::Again)
     }
 
-    /// Time passes; ticks that come due are delivered on time.
+    /// Lets time pass. Due ticks are called in time.
     fn pass(&mut self, span: Span) {
         let until = self.now + span;
         for _ in 0..64 {
@@ -237,7 +237,7 @@ impl World {
         self.tell(&Happened::Other, |controller, path| controller.on_sent(&event, path));
     }
 
-    /// Sends up to `segments` segments, in at most 64 events: a large window leaves in larger pieces.
+    /// Sends up to `segments` segments in at most 64 events: a large window is sent in larger pieces.
     fn send(&mut self, segments: u64) {
         let mss = self.path.mss.0;
         let room = (self.controller.control().cwnd - self.in_flight).0 / mss;
@@ -277,14 +277,15 @@ impl World {
         }
     }
 
-    /// A share of what is in flight, in whole segments where it has as many; something if there is something.
+    /// Returns a fraction of the data in flight, in whole segments if possible, and zero only if nothing is in
+    /// flight.
     fn part(&self, share: u8) -> Bytes {
         let mss = self.path.mss;
         let part = Bytes((u128::from(self.in_flight.0) * u128::from(share) / 255) as u64);
         (part / mss.0 * mss.0).max(mss).min(self.in_flight)
     }
 
-    /// A sample of what took `rtt`, as the clock shows it: whole steps, or none.
+    /// Takes a sample of `rtt` in whole steps of the clock, possibly zero.
     fn sample_rtt(&mut self, rtt: Span) {
         let rtt = self.clock().since(self.shown(self.now - rtt));
         smoothed::observe(&mut self.path, rtt, self.in_flight);
@@ -292,13 +293,14 @@ impl World {
         self.path.recent_min_rtt = self.route_min;
     }
 
-    /// An ACK that delivers and loses so much and leaves the episode as `episode`.
+    /// Reports an ACK with these deliveries and losses, which leaves the episode in state `episode`.
     fn acknowledge(&mut self, delivered: Bytes, cumulative: Bytes, lost: Bytes, episode: Episode, marked: bool) {
         let now = self.clock();
         let mut ack = Ack::new(now);
         ack.rx_time = Some(now);
         ack.prior_in_flight = self.in_flight;
         ack.flight_size = self.flight_size();
+        // The counters of bytes.
         self.in_flight -= delivered + lost;
         self.lost += lost;
         self.total_lost += lost;
@@ -309,6 +311,7 @@ impl World {
             ack.recover_flight = ack.flight_size - self.sacked;
         }
         self.sacked = self.sacked + delivered - cumulative;
+        // The round trip, the limit and the samples.
         ack.round_start = delivered > Bytes::ZERO && self.total_delivered >= self.round_end;
         ack.cwnd_limited = self.limited;
         (ack.limit, ack.episode) = (self.limit, episode);
@@ -321,6 +324,7 @@ impl World {
         ack.probe = ProbeReport { acked: self.probes / 2, lost: self.probes % 2 };
         self.probes = 0;
         ack.network = self.hear(delivered);
+        // The individual segments, if they were granted.
         let sent_at = now - self.path.latest_rtt.unwrap_or(self.rtt);
         let mut acked = AckedSegment::new(TxId(self.next_tx), sent_at, delivered);
         acked.arrival = Some(now);
@@ -331,6 +335,7 @@ impl World {
             ack.acked = if delivered > Bytes::ZERO { &acked } else { &[] };
             ack.lost = if lost > Bytes::ZERO { &gone } else { &[] };
         }
+        // The ACK begins a new round trip.
         if ack.round_start {
             self.round_end = self.total_delivered + self.in_flight;
             (self.limited, self.marked) = (false, ack.ecn.congestion);
@@ -341,7 +346,8 @@ impl World {
         self.tell(&Happened::Acked(&ack), |controller, path| controller.on_ack(&ack, path));
     }
 
-    /// What the acknowledged segment tells in a closed loop; what this ACK alone tells in a made-up history.
+    /// Returns the sample of the acknowledged segment in a closed loop, and one from this ACK alone in a random
+    /// history.
     fn sample_rate(&mut self, delivered: Bytes, lost: Bytes, prior_in_flight: Bytes) -> RateSample {
         if let Some(rate) = self.line.as_mut().and_then(|line| line.sample.take()) {
             return rate;
@@ -352,7 +358,7 @@ impl World {
         rate
     }
 
-    /// The answer to what the handshake asked, before anything else.
+    /// Reports the routers' answer to the request on the SYN, before any other event.
     fn hear_of_handshake(&mut self) {
         let mut ack = Ack::new(self.clock());
         ack.network = self.feedback.and_then(|rate| self.answer_header(rate));
@@ -361,7 +367,7 @@ impl World {
         }
     }
 
-    /// Where each segment asks routers, each ACK of data answers; else one does.
+    /// Returns the routers' answer: with each ACK of data if each segment has a request, else once.
     fn hear(&mut self, delivered: Bytes) -> Option<NetworkFeedback> {
         let header = self.controller.control().header?;
         let each = matches!(header, NetworkHeader::Rcp { .. } | NetworkHeader::Xcp { .. });

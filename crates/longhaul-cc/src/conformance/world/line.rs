@@ -1,5 +1,4 @@
-//! A closed loop: a bottleneck with a queue in front of it, before which the controller's own window and pace decide what
-//! happens.
+//! Closed loop: a bottleneck with a queue, into which the controller's window and pace admit data.
 
 use std::collections::VecDeque;
 
@@ -10,38 +9,38 @@ use crate::conformance::judge::Happened;
 use crate::conformance::{Answer, Expect, Operation, Scenario};
 use crate::{BuildParams, ControllerFactory, Episode, Granted, PathEvent, RateSample, SegmentKind, SendLimit};
 
-/// The most pieces that a window leaves in: a large one leaves in larger pieces, each acknowledged by one ACK.
+/// Greatest number of pieces per window. A large window is sent in larger pieces, each acknowledged by one ACK.
 const PIECES: u64 = 64;
-/// What passes after the last of everything was lost until the retransmission timer fires (RFC 6298, section 2.4).
+/// Time from the last loss of everything in flight to the retransmission timeout (RFC 6298, section 2.4).
 const RTO: Span = Span::from_secs(1);
 
 /// A path with one bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pipe {
-    /// Of the bottleneck.
+    /// Rate of the bottleneck.
     pub rate: Rate,
-    /// The round trip without a queue.
+    /// RTT without a queue.
     pub rtt: Span,
-    /// What the queue holds; the rest is lost.
+    /// Capacity of the queue; data beyond it is dropped.
     pub queue: Bytes,
     /// Segment size.
     pub mss: Bytes,
-    /// Resolution of the clock by which the controller is told the time.
+    /// Resolution of the clock that the controller sees.
     pub resolution: Span,
-    /// The rate and the round trip of the second half, where they change.
+    /// Rate and RTT of the second half, if they change.
     pub later: Option<(Rate, Span)>,
 }
 
 impl Pipe {
-    /// A path with a queue of one bandwidth-delay product, segments of `mss` and an exact clock, that never changes.
+    /// A constant path with a queue of one bandwidth-delay product, segments of `mss`, and an exact clock.
     #[must_use]
     pub fn new(rate: Rate, rtt: Span, mss: Bytes) -> Self {
         Self { rate, rtt, queue: rate.bytes_in(rtt), mss, resolution: Span::from_nanos(1), later: None }
     }
 }
 
-/// What became of a bulk transfer.
+/// Result of a bulk transfer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Filled {
@@ -51,14 +50,15 @@ pub struct Filled {
     pub lost: Bytes,
     /// The most that was in flight.
     pub most_in_flight: Bytes,
-    /// The controller's answers, one for each event.
+    /// The controller's answers, one per event.
     pub trace: Vec<Answer>,
 }
 
-/// Lets a controller of `factory` fill `pipe` for `time`; `None` if it refuses what a bare transport offers.
+/// Lets a controller of `factory` fill `pipe` for `time`. Returns `None` if the controller requires more than a
+/// transport without options offers.
 ///
 /// # Panics
-/// An invariant is broken.
+/// Panics if a rule is broken.
 pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Expect) -> Option<Filled> {
     let network_header = factory.build(&BuildParams::default()).needs().required.network_header;
     let granted = Granted { segments: true, network_header, ..Granted::basic() };
@@ -90,12 +90,12 @@ pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Ex
     Some(Filled { delivered, lost, most_in_flight, trace: world.trace })
 }
 
-/// A piece on its way.
+/// A piece of data in flight.
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
     sent_at: Time,
-    /// When its acknowledgement comes, or would have come.
+    /// Time at which its acknowledgment arrives, or would have arrived.
     back_at: Time,
     arrives: bool,
     again: bool,
@@ -106,26 +106,26 @@ struct Piece {
     lost_before: Bytes,
 }
 
-/// The bottleneck, and what is in it.
+/// The bottleneck and the data in it.
 #[derive(Debug)]
 pub(super) struct Line {
     rate: Rate,
     rtt: Span,
     queue: Bytes,
     pieces: VecDeque<Piece>,
-    /// When the bottleneck has sent all that it has.
+    /// Time at which the bottleneck's queue is empty.
     free_at: Time,
-    /// When the pacing rate allows the next piece.
+    /// Time at which the pacing rate allows the next piece.
     send_at: Time,
     delivered_at: Time,
     first_sent_at: Time,
-    /// Lost, and not told so far; whether a retransmission is among it.
+    /// Lost bytes that are not reported yet, and whether a retransmission is among them.
     untold: Bytes,
     untold_again: bool,
     /// Lost, and not delivered so far.
     holes: Bytes,
     most_in_flight: Bytes,
-    /// The sample of the ACK that is told next.
+    /// The sample of the next ACK.
     pub(super) sample: Option<RateSample>,
 }
 
@@ -148,7 +148,7 @@ impl Line {
         }
     }
 
-    /// The delivery rate as a draft-cheng-iccrg-delivery-rate-estimation sample.
+    /// Takes a delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation).
     fn measure(&mut self, piece: &Piece, now: Time, delivered: Bytes, lost: Bytes) {
         let interval = piece.sent_at.since(piece.first_sent_at).max(now.since(piece.delivered_at));
         let mut sample = RateSample::new(delivered - piece.prior_delivered, interval.max(Span::from_nanos(1)));
@@ -160,7 +160,7 @@ impl Line {
 }
 
 impl World {
-    /// A piece leaves into the bottleneck's queue, if there is a bottleneck.
+    /// Puts a piece into the queue of the bottleneck, if there is one.
     pub(super) fn launch(&mut self, bytes: Bytes, kind: SegmentKind) {
         let (now, in_flight) = (self.now, self.in_flight);
         let Some(line) = &mut self.line else { return };
@@ -188,7 +188,7 @@ impl World {
         });
     }
 
-    /// Sends and acknowledges until `end`.
+    /// Sends and receives ACKs until `end`.
     fn run_until(&mut self, end: Time) {
         loop {
             self.send_paced();
@@ -198,7 +198,7 @@ impl World {
                 (Some(back), true) => back.min(line.send_at),
                 (Some(back), false) => back,
                 (None, true) => line.send_at,
-                // All that is in flight is lost, or nothing may leave: only the timer goes on.
+                // Everything in flight is lost, or nothing may be sent: only the timer remains.
                 (None, false) => self.now + RTO,
             };
             if next > end {
@@ -218,7 +218,7 @@ impl World {
         self.controller.control().cwnd >= self.in_flight + self.path.mss
     }
 
-    /// All that the window and the pace allow now.
+    /// Sends all that the window and the pace allow.
     fn send_paced(&mut self) {
         self.limit = SendLimit::Pacing;
         loop {
@@ -239,10 +239,11 @@ impl World {
         }
     }
 
-    /// The first piece comes back, or would have.
+    /// Processes the time at which the first piece's ACK arrives, or would have arrived.
     fn come_back(&mut self) {
         let Some(line) = &mut self.line else { return };
         let Some(piece) = line.pieces.pop_front() else { return };
+        // A lost piece is reported with the next piece that arrives.
         if piece.again && piece.arrives {
             line.holes -= piece.bytes;
         }
@@ -252,6 +253,7 @@ impl World {
             line.holes += if piece.again { Bytes::ZERO } else { piece.bytes };
             return;
         }
+        // The piece arrives, and its ACK reports the losses before it.
         let lost = core::mem::take(&mut line.untold);
         let again = core::mem::take(&mut line.untold_again);
         let whole = line.holes == Bytes::ZERO;
@@ -278,7 +280,7 @@ impl World {
         }
     }
 
-    /// The retransmission timer fires: nothing that was sent is still on its way.
+    /// The retransmission timer expires, since nothing is in flight any more.
     fn expire(&mut self) {
         if let Some(line) = &mut self.line {
             (line.untold, line.untold_again) = (Bytes::ZERO, false);

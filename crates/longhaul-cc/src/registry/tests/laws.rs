@@ -117,7 +117,7 @@ const ROWS: &[Row] = &[
     // Xu, Harfoush and Rhee: 819/1024; then from 336 segments a quarter of the distance of 64 to the last maximum,
     // which decreases meanwhile.
     row("bic", 0.7998, (64.0 * 0.221, 1), 0.7998),
-    row("westwood", DRAINED, (1.0, 1), 1.0), // the rate times the least round trip; NewReno's rise
+    row("westwood", DRAINED, (1.0, 1), 1.0), // the rate times the smallest RTT; increase of NewReno
     row("westwood-re", DRAINED, (1.0, 1), 1.0),
     row("westwood-crb", DRAINED, (1.0, 1), 1.0),
     row("westwood-plus", DRAINED, (1.0, 1), 1.0),
@@ -134,8 +134,8 @@ const ROWS: &[Row] = &[
     row("h-tcp", 0.5, (1.0, 1), 0.678), // 100 / (100 + 0.95 x 50)
     row("veno", 0.5, (1.0, 1), 0.8),
     row("vegas", 0.5, (1.0, 1), 0.5),
-    row("illinois", 0.5, (0.3, 1), 0.875), // the rise at the largest delay until five rounds had none
-    row("yeah", DRAINED, (0.01 * 270.0, 1), 0.875), // Scalable's rise; the queue, or an eighth
+    row("illinois", 0.5, (0.3, 1), 0.875), // the increase at the largest delay, until five rounds had none
+    row("yeah", DRAINED, (0.01 * 270.0, 1), 0.875), // increase of Scalable; decrease by the queue, or an eighth
     row("fast", 0.5, (50.0, 2), 0.5), // 0.5 alpha every second round trip
     row("slow-start+ledbat-plus-plus", 0.5, (0.5, 1), 0.5), // GAIN = 1 / ceil(120 ms / 100 ms)
     row("hybla", 0.5, (16.0, 1), 0.5), // (100 ms / 25 ms)^2
@@ -161,7 +161,7 @@ fn every_law_keeps_and_rises_as_its_paper_says() {
 
 /// Fraction of the window kept at a mark without a queue. The Westwood family keeps the estimate, but at most half.
 const MARKED: &[(&str, f64)] = &[
-    ("new-reno", 0.5), // RFC 5681, and RFC 3168: as at a loss
+    ("new-reno", 0.5), // RFC 5681 and RFC 3168: as after a loss
     ("cubic", 0.7),
     ("hstcp", 0.6225),
     ("scalable", 0.875),
@@ -174,9 +174,9 @@ const MARKED: &[(&str, f64)] = &[
     ("westwood-bbe", 0.5), // c = 1
     ("log-westwood-plus", 0.5),
     ("adaptive-reno", 0.5), // W / (1 + c) with c = 1
-    ("h-tcp", 0.8),         // without a queue the largest share
+    ("h-tcp", 0.8),         // the largest fraction, since there is no queue
     ("hybla", 0.5),
-    ("veno", 0.5), // a mark is no chance
+    ("veno", 0.5), // a mark is never taken for chance
     ("vegas", 0.5),
     ("illinois", 0.875),
     ("yeah", 0.875),
@@ -215,14 +215,14 @@ const STARTS: &[(&str, f64)] = &[
     ("slow-start", 2.0),         // RFC 5681, section 3.1
     ("hystart-pp", 2.0),         // RFC 9406: until the delay rises
     ("limited-slow-start", 2.0), // RFC 3742: up to 100 segments
-    ("hybla-start", 9.0),        // 2^4 - 1 for each segment, of which eight may be
+    ("hybla-start", 9.0),        // 2^4 - 1 per segment, limited to 8
     ("vegas-start", 2.0),
     ("fast-start", 2.0),
-    ("astart", 2.0), // below what is estimated, which the first ACK does not tell; above it is linear
+    ("astart", 2.0), // below the estimate, which the first ACK does not yet give; linear above it
     ("agile-probing", 2.0),
     ("ledbat-start", 1.5), // GAIN = 1 / ceil(120 ms / 100 ms)
     ("hystart", 2.0),      // Linux: until a train or a round trip is long
-    ("suss", 2.0),         // by ACKs; twice as much again is paced after them
+    ("suss", 2.0),         // by ACKs; twice as much is paced afterwards
     ("search", 2.0),
     ("rapid-start", 3.0), // draft-kazuho-ccwg-rapid-start, section 3.2
 ];
