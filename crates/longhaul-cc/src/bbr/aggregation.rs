@@ -1,8 +1,9 @@
-//! How much more is acknowledged at once than the bandwidth explains: aggregation on links and at the receiver.
+//! Aggregation on links and at the receiver: by how much the data acknowledged at once exceeds the bandwidth
+//! estimate.
 
 use longhaul_units::{Span, Time};
 
-/// Counts what is acknowledged while it comes at least as fast as the bandwidth estimate says (draft-ietf-ccwg-bbr,
+/// Counts the acknowledged data while it arrives at least as fast as the bandwidth estimate (draft-ietf-ccwg-bbr,
 /// `BBRUpdateACKAggregation`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
@@ -15,8 +16,8 @@ impl Aggregation {
         Self { since: now, acked: 0.0 }
     }
 
-    /// The excess of this episode, bytes: `acked` more bytes came, under a bandwidth of `bw` bytes/s. An episode ends
-    /// when what came is no more than expected, or reaches `reset`.
+    /// Returns the excess of this episode in bytes, after `acked` more bytes at a bandwidth of `bw` bytes/s. An
+    /// episode ends when the data is no more than expected, or reaches `reset`.
     pub(super) fn excess(&mut self, now: Time, bw: f64, acked: f64, reset: f64) -> f64 {
         let mut expected = bw * (now - self.since).as_secs_f64();
         if self.acked <= expected || self.acked + acked >= reset {
@@ -28,7 +29,7 @@ impl Aggregation {
     }
 }
 
-/// The greatest excess of the last five to ten rounds (Linux: two buckets of five rounds).
+/// The greatest excess of the last five to ten rounds (Linux: two buckets of five rounds each).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buckets {
     rounds: u32,
@@ -55,17 +56,17 @@ impl Buckets {
     }
 }
 
-/// An episode ends after so many segments, however fast they came, as in Linux.
+/// An episode ends after this many segments at the latest, as in Linux.
 pub(super) const RESET_SEGMENTS: f64 = 1_048_576.0;
 
-/// The longest aggregation that version 1 allows for.
+/// The longest aggregation that version 1 takes into account.
 pub(super) const MAX_SPAN: Span = Span::from_millis(100);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// 10 kB/s expected; 5 kB at once are 5 kB too many, and after half a second of nothing they were none.
+    /// At 10 kB/s expected, 5 kB at once exceed it by 5 kB, and after half a second without data the excess is zero.
     #[test]
     fn a_burst_counts_beyond_what_the_rate_explains() {
         let at = |millis| Time::ZERO + Span::from_millis(millis);

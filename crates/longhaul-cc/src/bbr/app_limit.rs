@@ -1,4 +1,4 @@
-//! Rate samples that say nothing of the path because BBR itself held data back.
+//! Exclusion of rate samples for which BBR itself limited the sender.
 
 use longhaul_units::Bytes;
 
@@ -8,7 +8,7 @@ use longhaul_units::Bytes;
 pub(super) struct AppLimit(Option<(Bytes, Bytes)>);
 
 impl AppLimit {
-    /// What leaves from now on is limited, until all that is in flight now has been delivered.
+    /// Marks data sent from this point on as limited, until all data currently in flight has been delivered.
     pub(super) fn mark(&mut self, delivered: Bytes, in_flight: Bytes) {
         let from = match self.0 {
             Some((from, until)) if delivered <= until => from,
@@ -17,7 +17,7 @@ impl AppLimit {
         self.0 = Some((from, delivered + in_flight));
     }
 
-    /// Whether a segment was limited that left when `prior_delivered` bytes had been delivered.
+    /// Returns whether a segment is marked that was sent when `prior_delivered` bytes had been delivered.
     pub(super) fn covers(&self, prior_delivered: Bytes) -> bool {
         self.0.is_some_and(|(from, until)| (from..=until).contains(&prior_delivered))
     }

@@ -1,11 +1,12 @@
-//! Whether sending faster still brings more.
+//! Detection of a full pipe, in which sending faster yields no more bandwidth.
 
-/// Growth of the delivery rate that counts as growth.
+/// Factor of growth of the delivery rate that counts as growth.
 const GROWTH: f64 = 1.25;
-/// Rounds in a row without it that tell that the pipe is full: receive windows grow, and others' bursts pass, in fewer.
+/// Consecutive rounds without growth after which the pipe is full. Receive windows grow and bursts of other flows
+/// pass in fewer rounds.
 const ROUNDS: u32 = 3;
 
-/// The estimator of a plateau in the delivery rate (draft-ietf-ccwg-bbr, `BBRCheckFullBWReached`).
+/// Detects a plateau of the delivery rate (draft-ietf-ccwg-bbr, `BBRCheckFullBWReached`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullPipe {
     baseline: f64,
@@ -14,12 +15,12 @@ pub(super) struct FullPipe {
 }
 
 impl FullPipe {
-    /// A new search that begins at `baseline` bytes/s.
+    /// A new search from `baseline` bytes/s.
     pub(super) const fn from(baseline: f64) -> Self {
         Self { baseline, rounds: 0, full: false }
     }
 
-    /// A round has ended whose rate, which nothing but the network limited, was `bw` bytes/s.
+    /// Processes the end of a round whose rate was `bw` bytes/s, limited only by the network.
     pub(super) fn on_round(&mut self, bw: f64) {
         if self.full {
             return;
@@ -48,7 +49,7 @@ mod tests {
             pipe.on_round(bw);
             assert!(!pipe.is_full(), "{bw}");
         }
-        // 156 was a little less than 125 x 1.25, and 160 more: the baseline is 160 now, and 195 less than 200.
+        // 156 is slightly less than 125 x 1.25, but 160 is more: the baseline is 160, and 195 is less than 200.
         pipe.on_round(199.9);
         assert!(!pipe.is_full());
         pipe.on_round(0.0);

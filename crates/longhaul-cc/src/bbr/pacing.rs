@@ -1,16 +1,17 @@
-//! The pacing rate and the send quantum, which both versions set alike.
+//! Pacing rate and send quantum, which are the same in both versions.
 
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::Pace;
 
-/// Below the bandwidth estimate, so that queues shrink on average (`BBRPacingMarginPercent`).
+/// Pacing rate relative to the bandwidth estimate: slightly below it, so that queues shrink on average
+/// (`BBRPacingMarginPercent`).
 pub(super) const MARGIN: f64 = 0.99;
-/// A quantum is what leaves in this time ...
+/// A quantum is the data sent in this time ...
 const QUANTUM_SPAN: Span = Span::from_millis(1);
 /// ... but no more than this.
 const QUANTUM_MAX: Bytes = Bytes(65_536);
-/// The round trip to assume while there is none.
+/// The RTT to assume while none is known.
 const NOMINAL_RTT: Span = Span::from_millis(1);
 
 /// The pacing rate.
@@ -22,19 +23,19 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Unlimited: nothing is known yet.
+    /// Unlimited, since nothing is known yet.
     pub(super) const fn unset() -> Self {
         Self { rate: 0.0, quantum: Bytes::ZERO }
     }
 
-    /// `gain` times what the initial window makes in a round trip.
+    /// Returns `gain` times the initial window per round trip.
     pub(super) fn initial(gain: f64, cwnd: f64, srtt: Option<Span>) -> Self {
         let rtt = srtt.unwrap_or(NOMINAL_RTT).max(Span::from_nanos(1));
         Self { rate: (gain * cwnd / rtt.as_secs_f64()).max(1.0), quantum: Bytes::ZERO }
     }
 
-    /// `gain` times the bandwidth `bw`, bytes/s, less the margin. Until the pipe was `filled`, only upwards: what
-    /// an application with little to send showed of the path must not slow it down.
+    /// Sets the rate to `gain` times the bandwidth `bw`, bytes/s, less the margin. Until the pipe was `filled`, the
+    /// rate only increases, because the samples of an application with little to send must not decrease it.
     pub(super) fn set(&mut self, gain: f64, bw: f64, filled: bool) {
         let rate = gain * bw * MARGIN;
         if bw > 0.0 && (filled || rate > self.rate) {
@@ -42,7 +43,7 @@ impl Pacing {
         }
     }
 
-    /// Follows the rate with the quantum: a millisecond's worth, `least` segments at least.
+    /// Sets the quantum to the data of 1 ms at the current rate, at least `least` segments.
     pub(super) fn set_quantum(&mut self, mss: Bytes, least: u64) {
         self.quantum =
             Rate::from_bytes_per_sec(self.rate as u64).bytes_in(QUANTUM_SPAN).min(QUANTUM_MAX).max(mss * least);
@@ -56,7 +57,7 @@ impl Pacing {
         self.quantum
     }
 
-    /// For the transport.
+    /// Returns the pace for the transport.
     pub(super) fn pace(&self) -> Option<Pace> {
         let rate = Rate::from_bytes_per_sec(self.rate as u64);
         (rate > Rate::ZERO).then_some(Pace { rate, quantum: (self.quantum > Bytes::ZERO).then_some(self.quantum) })

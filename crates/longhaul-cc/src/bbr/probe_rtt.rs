@@ -1,4 +1,4 @@
-//! The stay in ProbeRTT, which both versions end alike.
+//! End of ProbeRTT, which is the same in both versions.
 
 use longhaul_units::Time;
 
@@ -6,16 +6,16 @@ use super::PROBE_RTT_DURATION;
 use super::rounds::Rounds;
 use super::sample::Sample;
 
-/// Little in flight for 200 ms and a round, whichever is longer.
+/// State of ProbeRTT, which keeps little in flight for 200 ms or a round trip, whichever is longer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hold {
-    /// When the 200 ms are over; `None` until little is in flight.
+    /// End of the 200 ms; `None` until little is in flight.
     until: Option<Time>,
     round_done: bool,
 }
 
 impl Hold {
-    /// Follows an ACK, for which up to `least` bytes in flight are little; whether the round is over.
+    /// Processes an ACK, where up to `least` bytes in flight count as little. Returns whether the round trip is over.
     pub(super) fn on_ack(&mut self, sample: &Sample, least: f64, rounds: &mut Rounds) -> bool {
         if self.until.is_some() {
             self.round_done |= rounds.start;
@@ -26,7 +26,7 @@ impl Hold {
         self.round_done
     }
 
-    /// Whether the 200 ms are over.
+    /// Returns whether the 200 ms are over.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.until.is_some_and(|until| now > until)
     }

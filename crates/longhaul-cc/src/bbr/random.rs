@@ -1,10 +1,10 @@
-//! Chance without a source of it.
+//! Pseudo-random numbers without a source of randomness.
 
-/// Numbers that differ from flow to flow, and repeat when a flow's history repeats: BBR spreads its probes by chance so
-/// that flows that share a bottleneck do not probe together, and any spread will do.
+/// Generator of numbers that differ between flows, and are repeated if a flow's history is repeated. BBR randomises
+/// its probes so that flows that share a bottleneck do not probe together, for which any distribution is sufficient.
 ///
-/// Each number is mixed (SplitMix64: Steele, Lea, Flood, OOPSLA 2014) from the one before and from what the caller has
-/// measured, to the nanosecond. No two flows' round trips are alike that long.
+/// Each number is mixed (SplitMix64: Steele, Lea, Flood, OOPSLA 2014) from the previous one and the caller's
+/// measurements in nanoseconds, which differ between flows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Random(u64);
 
@@ -17,12 +17,12 @@ impl Random {
         self.0
     }
 
-    /// From 0 to 1, uniformly.
+    /// Returns a number from 0 to 1, uniformly distributed.
     pub(super) fn fraction(&mut self, measured: u64) -> f64 {
         (self.next(measured) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// From 0 to `bound` - 1, uniformly.
+    /// Returns a number from 0 to `bound` - 1, uniformly distributed.
     pub(super) fn below(&mut self, bound: u64, measured: u64) -> u64 {
         ((u128::from(self.next(measured)) * u128::from(bound)) >> 64) as u64
     }

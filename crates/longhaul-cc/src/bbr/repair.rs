@@ -1,8 +1,8 @@
-//! Where loss recovery stands, and the window to return to after it.
+//! State of loss recovery, and the window to restore after it.
 
 use crate::Episode;
 
-/// What is under repair.
+/// State of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
@@ -11,17 +11,17 @@ pub(super) enum Phase {
     Timeout,
 }
 
-/// What an ACK did to it.
+/// Change of the state by an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Same,
     /// Fast recovery began.
     Enter,
-    /// Everything is repaired.
+    /// Recovery is complete.
     Exit,
 }
 
-/// Follows recovery episodes.
+/// Observes recovery episodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Repair {
     pub(super) phase: Phase,
@@ -30,7 +30,7 @@ pub(super) struct Repair {
 }
 
 impl Repair {
-    /// What `episode` changes. An episode that follows another at once goes on with it.
+    /// Returns the change by `episode`. An episode that immediately follows another one continues it.
     pub(super) fn follow(&mut self, episode: Episode) -> Turn {
         let before = self.phase;
         self.phase = match episode {
@@ -45,12 +45,12 @@ impl Repair {
         }
     }
 
-    /// Remembers `cwnd`, `modulated` if recovery or ProbeRTT holds it (the draft's `BBRSaveCwnd`).
+    /// Saves `cwnd`, which is `modulated` if recovery or ProbeRTT controls it (the draft's `BBRSaveCwnd`).
     pub(super) fn save(&mut self, cwnd: f64, modulated: bool) {
         self.prior_cwnd = if modulated { self.prior_cwnd.max(cwnd) } else { cwnd };
     }
 
-    /// The window to go on with, now `cwnd`.
+    /// Returns the window to continue with, if it is `cwnd` at present.
     pub(super) const fn restored(&self, cwnd: f64) -> f64 {
         cwnd.max(self.prior_cwnd)
     }

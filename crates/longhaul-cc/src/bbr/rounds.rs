@@ -1,24 +1,25 @@
-//! Round trips counted by packets: a round ends when something is delivered that left after its beginning.
+//! Round trips counted by packets: a round ends when a segment is delivered that was sent after its beginning.
 
 use longhaul_units::Bytes;
 
 /// Counts rounds (draft-ietf-ccwg-bbr, `BBRUpdateRound`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
-    /// All that was delivered when the round began.
+    /// Total of delivered bytes when the round began.
     began: Bytes,
     pub(super) count: u64,
-    /// Whether the ACK at hand begins a round.
+    /// Whether the current ACK begins a round.
     pub(super) start: bool,
 }
 
 impl Rounds {
-    /// A round begins now, with `delivered` bytes delivered in total; the one under way does not count.
+    /// Begins a round with `delivered` bytes delivered in total. The current round is not counted.
     pub(super) const fn restart(&mut self, delivered: Bytes) {
         self.began = delivered;
     }
 
-    /// An ACK's newest segment left when `prior` bytes were delivered, of `delivered` now; `None` without a sample.
+    /// Processes an ACK whose newest segment was sent when `prior` bytes were delivered, of `delivered` at present;
+    /// `None` without a sample.
     pub(super) fn on_ack(&mut self, prior: Option<Bytes>, delivered: Bytes) {
         self.start = prior.is_some_and(|prior| prior >= self.began);
         if self.start {

@@ -1,11 +1,11 @@
-//! What an ACK tells, in BBR's terms.
+//! Information from an ACK, in BBR's terms.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use super::app_limit::AppLimit;
 use crate::Ack;
 
-/// The draft's rate sample RS and the connection's state C as of one ACK; volumes in bytes, rates in bytes/s.
+/// The draft's rate sample RS and state C of the connection at an ACK; volumes in bytes, rates in bytes/s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) now: Time,

@@ -1,4 +1,4 @@
-//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as Linux's `tcp_bbr.c` runs it.
+//! BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), as in Linux's `tcp_bbr.c`.
 
 mod controller;
 mod cycle;
@@ -23,9 +23,9 @@ use crate::estimate::WindowedMax;
 use crate::initial_window;
 use crate::{BuildParams, Path, SendLimit};
 
-/// Pacing and window gain of Startup, 2/ln 2: the least that doubles the rate every round.
+/// Pacing and window gain of Startup, 2/ln 2: the least gain that doubles the rate every round.
 const HIGH_GAIN: f64 = 2.885;
-/// Rounds for which a bandwidth sample counts: a gain cycle and two.
+/// Rounds for which a bandwidth sample is valid: a gain cycle of 8 and two more.
 const BW_ROUNDS: u64 = 10;
 
 /// The controller in the registry.
@@ -75,12 +75,12 @@ pub struct BbrV1 {
     cwnd: f64,
     initial_cwnd: f64,
     mode: Mode,
-    /// The pipe was full once.
+    /// The pipe has been full once.
     filled: bool,
     pipe: FullPipe,
     rounds: Rounds,
     max_bw: WindowedMax,
-    /// The position in the gain cycle, and when it was taken.
+    /// The position in the gain cycle, and the time at which it began.
     phase: usize,
     phase_since: Time,
     probe_rtt: ProbeRtt,
@@ -91,10 +91,10 @@ pub struct BbrV1 {
     pacing: Pacing,
     random: Random,
     repair: Repair,
-    /// The first round of a recovery: what is delivered is replaced, no more.
+    /// First round of a recovery: sent data replaces delivered data and no more (packet conservation).
     conserving: bool,
     idle_restart: bool,
-    /// As of the last event.
+    /// Values of the last event.
     in_flight: Bytes,
     total_delivered: Bytes,
     total_lost: f64,
@@ -102,7 +102,7 @@ pub struct BbrV1 {
 }
 
 impl BbrV1 {
-    /// A controller before its handshake.
+    /// A controller in the state before its handshake.
     #[must_use]
     pub fn new(params: &BuildParams) -> Self {
         let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
@@ -135,7 +135,7 @@ impl BbrV1 {
         }
     }
 
-    /// The handshake is over.
+    /// Starts after the handshake.
     fn begin(&mut self, now: Time, path: &Path) {
         let cwnd = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         (self.cwnd, self.initial_cwnd) = (cwnd, cwnd);
@@ -150,7 +150,7 @@ impl BbrV1 {
         self.max_bw.get().unwrap_or(0.0)
     }
 
-    /// The rate to send at: the policer's, if there is one, else the greatest measured.
+    /// Returns the rate to send at: the policer's rate if one was detected, else the greatest measured one.
     fn bw(&self) -> f64 {
         self.policer.rate().unwrap_or_else(|| self.max_bw())
     }
@@ -159,7 +159,7 @@ impl BbrV1 {
         self.probe_rtt.min_rtt()
     }
 
-    /// What an ACK tells of the path, and what follows for the state.
+    /// Updates the model of the path by an ACK, and the state by the model.
     fn update_model(&mut self, sample: &Sample) {
         self.update_bw(sample);
         self.update_aggregation(sample);

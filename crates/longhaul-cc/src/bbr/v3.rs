@@ -1,4 +1,4 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr). Names in `code style` with the prefix `BBR` or `C` are the draft's.
+//! BBR version 3 (draft-ietf-ccwg-bbr). Names in `code style` with the prefix `BBR` or `C` are from the draft.
 
 mod congestion;
 mod controller;
@@ -26,13 +26,13 @@ use crate::estimate::WindowedMax;
 use crate::initial_window;
 use crate::{BuildParams, Path, SendLimit, TxId};
 
-/// Loss a round trip beyond which probing was too high (`BBRLossThresh`).
+/// Loss rate in a round trip above which a probe was too high (`BBRLossThresh`).
 const LOSS_THRESHOLD: f64 = 0.02;
-/// What is kept at a lossy round trip (`BBRBeta`).
+/// Fraction kept after a lossy round trip (`BBRBeta`).
 const BETA: f64 = 0.7;
-/// The part of `inflight_longterm` left to others while not probing (`BBRHeadroom`).
+/// Fraction of `inflight_longterm` left to other flows while not probing (`BBRHeadroom`).
 const HEADROOM: f64 = 0.15;
-/// Rounds for which an aggregation counts (`BBRExtraAckedFilterLen`), and before the pipe was full.
+/// Rounds for which an aggregation is valid (`BBRExtraAckedFilterLen`), and those before the pipe was full.
 const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_ROUNDS_STARTUP: u64 = 1;
 
@@ -91,7 +91,7 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// `IsProbingBW`: looking for more, so that losses are no news about others.
+    /// `IsProbingBW`: the state probes for bandwidth, so that its losses do not indicate other flows.
     const fn is_probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
@@ -109,7 +109,7 @@ impl State {
     }
 }
 
-/// The greatest rate sample of this probing cycle and the one before (`BBR.max_bw_filter`).
+/// The greatest rate sample of the current and the previous probing cycle (`BBR.max_bw_filter`).
 #[derive(Clone, Copy, Debug, Default)]
 struct MaxBw {
     current: f64,
@@ -125,7 +125,7 @@ impl MaxBw {
         self.current = self.current.max(bw);
     }
 
-    /// A cycle has passed. One without a sample is none: what is known stays known, as in Linux.
+    /// Ends a cycle. A cycle without a sample does not replace the known bandwidth, as in Linux.
     const fn advance(&mut self) {
         if self.current > 0.0 {
             *self = Self { current: 0.0, previous: self.current };
@@ -133,7 +133,8 @@ impl MaxBw {
     }
 }
 
-/// Upper bounds by recent losses, infinite without any: `bw_shortterm` in bytes/s, `inflight_shortterm` in bytes.
+/// Upper limits because of recent losses, infinite without losses: `bw_shortterm` in bytes/s, `inflight_shortterm` in
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 struct ShortTerm {
     bw: f64,
@@ -154,7 +155,7 @@ pub struct Bbr {
     cwnd: f64,
     initial_cwnd: f64,
     state: State,
-    /// `BBR.full_bw_reached`: the pipe was full once.
+    /// `BBR.full_bw_reached`: the pipe has been full once.
     filled: bool,
     pipe: FullPipe,
     drain_start_round: u64,
@@ -177,7 +178,7 @@ pub struct Bbr {
     undo: Undo,
     idle_restart: bool,
     sack: bool,
-    /// As of the last event.
+    /// Values of the last event.
     in_flight: Bytes,
     total_delivered: Bytes,
     total_lost: Bytes,
@@ -186,7 +187,8 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// A controller before its handshake; `exact` takes the draft's short-term bounds to the letter.
+    /// A controller in the state before its handshake; with `exact`, the short-term bounds follow the draft
+    /// literally.
     #[must_use]
     pub fn new(exact: bool, params: &BuildParams) -> Self {
         let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
@@ -229,7 +231,7 @@ impl Bbr {
         MIN_PIPE_SEGMENTS * self.mss.as_f64()
     }
 
-    /// The handshake is over (`BBROnInit`).
+    /// Starts after the handshake (`BBROnInit`).
     fn begin(&mut self, now: Time, path: &Path) {
         let cwnd = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         (self.cwnd, self.initial_cwnd) = (cwnd, cwnd);
@@ -240,8 +242,9 @@ impl Bbr {
         self.pacing.set_quantum(self.mss, 2);
     }
 
-    /// `BBRUpdateModelAndState`, on an ACK that delivered something.
+    /// Processes an ACK that delivered data (`BBRUpdateModelAndState`).
     fn update_model(&mut self, sample: &Sample) {
+        // The delivery process of the last round trip, and the bandwidth.
         self.latest.observe(sample);
         let held = sample.prior_delivered.is_some_and(|prior| self.app_limit.covers(prior));
         self.latest.note_own(self.state.pacing_gain(), held);
@@ -250,6 +253,7 @@ impl Bbr {
         self.update_max_bw(sample);
         self.adapt_lower_bounds();
         self.update_aggregation(sample);
+        // The transitions between states.
         self.check_full_pipe(sample);
         self.check_startup_done(sample);
         self.check_drain_done(sample);

@@ -1,5 +1,5 @@
-//! A single bottleneck for tests of the controllers alone: packets leave at the pacing rate, wait in a queue that drops
-//! what does not fit, and are acknowledged one by one after a fixed delay.
+//! A single bottleneck for tests of individual controllers. Packets are sent at the pacing rate, wait in a queue that
+//! drops packets when it is full, and are acknowledged individually after a fixed delay.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::{
 
 pub(super) const MSS: Bytes = Bytes(1000);
 
-/// Whether `value` differs from `expected` by no more than `part` of that.
+/// Returns whether `value` differs from `expected` by at most `part` of it.
 pub(super) fn near(value: f64, expected: f64, part: f64) -> bool {
     (value - expected).abs() <= expected * part
 }
@@ -20,7 +20,7 @@ pub(super) fn near(value: f64, expected: f64, part: f64) -> bool {
 struct Packet {
     tx: TxId,
     sent_at: Time,
-    /// When its acknowledgement comes; `None`: never.
+    /// Time at which its acknowledgment arrives; `None` if it is lost.
     acked_at: Option<Time>,
     in_flight: Bytes,
     delivered: Bytes,
@@ -30,7 +30,7 @@ struct Packet {
     app_limited: bool,
 }
 
-/// When a phase began, and the controller's answer then.
+/// Start of a phase, and the controller's decisions at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) at: f64,
@@ -43,20 +43,20 @@ pub(super) struct World {
     pub(super) controller: Box<dyn Controller>,
     pub(super) path: Path,
     pub(super) now: Time,
-    /// Of the bottleneck, bytes/s.
+    /// Rate of the bottleneck, bytes/s.
     pub(super) rate: f64,
     pub(super) rtt: Span,
-    /// What the bottleneck's queue holds.
+    /// Capacity of the bottleneck's queue.
     pub(super) queue: Bytes,
-    /// Which packets are lost on the way, by their number.
+    /// Whether a packet is lost on the way, by its number.
     pub(super) drop: fn(u64) -> bool,
-    /// Bytes/s that the application offers, if it is not all that can be sent.
+    /// Rate that the application offers, bytes/s, if it is limited.
     pub(super) offer: Option<f64>,
     pub(super) delivered: Bytes,
     pub(super) in_flight: Bytes,
     pub(super) lost: Bytes,
     pub(super) steps: Vec<Step>,
-    /// Of each packet acknowledged: its round trip.
+    /// Time and RTT of each acknowledged packet.
     pub(super) rtts: Vec<(f64, Span)>,
     packets: VecDeque<Packet>,
     free_at: Time,
@@ -119,7 +119,7 @@ impl World {
         self.controller.snapshot().phase
     }
 
-    /// The pacing rate, bytes/s.
+    /// Returns the pacing rate, bytes/s.
     pub(super) fn pace(&self) -> f64 {
         self.control().pace.expect("a pace").rate.as_bytes_per_sec() as f64
     }
@@ -132,12 +132,12 @@ impl World {
         (self.now - START).as_secs_f64()
     }
 
-    /// Plays until `seconds` have passed since the start.
+    /// Runs until `seconds` have passed since the start.
     pub(super) fn run_to(&mut self, seconds: f64) {
         self.run_until(seconds, |_| false);
     }
 
-    /// The same, or until `done`; whether it was.
+    /// Runs until `seconds` or until `done`, and returns whether it was done.
     pub(super) fn run_until(&mut self, seconds: f64, mut done: impl FnMut(&Self) -> bool) -> bool {
         while self.seconds() < seconds {
             if done(self) {
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// Through the bottleneck: when the acknowledgement comes back.
+    /// Sends a packet through the bottleneck, and returns when its acknowledgment arrives.
     fn transmit(&mut self, at: Time, number: u64) -> Option<Time> {
         let waiting = (self.free_at - at).as_secs_f64() * self.rate;
         if waiting + MSS.as_f64() > self.queue.as_f64() || (self.drop)(number) {
@@ -212,7 +212,7 @@ impl World {
         Some(self.free_at + self.rtt)
     }
 
-    /// The next packet that arrived is acknowledged; those before it are lost.
+    /// Acknowledges the next packet that arrived. Those before it are lost.
     fn acknowledge(&mut self, at: Time) {
         self.now = at;
         let prior_in_flight = self.in_flight;

@@ -64,7 +64,7 @@ struct World {
     path: Path,
     /// The current RTT without queues.
     rtt: Span,
-    /// The least sample since the route last changed.
+    /// The smallest sample since the route last changed.
     route_min: Option<Span>,
     segments: bool,
     ecn: EcnMark,

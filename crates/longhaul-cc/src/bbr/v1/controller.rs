@@ -1,4 +1,4 @@
-//! Version 1's outer side: which event goes where.
+//! Events of version 1.
 
 use longhaul_units::{Bytes, Rate};
 
@@ -12,7 +12,7 @@ use super::{BbrV1, Mode};
 use crate::{Ack, Control, Controller, Needs, Path, PathEvent, Sent, Snapshot, Timeout, initial_window};
 
 impl BbrV1 {
-    /// Data leaves after a time without any to send: at exactly the bandwidth, to fill the pipe without a queue.
+    /// Sends after a pause without data at exactly the bandwidth, to fill the pipe without a queue.
     fn restart_from_idle(&mut self, event: &Sent) {
         self.idle_restart = true;
         self.aggregation = Aggregation::new(event.now);
@@ -27,7 +27,8 @@ impl BbrV1 {
         }
     }
 
-    /// A smaller segment before the first acknowledgement scales the initial window (RFC 5681, section 3.1).
+    /// Scales the initial window if the segment size decreases before the first acknowledgment (RFC 5681, section
+    /// 3.1).
     fn on_mss(&mut self, path: &Path) {
         if self.total_delivered == Bytes::ZERO {
             let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
@@ -35,7 +36,8 @@ impl BbrV1 {
         }
     }
 
-    /// The last loss was none: the full pipe may have been found too early, and no policer dropped anything.
+    /// Processes a spurious recovery episode: the full pipe may have been found too early, and no policer dropped
+    /// anything.
     fn on_spurious(&mut self) {
         self.pipe = FullPipe::default();
         self.policer = Policer::default();
@@ -75,6 +77,7 @@ impl Controller for BbrV1 {
         if turn == Turn::Enter {
             self.repair.save(self.cwnd, before != Phase::Open || self.mode == Mode::ProbeRtt);
         }
+        // Update the model, then the pacing rate and the window.
         if event.delivered > Bytes::ZERO {
             self.update_model(&sample);
         }
@@ -106,7 +109,7 @@ impl Controller for BbrV1 {
             PathEvent::Established { now, .. } => self.begin(*now, path),
             PathEvent::Mss { .. } => self.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(),
-            // What restarts is paced at the bandwidth known: the window needs no cut.
+            // After an idle period, data is paced at the known bandwidth, so the window stays.
             PathEvent::IdleRestart { .. }
             | PathEvent::Detection(_)
             | PathEvent::Limit { .. }

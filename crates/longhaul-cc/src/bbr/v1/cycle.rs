@@ -1,12 +1,12 @@
-//! ProbeBW: eight phases of a round trip each, one that probes, one that drains what the probe left, six at the rate
-//! measured.
+//! ProbeBW: a cycle of eight phases of one round trip each, of which the first probes, the second drains the queue of
+//! the probe, and six send at the measured rate.
 
 use super::super::sample::Sample;
 use super::{BbrV1, HIGH_GAIN, Mode};
 
 /// Pacing gains of the cycle.
 pub(super) const GAINS: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Phases in which a cycle may begin: all but the one that drains.
+/// Number of phases in which a cycle may begin: all but the one that drains.
 const BEGINNINGS: u64 = 7;
 
 impl BbrV1 {
@@ -20,7 +20,8 @@ impl BbrV1 {
         }
     }
 
-    /// A cycle begins by chance, so that flows don't probe together; the newest round trip feeds chance.
+    /// Begins a cycle in a random phase, so that flows do not probe together. The newest RTT is the source of
+    /// randomness.
     pub(super) fn start_probe_bw(&mut self, sample: &Sample) {
         let measured = sample.rtt.or(self.min_rtt()).map_or(0, |rtt| rtt.as_nanos());
         let measured = measured ^ sample.total_delivered.0.rotate_left(32);
@@ -34,8 +35,8 @@ impl BbrV1 {
         self.phase_since = sample.now;
     }
 
-    /// A phase lasts for a round trip. A probe goes on until it is seen in flight, or loses something; a drain ends once
-    /// nothing is left to drain.
+    /// Advances the phase after a round trip. A probe continues until its gain is reached in flight or a loss occurs.
+    /// A drain ends once its queue is empty.
     pub(super) fn update_phase(&mut self, sample: &Sample) {
         if self.mode != Mode::ProbeBw {
             return;

@@ -1,25 +1,25 @@
-//! Token-bucket policers: while the bucket lasts they deliver fast, then they drop. Two lossy intervals with the same
-//! throughput give one away; its rate is then used as it is, for a while, rather than probed at the price of losses.
-//! (Linux's "long-term bandwidth".)
+//! Detection of token-bucket policers, which deliver fast while they have tokens and then drop packets. Two
+//! consecutive lossy intervals with the same throughput indicate a policer. Its rate is then used for a while without
+//! probing, which would cause losses. (Linux's "long-term bandwidth".)
 
 use longhaul_units::Time;
 
 use super::super::sample::Sample;
 
-/// The least and the most rounds that an interval has.
+/// The least and the greatest number of rounds in an interval.
 const INTERVAL_ROUNDS: u32 = 4;
 const MAX_INTERVAL_ROUNDS: u32 = 4 * INTERVAL_ROUNDS;
-/// The loss rate that makes an interval lossy, of what is delivered: Linux's 50/256, nearly a fifth.
+/// The loss rate of a lossy interval, relative to the delivered data: Linux's 50/256, nearly a fifth.
 const LOSS: f64 = 50.0 / 256.0;
-/// Two throughputs are the same within an eighth, or 4 kbit/s.
+/// Two throughputs are equal if they differ by at most an eighth, or by 4 kbit/s.
 const RATIO: f64 = 0.125;
 const DIFFERENCE: f64 = 500.0;
-/// Rounds for which a policer's rate is used before the path is probed again.
+/// Rounds for which a policer's rate is used before the next probe.
 const USE_ROUNDS: u32 = 48;
-/// The shortest interval that a rate can be told of, seconds.
+/// The shortest interval for which a rate is calculated, seconds.
 const LEAST: f64 = 0.001;
 
-/// An interval under way.
+/// The current interval.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     since: Time,
@@ -28,24 +28,25 @@ struct Interval {
     rounds: u32,
 }
 
-/// The detector.
+/// The detector of policers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policer {
     interval: Option<Interval>,
-    /// The throughput of the interval before, bytes/s.
+    /// The throughput of the previous interval, bytes/s.
     before: Option<f64>,
-    /// The policer's rate, bytes/s, and for how many rounds it was used.
+    /// The policer's rate in bytes/s, and the number of rounds for which it was used.
     in_use: Option<(f64, u32)>,
 }
 
 impl Policer {
-    /// The policer's rate, bytes/s, while it is in use.
+    /// Returns the policer's rate, bytes/s, while it is in use.
     pub(super) fn rate(&self) -> Option<f64> {
         self.in_use.map(|(rate, _)| rate)
     }
 
-    /// An ACK came: `lost` bytes were lost in total, some of them now if it is `lossy`; `round` began with it. `probing`
-    /// says that nothing but the rate holds the sender back. Whether a rate that was in use has been used long enough.
+    /// Processes an ACK: `lost` bytes were lost in total, some of them just now if it is `lossy`, and a round began
+    /// with it if `round` is set. `probing` means that only the rate limits the sender. Returns whether a rate has
+    /// been used long enough.
     pub(super) fn on_ack(&mut self, sample: &Sample, lost: f64, round: bool, lossy: bool, probing: bool) -> bool {
         if let Some((_, rounds)) = &mut self.in_use {
             *rounds += u32::from(round && probing);
@@ -62,7 +63,7 @@ impl Policer {
     fn watch(&mut self, sample: &Sample, lost: f64, round: bool, lossy: bool) {
         let delivered = sample.total_delivered.as_f64();
         let fresh = Interval { since: sample.now, delivered, lost, rounds: 0 };
-        // What is delivered before the first loss is the bucket, not the rate.
+        // Data delivered before the first loss used the bucket's tokens, and does not show the rate.
         let Some(mut interval) = self.interval.or(lossy.then_some(fresh)) else { return };
         interval.rounds += u32::from(round);
         if sample.app_limited || interval.rounds > MAX_INTERVAL_ROUNDS {
@@ -70,7 +71,7 @@ impl Policer {
             return;
         }
         self.interval = Some(interval);
-        // An interval ends with a loss: then the bucket is empty.
+        // An interval ends with a loss, because the bucket is then empty.
         if interval.rounds < INTERVAL_ROUNDS || !lossy {
             return;
         }
@@ -82,7 +83,7 @@ impl Policer {
         }
     }
 
-    /// An interval of throughput `bw` has ended.
+    /// Compares the interval that has ended, with throughput `bw`, to the previous one.
     fn compare(&mut self, bw: f64) {
         match self.before {
             Some(before) if (bw - before).abs() <= (RATIO * before).max(DIFFERENCE) => {

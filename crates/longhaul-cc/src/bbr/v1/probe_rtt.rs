@@ -1,4 +1,4 @@
-//! The least round trip of ten seconds, and ProbeRTT when there was none as low for so long.
+//! The smallest RTT of ten seconds, and ProbeRTT if no sample was as low in that time.
 
 use longhaul_units::{Span, Time};
 
@@ -7,7 +7,7 @@ use super::super::probe_rtt::Hold;
 use super::super::sample::Sample;
 use super::{BbrV1, Mode};
 
-/// State of both.
+/// State of the smallest RTT and of ProbeRTT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeRtt {
     min_rtt: Option<Span>,
@@ -46,7 +46,7 @@ impl BbrV1 {
     }
 
     fn hold_probe_rtt(&mut self, sample: &Sample) {
-        // Samples of these rounds say nothing of the bandwidth.
+        // Samples of these rounds do not show the bandwidth.
         self.app_limit.mark(sample.total_delivered, self.in_flight);
         if self.probe_rtt.hold.on_ack(sample, self.min_pipe(), &mut self.rounds) {
             self.check_probe_rtt_done(sample);

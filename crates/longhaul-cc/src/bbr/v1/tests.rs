@@ -3,7 +3,7 @@ use longhaul_units::{Bytes, Span};
 use super::super::world::{MSS, World, near};
 use super::cycle::GAINS;
 
-/// 10 MB/s (80 Mb/s), 50 ms: 500 segments in flight. The queue holds `queues` times as many.
+/// A bottleneck of 10 MB/s (80 Mb/s) and 50 ms, with 500 segments in flight and a queue of `queues` times as many.
 fn world(queues: f64) -> World {
     World::new("bbr1", 10e6, Span::from_millis(50), Bytes::from_f64(queues * 500_000.0))
 }
@@ -25,12 +25,12 @@ fn startup_ends_after_three_rounds_without_growth_and_drain_with_the_queue() {
     assert!((0.4..1.0).contains(&drain.at), "{}", drain.at);
     let pace = drain.control.pace.expect("a pace").rate.as_bytes_per_sec() as f64;
     assert!(near(pace, 0.99 * 10e6 / 2.885, 0.02), "{pace}");
-    // The BDP and three quanta of 10 kB.
+    // The bandwidth-delay product and three quanta of 10 kB.
     assert!(probe.in_flight.as_f64() <= 540_000.0, "{}", probe.in_flight);
     assert!(near(world.bandwidth(), 10e6, 0.02), "{}", world.bandwidth());
 }
 
-/// 5/4, 3/4, then six times 1, each for about a round trip.
+/// Gains of 5/4, 3/4, then six times 1, each for about a round trip.
 #[test]
 fn the_gain_cycle_has_eight_phases() {
     assert_eq!(GAINS.iter().sum::<f64>(), 8.0);
@@ -75,7 +75,7 @@ fn probe_rtt_comes_every_ten_seconds_holds_four_segments_and_lasts_200_ms() {
     }
 }
 
-/// One segment in a hundred is lost: NewReno's window would be 1.22 / sqrt(0.01) = 12 segments of the 500.
+/// One of 100 segments is lost: NewReno's window would be 1.22 / sqrt(0.01) = 12 segments of the 500.
 #[test]
 fn random_losses_do_not_slow_it_down() {
     let mut world = world(1.0);
@@ -85,8 +85,8 @@ fn random_losses_do_not_slow_it_down() {
     assert!(goodput > 0.85 * 10e6, "{goodput}");
 }
 
-/// A third of everything is lost from the 20,000th packet on, about 2.2 s after the start. Two intervals of four rounds tell
-/// that it is a policer; then there are no probes for 48 rounds, 2.4 s.
+/// From the 20,000th packet on, about 2.2 s after the start, a third of all packets is lost. Two intervals of four
+/// rounds indicate a policer; then there are no probes for 48 rounds, 2.4 s.
 #[test]
 fn a_policer_is_recognised_and_its_rate_kept() {
     let mut world = World::new("bbr1", 10e6, Span::from_millis(50), Bytes(1_000_000));

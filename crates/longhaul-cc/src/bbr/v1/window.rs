@@ -6,9 +6,10 @@ use super::super::repair::{Phase, Turn};
 use super::super::sample::Sample;
 use super::{BbrV1, Mode};
 
-/// Quanta in flight beyond the model's volume: sender, its segmentation offload, a receiver that merges and delays.
+/// Quanta in flight in addition to the model's volume: for the sender, its segmentation offload, and a receiver that
+/// merges segments and delays ACKs.
 const OFFLOAD_QUANTA: u64 = 3;
-/// Below this rate (1.2 Mbit/s), bytes/s, a quantum may be a single segment.
+/// At rates below this (1.2 Mbit/s), in bytes/s, a quantum may be a single segment.
 const SLOW: f64 = 150_000.0;
 
 impl BbrV1 {
@@ -21,13 +22,13 @@ impl BbrV1 {
         self.pacing.set_quantum(self.mss, least);
     }
 
-    /// `gain` times what the bandwidth `bw` needs in flight.
+    /// Returns `gain` times the bandwidth-delay product at the bandwidth `bw`.
     fn bdp(&self, bw: f64, gain: f64) -> f64 {
         self.min_rtt().map_or(self.initial_cwnd, |rtt| gain * bw * rtt.as_secs_f64())
     }
 
-    /// Room for quanta, an even number of segments for receivers that acknowledge every second one, and two more so
-    /// that a small window, too, can probe.
+    /// Adds room for quanta, rounds up to an even number of segments for receivers that acknowledge every second one,
+    /// and adds two more while probing so that a small window can probe, too.
     fn with_budget(&self, volume: f64) -> f64 {
         let segment = self.mss.as_f64();
         let volume = volume + (self.pacing.quantum() * OFFLOAD_QUANTA).as_f64();
@@ -40,7 +41,7 @@ impl BbrV1 {
         self.with_budget(self.bdp(bw, gain))
     }
 
-    /// What aggregation needs beyond that.
+    /// Returns the additional volume for aggregation.
     fn aggregation_volume(&self) -> f64 {
         let most = self.bw() * MAX_SPAN.as_secs_f64();
         if self.filled { self.extra_acked.greatest().min(most) } else { 0.0 }
@@ -51,7 +52,8 @@ impl BbrV1 {
         self.repair.save(self.cwnd, modulated);
     }
 
-    /// Whether recovery decides on the window: packet conservation in its first round.
+    /// Updates the window for recovery. Returns whether packet conservation controls it, as in the first round of
+    /// recovery.
     fn recover(&mut self, turn: Turn, sample: &Sample) -> bool {
         let conserved = sample.in_flight + sample.newly_acked;
         self.cwnd = (self.cwnd - sample.newly_lost).max(self.mss.as_f64());

@@ -1,4 +1,4 @@
-//! What losses change: the short-term bounds, the long-term bound, and taking both back.
+//! Effects of losses: the short-term and long-term bounds, and their undoing.
 
 use longhaul_units::Bytes;
 
@@ -8,22 +8,22 @@ use super::super::sample::Sample;
 use super::{BETA, Bbr, LOSS_THRESHOLD, ShortTerm, State};
 use crate::{Ack, LostSegment, PathEvent, Timeout};
 
-/// The delivery process of the last round trip (`BBR.bw_latest`, `BBR.inflight_latest`), with a round of its own that
-/// begins anew at a round's first loss.
+/// The delivery process of the last round trip (`BBR.bw_latest`, `BBR.inflight_latest`). Its rounds are separate, and
+/// restart at the first loss of a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latest {
     bw: f64,
     pub(super) inflight: f64,
     round_delivered: Bytes,
-    /// `BBR.loss_round_start`, of this ACK.
+    /// `BBR.loss_round_start` for this ACK.
     pub(super) round_start: bool,
     /// `BBR.is_loss_in_round`.
     pub(super) loss: bool,
-    /// Ranges lost since the last round's end.
+    /// Number of lost ranges since the end of the last round.
     pub(super) lost_ranges: u32,
-    /// How much of the bandwidth the sender asked for itself, at least, while what this round delivered was sent: one
-    /// that paces at nine tenths of the bandwidth sees no more delivered, whatever the path could do. Of this round and
-    /// the one before, and of this round alone.
+    /// The least fraction of the bandwidth at which the sender itself paced while it sent the data of this round. A
+    /// sender that paces at nine tenths of the bandwidth sees no higher delivery rate, whatever the path's capacity.
+    /// The first value is for this round and the previous one, the second for this round alone.
     own_share: f64,
     own_share_now: f64,
     /// Something of this round was sent during ProbeRTT, which lets half a BDP through.
@@ -57,14 +57,14 @@ impl Latest {
         }
     }
 
-    /// Notes under which pacing gain the sender is, and whether what is delivered was sent in ProbeRTT.
+    /// Records the current pacing gain, and whether the delivered data was sent in ProbeRTT.
     pub(super) fn note_own(&mut self, gain: f64, held: bool) {
         self.held |= held;
         self.own_share_now = self.own_share_now.min(gain * MARGIN);
         self.own_share = self.own_share.min(self.own_share_now);
     }
 
-    /// A loss round ends, and was judged.
+    /// Ends a loss round after its losses were taken into account.
     fn end_round(&mut self, gain: f64) {
         (self.own_share, self.own_share_now) = (self.own_share_now, gain.min(1.0) * MARGIN);
         self.own_share = self.own_share.min(self.own_share_now);
@@ -84,10 +84,10 @@ impl Latest {
     }
 }
 
-/// What to return to if an episode turns out to be spurious.
+/// State to restore if an episode turns out to be spurious.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
-    /// The state that a loss ended.
+    /// The state that a loss ended, if any.
     pub(super) state: Option<State>,
     short_term: ShortTerm,
     long_term: f64,
@@ -100,7 +100,7 @@ impl Default for Undo {
 }
 
 impl Bbr {
-    /// `BBRSaveStateUponLoss`, when an episode begins.
+    /// `BBRSaveStateUponLoss`, at the beginning of an episode.
     pub(super) fn save_state(&mut self) {
         self.undo = Undo { state: None, short_term: self.short_term, long_term: self.long_term };
     }
@@ -120,7 +120,8 @@ impl Bbr {
         self.latest.loss = true;
     }
 
-    /// Losses that an ACK or a timer revealed, each by what was in flight when it left, if the transport tells.
+    /// Processes losses that an ACK or a timer revealed: individually, with the data in flight when each segment was
+    /// sent, if the transport lists them.
     pub(super) fn on_losses(&mut self, ack: &Ack<'_>, sample: &Sample) {
         if ack.newly_lost == Bytes::ZERO {
             return;
@@ -131,6 +132,7 @@ impl Bbr {
         }
         let told: Bytes = ack.lost.iter().map(|lost| lost.bytes).sum();
         self.total_lost += ack.newly_lost - told;
+        // The transport lists no segments, so the rate sample has to suffice.
         if ack.lost.is_empty() {
             self.note_lost_range();
             if self.cycle.is_sample && self.is_too_high(sample.lost, sample.tx_in_flight) {
@@ -160,7 +162,7 @@ impl Bbr {
         lost > flight * LOSS_THRESHOLD || (lost > 0.0 && !self.sack)
     }
 
-    /// `BBRHandleInflightTooHigh`: `flight` was more than the path takes.
+    /// `BBRHandleInflightTooHigh`: `flight` was more than the path can hold.
     fn on_inflight_too_high(&mut self, flight: f64, sample: &Sample) {
         self.cycle.prev_too_high = true;
         self.cycle.is_sample = false;
@@ -173,7 +175,7 @@ impl Bbr {
         }
     }
 
-    /// `BBRUpdateCongestionSignals`, at the end of a round with losses.
+    /// `BBRUpdateCongestionSignals`, at the end of a round.
     pub(super) fn adapt_lower_bounds(&mut self) {
         if !self.latest.round_start {
             return;
@@ -191,7 +193,7 @@ impl Bbr {
         self.latest.end_round(self.state.pacing_gain());
     }
 
-    /// The window, or what it was before a timeout made it one segment, which says nothing of the path.
+    /// Returns the window, or the one before a timeout reduced it to one segment, which does not depend on the path.
     fn unhurt_cwnd(&self) -> f64 {
         if self.repair.phase == Phase::Timeout { self.repair.restored(self.cwnd) } else { self.cwnd }
     }
@@ -218,11 +220,13 @@ impl Bbr {
         self.repair.phase = Phase::Open;
         self.latest.loss = false;
         self.reset_full_pipe(0.0);
+        // The bounds return to their values before the episode.
         let undo = self.undo;
         self.short_term.bw = self.short_term.bw.max(undo.short_term.bw);
         self.short_term.inflight = self.short_term.inflight.max(undo.short_term.inflight);
         self.long_term = self.long_term.max(undo.long_term);
         self.undo.state = None;
+        // The state that the loss ended resumes.
         match undo.state {
             Some(State::Startup) if self.state != State::Startup => {
                 self.filled = false;
@@ -240,8 +244,9 @@ impl Bbr {
     }
 }
 
-/// At how much in flight the loss rate crossed the threshold, within what left together (`BBRInflightAtLoss`): `size` of
-/// `flight` bytes were lost now, `lost` since they left, themselves included.
+/// Returns the data in flight at which the loss rate crossed the threshold, within data sent together
+/// (`BBRInflightAtLoss`). Of `flight` bytes, `size` were lost just now and `lost` since they were sent, including
+/// these.
 pub(super) fn inflight_at_loss(size: f64, flight: f64, lost: f64) -> f64 {
     let (flight_before, lost_before) = (flight - size, lost - size);
     let prefix = (LOSS_THRESHOLD * flight_before - lost_before) / (1.0 - LOSS_THRESHOLD);

@@ -1,4 +1,4 @@
-//! Version 3's outer side: which event goes where.
+//! Events of version 3.
 
 use longhaul_units::Bytes;
 
@@ -24,7 +24,8 @@ impl Bbr {
         }
     }
 
-    /// A smaller segment before the first acknowledgement scales the initial window (RFC 5681, section 3.1).
+    /// Scales the initial window if the segment size decreases before the first acknowledgment (RFC 5681, section
+    /// 3.1).
     fn on_mss(&mut self, path: &Path) {
         if self.total_delivered == Bytes::ZERO {
             let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
@@ -38,8 +39,8 @@ impl Controller for Bbr {
         if self.exact { "bbr(exact=on)" } else { "bbr" }.to_owned()
     }
 
-    /// Losses one by one tell how much was in flight when each left; without them, what the newest delivered segment
-    /// tells must do.
+    /// Prefers a list of the lost segments, which shows how much was in flight when each was sent. Without it, the
+    /// sample of the newest delivered segment has to suffice.
     fn needs(&self) -> Needs {
         let mut needs = Needs::default();
         (needs.required.pacing, needs.preferred.segments) = (true, true);
@@ -68,6 +69,7 @@ impl Controller for Bbr {
         (self.in_flight, self.total_delivered) = (event.in_flight, event.total_delivered);
         self.limit = event.limit;
         let sample = Sample::of(event, &self.app_limit);
+        // Recovery saves the state at its beginning and restores the window at its end.
         let before = self.repair.phase;
         let turn = self.repair.follow(event.episode);
         if turn == Turn::Enter {
@@ -97,7 +99,7 @@ impl Controller for Bbr {
             PathEvent::Mss { .. } => self.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(event),
             PathEvent::Detection(detection) => self.sack = *detection != Detection::DuplicateAcks,
-            // What restarts is paced at the bandwidth known: the window needs no cut.
+            // After an idle period, data is paced at the known bandwidth, so the window stays.
             PathEvent::IdleRestart { .. } | PathEvent::Limit { .. } | PathEvent::Ahead { .. } => {}
         }
     }

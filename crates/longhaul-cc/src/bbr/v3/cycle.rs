@@ -1,19 +1,19 @@
-//! ProbeBW: the cycle of Down, Cruise, Refill and Up that probes for bandwidth and gives it back.
+//! ProbeBW: the cycle of Down, Cruise, Refill and Up, which probes for bandwidth and then drains the queue.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use super::super::sample::Sample;
 use super::{Bbr, HEADROOM, State};
 
-/// The least time between probes, and what chance adds at most.
+/// The least time between probes, and the greatest random addition to it.
 const PROBE_WAIT: Span = Span::from_secs(2);
 const PROBE_WAIT_SPREAD: Span = Span::from_secs(1);
-/// The most rounds between probes: a Reno flow on a path of 62 segments (25 Mb/s, 30 ms) needs as many to recover.
+/// The most rounds between probes. A Reno flow on a path of 62 segments (25 Mb/s, 30 ms) needs as many to recover.
 const RENO_ROUNDS: f64 = 63.0;
-/// Doublings of the slope at which `inflight_longterm` rises.
+/// The most doublings of the slope with which `inflight_longterm` increases.
 const MAX_SLOPE: u32 = 30;
 
-/// `BBR.ack_phase`: what the ACKs that come now tell about.
+/// `BBR.ack_phase`: the part of the cycle whose data is being acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,
@@ -27,7 +27,7 @@ pub(super) enum AckPhase {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
     pub(super) ack_phase: AckPhase,
-    /// `BBR.is_bw_probe_sample`: losses now are of what a probe sent.
+    /// `BBR.is_bw_probe_sample`: losses belong to data that a probe sent.
     pub(super) is_sample: bool,
     up_acked: f64,
     acked_per_increase: f64,
@@ -35,7 +35,7 @@ pub(super) struct Cycle {
     pub(super) rounds_since_up: u64,
     pub(super) wait: Span,
     stamp: Time,
-    /// The last probe went too high; the last one was ended as a precaution.
+    /// Whether the last probe was too high, and whether the last one ended as a precaution.
     pub(super) prev_too_high: bool,
     pub(super) prev_precautionary: bool,
 }
@@ -84,7 +84,7 @@ impl Bbr {
         }
     }
 
-    /// `BBRStartProbeBW_DOWN`. The newest round trip feeds chance.
+    /// `BBRStartProbeBW_DOWN`. The newest RTT is the source of randomness.
     pub(super) fn start_down(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         self.latest.reset();
         self.cycle.acked_per_increase = f64::INFINITY;
@@ -148,7 +148,7 @@ impl Bbr {
         (self.long_term - headroom).max(self.min_pipe())
     }
 
-    /// `BBRRaiseInflightLongtermSlope`: twice as fast every round.
+    /// `BBRRaiseInflightLongtermSlope`: doubles the slope in every round.
     fn raise_slope(&mut self) {
         let growth = (1_u64 << self.cycle.up_rounds) as f64;
         self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(MAX_SLOPE);
@@ -171,7 +171,7 @@ impl Bbr {
         }
     }
 
-    /// `BBRAdaptLongTermModel`; whether it decided on a state.
+    /// `BBRAdaptLongTermModel`. Returns whether the state has been decided.
     fn adapt_long_term(&mut self, sample: &Sample) -> bool {
         if self.rounds.start && self.end_of_ack_phase(sample) {
             return true;
@@ -185,7 +185,7 @@ impl Bbr {
         false
     }
 
-    /// A round of ACKs has passed since the cycle's last step; whether that decides on a state.
+    /// Processes the first ACKs a round after the last step of the cycle. Returns whether the state has been decided.
     fn end_of_ack_phase(&mut self, sample: &Sample) -> bool {
         match self.cycle.ack_phase {
             AckPhase::Starting => self.cycle.ack_phase = AckPhase::Feedback,

@@ -1,4 +1,4 @@
-//! The least round trip, and ProbeRTT, which empties the queue to see it.
+//! The smallest RTT, and ProbeRTT, which empties the queue to measure it.
 
 use longhaul_units::{Span, Time};
 
@@ -8,16 +8,16 @@ use super::super::sample::Sample;
 use super::cycle::AckPhase;
 use super::{Bbr, State};
 
-/// The least time between two ProbeRTTs (`BBRProbeRTTInterval`).
+/// The least time between two ProbeRTT states (`BBRProbeRTTInterval`).
 const INTERVAL: Span = Span::from_secs(5);
 
-/// State of both.
+/// State of the smallest RTT and of ProbeRTT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbeRtt {
-    /// `BBR.min_rtt`, [`Span::MAX`] while unknown, and when it was seen.
+    /// `BBR.min_rtt`, [`Span::MAX`] while unknown, and the time of its sample.
     min_rtt: Span,
     min_rtt_at: Time,
-    /// The least of the last interval, and when it was seen.
+    /// The smallest RTT of the last interval, and the time of its sample.
     min_delay: Span,
     min_delay_at: Time,
     expired: bool,

@@ -1,4 +1,4 @@
-//! Startup and Drain: finding the bandwidth by doubling, and letting go of the queue that it built.
+//! Startup, which doubles the rate to find the bandwidth, and Drain, which empties the queue that Startup has built.
 
 use longhaul_units::Bytes;
 
@@ -7,9 +7,9 @@ use super::super::repair::Phase;
 use super::super::sample::Sample;
 use super::{Bbr, State};
 
-/// Ranges lost in a round that end Startup if the loss rate is high, too (`BBRStartupFullLossCnt`).
+/// Number of lost ranges in a round that ends Startup, if the loss rate is high, too (`BBRStartupFullLossCnt`).
 const FULL_LOSS_RANGES: u32 = 6;
-/// Rounds after which Drain ends with or without a queue.
+/// Rounds after which Drain ends even if there is a queue.
 const DRAIN_ROUNDS: u64 = 3;
 
 impl Bbr {
@@ -43,8 +43,8 @@ impl Bbr {
         self.drain_start_round = self.rounds.count;
     }
 
-    /// `BBRCheckStartupHighLoss`: at the end of a full round of fast recovery, so that the extent of the loss is seen and
-    /// a short burst of it is not taken for a full pipe.
+    /// `BBRCheckStartupHighLoss`: checks the losses at the end of a full round of fast recovery, so that their extent
+    /// is known and a short burst of losses does not count as a full pipe.
     fn check_startup_high_loss(&mut self, sample: &Sample) {
         let ranges = self.latest.lost_ranges;
         if self.latest.round_start {
@@ -73,7 +73,7 @@ impl Bbr {
         }
     }
 
-    /// A loss was noticed that is not next to the one before it.
+    /// Counts a lost range: the lost segment does not directly follow the previous one.
     pub(super) const fn note_lost_range(&mut self) {
         self.latest.lost_ranges = self.latest.lost_ranges.saturating_add(1);
     }

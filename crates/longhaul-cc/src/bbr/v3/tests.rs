@@ -4,17 +4,17 @@ use super::super::world::{MSS, World, near};
 use super::congestion::inflight_at_loss;
 use super::*;
 
-/// 10 MB/s (80 Mb/s), 50 ms: 500 segments in flight. The queue holds `queues` times as many.
+/// A bottleneck of 10 MB/s (80 Mb/s) and 50 ms, with 500 segments in flight and a queue of `queues` times as many.
 fn world(queues: f64) -> World {
     World::new("bbr", 10e6, Span::from_millis(50), Bytes::from_f64(queues * 500_000.0))
 }
 
-/// How long each stay in `phase` lasted, seconds, but for one under way.
+/// Returns how long each stay in `phase` lasted, in seconds, except for the current one.
 fn stays(world: &World, phase: &str) -> Vec<f64> {
     world.steps.windows(2).filter(|pair| pair[0].phase == phase).map(|pair| pair[1].at - pair[0].at).collect()
 }
 
-/// When each stay in `phase` began, seconds.
+/// Returns when each stay in `phase` began, in seconds.
 fn beginnings(world: &World, phase: &str) -> Vec<f64> {
     world.steps.iter().filter(|step| step.phase == phase).map(|step| step.at).collect()
 }
@@ -34,7 +34,8 @@ fn it_starts_at_2_77_windows_a_round_trip_and_doubles() {
     }
 }
 
-/// Ten segments a round, doubled, are 500 after six rounds; three more show that there is no more, and one drains.
+/// Ten segments, doubled per round, are 500 after six rounds. Three more rounds show that the pipe is full, and one
+/// drains.
 #[test]
 fn startup_ends_after_three_rounds_without_growth_and_drain_with_the_queue() {
     let mut world = world(4.0);
@@ -50,7 +51,7 @@ fn startup_ends_after_three_rounds_without_growth_and_drain_with_the_queue() {
     assert!(near(world.bandwidth(), 10e6, 0.02), "{}", world.bandwidth());
 }
 
-/// Down, cruise, refill, up, and again: the gains, and a probe every two to three seconds.
+/// The cycle of Down, Cruise, Refill and Up: the gains, and a probe every two to three seconds.
 #[test]
 fn the_cycle_probes_every_two_to_three_seconds() {
     let mut world = world(4.0);
@@ -67,7 +68,7 @@ fn the_cycle_probes_every_two_to_three_seconds() {
         let pace = step.control.pace.expect("a pace").rate.as_bytes_per_sec() as f64;
         assert!(near(pace, gain * 0.99 * 10e6, 0.02), "{phase}: {pace}");
     }
-    // From down (or the end of ProbeRTT, which counts as one) to refill: 2 to 3 s.
+    // From Down, or from the end of ProbeRTT, which counts as Down, to Refill: 2 to 3 s.
     let phases: Vec<_> = world.steps.iter().map(|step| (step.phase, step.at)).collect();
     let mut since = None;
     let mut waits = Vec::new();
@@ -84,7 +85,7 @@ fn the_cycle_probes_every_two_to_three_seconds() {
     let (least, most) =
         waits.iter().fold((f64::MAX, 0.0_f64), |(least, most), wait| (least.min(*wait), most.max(*wait)));
     assert!(most - least > 0.3, "waits are not spread: {waits:?}");
-    // One round at the rate measured refills the pipe.
+    // One round at the measured rate refills the pipe.
     assert!(stays(&world, "probe-bw-refill").iter().all(|stay| (0.05..0.09).contains(stay)));
 }
 
@@ -96,7 +97,7 @@ fn probe_rtt_comes_every_five_seconds_and_lasts_200_ms() {
     let stays = stays(&world, "probe-rtt");
     assert!(begins.len() >= 6, "{begins:?}");
     for (begin, stay) in begins.iter().zip(&stays) {
-        // To half a BDP, half a round; 200 ms; the ACK that ends it.
+        // Half a round until half a BDP is in flight, 200 ms, and the ACK that ends the state.
         assert!((0.2..0.32).contains(stay), "at {begin}: {stay}");
     }
     for pair in begins.windows(2) {
@@ -107,9 +108,10 @@ fn probe_rtt_comes_every_five_seconds_and_lasts_200_ms() {
     assert!(near(world.control().cwnd.as_f64(), 250_000.0, 0.02), "{:?}", world.steps[at].control.cwnd);
 }
 
-/// A round trip R of 600 ms, with q BDP in the queue when ProbeRTT comes: half a BDP is reached after (1/2 + q) R, in which the
-/// bottleneck is idle for R/2, and stays for R, of which it is idle for another R/2. Then 5 s pass. So R of every 5 s + (3/2 + q) R
-/// is lost, 9 to 10 %, and of the rest 1 % at most to the pacing margin, which leaves a little less than a BDP in flight.
+/// The RTT R is 600 ms, and there are q BDP in the queue when ProbeRTT begins. Half a BDP is reached after (1/2 + q)
+/// R, in which the bottleneck is idle for R/2. It stays for R, in which the bottleneck is idle for another R/2. Then
+/// 5 s pass. So R of every 5 s + (3/2 + q) R is lost, 9 to 10 %. The pacing margin, which leaves slightly less than a
+/// BDP in flight, takes at most 1 % of the rest.
 #[test]
 fn over_a_satellite_probe_rtt_costs_a_round_trip_in_six_seconds() {
     let rtt = 0.6;
@@ -126,8 +128,8 @@ fn over_a_satellite_probe_rtt_costs_a_round_trip_in_six_seconds() {
     }
 }
 
-/// A Reno flow whose window is `w` segments needs `w` rounds to grow from half of it: so many pass between probes, 63 at
-/// most. On a path of 20 segments and 10 ms that is 0.2 s, far less than two seconds.
+/// A Reno flow with a window of `w` segments needs `w` rounds to grow from half of it, and as many pass between
+/// probes, at most 63. On a path of 20 segments and 10 ms that is 0.2 s, far less than two seconds.
 #[test]
 fn a_small_path_is_probed_on_renos_time_scale() {
     let mut world = World::new("bbr", 2e6, Span::from_millis(10), Bytes(200_000));
@@ -150,8 +152,8 @@ fn the_window_is_twice_the_bdp_and_the_queue_short() {
     assert!(world.delivered.as_f64() > 0.93 * 10e6 * 20.0, "{}", world.delivered);
 }
 
-/// A queue of a tenth of a BDP overflows in Startup and in probes: the long-term bound is found, and cruising keeps 15 %
-/// below it.
+/// A queue of a tenth of a BDP overflows in Startup and in probes. The long-term bound is found, and Cruise stays 15
+/// % below it.
 #[test]
 fn a_shallow_queue_bounds_what_is_in_flight() {
     let mut world = world(0.1);
@@ -167,8 +169,8 @@ fn a_shallow_queue_bounds_what_is_in_flight() {
     assert!(cwnd <= 0.86 * 1.15 * 550_000.0, "{cwnd}");
 }
 
-/// One in 200 packets is lost by chance, far fewer than the threshold: the rate holds. The draft's short-term bounds, taken
-/// to the letter, shrink by what they themselves hold back.
+/// One in 200 packets is lost by chance, far fewer than the threshold, and the rate is kept. If the draft's
+/// short-term bounds are applied literally, they decrease by their own effect on the rate.
 #[test]
 fn losses_below_the_threshold_cost_little() {
     let goodput = |name: &str| {
@@ -182,7 +184,7 @@ fn losses_below_the_threshold_cost_little() {
     assert!(exact < ours, "{exact} by the letter, {ours}");
 }
 
-/// A bound after a lossy round is what was delivered, and no less than 0.7 of what it was.
+/// The bound after a lossy round is the delivered amount, but at least 0.7 of the previous bound.
 #[test]
 fn a_lossy_round_keeps_what_was_delivered_or_seven_tenths() {
     let bounds = |latest_bw: f64, latest_inflight: f64, exact: bool| {
@@ -198,7 +200,7 @@ fn a_lossy_round_keeps_what_was_delivered_or_seven_tenths() {
     };
     assert_eq!(bounds(0.8e6, 150_000.0, true), (0.8e6, 150_000.0));
     assert_eq!(bounds(0.5e6, 100_000.0, true), (0.7e6, 140_000.0));
-    // What arrives at 0.99 of the bandwidth was sent at 0.99 of it.
+    // Data that arrives at 0.99 of the bandwidth was sent at 0.99 of it.
     assert_eq!(bounds(0.99e6, 198_000.0, false), (1e6, 200_000.0));
     assert_eq!(bounds(0.5e6, 100_000.0, false), (0.7e6, 140_000.0));
 }
@@ -222,8 +224,8 @@ fn sample(now: Time, delivered: Bytes) -> Sample {
     }
 }
 
-/// (lost_before + prefix) / (flight_before + prefix) = 2 %: with 100 in flight, 10 of them the last burst, one lost before
-/// and all ten lost now, 0.8/0.98 of the burst could go.
+/// (lost_before + prefix) / (flight_before + prefix) = 2 %. There are 100 bytes in flight, of which the last burst
+/// has 10. One was lost before and all ten are lost now, so 0.8/0.98 of the burst could have been in flight.
 #[test]
 fn the_flight_at_which_loss_crossed_the_threshold() {
     let at = inflight_at_loss(10.0, 100.0, 11.0);
@@ -232,7 +234,8 @@ fn the_flight_at_which_loss_crossed_the_threshold() {
     assert!((prefix - 0.8 / 0.98).abs() < 1e-12);
 }
 
-/// With long-term bound L, cruising leaves 15 % of it to others, a segment at least, and never goes below four.
+/// With the long-term bound L, Cruise leaves 15 % of it to other flows, at least one segment, and keeps at least
+/// four.
 #[test]
 fn headroom_is_15_percent() {
     let mut bbr = Bbr::new(false, &BuildParams::default());
@@ -244,8 +247,8 @@ fn headroom_is_15_percent() {
     }
 }
 
-/// The bandwidth of a path that becomes ten times as fast is found in a few cycles, that of one that becomes ten times
-/// slower within two.
+/// If the bandwidth of the path becomes ten times as high, it is found in a few cycles; if it becomes ten times
+/// lower, within two.
 #[test]
 fn it_follows_a_path_that_changes() {
     let mut world = world(2.0);
@@ -260,7 +263,8 @@ fn it_follows_a_path_that_changes() {
     assert!(near(world.bandwidth(), 10e6, 0.1), "{}", world.bandwidth());
 }
 
-/// An application that offers a tenth of what the path takes keeps the connection in Startup, as long as nothing is lost.
+/// An application that offers a tenth of the path's capacity keeps the connection in Startup, as long as nothing is
+/// lost.
 #[test]
 fn an_application_with_little_to_send_never_fills_the_pipe() {
     let mut world = world(2.0);

@@ -1,13 +1,14 @@
-//! The control parameters: pacing rate, send quantum, congestion window.
+//! Control parameters: pacing rate, send quantum, congestion window.
 
 use longhaul_units::Span;
 
 use super::super::sample::Sample;
 use super::{Bbr, State};
 
-/// Quanta in flight that a sender, its segmentation offload and a receiver that merges and delays keep busy.
+/// Quanta in flight that keep the sender, its segmentation offload, and a receiver that merges segments and delays
+/// ACKs busy.
 const OFFLOAD_QUANTA: u64 = 3;
-/// Fewer segments than these make no quantum.
+/// The least quantum in segments.
 const QUANTUM_SEGMENTS: u64 = 2;
 
 impl Bbr {

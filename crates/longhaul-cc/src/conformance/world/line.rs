@@ -44,11 +44,11 @@ impl Pipe {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Filled {
-    /// What was delivered.
+    /// Bytes delivered.
     pub delivered: Bytes,
-    /// What was lost.
+    /// Bytes lost.
     pub lost: Bytes,
-    /// The most that was in flight.
+    /// The most bytes in flight.
     pub most_in_flight: Bytes,
     /// The controller's answers, one per event.
     pub trace: Vec<Answer>,
@@ -122,7 +122,7 @@ pub(super) struct Line {
     /// Lost bytes that are not reported yet, and whether a retransmission is among them.
     untold: Bytes,
     untold_again: bool,
-    /// Lost, and not delivered so far.
+    /// Lost bytes that are not delivered yet.
     holes: Bytes,
     most_in_flight: Bytes,
     /// The sample of the next ACK.
