@@ -2,8 +2,8 @@
 
 use longhaul_units::Bytes;
 
-/// What was sent during ProbeRTT, told by how much had been delivered when it left. The transport marks what the
-/// application limits; this mark is the controller's own (draft-ietf-ccwg-bbr, `MarkConnectionAppLimited`).
+/// Data sent during ProbeRTT, identified by the total delivered when it was sent. The transport marks data that the
+/// application limited; this mark is the controller's own (draft-ietf-ccwg-bbr, `MarkConnectionAppLimited`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AppLimit(Option<(Bytes, Bytes)>);
 

@@ -25,7 +25,7 @@ pub(super) enum Turn {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Repair {
     pub(super) phase: Phase,
-    /// The newest window that neither recovery nor ProbeRTT had made smaller.
+    /// The last window that neither recovery nor ProbeRTT had reduced.
     prior_cwnd: f64,
 }
 

@@ -1,24 +1,24 @@
-//! Copa's two modes: delta is fixed, or falls as long as others keep the queue filled.
+//! Copa's two modes: delta is constant, or decreases as long as other flows keep the queue filled.
 
-/// Round trips without a nearly empty queue after which others are taken to fill it (section 2.2).
+/// Number of round trips without a nearly empty queue after which other flows are assumed to fill it (section 2.2).
 pub(super) const PATIENCE: u32 = 5;
-/// By how much 1 / delta rises each round trip without a loss (section 2.2: as NewReno's window).
+/// Increase of 1 / delta per round trip without a loss (section 2.2: as NewReno's window).
 const RISE: f64 = 1.0;
-/// What is kept of 1 / delta at a loss.
+/// Fraction of 1 / delta kept at a loss.
 const KEEP: f64 = 0.5;
 
-/// Which mode it is, and its delta.
+/// The current mode and its delta.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Competition {
-    /// 1 / delta in the default mode, the least of the other.
+    /// 1 / delta in the default mode, which is the least value in the competitive mode.
     least: f64,
-    /// Whole round trips without a nearly empty queue that the default mode bears.
+    /// Number of complete round trips without a nearly empty queue before the competitive mode.
     patience: u32,
     /// 1 / delta in the competitive mode.
     inverse: f64,
-    /// Rounds begun since the queue was nearly empty.
+    /// Number of round trips that began since the queue was nearly empty.
     filled: u32,
-    /// A loss was answered in this round.
+    /// Whether a loss has occurred in this round trip.
     lost: bool,
 }
 
@@ -28,12 +28,13 @@ impl Competition {
         Self { least, patience, inverse: least, filled: 0, lost: false }
     }
 
-    /// Back to the default mode.
+    /// Returns to the default mode.
     pub(super) fn reset(&mut self) {
         *self = Self { inverse: self.least, filled: 0, lost: false, ..*self };
     }
 
-    /// Whether the queue was not nearly empty for so many whole round trips as the default mode bears.
+    /// Returns whether the competitive mode is active: the queue was not nearly empty for more than `patience`
+    /// complete round trips.
     pub(super) const fn is_on(&self) -> bool {
         self.filled > self.patience
     }
@@ -42,7 +43,7 @@ impl Competition {
         1.0 / if self.is_on() { self.inverse } else { self.least }
     }
 
-    /// An ACK came; call after [`on_loss`](Self::on_loss).
+    /// Processes an ACK; to be called after [`on_loss`](Self::on_loss).
     pub(super) fn on_ack(&mut self, round_start: bool, nearly_empty: bool) {
         if nearly_empty {
             return self.reset();
@@ -57,7 +58,7 @@ impl Competition {
         }
     }
 
-    /// A loss: 1 / delta is halved, once a round trip.
+    /// Halves 1 / delta for a loss, at most once per round trip.
     pub(super) fn on_loss(&mut self) {
         if self.is_on() && !self.lost {
             self.inverse = (self.inverse * KEEP).max(self.least);

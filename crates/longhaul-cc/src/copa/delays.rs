@@ -1,21 +1,21 @@
-//! The round trips that Copa decides by.
+//! RTT measurements of Copa.
 
 use longhaul_units::{Span, Time};
 
 use crate::estimate::windowed::{WindowedMax, WindowedMin};
 
-/// RTTmin is the least of so long (section 2.1).
+/// RTTmin is the smallest RTT of this time (section 2.1).
 pub(super) const LONG: Span = Span::from_secs(10);
-/// RTTstanding is the least of this part of the smoothed round trip (section 2.1).
+/// RTTstanding is the smallest RTT of the smoothed RTT divided by this (section 2.1).
 const STANDING_PART: u64 = 2;
-/// RTTmax is the greatest of so many round trips (section 2.2).
+/// RTTmax is the greatest RTT of this many round trips (section 2.2).
 const MAX_ROUNDS: u64 = 4;
 /// RTTstanding spans the silences between acknowledgements, too, and half of one more: where a link hands them over in
 /// bunches, only the last of a bunch tell the delay of the path. As bunches count silences that each of the last round trips
 /// had.
 const SILENCES: (u64, u64) = (3, 2);
 const SILENT_ROUNDS: usize = 4;
-/// The queue is nearly empty below this part of its swing (section 2.2).
+/// The queue is nearly empty below this fraction of the variation of its delay (section 2.2).
 pub(super) const NEARLY: f64 = 0.1;
 
 /// RTTmin, RTTstanding and RTTmax.
@@ -25,23 +25,23 @@ pub(super) struct Delays {
     long: Span,
     least: WindowedMin,
     standing: WindowedMin,
-    /// Positions are nanoseconds, values seconds.
+    /// Positions are in nanoseconds, values in seconds.
     most: WindowedMax,
     silences: Silences,
 }
 
-/// The longest silence between acknowledgements in each of the last round trips.
+/// The longest silence between ACKs in each of the last round trips.
 #[derive(Clone, Copy, Debug, Default)]
 struct Silences {
     rounds: [Span; SILENT_ROUNDS],
-    /// The longest of the round trip that began at `began`.
+    /// The longest silence of the round trip that began at `began`.
     longest: Span,
     began: Time,
     last: Option<Time>,
 }
 
 impl Silences {
-    /// An acknowledgement; gives what all of the last round trips had.
+    /// Records an ACK, and returns the silence that each of the last round trips had.
     fn heard(&mut self, now: Time, srtt: Span) -> Span {
         self.longest = self.longest.max(now.since(self.last.unwrap_or(now)));
         self.last = Some(now);
@@ -55,7 +55,7 @@ impl Silences {
 }
 
 impl Delays {
-    /// RTTmin is the least of the last `long`.
+    /// Estimators in which RTTmin is the smallest RTT of the last `long`.
     pub(super) const fn new(long: Span) -> Self {
         Self {
             long,
@@ -71,7 +71,7 @@ impl Delays {
         }
     }
 
-    /// A round trip of `rtt`, where the smoothed one is `srtt`.
+    /// Records a sample `rtt`, with the smoothed RTT `srtt`.
     pub(super) fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
         let silence = self.silences.heard(now, srtt) * SILENCES.0 / SILENCES.1;
         self.standing.set_window((srtt / STANDING_PART).max(silence.min(srtt)).min(self.long));
@@ -85,8 +85,8 @@ impl Delays {
         self.least.get().is_some()
     }
 
-    /// RTTstanding: the least of half a round trip, or of more where ACKs come in bunches, at most one: those that come late
-    /// in a bunch do not count.
+    /// Returns RTTstanding: the smallest RTT of half a round trip or, if ACKs come in bunches, of up to a round trip,
+    /// so that the samples at the beginning of a bunch do not count.
     pub(super) fn standing(&self) -> Option<Span> {
         self.standing.get()
     }
@@ -95,7 +95,7 @@ impl Delays {
         self.standing.get().map_or(0.0, Span::as_secs_f64)
     }
 
-    /// The queueing delay `dq = RTTstanding - RTTmin`, in seconds; zero while nothing is known.
+    /// Returns the queueing delay `dq = RTTstanding - RTTmin` in seconds, or zero while it is unknown.
     pub(super) fn queueing(&self) -> f64 {
         match (self.standing.get(), self.least.get()) {
             (Some(standing), Some(least)) => (standing - least).as_secs_f64(),
@@ -103,8 +103,8 @@ impl Delays {
         }
     }
 
-    /// Whether the queue is empty but for the part `nearly` of what it was at most: `dq < nearly (RTTmax - RTTmin)`. A queue that
-    /// never was is empty, and one of `noise` seconds or less.
+    /// Returns whether the queue is nearly empty: `dq < nearly (RTTmax - RTTmin)`, or at most `noise` seconds. A
+    /// queue that was never filled is empty.
     pub(super) fn is_nearly_empty(&self, noise: f64, nearly: f64) -> bool {
         let least = self.least.get().map_or(0.0, Span::as_secs_f64);
         let swing = self.most.get().unwrap_or(0.0) - least;

@@ -1,17 +1,17 @@
-//! The one answer to losses in Copa's default mode, from the authors' code: none of 30 % or less.
+//! The only response to losses in the default mode of the authors' code, to more than 30 %.
 
 use longhaul_units::{Bytes, Time};
 
 use crate::{Ack, Path};
 
-/// The rate above which losses are answered.
+/// Loss rate above which the window decreases.
 const MOST: f64 = 0.3;
-/// A rate is taken over at least so many round trips
+/// A loss rate is calculated over at least this many round trips
 const ROUNDS: u64 = 2;
-/// and more than so many segments.
+/// and more than this many segments.
 const LEAST_SEGMENTS: u64 = 20;
 
-/// Counts what arrives and what is lost.
+/// Counts delivered and lost data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeavyLoss {
     began: Option<Time>,
@@ -20,7 +20,7 @@ pub(super) struct HeavyLoss {
 }
 
 impl HeavyLoss {
-    /// Counts an ACK. True if it ends a period in which more than three in ten bytes were lost.
+    /// Counts an ACK. Returns whether it ends a period in which more than 30 % of the bytes were lost.
     pub(super) fn is_heavy(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         let began = *self.began.get_or_insert(ack.now);
         self.delivered += ack.delivered;

@@ -1,66 +1,69 @@
-//! A bound on the losses that Copa causes where no delay warns of them: behind a policer, or a buffer of a few packets.
+//! Bound on the losses that Copa causes where no delay indicates them: at a policer, or a buffer of a few packets.
 //!
-//! What is lost above the bound calls for a question: would less be lost if less were sent? The window comes down to what arrived, and
-//! the round trip that was sent under it answers. Where the losses fell, they were the flow's own, and the window keeps to what arrived
-//! for some round trips. Where they did not, they are the link's, and the window is what it was.
+//! If losses exceed the bound, the sender tests whether it causes them. It reduces the window to the amount
+//! delivered, and observes the data sent with the smaller window. If the losses decrease, the flow caused them, and
+//! the window stays at the delivered amount for some round trips. If not, the link causes them, and the window is
+//! restored.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::Ack;
 
-/// The part that may be lost unanswered: `BBR.LossThresh` (draft-ietf-ccwg-bbr).
+/// Fraction that may be lost without a response: `BBR.LossThresh` (draft-ietf-ccwg-bbr).
 pub(super) const MOST: f64 = 0.02;
-/// Fewer segments tell nothing of a loss rate (the authors' code, of its 30 %).
+/// Fewer segments do not determine a loss rate (the authors' code, for its 30 %).
 const LEAST_SEGMENTS: f64 = 20.0;
-/// A loss rate is taken over at least so many round trips and so many segments.
+/// A loss rate is calculated over at least this many round trips and this many segments.
 const ROUNDS: u32 = 2;
 const SEGMENTS: f64 = 1000.0;
-/// Losses have to exceed the bound by so many standard deviations: what is lost by chance varies, the more the burstier it is.
+/// Losses must exceed the bound by this many standard deviations. The number of random losses varies, and more so if
+/// they come in bursts.
 const DEVIATIONS: f64 = 2.0;
-/// The answer counts once so many bursts would have been lost at the rate before: by chance no more than half of 24 are lost in one of
-/// 200 cases.
+/// The test ends once this many bursts would have been lost at the previous rate. At most half of 24 are lost by
+/// chance in one of 200 cases.
 const EXPECTED: f64 = 24.0;
-/// Segments of a burst that count at most.
+/// The greatest number of segments per burst that counts.
 const MOST_BURST: f64 = 16.0;
-/// The least that an answer leaves of the window (RFC 5681, section 3.1).
+/// The least fraction of the window that remains in a test (RFC 5681, section 3.1).
 const KEEP: f64 = 0.5;
-/// Losses are the link's unless less than this part of them is left when less is sent,
+/// The link causes the losses unless less than this fraction of them remains with the smaller window,
 const FELL: f64 = 0.5;
-/// and unless they are more than this (the authors' code, whatever their cause).
+/// and unless they exceed this rate (the authors' code, for any cause).
 const MOST_OF_LINK: f64 = 0.3;
-/// For how long a link's own losses are taken for granted.
+/// How long a link's own loss rate is valid.
 const TRUST: Span = Span::from_secs(30);
-/// Round trips for which the window keeps to what arrived: at first, and at most where each trial of more ends alike. BBR tries at least
-/// each 63 round trips (draft-ietf-ccwg-bbr, "Time Scale for Bandwidth Probing").
+/// Number of round trips for which the window stays at the delivered amount: initially, and the maximum if each trial
+/// of a larger window has the same result. BBR probes at least every 63 round trips (draft-ietf-ccwg-bbr, "Time Scale
+/// for Bandwidth Probing").
 const HOLD: (u32, u32) = (16, 63);
-/// For how long it keeps to that at least where trials end alike, over short round trips (ibid.: 2 to 3 s).
+/// The least time for which it stays there if trials have the same result, for short RTTs (ibid.: 2 to 3 s).
 const LEAST_HOLD: Span = Span::from_secs(2);
-/// A trial ends alike if what arrives differs by less than this part.
+/// Two trials have the same result if the delivered amounts differ by less than this fraction.
 const ALIKE: f64 = 0.25;
 
-/// What an ACK changes.
+/// Response to an ACK.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Answer {
-    /// Nothing.
+    /// No change.
     None,
-    /// The window comes down to this, in bytes.
+    /// The window decreases to this number of bytes.
     Lower(f64),
-    /// The losses were the flow's own.
+    /// The flow caused the losses.
     Ours,
-    /// They are the link's: the window is this again.
+    /// The link causes the losses, and the window returns to this number of bytes.
     Back(f64),
-    /// More may be tried.
+    /// A larger window may be tried.
     Try,
 }
 
-/// What arrived and what was lost since `began`.
+/// Delivered and lost data since `began`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     began: Option<Time>,
     rounds: u32,
     delivered: f64,
     lost: f64,
-    /// The squares of what each ACK told lost, summed: the variance of `lost`, if ACKs are independent.
+    /// Sum of the squares of the losses per ACK: the variance of `lost`, if ACKs are independent.
     squares: f64,
 }
 
@@ -73,7 +76,7 @@ impl Counts {
         self.delivered + self.lost
     }
 
-    /// The part lost; zero where nothing was sent.
+    /// Returns the loss rate, or zero if nothing was sent.
     fn rate(&self) -> f64 {
         if self.all() > 0.0 { self.lost / self.all() } else { 0.0 }
     }
@@ -86,7 +89,7 @@ impl Counts {
         self.squares += lost * lost;
     }
 
-    /// Segments lost at a time.
+    /// Returns the number of segments lost at a time.
     fn burst(&self, mss: f64) -> f64 {
         if self.lost > 0.0 { (self.squares / self.lost / mss).clamp(1.0, MOST_BURST) } else { 1.0 }
     }
@@ -95,7 +98,7 @@ impl Counts {
         self.all() >= LEAST_SEGMENTS * mss
     }
 
-    /// Whether more than `most` of it is lost, and not by chance.
+    /// Returns whether more than `most` of the data is lost, and not by chance.
     fn exceed(&self, most: f64, mss: f64) -> bool {
         self.are_enough(mss) && self.lost - DEVIATIONS * self.squares.sqrt() > most * self.all()
     }
@@ -103,51 +106,52 @@ impl Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// The window is as Copa has it.
+    /// The window is not limited.
     Free,
-    /// It was lowered, and the answer is awaited. What is acknowledged in the first round trip was sent before; then it is `settled`.
+    /// The window was reduced for a test. The data acknowledged in the first round trip was sent before; then the
+    /// test is `settled`.
     Asking { question: Question, settled: bool },
-    /// It keeps to `ceiling` for so many round trips, and until then.
+    /// The window is limited to `ceiling` for this many round trips, and at least until this time.
     Held { ceiling: f64, rounds: u32, until: Time },
 }
 
-/// What losses are to be compared with.
+/// The losses that a test compares with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Question {
-    /// The window before it was lowered, and after.
+    /// The window before and after it was reduced.
     before: f64,
     lowered: f64,
-    /// The part that was lost of it, and the segments lost at a time.
+    /// The loss rate before it was reduced, and the segments lost at a time.
     rate: f64,
     burst: f64,
-    /// Whether it is asked a second time.
+    /// Whether the test is repeated.
     again: bool,
 }
 
-/// The bound, and what it made of the window.
+/// The loss bound and its state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossBound {
     most: f64,
     state: State,
     counts: Counts,
     round: Counts,
-    /// What the link loses, whoever sends how much, and since when that is known.
+    /// The link's own loss rate, which does not depend on the flow, and when it was measured.
     link: f64,
     asked: Time,
-    /// The last ceiling, and for how long it held.
+    /// The last limit of the window, and the number of round trips for which it applied.
     ceiling: f64,
     hold: u32,
 }
 
 impl LossBound {
-    /// A bound of the part `most`; 1 is none.
+    /// A bound of the fraction `most`; 1 means no bound.
     pub(super) fn new(most: f64) -> Self {
         let counts = Counts::default();
         let state = State::Free;
         Self { most, state, counts, round: counts, link: 0.0, asked: Time::ZERO, ceiling: 0.0, hold: HOLD.0 }
     }
 
-    /// The most that the window may be.
+    /// Returns the upper limit of the window.
     pub(super) const fn ceiling(&self) -> f64 {
         match self.state {
             State::Held { ceiling, .. } => ceiling,
@@ -155,29 +159,30 @@ impl LossBound {
         }
     }
 
-    /// Whether the window has to stay until the link has answered.
+    /// Returns whether a test is running, during which the window must not change.
     pub(super) const fn is_asking(&self) -> bool {
         matches!(self.state, State::Asking { .. })
     }
 
-    /// Whether the window is lower for the losses.
+    /// Returns whether the window is reduced because of losses.
     pub(super) const fn is_on(&self) -> bool {
         !matches!(self.state, State::Free)
     }
 
-    /// Forgets what was asked and held, because others fill the queue and have a part in the losses.
+    /// Ends tests and limits, because other flows fill the queue and also cause losses.
     pub(super) fn rest(&mut self) {
         (self.state, self.counts, self.round) = (State::Free, Counts::default(), Counts::default());
     }
 
-    /// A timeout. If the answer is still awaited, it is one: even retransmissions were lost. A ceiling stays for the slow start that follows.
+    /// Processes a timeout. During a test, it shows that the flow causes the losses, since even retransmissions were
+    /// lost. A limit stays for the slow start that follows.
     pub(super) fn on_timeout(&mut self, now: Time) {
         if let State::Asking { question, .. } = self.state {
             self.hold(now, question.lowered);
         }
     }
 
-    /// An ACK to a window of `cwnd` bytes in segments of `mss`, where `standing` is the round trip.
+    /// Processes an ACK with a window of `cwnd` bytes, segments of `mss`, and the RTT `standing` in seconds.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, mss: Bytes, cwnd: f64, standing: f64) -> Answer {
         let mss = mss.as_f64().max(1.0);
         let answer = if ack.round_start { self.on_round(ack.now, mss, cwnd, standing) } else { Answer::None };
@@ -186,7 +191,7 @@ impl LossBound {
         answer
     }
 
-    /// A round trip ends.
+    /// Processes the end of a round trip.
     fn on_round(&mut self, now: Time, mss: f64, cwnd: f64, standing: f64) -> Answer {
         let round = std::mem::replace(&mut self.round, Counts::since(now));
         self.counts.rounds = self.counts.rounds.saturating_add(1);
@@ -201,11 +206,13 @@ impl LossBound {
                 }
                 Answer::None
             }
+            // The data sent before the reduction has been acknowledged, so the test begins.
             State::Asking { question, settled: false } => {
                 self.state = State::Asking { question, settled: true };
                 self.counts = Counts::since(now);
                 Answer::None
             }
+            // The test ends once enough data was sent; until then there is no change.
             State::Asking { question, .. } => {
                 let Question { before, rate, burst, again, .. } = question;
                 let expected = rate * self.counts.all() / (burst * mss);
@@ -214,6 +221,7 @@ impl LossBound {
                 }
                 let left = self.counts.rate();
                 let fell = left < FELL * rate;
+                // The losses still exceed the bound, have fallen, or have stayed the same in one test or two.
                 if exceeds && (fell || left > MOST_OF_LINK) {
                     self.ask(now, &round, mss, cwnd, standing)
                 } else if fell {
@@ -227,6 +235,7 @@ impl LossBound {
                 }
             }
             State::Held { .. } if exceeds => self.ask(now, &round, mss, cwnd, standing),
+            // The limit ends after its round trips and its time, and a larger window is tried.
             State::Held { ceiling, rounds, until } => {
                 if self.counts.rounds >= ROUNDS && self.counts.all() >= SEGMENTS * mss {
                     self.counts = Counts::since(now);
@@ -247,8 +256,8 @@ impl LossBound {
         self.lower(now, question, round, cwnd, standing)
     }
 
-    /// The window becomes what arrived in a round trip. A policer's bucket may have let more pass than it will, so that one answer is not
-    /// enough.
+    /// Reduces the window to the amount delivered in a round trip. Since the bucket of a policer may have passed more
+    /// than its rate, one reduction may not be sufficient.
     fn lower(&mut self, now: Time, question: Question, round: &Counts, cwnd: f64, standing: f64) -> Answer {
         let took = now.since(round.began.unwrap_or(now)).as_secs_f64();
         let arrived = if took > 0.0 { round.delivered * standing / took } else { cwnd };
@@ -258,7 +267,8 @@ impl LossBound {
         Answer::Lower(lowered)
     }
 
-    /// It was too much: the window keeps to `ceiling`, for longer where that is what the last trial found.
+    /// Limits the window to `ceiling`, because a larger one caused losses; for longer if the last trial had the same
+    /// result.
     fn hold(&mut self, now: Time, ceiling: f64) -> Answer {
         let alike = (ceiling / self.ceiling - 1.0).abs() < ALIKE;
         self.hold = if alike { (self.hold * 2).min(HOLD.1) } else { HOLD.0 };

@@ -1,5 +1,5 @@
-//! Copa (Arun, Balakrishnan, NSDI 2018): moves the window towards a rate of `1 / (delta dq)`, dq being the queueing
-//! delay.
+//! Copa (Arun, Balakrishnan, NSDI 2018): moves the window towards a rate of `1 / (delta dq)`, where dq is the
+//! queueing delay.
 
 mod competition;
 mod delays;
@@ -22,23 +22,24 @@ use crate::{
 
 /// The default mode's delta: two segments in the queue (section 2.1).
 const DELTA: f64 = 0.5;
-/// The window never falls below (the authors' code).
+/// The window does not fall below this (the authors' code).
 const LEAST_SEGMENTS: f64 = 2.0;
-/// What is kept where more than three in ten are lost (the authors' code).
+/// Fraction kept if more than 30 % are lost (the authors' code).
 const KEEP: f64 = 0.7;
-/// The pacing rate over `cwnd / RTTstanding` (section 2.1).
+/// Ratio of the pacing rate to `cwnd / RTTstanding` (section 2.1).
 const PACE_GAIN: f64 = 2.0;
-/// The same while losses are bounded: what has no room for a queue has none for two segments in the time of one.
+/// The same ratio while losses are bounded: a path without room for a queue has no room for segments at twice the
+/// rate.
 const HELD_PACE_GAIN: f64 = 1.0;
-/// Segments leave one by one, as in the paper, up to a rate that would have two leave in this: a pair makes a queue, of
-/// which a tenth of the usual swing is much.
+/// Segments are sent individually, as in the paper, at rates below two segments per this time. A pair of segments
+/// causes a queue, which is large compared to a tenth of the usual variation of the delay.
 const BATCH_SPAN: Span = Span::from_micros(250);
 
-/// The part of the window by which it moves in a round trip at most. With the authors' 1 the window still doubles in the
-/// round trip before the queue that it made is seen.
+/// The greatest change of the window per round trip, relative to the window. With the authors' value of 1, the window
+/// still doubles in the round trip before the resulting queue is measured.
 const STEP: f64 = 0.05;
 
-/// What asks for nothing in the default mode.
+/// Rule of options that have no effect in the default mode.
 const COMPETING: &[Rule] = &[Rule::With("competitive", Value::Flag(true))];
 
 /// Copa in the registry.
@@ -60,30 +61,30 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// Copa's constants.
+    /// Options of Copa.
     pub struct CopaConfig {
-        /// The price of delay in the default mode; `1 / delta` segments are kept in the queue. Positive.
+        /// Price of delay in the default mode, positive: `1 / delta` segments are kept in the queue.
         delta: f64 =
             OptionSpec::float("delta", 0.001, 10.0, DELTA, "price of delay: 1 / delta segments are kept in the queue"),
-        /// Whether delta falls while others keep the queue filled.
+        /// Whether delta decreases while other flows keep the queue filled.
         competitive: bool = OptionSpec::flag("competitive", true, "lower delta while others keep the queue filled"),
-        /// Round trips of a filled queue that the default mode bears.
+        /// Number of round trips of a filled queue before delta decreases.
         patience: u32 = OptionSpec::int(
             "patience", 1, 1000, PATIENCE as u64,
             "round trips of a filled queue before delta is lowered",
         ).ruled(COMPETING),
-        /// The part of its swing, 0 to 1, up to which a queue is nearly empty.
+        /// Fraction of the variation of the delay, 0 to 1, up to which a queue is nearly empty.
         nearly: f64 =
             OptionSpec::float("nearly", 0.0, 1.0, NEARLY, "part of its swing up to which a queue is nearly empty")
                 .ruled(COMPETING),
         /// Round trips in one direction before the velocity doubles, 1 or more.
         steady_rounds: u32 =
             OptionSpec::int("steady", 1, 1000, STEADY_ROUNDS as u64, "round trips one way before the velocity doubles"),
-        /// The largest change of the window by the velocity per round trip, as a part of the window, 0 to 1. Velocity 1 is
-        /// always allowed.
+        /// The greatest change of the window by the velocity per round trip, as a fraction of the window, 0 to 1.
+        /// Velocity 1 is always allowed.
         step: f64 =
             OptionSpec::float("step", 0.001, 1.0, STEP, "part of the window that it moves by in a round trip at most"),
-        /// How long a round trip may be RTTmin.
+        /// How long a sample can be RTTmin.
         rtt_min_window: Span [Span::from_secs] = OptionSpec::int(
             "rtt-min-window", 1, 3600, LONG.as_millis() / 1000,
             "seconds that a round trip may be the least",
@@ -91,28 +92,28 @@ crate::options! {
         /// The part, 0 to 1, of what is sent that may be lost unanswered in the default mode.
         loss_bound: f64 =
             OptionSpec::float("loss-bound", 0.001, 1.0, loss_bound::MOST, "part that may be lost unanswered; 1: any"),
-        /// The pacing rate over `cwnd / RTTstanding`, 1 or more.
+        /// Ratio of the pacing rate to `cwnd / RTTstanding`, at least 1.
         pace_gain: f64 = OptionSpec::float("pace", 1.0, 100.0, PACE_GAIN, "pace in windows a round trip"),
-        /// Segments of the first flight, and the most of a restart's.
+        /// Segments of the first flight, and the upper limit of a restart's.
         initial_segments: u32 =
             OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
     }
 }
 
-/// What a timeout took away.
+/// State to restore after a spurious timeout.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     cwnd: f64,
     slow_start: bool,
 }
 
-/// Copa. A whole controller: losses alone do not move its window, unless it causes more than a bound of them.
+/// Copa, a monolithic controller. Losses do not change its window, unless it causes more of them than a bound.
 #[derive(Debug)]
 pub struct Copa {
     config: CopaConfig,
     mss: Bytes,
     cap: Bytes,
-    /// Bytes; at least one segment between calls.
+    /// Window in bytes; at least one segment between calls.
     cwnd: f64,
     slow_start: bool,
     delays: Delays,
@@ -124,7 +125,7 @@ pub struct Copa {
 }
 
 impl Copa {
-    /// Copa before its handshake.
+    /// Copa in the state before its handshake.
     #[must_use]
     pub fn new(config: CopaConfig, params: &BuildParams) -> Self {
         let mss = params.mss.as_f64().max(1.0);
@@ -143,12 +144,13 @@ impl Copa {
         }
     }
 
-    /// The price of delay now.
+    /// Returns the current price of delay.
     fn delta(&self) -> f64 {
         if self.config.competitive { self.competition.delta() } else { self.config.delta }
     }
 
-    /// The window of the target rate, in bytes: `RTTstanding / (delta dq)` segments. Infinite without a queue.
+    /// Returns the window of the target rate, in bytes: `RTTstanding / (delta dq)` segments. It is infinite without a
+    /// queue.
     fn target(&self) -> f64 {
         let queueing = self.delays.queueing();
         if queueing > 0.0 {
@@ -158,8 +160,8 @@ impl Copa {
         }
     }
 
-    /// By how much a round trip exceeds the queue's, in seconds: one ACK covers two segments, which left at twice the
-    /// rate, so that the second waits for half of the first.
+    /// Returns by how much an RTT exceeds that of the queue, in seconds. An ACK covers two segments, which were sent
+    /// at twice the rate, so that the second one waits for half of the first.
     fn noise(&self) -> f64 {
         0.5 * self.delays.standing_secs() * self.mss.as_f64() / self.cwnd
     }
@@ -175,15 +177,16 @@ impl Copa {
         self.competition.reset();
     }
 
-    /// Section 2.1: v / (delta W) segments for each one that arrives, up or down, a whole one at most; the velocity is no more
-    /// than moves the window by the configured part of it in a round trip.
+    /// Returns the step of the window, v / (delta W) segments per delivered segment, up or down, and at most the
+    /// delivered bytes (section 2.1). The velocity is limited so that the window changes by at most the configured
+    /// fraction per round trip.
     fn step(&mut self, up: bool, delivered: f64) -> f64 {
         let delta = self.delta();
         let velocity = self.velocity.towards(up, self.cwnd, self.config.step * delta * self.cwnd / self.mss.as_f64());
         (velocity * self.mss.as_f64() / (delta * self.cwnd) * delivered).min(delivered)
     }
 
-    /// In the competitive mode losses are answered by delta, and others have a part in them.
+    /// Applies the loss bound. In the competitive mode, delta responds to losses, which other flows also cause.
     fn keep_the_loss_bound(&mut self, ack: &Ack<'_>) {
         if self.config.competitive && self.competition.is_on() {
             return self.loss_bound.rest();
@@ -248,9 +251,11 @@ impl Controller for Copa {
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
+        // Measure the delays.
         if let Some(sample) = event.rtt {
             self.delays.sample(event.now, sample.rtt, path.srtt.unwrap_or(sample.rtt));
         }
+        // Update the velocity and the mode.
         if event.newly_lost > Bytes::ZERO {
             self.competition.on_loss();
         }
@@ -261,6 +266,7 @@ impl Controller for Copa {
             let empty = self.delays.is_nearly_empty(self.noise(), self.config.nearly);
             self.competition.on_ack(event.round_start, empty);
         }
+        // Move the window, and respond to losses above the bound.
         if event.delivered > Bytes::ZERO && self.delays.is_known() {
             self.move_window(event);
         }

@@ -11,7 +11,7 @@ fn copa(delta: f64) -> Copa {
     Copa::new(CopaConfig { delta, ..CopaConfig::default() }, &BuildParams::default())
 }
 
-/// Past slow start with a window of `segments` and so much queue, in milliseconds, over 100 ms.
+/// Copa after slow start, with a window of `segments`, an RTT of 100 ms, and a queueing delay of `queue_ms`.
 fn past_start(delta: f64, segments: f64, queue_ms: u64) -> Copa {
     let mut copa = copa(delta);
     (copa.mss, copa.cwnd, copa.slow_start) = (MSS, segments * MSS.as_f64(), false);
@@ -27,14 +27,14 @@ fn in_segments(copa: &Copa) -> f64 {
     copa.cwnd / MSS.as_f64()
 }
 
-/// One segment arrives; the window limits the sender.
+/// One segment is delivered, and the window limits the sender.
 fn arrival() -> Ack<'static> {
     let mut ack = Ack::new(Time::from_nanos(3_000_000_000));
     (ack.delivered, ack.cwnd_limited) = (MSS, true);
     ack
 }
 
-/// 1 / (delta dq) segments a second: at dq = 10 ms and delta = 0.5 they are 200, of which 110 ms hold 22.
+/// 1 / (delta dq) segments per second: with dq = 10 ms and delta = 0.5 they are 200/s, or 22 in 110 ms.
 #[test]
 fn the_target_is_the_inverse_of_price_and_delay() {
     for (delta, queue_ms, rate) in [(0.5, 10, 200.0), (0.5, 50, 40.0), (0.1, 10, 1000.0), (0.04, 1, 25_000.0)] {
@@ -46,7 +46,8 @@ fn the_target_is_the_inverse_of_price_and_delay() {
     assert_eq!(past_start(0.5, 10.0, 0).target(), f64::INFINITY);
 }
 
-/// v / (delta W) of a segment for each: 1 / (0.5 x 100) at velocity 1, up below the target and down above.
+/// v / (delta W) of a segment per delivered segment: 1 / (0.5 x 100) at velocity 1, up below the target and down
+/// above it.
 #[test]
 fn an_ack_moves_by_the_velocity_over_price_and_window() {
     for (queue_ms, sign) in [(0, 1.0), (2, 1.0), (3, -1.0), (50, -1.0)] {
@@ -62,7 +63,7 @@ fn an_ack_moves_by_the_velocity_over_price_and_window() {
     }
 }
 
-/// A velocity of `value` upwards, or downwards where `sign` is negative, at a window of `cwnd`.
+/// A velocity of `value` with a window of `cwnd`, upwards, or downwards if `sign` is negative.
 fn velocity_of(sign: f64, value: f64, cwnd: f64) -> Velocity {
     let mut velocity = Velocity::new(cwnd);
     let mut at = cwnd;
@@ -73,7 +74,8 @@ fn velocity_of(sign: f64, value: f64, cwnd: f64) -> Velocity {
     velocity
 }
 
-/// The direction must have stayed the same for three round trips: then 2, 4, 8 ...; the other direction means 1.
+/// The direction must be the same for three round trips; then the velocity is 2, 4, 8 and so on. The other direction
+/// resets it to 1.
 #[test]
 fn the_velocity_doubles_after_three_round_trips_in_one_direction() {
     let mut velocity = Velocity::new(100.0);
@@ -95,8 +97,8 @@ fn the_velocity_doubles_after_three_round_trips_in_one_direction() {
     assert_eq!(fast.towards(true, 100.0, 0.1), 1.0);
 }
 
-/// A window of W segments under velocity s delta W moves by the part s of a segment for each that arrives: by s W in a round
-/// trip, no more, and where s is 1, as for the authors, it doubles.
+/// With a velocity of s delta W, a window of W segments moves by the fraction s of a segment per delivered segment,
+/// at most s W per round trip. If s is 1, as in the authors' code, it doubles.
 #[test]
 fn no_velocity_moves_the_window_by_more_than_its_step() {
     for (step, queue_ms, sign) in [(0.05, 0, 1.0), (0.05, 50, -1.0), (1.0, 0, 1.0), (1.0, 50, -1.0)] {
@@ -123,7 +125,7 @@ fn it_does_not_rise_while_the_window_is_not_used() {
     assert_eq!(in_segments(&copa), 100.0);
 }
 
-/// RTTmin forgets after ten seconds, or as many as are asked for; RTTstanding after half a smoothed round trip.
+/// RTTmin is valid for ten seconds, or for the configured time; RTTstanding for half a smoothed RTT.
 #[test]
 fn the_windows_of_the_round_trips() {
     for (long, forgotten) in [(LONG, 10_001), (Span::from_secs(3), 3001)] {
@@ -146,7 +148,7 @@ fn the_windows_of_the_round_trips() {
     }
 }
 
-/// dq under a tenth of RTTmax - RTTmin, the first over four round trips.
+/// dq is below a tenth of RTTmax - RTTmin, where RTTmax is of four round trips.
 #[test]
 fn a_queue_is_nearly_empty_below_a_tenth_of_its_swing() {
     for (now_ms, expected) in [(0, true), (3, true), (5, false), (30, false)] {
@@ -159,12 +161,12 @@ fn a_queue_is_nearly_empty_below_a_tenth_of_its_swing() {
         assert_eq!(delays.is_nearly_empty(0.0, 0.5), now_ms < 20, "half: {now_ms} ms of 40");
     }
     assert!(Delays::new(LONG).is_nearly_empty(0.0, NEARLY));
-    // Half the time of a segment at 100 segments in 100 ms does not count.
+    // Half the time of a segment does not count, with 100 segments per 100 ms.
     assert!((past_start(0.5, 100.0, 0).noise() - 0.5e-3).abs() < 1e-12);
 }
 
-/// Five round trips without an empty queue, then 1 / delta 2, 3, 4 ... a round trip; half at a loss, once a round trip,
-/// and never under the default's 2; an empty queue ends it.
+/// After five round trips without an empty queue, 1 / delta is 2, 3, 4 and so on per round trip. It is halved at a
+/// loss, once per round trip, and never below the default's 2. An empty queue ends the mode.
 #[test]
 fn competition_is_aimd_on_the_inverse_of_delta() {
     let mut mode = Competition::new(0.5, PATIENCE);
@@ -196,8 +198,8 @@ fn competition_is_aimd_on_the_inverse_of_delta() {
     assert_eq!((mode.is_on(), mode.delta()), (false, 0.5));
 }
 
-/// Ten segments double each round trip until there is a queue that makes the rate too high: 40 segments in 120 ms, of
-/// which 20 ms are queue, are over 1 / (0.5 x 20 ms) = 100/s, which are 12.
+/// Ten segments double per round trip until the queue makes the rate too high: 40 segments in 120 ms, of which 20 ms
+/// are queueing delay, exceed 1 / (0.5 x 20 ms) = 100/s, which is 12 segments.
 #[test]
 fn slow_start_ends_where_the_target_is_passed() {
     let mut sender = Sender::new("copa");
@@ -217,7 +219,8 @@ fn slow_start_ends_where_the_target_is_passed() {
     assert!((pace as f64 / twice - 1.0).abs() < 1e-6, "{pace} B/s, not {twice}");
 }
 
-/// The default mode does not answer a loss, nor three in ten lost; more than that over two round trips keeps 0.7.
+/// The default mode does not respond to one loss, nor to a loss rate of 30 %. A higher rate over two round trips
+/// keeps 0.7.
 #[test]
 fn only_heavy_losses_lower_the_window() {
     for (lost, kept) in [(5, 1.0), (29, 1.0), (31, 0.7)] {
@@ -267,12 +270,12 @@ fn its_name_says_its_options() {
     }
 }
 
-/// A bottleneck of `capacity` segments a second that a flow alone fills: the round trip follows the window.
+/// Runs a flow alone over a bottleneck of `capacity` segments per second, where the RTT follows from the window.
 fn alone(copa: Copa, capacity: f64, secs: u64) -> Vec<f64> {
     let mut sender = Sender::with(Box::new(copa), Granted::basic());
     let (mut queue, mut queues, mut acks) = (0.0, Vec::new(), 0_u64);
     let end = sender.now + Span::from_secs(secs);
-    // What is sent is delivered a base round trip and a queue later, one at a time.
+    // Sent segments are delivered after a base RTT and a queueing delay, one at a time.
     let mut flying = std::collections::VecDeque::new();
     let (mut free_at, mut round_end) = (sender.now, sender.now);
     let service = Span::from_secs_f64(1.0 / capacity);
@@ -303,8 +306,8 @@ fn alone(copa: Copa, capacity: f64, secs: u64) -> Vec<f64> {
     queues
 }
 
-/// Section 3: over a bottleneck of its own the queue swings between empty and 2.5 / delta segments or so, with 1.25 /
-/// delta in the mean.
+/// Section 3: on its own bottleneck, the queue varies between empty and about 2.5 / delta segments, with a mean of
+/// 1.25 / delta.
 #[test]
 fn alone_it_keeps_a_queue_of_a_few_over_delta() {
     for (delta, capacity) in [(0.5, 1000.0), (0.5, 10_000.0), (0.1, 1000.0), (0.1, 5000.0)] {
@@ -318,7 +321,7 @@ fn alone_it_keeps_a_queue_of_a_few_over_delta() {
 }
 
 proptest! {
-    /// Whatever round trips come, the window grows by no more than what arrives.
+    /// For any RTTs, the window increases by at most the delivered data.
     #[test]
     fn it_earns_its_window(steps in prop::collection::vec((1_u64..400, 0_u64..40, any::<bool>()), 1..200)) {
         let mut sender = Sender::new("copa");
@@ -337,7 +340,8 @@ proptest! {
     }
 }
 
-/// What the options say is what is done, and said in the name: the pace, the rounds before the velocity doubles, the patience.
+/// Options are applied, and are part of the name: the pace, the round trips before the velocity doubles, the
+/// patience.
 #[test]
 fn the_constants_are_options() {
     let text = "copa(patience=2,nearly=0,steady=1,step=0.5,rtt-min-window=3,pace=4)";

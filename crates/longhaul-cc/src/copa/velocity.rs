@@ -1,28 +1,28 @@
-//! Copa's velocity: how fast the window moves while it moves in one direction.
+//! Copa's velocity: the speed of the window while it moves in one direction.
 
-/// Round trips that the direction must have stayed the same before the velocity doubles: in the steady state it does
-/// for 2.5 (section 2.1).
+/// Round trips for which the direction must be the same before the velocity doubles. In the steady state, it is the
+/// same for 2.5 round trips (section 2.1).
 pub(super) const STEADY_ROUNDS: u32 = 3;
 
-/// The velocity and what decides on it.
+/// The velocity and its state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Velocity {
     value: f64,
     up: bool,
-    /// Round trips since which the direction is the same.
+    /// Number of round trips in the same direction.
     same: u32,
-    /// The window when the round began.
+    /// The window at the beginning of the round trip.
     before: f64,
 }
 
 impl Velocity {
-    /// Velocity 1 at a window of `cwnd`.
+    /// Velocity 1 with a window of `cwnd`.
     pub(super) const fn new(cwnd: f64) -> Self {
         Self { value: 1.0, up: true, same: 0, before: cwnd }
     }
 
-    /// A round ends at a window of `cwnd`; the direction must have stayed for `steady` round trips. One in which nothing moved, because the window was not used, has no
-    /// direction.
+    /// Ends a round trip at a window of `cwnd`. The velocity doubles if the direction has been the same for `steady`
+    /// round trips. If the window has not moved, because it was not used, there is no direction.
     pub(super) fn on_round(&mut self, cwnd: f64, steady: u32) {
         let up = cwnd > self.before;
         if cwnd == self.before || up != self.up {
@@ -36,10 +36,10 @@ impl Velocity {
         }
     }
 
-    /// The velocity for a step, up or down, from a window of `cwnd`, which may not exceed `most`.
+    /// Returns the velocity of a step, up or down, from a window of `cwnd`; at most `most`, but at least 1.
     ///
-    /// A step against the direction of a velocity above 1 begins anew at 1: what was gathered on the way there would
-    /// carry the window as far to the other side before the round ends (Meta's mvfst).
+    /// A step against the direction of a velocity above 1 resets it to 1. Otherwise, the velocity accumulated in one
+    /// direction would move the window as far in the other one before the round trip ends (Meta's mvfst).
     pub(super) fn towards(&mut self, up: bool, cwnd: f64, most: f64) -> f64 {
         if up != self.up && self.value > 1.0 {
             *self = Self { up, ..Self::new(cwnd) };

@@ -35,8 +35,8 @@ impl BbrV1 {
         self.phase_since = sample.now;
     }
 
-    /// Advances the phase after a round trip. A probe continues until its gain is reached in flight or a loss occurs.
-    /// A drain ends once its queue is empty.
+    /// Advances the phase after a round trip. A probe lasts longer if its gain is not yet reached in flight and no loss
+    /// has occurred; a drain ends earlier if its queue is empty.
     pub(super) fn update_phase(&mut self, sample: &Sample) {
         if self.mode != Mode::ProbeBw {
             return;

@@ -26,7 +26,7 @@ pub(super) struct Latest {
     /// The first value is for this round and the previous one, the second for this round alone.
     own_share: f64,
     own_share_now: f64,
-    /// Something of this round was sent during ProbeRTT, which lets half a BDP through.
+    /// Whether data of this round was sent during ProbeRTT, which allows half a BDP in flight.
     held: bool,
 }
 

@@ -185,7 +185,8 @@ impl Bbr {
         false
     }
 
-    /// Processes the first ACKs a round after the last step of the cycle. Returns whether the state has been decided.
+    /// Takes the next step of `BBR.ack_phase`, a round of ACKs after the last one. Returns whether the state has been
+    /// decided.
     fn end_of_ack_phase(&mut self, sample: &Sample) -> bool {
         match self.cycle.ack_phase {
             AckPhase::Starting => self.cycle.ack_phase = AckPhase::Feedback,

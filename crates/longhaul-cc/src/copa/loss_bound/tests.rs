@@ -5,7 +5,7 @@ use super::*;
 const MSS: Bytes = Bytes(1000);
 const RTT: Span = Span::from_millis(100);
 
-/// A sender of `window` segments per round trip, and what becomes of them.
+/// A sender of `window` segments per round trip, and the path that they take.
 struct Path {
     bound: LossBound,
     now: Time,
@@ -18,7 +18,8 @@ impl Path {
         Self { bound: LossBound::new(most), now: Time::from_nanos(1_000_000_000), window, answers: Vec::new() }
     }
 
-    /// A round trip in which all but `lost` segments arrive, evenly, and what is lost is told `burst` at a time.
+    /// Runs a round trip in which all but `lost` segments are delivered, evenly distributed, and losses are reported
+    /// `burst` at a time.
     fn round(&mut self, lost: f64, burst: u64) {
         let (sent, lost) = (self.window.round() as u64, lost.round() as u64);
         let mut left = lost;
@@ -26,7 +27,7 @@ impl Path {
             self.now += RTT / (sent - lost);
             let mut ack = Ack::new(self.now);
             (ack.round_start, ack.delivered) = (index == 0, MSS);
-            // Losses are told while the round lasts, in equal parts.
+            // Losses are reported in equal parts during the round trip.
             let due = left.saturating_sub(lost * (sent - lost - 1 - index) / (sent - lost));
             if due >= burst || index + 1 == sent - lost {
                 let part = left.min(due.max(burst.min(left)));
@@ -45,7 +46,8 @@ impl Path {
         }
     }
 
-    /// Round trips behind a policer that lets `fits` segments pass in each; what is acknowledged was sent a round trip ago.
+    /// Runs round trips behind a policer that passes `fits` segments in each. Acknowledged data was sent one round
+    /// trip earlier.
     fn policed(&mut self, fits: f64, rounds: u32) {
         for _ in 0..rounds {
             let before = self.window;
@@ -54,7 +56,8 @@ impl Path {
     }
 }
 
-/// 300 segments where 200 pass: the window comes to what passes, stays there for 16 round trips, and may then try again.
+/// Of 300 segments, 200 pass: the window decreases to these, stays there for 16 round trips, and may then be tried
+/// larger.
 #[test]
 fn losses_that_fall_with_the_window_hold_it() {
     let mut path = Path::new(MOST, 300.0);
@@ -66,7 +69,8 @@ fn losses_that_fall_with_the_window_hold_it() {
     assert_eq!((path.answers.last(), path.bound.ceiling()), (Some(&Answer::Try), f64::INFINITY));
 }
 
-/// Each trial that ends alike makes the wait twice as long, up to 63 round trips; one that ends elsewhere makes it 16 again.
+/// Each trial with the same result doubles the time to the next one, up to 63 round trips. Another result resets it
+/// to 16.
 #[test]
 fn the_wait_doubles_while_trials_end_alike() {
     let mut path = Path::new(MOST, 300.0);
@@ -87,8 +91,8 @@ fn the_wait_doubles_while_trials_end_alike() {
     assert_eq!(waits, [16, 32, 63, 63, 16]);
 }
 
-/// One in ten lost, however many are sent: after two answers the window is what it was, and the same losses are not asked about again
-/// for half a minute. The same where ten are lost at a time.
+/// One in ten segments is lost for any window: after two tests the window is restored, and the same loss rate is not
+/// tested again for half a minute. The same holds if ten are lost at a time.
 #[test]
 fn losses_that_stay_are_the_links() {
     for burst in [1, 10] {
@@ -106,7 +110,7 @@ fn losses_that_stay_are_the_links() {
     }
 }
 
-/// Two in a hundred may be lost, and what chance adds to 1 %: 12 of 500 in a round trip.
+/// Two in a hundred may be lost, as may 1 % with random variation: 12 of 500 in a round trip.
 #[test]
 fn few_losses_are_not_asked_about() {
     let mut path = Path::new(MOST, 500.0);
@@ -119,7 +123,7 @@ fn few_losses_are_not_asked_about() {
     assert_eq!(unbound.answers, []);
 }
 
-/// A timeout leaves no answer to wait for: the ceiling is what was asked.
+/// A timeout ends the test, and the reduced window becomes the limit.
 #[test]
 fn a_timeout_is_an_answer() {
     let mut path = Path::new(MOST, 300.0);
@@ -134,7 +138,8 @@ fn a_timeout_is_an_answer() {
 }
 
 proptest! {
-    /// Whatever is lost, an answer leaves half of the window at least, gives back no more than there was, and none is awaited for ever.
+    /// For any losses, a reduction leaves at least half of the window, at most the previous window is restored, and
+    /// every test ends.
     #[test]
     fn answers_have_bounds(rounds in prop::collection::vec((0.0_f64..0.9, 1_u64..20), 1..100)) {
         let mut path = Path::new(MOST, 200.0);
