@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps what it is granted, and has refused a memory of the path.
+    /// Records what it is granted, and reports that it has refused a saved path.
     #[derive(Debug)]
     struct Ear(Arc<Mutex<Option<Granted>>>);
 

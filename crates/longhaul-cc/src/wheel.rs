@@ -114,6 +114,7 @@ impl TimerWheel {
         if entry.place != UNSET && entry.at == at {
             return;
         }
+        // A timer that stays in the front or in its slot is changed in place; otherwise it is removed first.
         let early = self.is_early(tick(at));
         let stays = match (entry.place, &mut self.wheel) {
             (UNSET, _) => false,
@@ -141,6 +142,7 @@ impl TimerWheel {
             }
             return;
         }
+        // Add the timer to the front or to the wheel, depending on the horizon.
         if early {
             self.front.push(id);
             self.sift(self.front.len() - 1);
@@ -228,6 +230,7 @@ impl TimerWheel {
         while self.front.is_empty()
             && let Some((level, index)) = wheel.first_slot()
         {
+            // The first slot becomes the new anchor of the wheel.
             let shift = level as u32 * DIGIT_BITS;
             let above = shift + DIGIT_BITS;
             let start = (wheel.anchor >> above << above) | ((index as u64) << shift);
@@ -237,6 +240,7 @@ impl TimerWheel {
             // If the slot was split, one of its parts is the next slot and sets a nearer horizon.
             self.horizon = start + (1 << shift);
             let mut moved = 0;
+            // A crowded slot is distributed over finer levels, any other one moves into the front.
             while id != NIL {
                 let next = self.entries[id as usize].next;
                 if crowded {
@@ -255,6 +259,7 @@ impl TimerWheel {
 
     /// Moves the later half of the front back into the wheel, if this is worth its cost.
     fn spill(&mut self) {
+        // Split the front at its median.
         let earliest = self.entries[self.front[0] as usize].tick();
         let middle = self.front.len() / 2;
         let entries = &self.entries;
@@ -269,6 +274,7 @@ impl TimerWheel {
         }
         wheel.lower_anchor(&mut self.entries, bound);
         self.horizon = bound;
+        // Timers from the median on move into the wheel.
         let mut kept = 0;
         for index in 0..self.front.len() {
             let id = self.front[index];

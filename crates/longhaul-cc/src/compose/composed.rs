@@ -128,16 +128,16 @@ struct Checkpoint {
 ///
 /// * While the window does not limit the sender, only a start-up scheme can increase it (RFC 9438, section 5.8).
 /// * The window decreases once per loss episode, once more for each lost retransmission (RFC 5681, section 4.3), and
-///   once for the marks of a round trip. Losses among data for whose mark it has already decreased are ignored (RFC
-///   3168, section 6.1.2).
+///   once for all marks in a round trip. Losses among data for whose mark it has decreased do not decrease it
+///   again (RFC 3168, section 6.1.2).
 /// * On a mark, congestion avoidance chooses the decrease, unless [a fraction to keep](Composed::keeping_at_marks) is
 ///   set (RFC 8511).
 /// * A timeout sets the window to one segment. The first of several consecutive timeouts also lowers the threshold
 ///   (RFC 5681, equation 4).
 /// * After an idle period, the window is at most the restart window (RFC 5681, section 4.1; RFC 6928, section 2).
 /// * A spurious decrease is undone completely: the window, threshold, phase and state of congestion avoidance are
-///   restored, unless the window has grown beyond its old size since (RFC 9438, section 4.9.2). RFC 4015 sets a
-///   smaller window after a spurious timeout to prevent bursts, which is the task of the pacer here.
+///   restored, unless the window has since grown beyond its old size (RFC 9438, section 4.9.2). RFC 4015 sets a
+///   smaller window after a spurious timeout to prevent bursts; here, pacing prevents them.
 /// * If the segment size changes, the window in bytes is kept (at least one segment, and the threshold two). However,
 ///   a smaller size before the first acknowledgment scales an initial or restart window down (RFC 5681, section 3.1).
 #[derive(Debug)]

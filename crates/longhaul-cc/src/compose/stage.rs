@@ -52,8 +52,8 @@ pub trait Stage: Debug + Send {
     /// Observes an ACK before any stage acts on it, whichever stage has the window; for estimators. Returns whether
     /// the stage observes the next ACK, too.
     ///
-    /// A stage that returns false is not called again. This saves a virtual call per ACK, about a tenth of the cost of a simple
-    /// congestion-avoidance algorithm.
+    /// A stage that returns false is not called again. This saves a virtual call per ACK, about a tenth of the cost
+    /// of a simple congestion-avoidance algorithm.
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         let _ = (ack, path);
         false
@@ -120,9 +120,9 @@ pub trait Launch: Stage {
         None
     }
 
-    /// Returns the threshold in bytes up to which slow start resumes because the path now holds clearly more than `window`. The
-    /// controller asks at each ACK in congestion avoidance until the first loss, mark, timeout or idle period, and only a start-up
-    /// scheme that [observes](Stage::observe) ACKs.
+    /// Returns the threshold in bytes up to which slow start resumes because the path now holds clearly more than
+    /// `window`. The controller asks at each ACK in congestion avoidance until the first loss, mark, timeout or idle
+    /// period, and only a start-up scheme that [observes](Stage::observe) ACKs.
     fn room(&mut self, path: &Path, window: &Window) -> Option<f64> {
         let _ = (path, window);
         None

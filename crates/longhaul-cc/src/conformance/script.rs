@@ -56,6 +56,7 @@ fn scenario(script: &mut Script<'_>) -> Scenario {
         segments: bit(7),
         detection: detection(second >> 4),
     };
+    // The segment size, the RTT, the clock and the limit of the window.
     let third = script.byte();
     let mss = [1448, 1448, 1 + u64::from(script.word()) % 10_000, 1 << 26][usize::from(third & 3)];
     let decade = [5, 6, 7, 8, 9, 0, 12, 15][usize::from(third >> 2 & 7)];

@@ -10,9 +10,9 @@ pub(super) const LONG: Span = Span::from_secs(10);
 const STANDING_PART: u64 = 2;
 /// RTTmax is the greatest RTT of this many round trips (section 2.2).
 const MAX_ROUNDS: u64 = 4;
-/// RTTstanding spans the silences between acknowledgements, too, and half of one more: where a link hands them over in
-/// bunches, only the last of a bunch tell the delay of the path. As bunches count silences that each of the last round trips
-/// had.
+/// The window of RTTstanding covers at least one and a half times the silence between ACKs. If a link delivers ACKs in
+/// bunches, only the last ones of a bunch show the delay of the path. A silence counts if each of the last round trips
+/// had one of its length.
 const SILENCES: (u64, u64) = (3, 2);
 const SILENT_ROUNDS: usize = 4;
 /// The queue is nearly empty below this fraction of the variation of its delay (section 2.2).
@@ -21,7 +21,7 @@ pub(super) const NEARLY: f64 = 0.1;
 /// RTTmin, RTTstanding and RTTmax.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delays {
-    /// How long a round trip may be RTTmin.
+    /// How long a sample can be RTTmin.
     long: Span,
     least: WindowedMin,
     standing: WindowedMin,

@@ -221,7 +221,8 @@ impl LossBound {
                 }
                 let left = self.counts.rate();
                 let fell = left < FELL * rate;
-                // The losses still exceed the bound, have fallen, or have stayed the same in one test or two.
+                // If too much is still lost, reduce further. If the losses fell, keep the limit. If two tests changed
+                // nothing, restore the window.
                 if exceeds && (fell || left > MOST_OF_LINK) {
                     self.ask(now, &round, mss, cwnd, standing)
                 } else if fell {

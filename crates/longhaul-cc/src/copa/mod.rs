@@ -77,7 +77,7 @@ crate::options! {
         nearly: f64 =
             OptionSpec::float("nearly", 0.0, 1.0, NEARLY, "part of its swing up to which a queue is nearly empty")
                 .ruled(COMPETING),
-        /// Round trips in one direction before the velocity doubles, 1 or more.
+        /// Number of round trips in one direction before the velocity doubles, at least 1.
         steady_rounds: u32 =
             OptionSpec::int("steady", 1, 1000, STEADY_ROUNDS as u64, "round trips one way before the velocity doubles"),
         /// The greatest change of the window by the velocity per round trip, as a fraction of the window, 0 to 1.
@@ -89,7 +89,7 @@ crate::options! {
             "rtt-min-window", 1, 3600, LONG.as_millis() / 1000,
             "seconds that a round trip may be the least",
         ),
-        /// The part, 0 to 1, of what is sent that may be lost unanswered in the default mode.
+        /// Fraction of the data, 0 to 1, that may be lost without a response in the default mode.
         loss_bound: f64 =
             OptionSpec::float("loss-bound", 0.001, 1.0, loss_bound::MOST, "part that may be lost unanswered; 1: any"),
         /// Ratio of the pacing rate to `cwnd / RTTstanding`, at least 1.

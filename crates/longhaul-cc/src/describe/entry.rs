@@ -58,7 +58,7 @@ impl fmt::Display for Slot {
 pub enum Safety {
     /// Internet-safe: it responds to congestion as other flows do.
     Shared,
-    /// Controlled environments only, or where the application accepts the responsibility.
+    /// Controlled environments only, unless the application accepts the responsibility.
     Private,
 }
 
@@ -105,7 +105,7 @@ pub struct Entry {
 pub struct Profile {
     /// Its name, `[a-z0-9-]+`.
     pub name: &'static str,
-    /// The composition in the long form; slots left out have their defaults.
+    /// The composition in the long form; omitted slots have their defaults.
     pub spec: &'static str,
     /// What it is, as a clause.
     pub summary: &'static str,

@@ -151,7 +151,7 @@ impl fmt::Display for Value {
 /// A constraint between an option and other options or parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// The option is at most the product of these options of the same algorithm, where they have an effect.
+    /// The option is at most the product of these options of the same algorithm, if they have an effect.
     AtMost(&'static [&'static str]),
     /// The option has an effect only if this option of the same algorithm has this value.
     With(&'static str, Value),

@@ -44,7 +44,7 @@ impl Policer {
         self.in_use.map(|(rate, _)| rate)
     }
 
-    /// Processes an ACK: `lost` bytes were lost in total, some of them just now if it is `lossy`, and a round began
+    /// Processes an ACK: `lost` bytes were lost in total, some of them by this ACK if it is `lossy`, and a round began
     /// with it if `round` is set. `probing` means that only the rate limits the sender. Returns whether a rate has
     /// been used long enough.
     pub(super) fn on_ack(&mut self, sample: &Sample, lost: f64, round: bool, lossy: bool, probing: bool) -> bool {
