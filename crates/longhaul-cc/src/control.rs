@@ -8,8 +8,8 @@ use longhaul_units::{Bytes, Rate, Span};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Control {
-    /// Limit of the bytes in flight, retransmissions included (RFC 9937's `inflight`, RFC 6675's pipe), and at least
-    /// one segment. The transport also applies the peer's window and configured ceilings.
+    /// Limit of the bytes in flight, retransmissions included (RFC 9937's `inflight`, RFC 6675's pipe); at least one
+    /// segment. The transport also applies the peer's window and configured ceilings.
     pub cwnd: Bytes,
     /// Rate and burst at which data within the window is sent. With `None`, the transport uses its default, 2
     /// cwnd/SRTT before the first congestion event and 1.2 cwnd/SRTT after it.

@@ -36,7 +36,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
 pub struct Congestion(Arc<dyn ControllerFactory>);
 
 impl Congestion {
-    /// A choice that builds controllers by `factory`.
+    /// A choice whose controllers `factory` builds.
     pub fn new(factory: impl ControllerFactory + 'static) -> Self {
         Self(Arc::new(factory))
     }

@@ -112,7 +112,7 @@ pub enum AckCadence {
     Usual,
     /// The ratio in [`Control::ack_ratio`](crate::Control::ack_ratio), which may change at any time.
     Varied,
-    /// An ACK for each of this many first segments.
+    /// An ACK for every segment at the beginning, for this number of segments.
     First(u32),
     /// An ACK for every segment.
     All,
@@ -192,7 +192,7 @@ impl Granted {
     }
 }
 
-/// A required feature was not granted, and the connection fails.
+/// Error for a required feature that was not granted; the connection fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedError {
     /// The controller's name.

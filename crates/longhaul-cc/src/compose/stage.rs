@@ -74,8 +74,8 @@ pub trait Stage: Debug + Send {
         Overlay::default()
     }
 
-    /// Returns the greatest increase of the window per byte that may increase it, in bytes, in slow start or
-    /// congestion avoidance. Above 1 only for algorithms that compensate for a long RTT, such as Hybla.
+    /// Returns the greatest increase of the window in slow start or congestion avoidance, in bytes per delivered
+    /// byte. Above 1 only for algorithms that compensate for a long RTT, such as Hybla.
     fn gain(&self) -> f64 {
         1.0
     }

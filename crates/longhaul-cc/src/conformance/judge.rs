@@ -29,8 +29,8 @@ impl Expect {
     ///
     /// The Westwood family lowers the threshold to an estimate, which may be above the window, and Adaptive Reno
     /// keeps the whole window if there is no queue. Hybla, SUSS and Rapid Start increase the window by more than the
-    /// delivered bytes, and a start-up scheme by an estimate. Monolithic controllers do not respond to losses, or in
-    /// their own way.
+    /// delivered bytes, and a start-up scheme by an estimate. Monolithic controllers ignore losses or respond to them
+    /// in their own way.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
         let is = |slot, name: &str| spec.part(slot).is_some_and(|part| part.entry().name.contains(name));

@@ -190,8 +190,8 @@ fn a_second_answer_to_the_same_round_trip_is_found() {
     assert!(message.contains("whose marks were answered"), "{message}");
 }
 
-/// After a timeout there are a mark and a further timeout, all of which is spurious. The decrease for the mark stays
-/// valid, and covers a loss among the same data.
+/// After a timeout there are a mark and a further timeout, and both timeouts are spurious. The decrease for the mark
+/// stays valid, and covers a loss among the same data.
 #[test]
 fn a_further_timeout_forgets_no_mark() {
     let granted = Granted { ecn: crate::EcnMark::Ect0, ..Granted::basic() };
@@ -257,7 +257,7 @@ fn every_profile_fills_a_path_of_ten_gigabytes() {
 }
 
 /// Segments of 1448 bytes, of which twenty million are in flight: slow start reaches the 20 GB of path and queue in
-/// 21 round trips, and a loss keeps the fraction of the congestion-avoidance algorithm.
+/// 21 round trips, and a loss leaves the fraction that the congestion-avoidance algorithm keeps.
 #[test]
 fn a_loss_among_millions_of_segments_keeps_the_laws_share() {
     for (name, kept) in

@@ -33,8 +33,8 @@ impl Competition {
         *self = Self { inverse: self.least, filled: 0, lost: false, ..*self };
     }
 
-    /// Returns whether the competitive mode is active: the queue was not nearly empty for more than `patience`
-    /// complete round trips.
+    /// Returns whether the competitive mode is active: the queue has not been nearly empty for `patience` complete
+    /// round trips.
     pub(super) const fn is_on(&self) -> bool {
         self.filled > self.patience
     }

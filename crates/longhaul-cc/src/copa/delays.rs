@@ -4,11 +4,11 @@ use longhaul_units::{Span, Time};
 
 use crate::estimate::windowed::{WindowedMax, WindowedMin};
 
-/// RTTmin is the smallest RTT of this time (section 2.1).
+/// RTTmin is the smallest RTT within this time (section 2.1).
 pub(super) const LONG: Span = Span::from_secs(10);
-/// RTTstanding is the smallest RTT of the smoothed RTT divided by this (section 2.1).
+/// RTTstanding is the smallest RTT within the smoothed RTT divided by this number (section 2.1).
 const STANDING_PART: u64 = 2;
-/// RTTmax is the greatest RTT of this many round trips (section 2.2).
+/// RTTmax is the greatest RTT within this many round trips (section 2.2).
 const MAX_ROUNDS: u64 = 4;
 /// The window of RTTstanding covers at least one and a half times the silence between ACKs. If a link delivers ACKs in
 /// bunches, only the last ones of a bunch show the delay of the path. A silence counts if each of the last round trips

@@ -19,8 +19,8 @@ const SEGMENTS: f64 = 1000.0;
 /// Losses must exceed the bound by this many standard deviations. The number of random losses varies, and more so if
 /// they come in bursts.
 const DEVIATIONS: f64 = 2.0;
-/// The test ends once this many bursts would have been lost at the previous rate. At most half of 24 are lost by
-/// chance in one of 200 cases.
+/// The test ends once this many bursts would have been lost at the previous rate. If the rate is unchanged, at most
+/// half of 24 bursts are lost in one of 200 cases.
 const EXPECTED: f64 = 24.0;
 /// The greatest number of segments per burst that counts.
 const MOST_BURST: f64 = 16.0;

@@ -160,8 +160,8 @@ impl Copa {
         }
     }
 
-    /// Returns by how much an RTT exceeds that of the queue, in seconds. An ACK covers two segments, which were sent
-    /// at twice the rate, so that the second one waits for half of the first.
+    /// Returns the part of an RTT that is not caused by a standing queue, in seconds. An ACK covers two segments,
+    /// which were sent at twice the rate, so that the second one waits for half of the first.
     fn noise(&self) -> f64 {
         0.5 * self.delays.standing_secs() * self.mss.as_f64() / self.cwnd
     }

@@ -2,7 +2,7 @@
 
 use crate::describe::Slot;
 
-/// Text names no congestion controller. The message lists what exists.
+/// Reason why text names no congestion controller. The message lists what exists.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {

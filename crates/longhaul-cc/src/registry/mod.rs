@@ -4,8 +4,8 @@
 //!
 //! * A profile: `cubic`, `new-reno`, `reno-classic`.
 //! * The short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot. The name of a
-//!   profile fills all slots that no other name fills, and each of its options applies to all its stages that have
-//!   it. The remaining slots have [the default](Spec::default).
+//!   profile fills all slots that no other name fills, and its options apply to its stages of the same name, each
+//!   option to all that have it. The remaining slots have [the default](Spec::default).
 //! * The long form, `slot=name` joined by commas: `growth=slow-start,steady=new-reno,recovery=rfc6675`, with the
 //!   slots `launch`, `growth`, `steady`, `loss` and `recovery`. The remaining slots have the default, too.
 //!

@@ -145,7 +145,7 @@ impl Chosen {
     }
 }
 
-/// Applies the options after a profile's name to its stages: each option to all that have it.
+/// Applies the options after a profile's name to its stages of the same name: each option to all that have it.
 fn profile_with_options(mut spec: Spec, name: &str, options: Option<&str>) -> Result<Spec, SpecError> {
     let Some(options) = options else { return Ok(spec) };
     let named = |part: &&mut Part| part.entry.name == name;

@@ -9,7 +9,7 @@ use crate::describe::{Entry, Make, Profile, Slot};
 /// The algorithms that text can name; `None` before the first registration.
 static KNOWN: RwLock<Option<&'static Registry>> = RwLock::new(None);
 
-/// An algorithm cannot be registered.
+/// Reason why an algorithm cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {

@@ -75,7 +75,7 @@ impl Spec {
         self.parts.iter().find(|part| part.entry.slot == slot)
     }
 
-    /// Returns whether flows may share a network with others, which requires it of all algorithms.
+    /// Returns whether flows may share a network with others: they may if all algorithms are internet-safe.
     #[must_use]
     pub fn safety(&self) -> Safety {
         self.parts.iter().map(|part| part.entry.safety).max().unwrap_or(Safety::Private)

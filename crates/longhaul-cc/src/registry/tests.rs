@@ -217,7 +217,7 @@ fn what_does_not_fit_together_is_refused() {
     }
 }
 
-/// A rule with a name that does not exist could never be violated.
+/// A rule with a name that does not exist would never apply.
 #[test]
 fn rules_name_what_exists() {
     for entry in built_in().entries {

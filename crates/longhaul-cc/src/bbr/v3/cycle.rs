@@ -171,7 +171,7 @@ impl Bbr {
         }
     }
 
-    /// `BBRAdaptLongTermModel`. Returns whether the state has been decided.
+    /// `BBRAdaptLongTermModel`. Returns whether it has changed the state.
     fn adapt_long_term(&mut self, sample: &Sample) -> bool {
         if self.rounds.start && self.end_of_ack_phase(sample) {
             return true;
@@ -185,8 +185,8 @@ impl Bbr {
         false
     }
 
-    /// Takes the next step of `BBR.ack_phase`, a round of ACKs after the last one. Returns whether the state has been
-    /// decided.
+    /// Takes the next step of `BBR.ack_phase`, a round of ACKs after the last one. Returns whether it has changed the
+    /// state.
     fn end_of_ack_phase(&mut self, sample: &Sample) -> bool {
         match self.cycle.ack_phase {
             AckPhase::Starting => self.cycle.ack_phase = AckPhase::Feedback,

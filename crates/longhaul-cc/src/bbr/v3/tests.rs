@@ -152,8 +152,8 @@ fn the_window_is_twice_the_bdp_and_the_queue_short() {
     assert!(world.delivered.as_f64() > 0.93 * 10e6 * 20.0, "{}", world.delivered);
 }
 
-/// A queue of a tenth of a BDP overflows in Startup and in probes. The long-term bound is found, and Cruise stays 15
-/// % below it.
+/// A queue of a tenth of a BDP overflows in Startup and in probes. The long-term bound is found, and Cruise stays
+/// below it by 15 %.
 #[test]
 fn a_shallow_queue_bounds_what_is_in_flight() {
     let mut world = world(0.1);

@@ -54,7 +54,8 @@ fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
 }
 
 /// RFC 3168, section 6.1.2: losses among data sent before the mark are the same congestion event, even after the
-/// retreat. The slow-start variant must not run as if nothing had happened, which Rapid Start would do threefold.
+/// retreat. The slow-start variant must not run as if nothing had happened; Rapid Start would triple the window per
+/// round trip.
 #[test]
 fn losses_among_the_data_of_a_mark_are_not_answered_again() {
     let mut sender = sender("careful-resume+rapid-start+new-reno");
@@ -74,8 +75,8 @@ fn losses_among_the_data_of_a_mark_are_not_answered_again() {
     assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("recovery", ssthresh));
 }
 
-/// As after losses, the window is the initial window, up to the data delivered, until the flight is delivered; then
-/// it is half of the flight.
+/// As the source specifies for losses: the window grows from the initial window to at most the amount delivered at
+/// the mark, until the flight is delivered; then it is half of the flight.
 #[test]
 fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
     let mut sender = sender("cached-start+new-reno");
@@ -92,8 +93,8 @@ fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
 }
 
 /// RFC 4782, section 4.6.2: the initial window, then slow start up to half of the delivered data, but only after the
-/// flight is delivered: the response to a mark holds for a window of data (RFC 3168, section 6.1.2), and so do losses
-/// in it.
+/// flight is delivered. The response to a mark covers a whole window of data, including losses in it (RFC 3168,
+/// section 6.1.2).
 #[test]
 fn a_mark_in_an_approved_flight_is_answered_until_that_has_arrived() {
     for lossy in [false, true] {

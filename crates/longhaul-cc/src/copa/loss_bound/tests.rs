@@ -110,7 +110,7 @@ fn losses_that_stay_are_the_links() {
     }
 }
 
-/// Two in a hundred may be lost, as may 1 % with random variation: 12 of 500 in a round trip.
+/// A loss rate of 2 % is allowed, and so is the random variation of 1 %: 12 of 500 in a round trip.
 #[test]
 fn few_losses_are_not_asked_about() {
     let mut path = Path::new(MOST, 500.0);
