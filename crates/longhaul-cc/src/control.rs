@@ -87,8 +87,8 @@ pub enum ProbeKind {
     /// descending order.
     Backwards,
     /// Unsent data of the send buffer, from its end backwards and each octet once, until the data sent within the
-    /// window reaches it (RC3). If the plan lists other kinds after this one, they are not used. Arrivals are
-    /// reported by [`PathEvent::Ahead`](crate::PathEvent::Ahead), not by [`Ack::probe`](crate::Ack::probe).
+    /// window reaches it (RC3). A plan with this kind sends no probes of other kinds. Arrivals are reported by
+    /// [`PathEvent::Ahead`](crate::PathEvent::Ahead), not by [`Ack::probe`](crate::Ack::probe).
     FromTail(Levels),
 }
 

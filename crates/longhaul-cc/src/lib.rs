@@ -1,4 +1,4 @@
-//! Congestion control, sans-IO: events in, one [`Control`] out.
+//! Sans-IO congestion control: controllers process events and return their decisions in a [`Control`].
 //!
 //! The transport (longhaul-tcp, or any other) is responsible for bytes in flight, loss detection, round trips, pacing
 //! and send-time snapshots. It reports events to a [`Controller`] and reads one [`Control`] after each of them. Most

@@ -151,7 +151,7 @@ fn a_window_below_the_restart_window_survives_idleness() {
     assert_eq!((sender.cwnd(), sender.snapshot().phase), (before, "congestion-avoidance"));
 }
 
-/// RFC 6928, section 2: after a loss in an initial flight of more than 4 KB restarts use RFC 3390's window.
+/// RFC 6928, section 2: after a loss in an initial flight of more than 4 KB, restarts use RFC 3390's window.
 #[test]
 fn a_loss_in_the_initial_flight_makes_restarts_conservative() {
     for (rounds_before_loss, restart) in [(0, 3), (1, 10)] {

@@ -182,6 +182,7 @@ impl Controller for ProbeToy {
             network,
             pair,
         } = *event;
+        // The digest covers every field.
         self.note(rx_time.map_or(0, |rx| now.since(rx).as_nanos()) ^ u64::from(coalesced));
         self.note_segments(acked, lost, now);
         self.note_samples(rtt, rate, now);
@@ -189,6 +190,7 @@ impl Controller for ProbeToy {
         self.note(flight_size.0 ^ recover_flight.0 ^ limit as u64 ^ u64::from(probes_acked ^ probes_lost));
         assert!(network.is_none(), "router feedback without a header");
         assert!(pair.is_none(), "a pair that was not asked for");
+        // The window follows losses, marks and deliveries; each round trip begins a new probe plan.
         match episode {
             Episode::Enter | Episode::Again => self.cwnd = self.cwnd / 2,
             Episode::None | Episode::Rto if congestion => self.cwnd = self.cwnd / 2,

@@ -46,7 +46,7 @@ impl PartialEq for Part {
     }
 }
 
-/// A congestion controller by name: parse it, print it, build it.
+/// Parsed name of a congestion controller, which can be printed and built.
 ///
 /// ```
 /// use longhaul_cc::registry::Spec;

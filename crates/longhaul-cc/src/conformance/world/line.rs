@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// Processes the time at which the first piece's ACK arrives, or would have arrived.
+    /// Processes the first piece when its ACK arrives, or would have arrived.
     fn come_back(&mut self) {
         let Some(line) = &mut self.line else { return };
         let Some(piece) = line.pieces.pop_front() else { return };
