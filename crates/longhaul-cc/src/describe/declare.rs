@@ -58,10 +58,10 @@ impl Values<'_> {
     }
 }
 
-/// What [`options!`](crate::options) expands to; evaluated by the compiler.
+/// Functions for the expansion of [`options!`](crate::options), evaluated at compile time.
 #[doc(hidden)]
 impl OptionSpec {
-    /// The same option, if `T` holds its values.
+    /// Returns the same option. Compilation fails if `T` does not hold its values.
     pub const fn held_by<T: FromValue>(self) -> Self {
         let fits = match (self.kind, T::HOLDS) {
             (OptionKind::Int { max, .. }, OptionKind::Int { max: largest, .. }) => max <= largest,
@@ -76,7 +76,7 @@ impl OptionSpec {
         self
     }
 
-    /// The same option, if the argument of the conversion holds its values.
+    /// Returns the same option. Compilation fails if the argument of the conversion does not hold its values.
     pub const fn converted_by<A: FromValue, T>(self, _conversion: fn(A) -> T) -> Self {
         self.held_by::<A>()
     }
