@@ -137,7 +137,7 @@ pub struct ProbePlan {
 /// Distance between the DiffServ codepoints of two levels. All codepoints that end in 01 belong to the same pool as
 /// 1, LE (RFC 2474, section 6).
 const POOL_STEP: u8 = 4;
-/// The greatest codepoint of six bits.
+/// Maximum codepoint (six bits).
 const MAX_DSCP: u8 = 63;
 
 impl ProbePlan {

@@ -75,7 +75,7 @@ pub struct Ack<'a> {
     pub delivered: Bytes,
     /// Bytes newly marked lost.
     pub newly_lost: Bytes,
-    /// Total of the bytes delivered on this connection.
+    /// Total bytes delivered on this connection.
     pub total_delivered: Bytes,
     /// The RTT sample of this ACK.
     pub rtt: Option<RttSample>,
@@ -185,7 +185,7 @@ pub struct LostSegment {
     pub tag: u16,
     /// Bytes in flight when it was sent, including itself and the segments sent at the same instant.
     pub in_flight_at_send: Bytes,
-    /// Total of the bytes marked lost when it was sent.
+    /// Total bytes marked lost when it was sent.
     pub lost_at_send: Bytes,
 }
 

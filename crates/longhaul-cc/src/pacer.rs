@@ -8,7 +8,7 @@
 //! Otherwise, every late wake-up would lower the achieved rate, and user-space timers are late by tens of
 //! microseconds to more than a millisecond, on some systems by 15 ms. Therefore the bucket continues to fill after a
 //! due time, for at most the [lateness allowance](Pacer::set_lateness), and the missed quanta are sent back to back.
-//! Lateness beyond the allowance is not compensated. The allowance is the time of a quantum plus the least lateness
+//! Lateness beyond the allowance is not compensated. The allowance is the time of a quantum plus the minimum lateness
 //! of the recent waits, at least 1 ms and at most 20 ms. With a constant rate and quantum, and a sender that sends
 //! only what is allowed, every interval has the bound
 //!

@@ -28,10 +28,10 @@ pub struct BuildParams {
 /// parameters of RFC 9959).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedPath {
-    /// The greatest number of bytes acknowledged in one round trip, including those that were queued (RFC 9959,
+    /// Maximum number of bytes acknowledged in one round trip, including those that were queued (RFC 9959,
     /// section 3.1).
     pub window: Bytes,
-    /// The greatest delivery rate.
+    /// Maximum delivery rate.
     pub rate: Rate,
     /// The smallest RTT.
     pub rtt: Span,

@@ -23,7 +23,7 @@ pub struct Path {
     pub handshake_rtt: Option<Span>,
     /// The peer's receive window in bytes.
     pub peer_window: Bytes,
-    /// Bytes of the application that are queued and have not been sent yet.
+    /// Application bytes that are queued but not yet sent.
     pub queued: Bytes,
     /// Whether a SYN or SYN-ACK of this connection was retransmitted more than once (RFC 6928, section 2).
     pub handshake_lossy: bool,

@@ -21,7 +21,7 @@ const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 /// Number of levels that covers every 64-bit time, so that no overflow list is needed: 10 + 9 x 6 = 64 bits.
 const LEVELS: usize = 9;
-/// Slots with more timers than this are split before they move into the front. A heap of this size is in the cache.
+/// Slots with more timers than this are split before they move into the front. A heap of this size fits into the cache.
 const CROWDED: usize = 32;
 /// The front does not spill while it is smaller than this.
 const SPILL_MIN: usize = 2 * CROWDED;

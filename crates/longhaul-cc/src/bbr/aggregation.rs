@@ -29,7 +29,7 @@ impl Aggregation {
     }
 }
 
-/// The greatest excess of the last five to ten rounds (Linux: two buckets of five rounds each).
+/// Maximum excess of the last five to ten rounds (Linux: two buckets of five rounds each).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buckets {
     rounds: u32,

@@ -1,6 +1,6 @@
 //! Detection of a full pipe, in which sending faster yields no more bandwidth.
 
-/// Factor of growth of the delivery rate that counts as growth.
+/// Factor by which the delivery rate must increase to count as growth.
 const GROWTH: f64 = 1.25;
 /// Consecutive rounds without growth after which the pipe is full. Receive windows grow and bursts of other flows
 /// pass in fewer rounds.

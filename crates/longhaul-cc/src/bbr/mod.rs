@@ -30,12 +30,12 @@ use longhaul_units::{Bytes, Span};
 
 use crate::{SegmentKind, SendLimit, Sent};
 
-/// The least time for which ProbeRTT keeps little in flight, long enough for flows that share a bottleneck to
+/// Minimum time for which ProbeRTT keeps little in flight, long enough for flows that share a bottleneck to
 /// overlap.
 const PROBE_RTT_DURATION: Span = Span::from_millis(200);
-/// How long a smallest RTT is valid.
+/// Validity period of the smallest RTT.
 const MIN_RTT_WINDOW: Span = Span::from_secs(10);
-/// The least window, in segments, that keeps data flowing to a receiver that acknowledges every second segment.
+/// Minimum window, in segments, that keeps data flowing to a receiver that acknowledges every second segment.
 const MIN_PIPE_SEGMENTS: f64 = 4.0;
 
 /// Returns whether data is sent after a pause in which there was none; `limit` is the sender's last limit.

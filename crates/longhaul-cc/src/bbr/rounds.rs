@@ -5,7 +5,7 @@ use longhaul_units::Bytes;
 /// Counts rounds (draft-ietf-ccwg-bbr, `BBRUpdateRound`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
-    /// Total of delivered bytes when the round began.
+    /// Total delivered bytes when the round began.
     began: Bytes,
     pub(super) count: u64,
     /// Whether the current ACK begins a round.

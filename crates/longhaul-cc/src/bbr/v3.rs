@@ -109,7 +109,7 @@ impl State {
     }
 }
 
-/// The greatest rate sample of the current and the previous probing cycle (`BBR.max_bw_filter`).
+/// Maximum rate sample of the current and the previous probing cycle (`BBR.max_bw_filter`).
 #[derive(Clone, Copy, Debug, Default)]
 struct MaxBw {
     current: f64,

@@ -49,7 +49,7 @@ impl Default for Stages {
     }
 }
 
-/// Stage that has the window outside of recovery.
+/// Stage that controls the window outside of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Launch,
@@ -57,7 +57,7 @@ enum Phase {
     Steady,
 }
 
-/// Reason for which recovery has the window.
+/// Reason for which recovery controls the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RepairKind {
     Loss,
@@ -80,7 +80,7 @@ struct Checkpoint {
     phase: Phase,
     reason: Reason,
     steady: Box<dyn Steady>,
-    /// Whether recovery had the window, so that congestion avoidance had not started yet.
+    /// Whether recovery controlled the window, so that congestion avoidance had not started yet.
     in_repair: bool,
     timeout: bool,
 }
@@ -226,7 +226,7 @@ impl Composed {
         [&mut *self.launch, &mut *self.growth, &mut *self.steady, &mut *self.classifier, &mut *self.recovery]
     }
 
-    /// Returns the stage that has the window.
+    /// Returns the stage that controls the window.
     fn active(&self) -> &dyn Stage {
         match (self.repair, self.phase) {
             (Some(_), _) => &*self.recovery,
@@ -296,7 +296,7 @@ impl Composed {
         step
     }
 
-    /// Takes the window from a start-up scheme and from recovery.
+    /// Takes over the window from a start-up scheme and from recovery.
     fn interrupt(&mut self) {
         if self.phase == Phase::Launch {
             self.startup.end(&*self.launch, startup::IDLE);
@@ -310,7 +310,7 @@ impl Composed {
 
     /// Processes an ACK outside of recovery.
     fn on_open_ack(&mut self, ack: &Ack<'_>, path: &Path) {
-        // The start-up scheme has the window.
+        // The start-up scheme controls the window.
         if self.phase == Phase::Launch {
             self.startup.look(&*self.launch);
             let before = self.window;

@@ -1,6 +1,6 @@
 //! Composition of a controller from stages.
 //!
-//! [`Composed`] has the window and determines the order of events; each stage implements one mechanism:
+//! [`Composed`] controls the window and determines the order of events; each stage implements one mechanism:
 //!
 //! * [`Launch`], the start-up scheme, may open the window at once (after the handshake, an idle period or a timeout),
 //!   and may respond to a loss itself;

@@ -51,7 +51,7 @@ impl Restart {
         }
     }
 
-    /// Returns the greatest window of a restart on a connection with the initial window `initial`.
+    /// Returns the maximum window of a restart on a connection with the initial window `initial`.
     pub(super) fn window(&self, initial: Bytes, mss: Bytes) -> Bytes {
         if self.conservative { initial.min(initial_window::rfc3390(mss)) } else { initial }
     }

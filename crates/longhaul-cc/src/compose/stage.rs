@@ -49,8 +49,8 @@ pub trait Stage: Debug + Send {
         }
     }
 
-    /// Observes an ACK before any stage acts on it, whichever stage has the window; for estimators. Returns whether
-    /// the stage observes the next ACK, too.
+    /// Observes an ACK before any stage acts on it, whichever stage controls the window; for estimators. Returns
+    /// whether the stage observes the next ACK, too.
     ///
     /// A stage that returns false is not called again. This saves a virtual call per ACK, about a tenth of the cost
     /// of a simple congestion-avoidance algorithm.
@@ -74,7 +74,7 @@ pub trait Stage: Debug + Send {
         Overlay::default()
     }
 
-    /// Returns the greatest increase of the window in slow start or congestion avoidance, in bytes per delivered
+    /// Returns the maximum increase of the window in slow start or congestion avoidance, in bytes per delivered
     /// byte. Above 1 only for algorithms that compensate for a long RTT, such as Hybla.
     fn gain(&self) -> f64 {
         1.0
@@ -94,13 +94,13 @@ pub trait Launch: Stage {
     /// Starts. `window` is the window that would be used without this scheme.
     fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> LaunchStep;
 
-    /// Processes an ACK while the scheme has the window, including one in an episode that it handles.
+    /// Processes an ACK while the scheme controls the window, including one in an episode that it handles.
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         let _ = (ack, path, window);
         LaunchStep::Done
     }
 
-    /// Responds to a loss or mark while the scheme has the window.
+    /// Responds to a loss or mark while the scheme controls the window.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         let _ = (loss, path, window);
         LaunchVerdict::Delegate
@@ -113,7 +113,7 @@ pub trait Launch: Stage {
     }
 
     /// Returns the threshold in bytes up to which slow start should continue. It is called at each ACK while the
-    /// slow-start variant has the window that this scheme handed over, until the first loss, mark, timeout or idle
+    /// slow-start variant controls the window that this scheme handed over, until the first loss, mark, timeout or idle
     /// period.
     fn threshold(&mut self, path: &Path) -> Option<f64> {
         let _ = path;
@@ -142,7 +142,7 @@ pub trait Launch: Stage {
         let _ = (timeout, path, window);
     }
 
-    /// Returns probes to send whichever stage has the window, unless the active stage has others.
+    /// Returns probes to send whichever stage controls the window, unless the active stage has others.
     fn beside(&self) -> Option<ProbePlan> {
         None
     }
@@ -163,7 +163,7 @@ pub trait Launch: Stage {
         SavedPathUse::Unused
     }
 
-    /// Another stage takes the window, because a loss, a timeout or an idle period ended the scheme.
+    /// Another stage takes over the window, because a loss, a timeout or an idle period ended the scheme.
     fn abort(&mut self) {}
 
     /// Returns whether this stage stands for the absence of a start-up scheme.
@@ -255,6 +255,6 @@ pub trait Recovery: Stage {
         RecoveryStep::Stay
     }
 
-    /// Another stage takes the window, because a timeout, an idle period or an undone decrease ended the episode.
+    /// Another stage takes over the window, because a timeout, an idle period or an undone decrease ended the episode.
     fn abort(&mut self) {}
 }

@@ -121,7 +121,7 @@ pub enum RecoveryStep {
     Done,
 }
 
-/// Why congestion avoidance takes over: the event since it last had the window.
+/// Why congestion avoidance takes over: the event since it last controlled the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Slow start ended without a loss: by the delay, by an estimate, or at a threshold.

@@ -65,7 +65,7 @@ pub(super) struct Judge {
     saved: Option<(u64, Bytes)>,
     /// Bytes delivered by SACK outside of recovery since SND.UNA last advanced, which may increase the window later.
     above_hole: u64,
-    /// Total of delivered bytes up to which losses cause no decrease, because the window has decreased for a mark.
+    /// Total delivered bytes up to which losses cause no decrease, because the window has decreased for a mark.
     marked: Option<Bytes>,
 }
 

@@ -91,7 +91,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Scenario {
-    /// Time of the beginning.
+    /// Start time.
     pub start: Time,
     /// Resolution of the clock that the controller sees.
     pub resolution: Span,
@@ -103,7 +103,7 @@ pub struct Scenario {
     pub granted: Granted,
     /// Whether the handshake lost more than one segment.
     pub handshake_lossy: bool,
-    /// The greatest permitted window.
+    /// Maximum window.
     pub cap: Bytes,
 }
 

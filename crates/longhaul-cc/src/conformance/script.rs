@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::{Operation, Scenario};
 use crate::{Detection, EcnMark, Granted, NetworkHeaderKind, SendLimit};
 
-/// The greatest number of operations in a history.
+/// Maximum number of operations in a history.
 const MOST: usize = 1000;
 
 struct Script<'a>(&'a [u8]);

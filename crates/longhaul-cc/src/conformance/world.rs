@@ -83,7 +83,7 @@ struct World {
     undoable: Option<bool>,
     limited: bool,
     limit: SendLimit,
-    /// Total of delivered bytes at which the round trip ends.
+    /// Total delivered bytes at which the round trip ends.
     round_end: Bytes,
     /// Whether a mark was reported in this round trip.
     marked: bool,

@@ -10,7 +10,7 @@ const KEEP: f64 = 0.5;
 /// The current mode and its delta.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Competition {
-    /// 1 / delta in the default mode, which is the least value in the competitive mode.
+    /// 1 / delta in the default mode, which is the minimum in the competitive mode.
     least: f64,
     /// Number of complete round trips without a nearly empty queue before the competitive mode.
     patience: u32,

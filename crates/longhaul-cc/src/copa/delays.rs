@@ -8,7 +8,7 @@ use crate::estimate::windowed::{WindowedMax, WindowedMin};
 pub(super) const LONG: Span = Span::from_secs(10);
 /// RTTstanding is the smallest RTT within the smoothed RTT divided by this number (section 2.1).
 const STANDING_PART: u64 = 2;
-/// RTTmax is the greatest RTT within this many round trips (section 2.2).
+/// RTTmax is the maximum RTT within this many round trips (section 2.2).
 const MAX_ROUNDS: u64 = 4;
 /// The window of RTTstanding covers at least one and a half times the silence between ACKs. If a link delivers ACKs in
 /// bunches, only the last ones of a bunch show the delay of the path. A silence counts if each of the last round trips
@@ -21,7 +21,7 @@ pub(super) const NEARLY: f64 = 0.1;
 /// RTTmin, RTTstanding and RTTmax.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delays {
-    /// How long a sample can be RTTmin.
+    /// Length of the time window of RTTmin.
     long: Span,
     least: WindowedMin,
     standing: WindowedMin,

@@ -22,9 +22,9 @@ const DEVIATIONS: f64 = 2.0;
 /// The test ends once this many bursts would have been lost at the previous rate. If the rate is unchanged, at most
 /// half of 24 bursts are lost in one of 200 cases.
 const EXPECTED: f64 = 24.0;
-/// The greatest number of segments per burst that counts.
+/// Maximum number of segments per burst that counts.
 const MOST_BURST: f64 = 16.0;
-/// The least fraction of the window that remains in a test (RFC 5681, section 3.1).
+/// Minimum fraction of the window that remains in a test (RFC 5681, section 3.1).
 const KEEP: f64 = 0.5;
 /// The link causes the losses unless less than this fraction of them remains with the smaller window,
 const FELL: f64 = 0.5;
@@ -36,7 +36,7 @@ const TRUST: Span = Span::from_secs(30);
 /// of a larger window has the same result. BBR probes at least every 63 round trips (draft-ietf-ccwg-bbr, "Time Scale
 /// for Bandwidth Probing").
 const HOLD: (u32, u32) = (16, 63);
-/// The least time for which it stays there if trials have the same result, for short RTTs (ibid.: 2 to 3 s).
+/// Minimum time for which it stays there if trials have the same result, for short RTTs (ibid.: 2 to 3 s).
 const LEAST_HOLD: Span = Span::from_secs(2);
 /// Two trials have the same result if the delivered amounts differ by less than this fraction.
 const ALIKE: f64 = 0.25;
@@ -115,7 +115,7 @@ enum State {
     Held { ceiling: f64, rounds: u32, until: Time },
 }
 
-/// The losses that a test compares with.
+/// The baseline of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Question {
     /// The window before and after it was reduced.

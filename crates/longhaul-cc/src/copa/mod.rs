@@ -35,7 +35,7 @@ const HELD_PACE_GAIN: f64 = 1.0;
 /// causes a queue, which is large compared to a tenth of the usual variation of the delay.
 const BATCH_SPAN: Span = Span::from_micros(250);
 
-/// The greatest change of the window per round trip, relative to the window. With the authors' value of 1, the window
+/// Maximum change of the window per round trip, relative to the window. With the authors' value of 1, the window
 /// still doubles in the round trip before the resulting queue is measured.
 const STEP: f64 = 0.05;
 
@@ -80,11 +80,11 @@ crate::options! {
         /// Number of round trips in one direction before the velocity doubles, at least 1.
         steady_rounds: u32 =
             OptionSpec::int("steady", 1, 1000, STEADY_ROUNDS as u64, "round trips one way before the velocity doubles"),
-        /// The greatest change of the window by the velocity per round trip, as a fraction of the window, 0 to 1.
+        /// Maximum change of the window by the velocity per round trip, as a fraction of the window, 0 to 1.
         /// Velocity 1 is always allowed.
         step: f64 =
             OptionSpec::float("step", 0.001, 1.0, STEP, "part of the window that it moves by in a round trip at most"),
-        /// How long a sample can be RTTmin.
+        /// Length of the time window of RTTmin.
         rtt_min_window: Span [Span::from_secs] = OptionSpec::int(
             "rtt-min-window", 1, 3600, LONG.as_millis() / 1000,
             "seconds that a round trip may be the least",

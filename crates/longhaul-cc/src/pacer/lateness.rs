@@ -4,9 +4,9 @@ use longhaul_units::Span;
 
 use super::Nanobytes;
 
-/// The initial and least allowance: the timer granularity of common event loops.
+/// Initial and minimum allowance: the timer granularity of common event loops.
 const LEAST: Span = Span::from_millis(1);
-/// The greatest allowance: above the 15.6 ms tick of a coarse system timer, and low enough for the burst to fit into
+/// Maximum allowance: above the 15.6 ms tick of a coarse system timer, and low enough for the burst to fit into
 /// a queue.
 const MOST: Span = Span::from_millis(20);
 /// Number of consecutive late waits before more than [`LEAST`] is allowed.
@@ -15,19 +15,19 @@ const WAITS: u8 = 8;
 /// Lateness allowance of the pacer.
 ///
 /// If a machine's timer ticks every 15.6 ms, or its processor is permanently contended, *every* wait ends late, and a
-/// fixed allowance would reduce the rate to a fraction. On other machines, a late wait is an exception, and the
-/// missed data should not be sent as a burst. Therefore the allowance is the least lateness of the last 8 to 16 waits
-/// plus one quantum (since the bucket may have contained up to one when the wait began), at least 1 ms and at most 20
-/// ms. A single punctual wait reduces it again.
+/// fixed allowance would reduce the rate to a fraction of its value. On other machines, a late wait is an exception,
+/// and the missed data should not be sent as a burst. Therefore the allowance is the minimum lateness of the last 8
+/// to 16 waits plus one quantum (since the bucket may have contained up to one when the wait began), at least 1 ms
+/// and at most 20 ms. A single punctual wait reduces it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lateness {
     /// Set by the application.
     Fixed(Span),
     /// Learnt from the waits.
     Learnt {
-        /// The least lateness in the previous block of waits.
+        /// Minimum lateness in the previous block of waits.
         before: Span,
-        /// The least lateness in the current block.
+        /// Minimum lateness in the current block.
         least: Span,
         /// Number of waits in the current block.
         waits: u8,

@@ -6,7 +6,7 @@ use longhaul_units::Time;
 
 use super::super::sample::Sample;
 
-/// The least and the greatest number of rounds in an interval.
+/// Minimum and maximum number of rounds in an interval.
 const INTERVAL_ROUNDS: u32 = 4;
 const MAX_INTERVAL_ROUNDS: u32 = 4 * INTERVAL_ROUNDS;
 /// The loss rate of a lossy interval, relative to the delivered data: Linux's 50/256, nearly a fifth.

@@ -21,7 +21,7 @@ pub(super) struct Latest {
     pub(super) loss: bool,
     /// Number of lost ranges since the end of the last round.
     pub(super) lost_ranges: u32,
-    /// The least fraction of the bandwidth at which the sender paced while it sent the data of this round. A sender
+    /// Minimum fraction of the bandwidth at which the sender paced while it sent the data of this round. A sender
     /// that paces at nine tenths of the bandwidth sees no higher delivery rate, whatever the path's capacity. The
     /// first value is for this round and the previous one, the second for this round alone.
     own_share: f64,

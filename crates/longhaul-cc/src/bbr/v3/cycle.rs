@@ -5,12 +5,13 @@ use longhaul_units::{Bytes, Span, Time};
 use super::super::sample::Sample;
 use super::{Bbr, HEADROOM, State};
 
-/// The least time between probes, and the greatest random addition to it.
+/// Minimum time between probes, and the maximum random addition to it.
 const PROBE_WAIT: Span = Span::from_secs(2);
 const PROBE_WAIT_SPREAD: Span = Span::from_secs(1);
-/// The most rounds between probes. A Reno flow on a path of 62 segments (25 Mb/s, 30 ms) needs as many to recover.
+/// Maximum number of rounds between probes. A Reno flow on a path of 62 segments (25 Mb/s, 30 ms) needs as many to
+/// recover.
 const RENO_ROUNDS: f64 = 63.0;
-/// The most doublings of the slope with which `inflight_longterm` increases.
+/// Maximum number of doublings of the slope with which `inflight_longterm` increases.
 const MAX_SLOPE: u32 = 30;
 
 /// `BBR.ack_phase`: the part of the cycle whose data is being acknowledged.

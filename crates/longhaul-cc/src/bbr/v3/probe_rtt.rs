@@ -8,7 +8,7 @@ use super::super::sample::Sample;
 use super::cycle::AckPhase;
 use super::{Bbr, State};
 
-/// The least time between two ProbeRTT states (`BBRProbeRTTInterval`).
+/// Minimum time between two ProbeRTT states (`BBRProbeRTTInterval`).
 const INTERVAL: Span = Span::from_secs(5);
 
 /// State of the smallest RTT and of ProbeRTT.

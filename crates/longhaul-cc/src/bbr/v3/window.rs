@@ -8,7 +8,7 @@ use super::{Bbr, State};
 /// Quanta in flight that keep the sender, its segmentation offload, and a receiver that merges segments and delays
 /// ACKs busy.
 const OFFLOAD_QUANTA: u64 = 3;
-/// The least quantum in segments.
+/// Minimum quantum, in segments.
 const QUANTUM_SEGMENTS: u64 = 2;
 
 impl Bbr {

@@ -107,7 +107,7 @@ impl Composed {
         self.hand_over(now, path);
     }
 
-    /// Processes an ACK while recovery has the window.
+    /// Processes an ACK while recovery controls the window.
     pub(super) fn on_repair_ack(&mut self, repair: Repair, ack: &Ack<'_>, path: &Path) {
         let ended = match repair.kind {
             RepairKind::Loss => !matches!(ack.episode, Episode::In),

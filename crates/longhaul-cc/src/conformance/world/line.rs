@@ -48,7 +48,7 @@ pub struct Filled {
     pub delivered: Bytes,
     /// Bytes lost.
     pub lost: Bytes,
-    /// The most bytes in flight.
+    /// Maximum bytes in flight.
     pub most_in_flight: Bytes,
     /// The controller's answers, one per event.
     pub trace: Vec<Answer>,
