@@ -1,4 +1,5 @@
-//! Adaptive Start (Astart) and Agile Probing: slow start whose threshold follows the eligible rate estimate.
+//! Adaptive Start (Astart) and Agile Probing: slow start with a threshold that follows the eligible rate estimate
+//! (ERE).
 
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -10,7 +11,7 @@ use crate::estimate::{EligibleRate, EligibleRateConfig};
 use crate::steady::additive;
 use crate::{Ack, Episode, Pace, Path, Sent, initial_window};
 
-/// Adaptive Start in the registry.
+/// Registry entry of Adaptive Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "astart",
     slot: Slot::Growth,
@@ -22,7 +23,7 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Growth(|values| Box::new(Astart::new(AstartConfig::from_values(values)))),
 };
 
-/// Agile Probing in the registry.
+/// Registry entry of Agile Probing.
 pub(crate) static AGILE: Entry = Entry {
     name: "agile-probing",
     slot: Slot::Growth,
@@ -37,50 +38,52 @@ pub(crate) static AGILE: Entry = Entry {
 };
 
 crate::options! {
-    /// The configuration of [`Astart`].
+    /// Configuration of [`Astart`].
     pub struct AstartConfig {
         /// Initial window in segments (RFC 6928 allows ten).
         initial_segments: u32 = IW_OPTION,
-        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
+        /// otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// The pace in windows per round trip.
+        /// Pacing rate in windows per round trip.
         train: f64 = OptionSpec::float(
             "train", 1.0, 1000.0, 8.0,
             "pace in windows a round trip: how dense the trains are that are measured",
         ),
-        /// The constants of the estimate.
+        /// Configuration of the rate estimator.
         estimate: EligibleRateConfig,
-        /// Whether it also adapts when congestion avoidance asks for slow start (Agile Probing).
+        /// Whether the threshold also adapts when congestion avoidance requests slow start (Agile Probing).
         agile: bool => false,
     }
 }
 
 /// Slow start that sets its own threshold.
 ///
-/// At each ACK the threshold rises to what the eligible rate fills, `ERE RTTmin`, and is never lowered. Below it the window
-/// grows by what is acknowledged, above it by a segment a round trip, so that short exponential and linear pieces alternate;
-/// only congestion ends it. After a loss, where the law has set the threshold, it is plain slow start.
+/// Each ACK raises the threshold to the window that the eligible rate fills, `ERE * RTTmin`; the threshold is never
+/// lowered. Below the threshold, the window grows by the bytes acknowledged; above it, by one segment per round trip.
+/// Short exponential and linear phases therefore alternate until congestion ends slow start. After a loss, for which
+/// congestion avoidance sets the threshold, this is standard slow start.
 #[derive(Clone, Debug)]
 pub struct Astart {
     config: AstartConfig,
     limit: AckLimit,
     estimate: EligibleRate,
-    /// Whether this is a start, and not the way back to a threshold that a loss left.
+    /// Whether the threshold adapts. It does not in slow start up to a threshold that a loss left.
     adapts: bool,
-    /// Whether anything was acknowledged, under whatever start.
+    /// Whether anything was acknowledged, including under a start-up scheme.
     acked: bool,
     pace: Option<Pace>,
 }
 
 impl Astart {
-    /// A start as `config` says.
+    /// Creates an Adaptive Start with configuration `config`.
     #[must_use]
     pub fn new(config: AstartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);
         Self { limit, estimate: EligibleRate::new(config.estimate), adapts: true, acked: false, pace: None, config }
     }
 
-    /// Lets the window leave as a train.
+    /// Paces the window as a train.
     fn pace_train(&mut self, path: &Path, window: &Window) {
         self.pace = path.srtt.and_then(|srtt| pace(self.config.train * window.cwnd, srtt));
     }
@@ -130,8 +133,8 @@ impl Growth for Astart {
         if self.adapts {
             self.estimate = EligibleRate::new(self.config.estimate);
         }
-        // Spread over half a round trip, the first window would show that rate alone, and its ACKs hand the spacing on. What another start left is
-        // no first window.
+        // If the transport paced the first window over half a round trip, the estimator would measure only that rate,
+        // and the ACKs would keep the spacing. A window that a start-up scheme left is not a first window.
         let is_first = reason != Reason::NoLoss || !self.acked;
         if self.adapts && is_first && self.limit.is_paced() {
             self.pace_train(path, window);
@@ -144,7 +147,7 @@ impl Growth for Astart {
             return raise(window, bytes);
         }
         self.pace_train(path, window);
-        // Above every estimate the threshold would have nothing to follow: it begins with the first window.
+        // An infinite threshold is above every estimate and could not follow them. It starts from the initial window.
         if window.ssthresh.is_infinite() {
             window.ssthresh = self.initial_window(path).as_f64();
         }
@@ -158,7 +161,7 @@ impl Growth for Astart {
     }
 }
 
-/// A pace of `bytes` a round trip.
+/// Returns a pace of `bytes` per round trip.
 fn pace(bytes: f64, srtt: Span) -> Option<Pace> {
     let rate = Rate::from_bytes_over(Bytes::from_f64(bytes), srtt);
     (rate > Rate::ZERO && !srtt.is_zero()).then_some(Pace { rate, quantum: None })

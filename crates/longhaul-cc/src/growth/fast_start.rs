@@ -1,4 +1,4 @@
-//! FAST's multiplicative increase (Cui, Andrew): slow start until there is a queueing delay.
+//! Multiplicative-increase phase of FAST TCP (Cui, Andrew): slow start until there is a queueing delay.
 
 use longhaul_units::{Bytes, Span};
 
@@ -9,10 +9,10 @@ use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::steady::fast::Delay;
 use crate::{Ack, Path, initial_window};
 
-/// The largest weight of a sample in the average round trip, as in the law.
+/// Largest weight of a sample in the average RTT, as in FAST's congestion avoidance.
 const RTT_GAIN: f64 = 0.25;
 
-/// FAST's start in the registry.
+/// Registry entry of FAST's slow start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "fast-start",
     slot: Slot::Growth,
@@ -28,7 +28,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `fast-start`.
+    /// Options of `fast-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         threshold: Span [Span::from_micros] =
@@ -37,20 +37,22 @@ crate::options! {
     }
 }
 
-/// Slow start until there is a queueing delay.
+/// Slow start that ends when the average queueing delay reaches a threshold.
 #[derive(Clone, Debug)]
 pub struct FastStart {
     initial_segments: u32,
     threshold: f64,
     limit: AckLimit,
     delay: Delay,
-    /// The last sample, of which one that a receiver's timer delayed is the only one in a row.
+    /// Previous RTT sample. At most one sample in a row is increased by the receiver's delayed-ACK timer, so the
+    /// smaller of two is used.
     last: Option<Span>,
 }
 
 impl FastStart {
-    /// From `initial_segments` segments until the average queueing delay is `threshold`. One ACK counts for at most
-    /// `segments_per_ack`; zero means no limit over a paced transport and two over another.
+    /// Creates a slow start from `initial_segments` segments that ends when the average queueing delay reaches
+    /// `threshold`. One ACK counts for at most `segments_per_ack` segments; zero means no limit if the transport
+    /// paces, and two otherwise.
     #[must_use]
     pub fn new(initial_segments: u32, threshold: Span, segments_per_ack: u32) -> Self {
         let limit = AckLimit::rfc3465(segments_per_ack);
@@ -64,7 +66,8 @@ impl Stage for FastStart {
     }
 
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
-        // A few bytes pass every link sooner than a segment does: beside them each of those has queued.
+        // ACKs of less than half a segment are ignored: a few bytes pass each link sooner than a full-sized segment
+        // does, and with their RTT as the base, every full-sized segment would seem to have queued.
         if let Some(sample) = ack.rtt.filter(|_| ack.delivered * 2 >= path.mss) {
             let rtt = self.last.replace(sample.rtt).map_or(sample.rtt, |last| last.min(sample.rtt));
             self.delay.sample(rtt, ack.prior_in_flight.segments(path.mss), RTT_GAIN);
@@ -97,7 +100,8 @@ mod tests {
 
     use crate::testing::{Sender, segments};
 
-    /// Doubling while the average delay is under 0.75 ms; a delay of 1 ms ends it within a few round trips' samples.
+    /// The window doubles while the average queueing delay is below 0.75 ms; a delay of 1 ms ends slow start within
+    /// the samples of a few round trips.
     #[test]
     fn it_ends_with_the_first_queueing_delay() {
         let mut sender = Sender::new("fast");
@@ -114,8 +118,8 @@ mod tests {
         assert_eq!(sender.ssthresh(), sender.cwnd());
     }
 
-    /// An odd segment's ACK comes 40 ms late, when the receiver's timer is over. A quarter of that is thirteen times 0.75 ms,
-    /// and no queue. Two samples in a row are.
+    /// The ACK of an odd segment comes 40 ms late, when the receiver's delayed-ACK timer expires. A quarter of that is
+    /// thirteen times 0.75 ms, but it is not a queue. Two such samples in a row are taken for one.
     #[test]
     fn a_delayed_acknowledgement_is_no_queue() {
         for (late, phase) in [(1, "slow-start"), (2, "congestion-avoidance")] {

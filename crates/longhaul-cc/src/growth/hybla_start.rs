@@ -1,4 +1,5 @@
-//! Hybla's slow start (Caini, Firrincieli): a long round trip opens the window as fast as a short one.
+//! Slow start of TCP Hybla (Caini, Firrincieli): a connection with a long RTT opens its window as fast as one with a
+//! short RTT.
 
 use longhaul_units::{Bytes, Span};
 
@@ -8,7 +9,7 @@ use crate::describe::{Entry, Make, Safety, Slot};
 use crate::steady::hybla::{MAX_GAIN, RTT0, Rho};
 use crate::{Ack, Path, initial_window};
 
-/// Hybla's slow start in the registry. It bursts by design: not for shared networks.
+/// Registry entry of Hybla's slow start. It sends bursts by design, so it is for controlled environments only.
 pub(crate) static ENTRY: Entry = Entry {
     name: "hybla-start",
     slot: Slot::Growth,
@@ -24,7 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `hybla-start`.
+    /// Options of `hybla-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         rtt0: Span [Span::from_millis] = RTT0,
@@ -32,7 +33,7 @@ crate::options! {
     }
 }
 
-/// Slow start by `2^rho - 1` segments for each one acknowledged.
+/// Slow start that raises the window by `2^rho - 1` segments per segment acknowledged.
 #[derive(Clone, Debug)]
 pub struct HyblaStart {
     initial_segments: u32,
@@ -41,7 +42,8 @@ pub struct HyblaStart {
 }
 
 impl HyblaStart {
-    /// From `initial_segments` segments, over `rho`, by at most `max_gain` segments for each one acknowledged.
+    /// Creates a slow start from `initial_segments` segments with normalised round trip `rho`, which raises the window
+    /// by at most `max_gain` segments per segment acknowledged.
     #[must_use]
     pub const fn new(initial_segments: u32, rho: Rho, max_gain: f64) -> Self {
         Self { initial_segments, rho, max_gain }
@@ -92,7 +94,7 @@ mod tests {
         (growth, path)
     }
 
-    /// 2^rho - 1 segments for each one acknowledged.
+    /// The window grows by 2^rho - 1 segments per segment acknowledged.
     #[test]
     fn an_ack_raises_by_two_to_the_rho_less_one() {
         for (rtt, max_gain, expected) in [(10, 8.0, 1), (25, 8.0, 1), (50, 8.0, 3), (100, 100.0, 15), (600, 8.0, 8)] {
@@ -111,7 +113,8 @@ mod tests {
         assert_eq!(window.cwnd, window.ssthresh);
     }
 
-    /// In a whole controller: nine times the window in a round trip of 100 ms, of which rho would allow sixteen.
+    /// In a complete controller with an RTT of 100 ms: the window grows to nine times its size per round trip, where
+    /// rho alone would allow sixteen times.
     #[test]
     fn a_sender_opens_faster_than_by_doubling() {
         let mut sender = Sender::new("hybla");

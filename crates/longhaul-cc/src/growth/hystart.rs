@@ -1,4 +1,5 @@
-//! HyStart as Linux's CUBIC has it (Ha, Rhee): slow start that ends when ACK trains or round trips become long.
+//! HyStart as in Linux's CUBIC (Ha, Rhee): slow start that ends when an ACK train becomes as long as the RTT or the
+//! RTT grows.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -8,18 +9,19 @@ use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Granted, NeedError, Path, initial_window};
 
-/// The share of the least round trip by which a round's has to exceed it: an eighth (Linux, `tcp_cubic.c`,
-/// `hystart_update`).
+/// The delay detector compares the increase of a round's RTT with the minimum RTT divided by this (Linux,
+/// `tcp_cubic.c`, `hystart_update`).
 const DELAY_DIVISOR: u64 = 8;
-/// The most that a sender's own batches may delay its ACKs (Linux, `hystart_ack_delay`).
+/// Upper bound of the ACK delay that the sender's own batches cause (Linux, `hystart_ack_delay`).
 const MAX_ACK_DELAY: Span = Span::from_millis(1);
-/// What leaves at once where segments are offloaded in batches, bytes, times the four batches that Linux allows for
-/// (`hystart_ack_delay`; `gso_max_size`).
+/// Four batches, for which Linux makes an allowance (`hystart_ack_delay`), of the largest size that segmentation
+/// offload sends at once, in bytes (`gso_max_size`).
 const BATCHES: Bytes = Bytes(4 * 65_536);
-/// Windows a round trip at which Linux paces slow start (`tcp_pacing_ss_ratio`), and this transport by itself.
+/// Pacing rate in slow start in windows per round trip, in Linux (`tcp_pacing_ss_ratio`) and the default of this
+/// transport.
 const PACING_GAIN: f64 = 2.0;
 
-/// HyStart in the registry.
+/// Registry entry of HyStart.
 pub(crate) static ENTRY: Entry = Entry {
     name: "hystart",
     slot: Slot::Growth,
@@ -32,28 +34,29 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// What ends slow start.
+    /// Detectors that may end slow start.
     pub enum Detect {
-        /// Either of the following.
+        /// Either of the following two.
         Both = "both",
-        /// A long ACK train.
+        /// ACK train length.
         AckTrain = "ack-train",
-        /// A long round trip.
+        /// Increase of the RTT.
         Delay = "delay",
     }
 }
 
 crate::options! {
-    /// The constants of Linux's `tcp_cubic.c`, and the initial window.
+    /// Configuration of [`HyStart`]: the constants of Linux's `tcp_cubic.c`, and the initial window.
     #[derive(Eq)]
     pub struct HyStartConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
+        /// otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// What ends slow start.
+        /// Detectors in use.
         detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "what ends it"),
-        /// `hystart_low_window`, segments.
+        /// `hystart_low_window`, in segments.
         low_window: u32 =
             OptionSpec::int("low-window", 2, 1000, 16, "segments in the window below which nothing is looked at"),
         /// `hystart_ack_delta_us`.
@@ -72,26 +75,26 @@ crate::options! {
     }
 }
 
-/// A round as HyStart counts them: until everything is acknowledged that was in flight when it began, and a byte more.
+/// A HyStart round: it ends when more is delivered than was in flight when it began.
 #[derive(Clone, Copy, Debug)]
 struct Round {
-    /// Bytes delivered in total above which the next round begins.
+    /// Total of delivered bytes above which the next round begins.
     end: Bytes,
     start: Time,
-    /// The last ACK of the train that began with the round.
+    /// Time of the last ACK of the train that began with the round.
     last_ack: Time,
     min: Option<Span>,
     samples: u32,
 }
 
-/// The two detectors, which look at one round trip after the other.
+/// The two detectors of HyStart, evaluated round by round.
 #[derive(Clone, Debug)]
 pub(super) struct Detector {
     config: HyStartConfig,
-    /// Whether rounds are told apart below the window from which on it watches, too.
+    /// Whether rounds are also counted while the window is too small for the detectors.
     always: bool,
     round: Option<Round>,
-    /// The least round trip since it began.
+    /// Minimum RTT since the detector began.
     least: Option<Span>,
 }
 
@@ -100,12 +103,13 @@ impl Detector {
         Self { config, always: false, round: None, least: None }
     }
 
-    /// One with Linux's constants whose rounds are those of a connection from its first ACK on, as SUSS's patch has it.
+    /// Returns a detector with Linux's constants that counts rounds from the first ACK of the connection on, as the
+    /// SUSS kernel patch does.
     pub(super) fn from_the_first_ack() -> Self {
         Self { always: true, ..Self::new(HyStartConfig::default()) }
     }
 
-    /// Takes in an ACK that gave the sample `rtt`; `wide` says whether the window is large enough to be watched.
+    /// Processes an ACK with the RTT sample `rtt`. `wide` says whether the window is large enough for the detectors.
     pub(super) fn observe(&mut self, ack: &Ack<'_>, rtt: Span, wide: bool) {
         self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
         if !wide && !self.always {
@@ -121,22 +125,22 @@ impl Detector {
         }
     }
 
-    /// Whether a window of `cwnd` bytes is large enough to be watched.
+    /// Returns whether a window of `cwnd` bytes is large enough for the detectors.
     pub(super) fn is_wide(&self, cwnd: f64, mss: Bytes) -> bool {
         cwnd >= f64::from(self.config.low_window) * mss.as_f64()
     }
 
-    /// The least round trip seen.
+    /// Returns the minimum RTT.
     pub(super) const fn least(&self) -> Option<Span> {
         self.least
     }
 
-    /// The least round trip of this round.
+    /// Returns the minimum RTT of this round.
     pub(super) fn round_least(&self) -> Option<Span> {
         self.round.and_then(|round| round.min)
     }
 
-    /// How long this round's train is, if this ACK belongs to it.
+    /// Returns the length of this round's ACK train, if this ACK belongs to it.
     pub(super) fn train(&mut self, ack: &Ack<'_>) -> Option<Span> {
         let (now, delta) = (arrival(ack), self.config.ack_delta);
         let round = self.round.as_mut()?;
@@ -147,8 +151,8 @@ impl Detector {
         Some(now.since(round.start))
     }
 
-    /// Whether the round trips of this round are longer than the path alone makes them. The first samples of a round only
-    /// count: [`HyStartConfig::samples`] of them come before the first that is compared.
+    /// Returns whether the RTTs of this round show a queue. The first [`HyStartConfig::samples`] samples of a round
+    /// are only counted; comparison begins with the next one.
     pub(super) fn delayed(&mut self) -> bool {
         let (Some(round), Some(least)) = (&mut self.round, self.least) else {
             return false;
@@ -161,14 +165,14 @@ impl Detector {
         round.min.is_some_and(|min| min > least + threshold)
     }
 
-    /// How long a train may be: as long as the least round trip and the sender's own batching, of which it is half where
-    /// the sender doesn't pace.
+    /// Returns the greatest train length that does not end slow start: the minimum RTT plus the allowance for the
+    /// sender's batches, or half of that if the sender does not pace.
     fn longest_train(&self, cwnd: f64, paced: bool) -> Option<Span> {
         let longest = self.least? + ack_delay(cwnd, self.least?);
         Some(if paced { longest } else { longest / 2 })
     }
 
-    /// Whether slow start is to end at this ACK of a window of `cwnd` bytes.
+    /// Returns whether slow start ends with this ACK, for a window of `cwnd` bytes.
     pub(super) fn ends(&mut self, ack: &Ack<'_>, cwnd: f64, paced: bool) -> bool {
         let long = self.config.detect != Detect::Delay
             && self.train(ack).is_some_and(|train| self.longest_train(cwnd, paced).is_some_and(|most| train > most));
@@ -177,19 +181,20 @@ impl Detector {
     }
 }
 
-/// When an ACK came, for distances between ACKs.
+/// Returns the arrival time of an ACK, for intervals between ACKs.
 pub(super) fn arrival(ack: &Ack<'_>) -> Time {
     ack.rx_time.unwrap_or(ack.now)
 }
 
-/// The allowance for segments that the sender itself sends in batches: four batches at the pace of slow start, a
-/// millisecond at most.
+/// Returns the allowance for segments that the sender transmits in batches: the duration of four batches at the pacing
+/// rate of slow start, at most 1 ms.
 pub(super) fn ack_delay(cwnd: f64, rtt: Span) -> Span {
     let pace = Rate::from_bytes_over(Bytes::from_f64(cwnd * PACING_GAIN), rtt);
     if pace == Rate::ZERO { Span::ZERO } else { pace.time_for(BATCHES).min(MAX_ACK_DELAY) }
 }
 
-/// HyStart: slow start under two detectors. Once one of them has ended it, it is plain slow start until a timeout.
+/// HyStart: slow start with two detectors. After one of them has ended it, this is standard slow start until a
+/// timeout.
 #[derive(Clone, Debug)]
 pub struct HyStart {
     config: HyStartConfig,
@@ -200,7 +205,7 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// HyStart with `config`.
+    /// Creates a HyStart with configuration `config`.
     #[must_use]
     pub const fn new(config: HyStartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);

@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406): slow start that slows down when the round trip grows.
+//! HyStart++ (RFC 9406): slow start that grows more slowly once the RTT increases.
 
 use longhaul_units::{Bytes, Span};
 
@@ -8,12 +8,12 @@ use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path, initial_window};
 
-/// Segments that one ACK counts for at most when nothing is paced (RFC 9406, section 4.3).
+/// Most segments that one ACK counts for if the transport does not pace (RFC 9406, section 4.3).
 const UNPACED_LIMIT: u32 = 8;
-/// An increase by this fraction of the round trip counts (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
+/// The RTT threshold is the RTT divided by this (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
 const MIN_RTT_DIVISOR: u64 = 8;
 
-/// HyStart++ in the registry.
+/// Registry entry of HyStart++.
 pub(crate) static ENTRY: Entry = Entry {
     name: "hystart-pp",
     slot: Slot::Growth,
@@ -26,12 +26,13 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The constants of RFC 9406, section 4.3, and the initial window.
+    /// Configuration of [`HyStartPp`]: the constants of RFC 9406, section 4.3, and the initial window.
     #[derive(Eq)]
     pub struct HyStartPpConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// `L`: how many segments one ACK counts for; zero is no limit over a paced transport, eight over another.
+        /// `L`: most segments that one ACK counts for; zero means no limit if the transport paces, and eight segments
+        /// otherwise.
         segments_per_ack: u32 =
             OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 8 if not"),
         /// `MIN_RTT_THRESH`.
@@ -43,23 +44,25 @@ crate::options! {
             OptionSpec::int("max-thresh", 1, 1000, 16, "greatest increase that is waited for, ms"),
         /// `N_RTT_SAMPLE`.
         samples: u32 = OptionSpec::int("samples", 1, 100, 8, "round-trip samples a round needs"),
-        /// `CSS_GROWTH_DIVISOR`; at least two.
+        /// `CSS_GROWTH_DIVISOR`, at least two.
         css_divisor: u32 = OptionSpec::int("css-divisor", 2, 64, 4, "how much slower conservative slow start grows"),
         /// `CSS_ROUNDS`.
         css_rounds: u32 = OptionSpec::int("css-rounds", 1, 100, 5, "rounds of conservative slow start"),
     }
 }
 
-/// Conservative slow start under way.
+/// State of Conservative Slow Start (CSS).
 #[derive(Clone, Copy, Debug)]
 struct Css {
-    /// The round trip that led here; a smaller one leads back.
+    /// RTT at which CSS began; a smaller RTT ends it and resumes slow start.
     baseline: Span,
     rounds_left: u32,
 }
 
-/// HyStart++. After the first congestion it is plain slow start, as RFC 9406, section 4.3, recommends. A threshold that
-/// is known before that, from earlier connections, ends it too.
+/// HyStart++ (RFC 9406).
+///
+/// After the first congestion, this is standard slow start, as RFC 9406, section 4.3, recommends. A threshold known
+/// before that, from earlier connections, also ends it.
 #[derive(Clone, Debug)]
 pub struct HyStartPp {
     config: HyStartPpConfig,
@@ -68,12 +71,12 @@ pub struct HyStartPp {
     round_min: Option<Span>,
     samples: u32,
     css: Option<Css>,
-    /// Whether there was congestion before.
+    /// Whether this is standard slow start, because there was congestion before.
     plain: bool,
 }
 
 impl HyStartPp {
-    /// HyStart++ with `config`.
+    /// Creates a HyStart++ with configuration `config`.
     #[must_use]
     pub const fn new(config: HyStartPpConfig) -> Self {
         Self {
@@ -87,7 +90,7 @@ impl HyStartPp {
         }
     }
 
-    /// The round ended: its minimum becomes the last round's. Returns whether conservative slow start is used up.
+    /// Ends a round, whose minimum RTT becomes that of the last round. Returns whether all rounds of CSS are over.
     fn end_round(&mut self) -> bool {
         self.last_round_min = self.round_min.take();
         self.samples = 0;
@@ -103,12 +106,12 @@ impl HyStartPp {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// RFC 9406's `RttThresh`.
+    /// Returns `RttThresh` of RFC 9406.
     fn threshold(&self, last: Span) -> Span {
         (last / MIN_RTT_DIVISOR).min(self.config.max_thresh).max(self.config.min_thresh)
     }
 
-    /// Enters or leaves conservative slow start by this round's samples.
+    /// Enters or leaves CSS according to this round's samples.
     fn judge(&mut self) {
         let Some(current) = self.round_min.filter(|_| self.samples >= self.config.samples) else {
             return;

@@ -1,4 +1,4 @@
-//! Limited Slow-Start (RFC 3742): above a bound the window grows by a constant number of segments a round trip.
+//! Limited Slow-Start (RFC 3742): above a bound, the window grows by a constant number of segments per round trip.
 
 use longhaul_units::Bytes;
 
@@ -8,7 +8,7 @@ use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
-/// Limited Slow-Start in the registry.
+/// Registry entry of Limited Slow-Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "limited-slow-start",
     slot: Slot::Growth,
@@ -24,7 +24,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `limited-slow-start`.
+    /// Options of `limited-slow-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         max_ssthresh: u32 =
@@ -33,7 +33,7 @@ crate::options! {
     }
 }
 
-/// Slow start whose growth above `max_ssthresh` is linear.
+/// Slow start with linear growth above `max_ssthresh`.
 #[derive(Clone, Debug)]
 pub struct LimitedSlowStart {
     start: SlowStart,
@@ -41,9 +41,10 @@ pub struct LimitedSlowStart {
 }
 
 impl LimitedSlowStart {
-    /// Limited Slow-Start from `initial_segments` segments (RFC 6928 allows ten) that grows by at most half of
-    /// `max_ssthresh` segments a round trip once the window is above `max_ssthresh` (RFC 3742 recommends 100). One ACK
-    /// counts for at most `segments_per_ack` segments; zero means no limit over a paced transport and two over another.
+    /// Creates a Limited Slow-Start from `initial_segments` segments (RFC 6928 allows ten). Above a window of
+    /// `max_ssthresh` segments (RFC 3742 recommends 100), the window grows by at most half of `max_ssthresh` per round
+    /// trip. One ACK counts for at most `segments_per_ack` segments; zero means no limit if the transport paces, and
+    /// two otherwise.
     #[must_use]
     pub fn new(initial_segments: u32, max_ssthresh: u32, segments_per_ack: u32) -> Self {
         let start = SlowStart::new(initial_segments, segments_per_ack);
@@ -51,8 +52,9 @@ impl LimitedSlowStart {
     }
 }
 
-/// RFC 3742, section 2: `K = int(cwnd / (0.5 max_ssthresh))` above `max_ssthresh`, both in bytes; one below. What is divided by it is
-/// not truncated to bytes.
+/// Returns the divisor of the growth (RFC 3742, section 2): `K = int(cwnd / (0.5 * max_ssthresh))` if `cwnd` is above
+/// `max_ssthresh`, both in bytes, and one otherwise. The quotient of the growth and this divisor is not truncated to
+/// bytes.
 pub(crate) fn divisor(cwnd: f64, max_ssthresh: f64) -> f64 {
     if cwnd <= max_ssthresh { 1.0 } else { (cwnd / (0.5 * max_ssthresh)).floor().max(1.0) }
 }

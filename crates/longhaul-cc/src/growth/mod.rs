@@ -1,4 +1,4 @@
-//! Growth: how the window rises until the path's capacity is found.
+//! Slow-start variants: algorithms that raise the window until the capacity of the path is found.
 
 mod ack_limit;
 pub mod astart;

@@ -1,4 +1,4 @@
-//! Rapid Start (Oku): the window triples while there is no queue.
+//! Rapid Start (Oku): slow start that triples the window per round trip while there is no queue.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -8,19 +8,19 @@ use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Pace, Path, initial_window};
 
-/// Bytes by which the window rises for each byte acknowledged while there is no queue: two make three windows of one
-/// (draft-kazuho-ccwg-rapid-start, section 3.2).
+/// Bytes by which the window grows per byte acknowledged while there is no queue. With two, the window triples per
+/// round trip (draft-kazuho-ccwg-rapid-start, section 3.2).
 const TRIPLES: f64 = 2.0;
-/// The queueing delay that is no queue yet (draft-kazuho-ccwg-rapid-start, section 3.2).
+/// Queueing delay that does not count as a queue (draft-kazuho-ccwg-rapid-start, section 3.2).
 const SLACK: Span = Span::from_millis(4);
-/// The draft's least round trip times 1.10.
+/// Factor on the minimum RTT in the draft.
 const DRAFT_FACTOR: f64 = 1.10;
-/// quicly's least round trip times 35/32 (`quicly_cc_rapid_start_use_3x`).
+/// Factor on the minimum RTT in quicly (`quicly_cc_rapid_start_use_3x`).
 const QUICLY_FACTOR: f64 = 35.0 / 32.0;
-/// Pieces of a round trip whose minima are kept (quicly).
+/// Number of pieces of a round trip for which a minimum RTT is kept (quicly).
 const PIECES: usize = 4;
 
-/// Rapid Start in the registry.
+/// Registry entry of Rapid Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "rapid-start",
     slot: Slot::Growth,
@@ -40,7 +40,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `rapid-start`.
+    /// Options of `rapid-start`.
     struct Options {
         initial_segments: u32 =
             OptionSpec::int("iw", 1, 20, 10, "initial window in segments, paced over a whole round trip"),
@@ -52,12 +52,12 @@ crate::options! {
     }
 }
 
-/// The least round trip of the last one: minima over pieces of a quarter of the path's least.
+/// Minimum RTT over the last round trip, from the minima of pieces that are a quarter of the path's minimum RTT long.
 #[derive(Clone, Copy, Debug, Default)]
 struct Floor {
-    /// The newest first.
+    /// Minimum RTT of each piece, the newest first.
     pieces: [Option<Span>; PIECES],
-    /// When the newest piece ends.
+    /// End of the newest piece.
     until: Option<Time>,
 }
 
@@ -82,22 +82,24 @@ impl Floor {
     }
 }
 
-/// Rapid Start. It triples only before the first congestion; afterwards it is slow start up to its threshold.
+/// Rapid Start. It triples the window only before the first congestion; after that, it is slow start up to the
+/// threshold.
 #[derive(Clone, Debug)]
 pub struct RapidStart {
     initial_segments: u32,
     quicly: bool,
     limit: AckLimit,
     floor: Floor,
-    /// Whether there was no congestion yet.
+    /// Whether there was no congestion so far.
     rapid: bool,
     pace: Option<Pace>,
 }
 
 impl RapidStart {
-    /// From `initial_segments` segments (the draft allows twice RFC 6928's ten, as it paces them over a whole round trip).
-    /// One ACK counts for at most `segments_per_ack` segments; zero means no limit over a paced transport and two over
-    /// another. `quicly` takes that implementation's threshold in place of the draft's.
+    /// Creates a Rapid Start from `initial_segments` segments. The draft allows 20, twice as many as RFC 6928, because
+    /// it paces them over a whole round trip. One ACK counts for at most `segments_per_ack` segments; zero means no
+    /// limit if the transport paces, and two otherwise. `quicly` selects the RTT threshold of the quicly
+    /// implementation instead of the draft's.
     #[must_use]
     pub const fn new(initial_segments: u32, segments_per_ack: u32, quicly: bool) -> Self {
         let limit = AckLimit::rfc3465(segments_per_ack);
@@ -105,7 +107,7 @@ impl RapidStart {
         Self { initial_segments, quicly, limit, floor, rapid: true, pace: None }
     }
 
-    /// The longest round trip that shows no queue.
+    /// Returns the greatest RTT that does not show a queue.
     fn threshold(&self, least: Span) -> Span {
         if self.quicly {
             (least + SLACK).max(least.mul_f64(QUICLY_FACTOR))
@@ -114,7 +116,8 @@ impl RapidStart {
         }
     }
 
-    /// Whether the round trips of the last one show no queue.
+    /// Returns whether the window may triple: there was no congestion, and the RTTs of the last round trip show no
+    /// queue.
     fn triples(&self, path: &Path) -> bool {
         let (Some(floor), Some(least)) = (self.floor.value(), path.min_rtt) else {
             return false;
@@ -122,7 +125,7 @@ impl RapidStart {
         self.rapid && floor <= self.threshold(least)
     }
 
-    /// The window `gain` times a round trip.
+    /// Returns a pace of `gain` windows per round trip.
     fn pace(gain: f64, window: &Window, path: &Path) -> Option<Pace> {
         let rtt = path.srtt.or(path.handshake_rtt).filter(|rtt| !rtt.is_zero())?;
         let rate = Rate::from_bytes_over(Bytes::from_f64(window.cwnd), rtt).mul_f64(gain);
@@ -153,7 +156,7 @@ impl Growth for RapidStart {
         initial_window::of_connection(path, self.initial_segments)
     }
 
-    /// The first flight is paced over the whole round trip.
+    /// Paces the first flight over a whole round trip.
     fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
         self.rapid = reason == Reason::NoLoss;
         self.floor = Floor::default();
@@ -167,7 +170,8 @@ impl Growth for RapidStart {
         }
         let triples = self.triples(path);
         let step = raise(window, if triples { TRIPLES * bytes } else { bytes });
-        // A window that triples in a round trip needs a pace of three, so as not to be held back by it.
+        // To triple per round trip, the window needs a pace of three windows per round trip. The default pace would
+        // hold it back.
         self.pace = if triples { Self::pace(1.0 + TRIPLES, window, path) } else { None };
         step
     }

@@ -14,13 +14,15 @@ fn growth(agile: bool) -> Astart {
     })
 }
 
-/// A path of `rate` segments/s and 100 ms without a queue, over which each ACK releases what the window allows at once.
+/// A path of `rate` segments/s with an RTT of 100 ms and no queue, over which each ACK immediately releases whatever
+/// the window allows.
 struct Flow {
     growth: Astart,
     window: Window,
     path: Path,
-    /// When each segment in flight left and when its ACK comes; when the bottleneck is free again.
+    /// Send time and ACK time of each segment in flight.
     acks: std::collections::VecDeque<(Time, Time)>,
+    /// Time at which the bottleneck becomes idle.
     free: Time,
     rate: f64,
     now: Time,
@@ -66,8 +68,9 @@ impl Flow {
     }
 }
 
-/// 10,000 segments a second: 1000 fill the path. The window comes to 90 % of that in mini exponential and linear phases within
-/// 2 s, where a segment a round trip takes 89 s, and overshoots by less than half a window, where slow start does by a whole.
+/// At 10,000 segments/s, 1000 segments fill the path. In alternating exponential and linear phases, the window reaches
+/// 90 % of that within 2 s, for which growth by one segment per round trip needs 89 s. It overshoots by less than half
+/// a window, slow start by a whole one.
 #[test]
 fn it_finds_the_capacity_in_pieces() {
     let mut flow = Flow::new(growth(false), 10_000.0);
@@ -89,7 +92,7 @@ fn it_finds_the_capacity_in_pieces() {
     assert!(flow.cwnd() < 1500.0, "{}", flow.cwnd());
 }
 
-/// Above the estimate it grows by a segment a round trip.
+/// Above the estimate, the window grows by one segment per round trip.
 #[test]
 fn it_is_linear_above_the_estimate() {
     let mut flow = Flow::new(growth(false), 1000.0);
@@ -103,7 +106,8 @@ fn it_is_linear_above_the_estimate() {
     assert!(flow.window.ssthresh / MSS.as_f64() < 110.0);
 }
 
-/// After a loss, and when asked, it is slow start to the threshold; Agile Probing adapts when asked.
+/// After a loss, and when congestion avoidance requests it, this is slow start up to the threshold; Agile Probing
+/// adapts on request.
 #[test]
 fn only_a_start_adapts() {
     for (reason, agile, adapts) in [
@@ -124,7 +128,8 @@ fn only_a_start_adapts() {
     }
 }
 
-/// In a whole controller: a threshold of its own, the law after a loss, and trains twice the window a round trip.
+/// In a complete controller: the threshold adapts, trains are sent at twice the window per round trip, and after a
+/// loss congestion avoidance follows.
 #[test]
 fn a_loss_ends_it() {
     let mut sender = Sender::new("abse");
@@ -141,7 +146,8 @@ fn a_loss_ends_it() {
     assert_ne!(sender.snapshot().phase, "adaptive-start");
 }
 
-/// Eight windows of ten segments in a round trip of 100 ms are 800 segments/s. Hosts that do not pace send the first at once.
+/// Eight windows of ten segments per round trip of 100 ms are 800 segments/s. A host that does not pace sends the
+/// first window at once.
 #[test]
 fn the_first_window_is_a_train() {
     let mut path = Path::new(MSS);
@@ -154,7 +160,7 @@ fn the_first_window_is_a_train() {
         let window = Window::new(segments(10).as_f64());
         growth.begin(Reason::NoLoss, &path, &window);
         assert_eq!(growth.overlay().pace.map(|pace| pace.rate.as_bytes_per_sec()), expected);
-        // After another start it is no first window.
+        // After another start-up scheme, this is not a first window.
         growth.observe(&Ack::new(Time::ZERO), &path);
         growth.begin(Reason::NoLoss, &path, &window);
         assert!(growth.overlay().pace.is_none());

@@ -2,7 +2,7 @@ use super::*;
 use crate::RttSample;
 use crate::testing::{MSS, Sender, segments};
 
-/// HyStart under ACKs of a segment each, whose times and samples the test chooses.
+/// HyStart with ACKs of one segment each, at times and with RTT samples that the test chooses.
 struct Acks {
     growth: HyStart,
     window: Window,
@@ -16,7 +16,7 @@ struct Acks {
 const RTT: Span = Span::from_millis(100);
 
 impl Acks {
-    /// A window of `cwnd` segments, all in flight, over a path that paces or doesn't.
+    /// A window of `cwnd` segments, all in flight, with or without pacing.
     fn new(config: HyStartConfig, cwnd: u64, pacing: bool) -> Self {
         let mut growth = HyStart::new(config);
         let path = Path::new(MSS);
@@ -27,7 +27,7 @@ impl Acks {
         Self { growth, window, path, now, delivered: Bytes::ZERO, in_flight, step: GrowthStep::Stay }
     }
 
-    /// An ACK of a segment `gap` after the last one; what it lets go leaves before the next.
+    /// An ACK of one segment, `gap` after the previous one; the segments that it releases leave before the next ACK.
     fn ack(&mut self, gap: Span, rtt: Span) {
         self.now += gap;
         self.delivered += MSS;
@@ -44,7 +44,7 @@ impl Acks {
     }
 }
 
-/// A train of ACKs 2 ms apart until it ends: how long it was, from its first ACK.
+/// Returns the length of a train of ACKs 0.5 ms apart from its first ACK to the one that ends slow start.
 fn longest_train(pacing: bool) -> Span {
     let mut acks = Acks::new(HyStartConfig { detect: Detect::AckTrain, ..HyStartConfig::default() }, 500, pacing);
     acks.ack(Span::ZERO, RTT);
@@ -55,14 +55,14 @@ fn longest_train(pacing: bool) -> Span {
     acks.now - began
 }
 
-/// Linux: longer than the least round trip and a millisecond, of which it is half if the sender doesn't pace.
+/// Linux: a train ends slow start if it is longer than the minimum RTT plus 1 ms, or half of that without pacing.
 #[test]
 fn a_train_as_long_as_the_round_trip_ends_it_or_half_of_it_unpaced() {
     assert_eq!(longest_train(true), Span::from_micros(101_500));
     assert_eq!(longest_train(false), Span::from_micros(51_000));
 }
 
-/// 101 ms is not longer than 101 ms.
+/// A train of exactly 101 ms does not exceed the bound of 101 ms.
 #[test]
 fn the_bound_itself_is_no_long_train() {
     for (last, ends) in [(Span::from_nanos(1_000_000), false), (Span::from_nanos(1_000_001), true)] {
@@ -90,15 +90,16 @@ fn a_gap_breaks_the_train() {
     }
 }
 
-/// Four batches at the pace of slow start, where that is less than a millisecond.
+/// The allowance is the duration of four batches at the pacing rate of slow start, if that is less than 1 ms.
 #[test]
 fn the_allowance_for_batches_is_a_millisecond_or_what_four_take() {
     assert_eq!(ack_delay(segments(100).as_f64(), RTT), Span::from_millis(1));
-    // 2 x 262144 bytes a millisecond are four batches in half a millisecond.
+    // At 2 x 262144 bytes per ms, four batches take 0.5 ms.
     assert_eq!(ack_delay(262_144.0, Span::from_millis(1)), Span::from_micros(500));
 }
 
-/// Linux: an eighth of the least round trip, held between 4 and 16 ms; eight samples come before the first comparison.
+/// Linux: the threshold is an eighth of the minimum RTT, clamped to 4-16 ms; eight samples precede the first
+/// comparison.
 #[test]
 fn a_round_trip_longer_by_an_eighth_ends_it() {
     for (base, threshold) in [(16_000, 4_000), (32_000, 4_000), (80_000, 10_000), (128_000, 16_000), (600_000, 16_000)]
@@ -108,7 +109,7 @@ fn a_round_trip_longer_by_an_eighth_ends_it() {
             for _ in 0..16 {
                 acks.ack(Span::from_millis(1), Span::from_micros(base));
             }
-            // The seventeenth begins a round.
+            // The seventeenth ACK begins a round.
             for _ in 0..9 {
                 assert!(!acks.ended());
                 acks.ack(Span::from_millis(1), Span::from_micros(base + rise));
@@ -150,7 +151,8 @@ fn below_sixteen_segments_nothing_is_looked_at() {
     }
 }
 
-/// Each detector can be had alone: ACKs for 100 ms in a train, or half as long again after a round.
+/// Each detector works alone: a train of ACKs ends slow start after about 100 ms, and an RTT increased by half ends it
+/// in the next round.
 #[test]
 fn what_is_not_to_be_detected_is_not() {
     let alone = |detect, cwnd, rise| {
@@ -168,7 +170,7 @@ fn what_is_not_to_be_detected_is_not() {
     assert!(alone(Detect::AckTrain, 16, RTT / 2).1 > 25);
 }
 
-/// Found once, it is plain slow start up to the threshold, until a timeout.
+/// After a detector has ended slow start, it is standard slow start up to the threshold, until a timeout.
 #[test]
 fn after_a_find_slow_start_is_plain_until_a_timeout() {
     let config = HyStartConfig { detect: Detect::Delay, ..HyStartConfig::default() };
@@ -187,7 +189,7 @@ fn after_a_find_slow_start_is_plain_until_a_timeout() {
     }
 }
 
-/// In a whole controller: a queue that grows by 20 ms a round trip ends slow start without a loss.
+/// In a complete controller: a queue that grows by 20 ms per round trip ends slow start without a loss.
 #[test]
 fn a_growing_queue_hands_over_to_the_law() {
     let mut sender = Sender::new("hystart+cubic");

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::{MSS, segments};
 use crate::{Granted, RttSample};
 
-/// HyStart++ under round trips chosen by the test, one segment an ACK.
+/// HyStart++ with RTTs chosen by the test and ACKs of one segment each.
 struct Rounds {
     growth: HyStartPp,
     window: Window,
@@ -25,7 +25,7 @@ impl Rounds {
         self.step = self.growth.on_ack(&ack, MSS, &self.path, &mut self.window);
     }
 
-    /// A round of `acks` ACKs that all see the same round trip.
+    /// A round of `acks` ACKs with the same RTT.
     fn round(&mut self, rtt_us: u64, acks: u32) {
         for index in 0..acks {
             self.ack(rtt_us, index == 0);
@@ -37,7 +37,7 @@ impl Rounds {
     }
 }
 
-/// RFC 9406, section 4.2: an eighth of the last round's minimum, held between 4 and 16 ms.
+/// RFC 9406, section 4.2: the threshold is an eighth of the last round's minimum RTT, clamped to 4-16 ms.
 #[test]
 fn the_threshold_is_an_eighth_of_the_round_trip_between_4_and_16_ms() {
     for (last, threshold) in [(8_000, 4_000), (32_000, 4_000), (80_000, 10_000), (128_000, 16_000), (600_000, 16_000)] {
@@ -80,7 +80,7 @@ fn conservative_slow_start_grows_by_a_quarter() {
     assert_eq!(rounds.window.cwnd - before, MSS.as_f64() / 4.0);
 }
 
-/// RFC 9406, section 4.2: five rounds, of which the one in which it began is the first, then ssthresh = cwnd.
+/// RFC 9406, section 4.2: CSS lasts for five rounds, including the one in which it began; then ssthresh = cwnd.
 #[test]
 fn after_five_rounds_the_law_takes_over() {
     let mut rounds = Rounds::new();
@@ -109,7 +109,7 @@ fn a_round_trip_below_the_baseline_resumes_slow_start() {
     assert_eq!(rounds.window.cwnd - before, MSS.as_f64());
 }
 
-/// RFC 9406, section 4.3: L = 8 unpaced, infinite paced.
+/// RFC 9406, section 4.3: L = 8 without pacing, infinite with pacing.
 #[test]
 fn the_limit_an_ack_depends_on_pacing() {
     for (pacing, counted) in [(true, 44), (false, 8)] {
@@ -121,7 +121,7 @@ fn the_limit_an_ack_depends_on_pacing() {
     }
 }
 
-/// RFC 9406, section 4.3: later slow starts are plain, and end at their threshold.
+/// RFC 9406, section 4.3: later slow starts are standard ones, which end at their threshold.
 #[test]
 fn a_finite_threshold_switches_it_off() {
     let mut rounds = Rounds::new();
@@ -134,7 +134,8 @@ fn a_finite_threshold_switches_it_off() {
     assert_eq!((rounds.step, rounds.window.cwnd), (GrowthStep::Done, 40_000.0));
 }
 
-/// What an earlier connection left may be too high by now: whichever comes first ends the first slow start.
+/// A threshold from an earlier connection may be too high, so HyStart++ stays active: whichever of the two is reached
+/// first ends slow start.
 #[test]
 fn a_threshold_known_before_any_congestion_leaves_it_on() {
     let begin = |ssthresh: f64| {

@@ -3,7 +3,7 @@ use longhaul_units::Time;
 use super::*;
 use crate::testing::{MSS, Sender, segments};
 
-/// The growth of each round from `window` segments, an ACK a segment.
+/// Returns the growth of each round in segments, starting from `window`, with one ACK per segment.
 fn rounds(growth: &mut LimitedSlowStart, window: &mut Window, count: usize) -> Vec<f64> {
     let (ack, path) = (Ack::new(Time::ZERO), Path::new(MSS));
     let mut grown = Vec::new();
@@ -17,8 +17,8 @@ fn rounds(growth: &mut LimitedSlowStart, window: &mut Window, count: usize) -> V
     grown
 }
 
-/// RFC 3742, section 2: it doubles up to 100 segments, and rises by 50 a round trip above: K steps up within a round, so that it is one
-/// ACK's worth more or less.
+/// RFC 3742, section 2: the window doubles up to 100 segments, and grows by 50 segments per round trip above. K may
+/// increase within a round, so the growth of a round differs from 50 by up to one ACK's increment.
 #[test]
 fn growth_is_exponential_and_then_linear() {
     let mut growth = LimitedSlowStart::new(10, 100, 0);
@@ -32,7 +32,7 @@ fn growth_is_exponential_and_then_linear() {
     }
 }
 
-/// RFC 3742, section 2: at most half a segment for each ACK above 100 segments, a third above 150, "and so on".
+/// RFC 3742, section 2: each ACK adds at most half a segment above 100 segments, a third above 150, "and so on".
 #[test]
 fn each_ack_adds_a_whole_part_of_a_segment() {
     let (ack, path) = (Ack::new(Time::ZERO), Path::new(MSS));
@@ -48,8 +48,8 @@ fn each_ack_adds_a_whole_part_of_a_segment() {
     }
 }
 
-/// RFC 3742's formula, log2(max_ssthresh) + (cwnd - max_ssthresh) / (max_ssthresh / 2) round trips, gives 1,665 for 83,000
-/// segments (the text prints 836, half of it).
+/// The formula of RFC 3742, log2(max_ssthresh) + (cwnd - max_ssthresh) / (max_ssthresh / 2) round trips, yields 1,665
+/// for 83,000 segments; the text of the RFC prints 836, half of it.
 #[test]
 fn eighty_three_thousand_segments_take_1665_round_trips() {
     let mut growth = LimitedSlowStart::new(10, 100, 0);
@@ -73,7 +73,7 @@ fn it_ends_exactly_at_the_threshold() {
     assert_eq!(window.cwnd, window.ssthresh);
 }
 
-/// In a whole controller: 10, 20, 40, 80, 160, and then less than doubling.
+/// In a complete controller, the window is 10, 20, 40, 80 and 160 segments, and then grows by less than doubling.
 #[test]
 fn a_sender_slows_down_above_the_bound() {
     let mut sender = Sender::new("limited-slow-start+new-reno");

@@ -4,14 +4,14 @@ use crate::testing::{MSS, Sender, segments};
 
 const RTT: Span = Span::from_millis(100);
 
-/// A sender whose path's least round trip is known.
+/// Returns a sender that knows the minimum RTT of its path.
 fn sender(spec: &str) -> Sender {
     let mut sender = Sender::new(spec);
     sender.path.min_rtt = Some(RTT);
     sender
 }
 
-/// draft-kazuho-ccwg-rapid-start, section 3.2: two bytes for each byte acknowledged.
+/// draft-kazuho-ccwg-rapid-start, section 3.2: the window grows by two bytes per byte acknowledged.
 #[test]
 fn the_window_triples_each_round_without_a_queue() {
     let mut sender = sender("rapid-start+cubic");
@@ -29,14 +29,15 @@ fn with_a_queue_it_doubles_and_without_one_again_it_triples() {
     sender.round();
     sender.rtt = RTT + Span::from_millis(5);
     sender.round();
-    // The first of the round's samples comes when the last round trip's are out of sight.
+    // By the time of this round's first sample, the samples of the last round trip have expired.
     assert_eq!(sender.cwnd(), segments(60));
     sender.rtt = RTT;
     sender.round();
     assert_eq!(sender.cwnd(), segments(180));
 }
 
-/// The factor at a round trip of `base` and `rise` us.
+/// Returns the factor by which the window grows per round trip, for a minimum RTT of `base` us and an RTT greater by
+/// `rise` us.
 fn factor(spec: &str, base: u64, rise: u64) -> u64 {
     let mut sender = Sender::new(spec);
     sender.rtt = Span::from_micros(base + rise);
@@ -46,7 +47,8 @@ fn factor(spec: &str, base: u64, rise: u64) -> u64 {
     sender.cwnd().0 / segments(10).0
 }
 
-/// The draft takes the lesser of min + 4 ms and 1.10 min, quicly the greater of min + 4 ms and 35/32 min.
+/// The threshold is the lesser of min + 4 ms and 1.10 min in the draft, and the greater of min + 4 ms and 35/32 min in
+/// quicly.
 #[test]
 fn a_queue_is_what_exceeds_the_threshold() {
     for (spec, base, most) in [
@@ -62,7 +64,7 @@ fn a_queue_is_what_exceeds_the_threshold() {
     }
 }
 
-/// The floor is the least of the last round trip and no more, to a quarter of it.
+/// The floor is the minimum RTT of the last round trip only, with a resolution of a quarter of it.
 #[test]
 fn the_floor_forgets_what_is_older_than_a_round_trip() {
     let mut floor = Floor::default();
@@ -79,7 +81,8 @@ fn the_floor_forgets_what_is_older_than_a_round_trip() {
     assert_eq!(floor.value(), Some(RTT * 3));
 }
 
-/// Section 3.1: the first flight over a whole round trip; while it triples three windows a round trip, as quicly does.
+/// Section 3.1 of the draft: the first flight is paced over a whole round trip. While the window triples, the pace is
+/// three windows per round trip, as in quicly.
 #[test]
 fn the_first_flight_is_paced_over_a_round_trip() {
     let mut path = Path::new(MSS);
@@ -101,7 +104,7 @@ fn the_first_flight_is_paced_over_a_round_trip() {
     assert_eq!(pace(&growth), None);
 }
 
-/// Rapid Start is for the start: after a timeout the window doubles.
+/// Rapid Start applies to the start of a connection only: after a timeout, the window doubles.
 #[test]
 fn after_congestion_it_is_slow_start() {
     let mut sender = sender("rapid-start+cubic");
