@@ -1,4 +1,5 @@
-//! SEARCH (Chung, Kachooei, Li, Claypool): slow start that ends when deliveries no longer keep up with what was sent.
+//! SEARCH (Chung, Kachooei, Li, Claypool): slow start that ends when deliveries fall behind the data sent one round
+//! trip earlier.
 
 mod bins;
 
@@ -12,14 +13,14 @@ use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent, initial_window};
 
-/// `THRESH` of draft-chung-ccwg-search-09.
+/// Default of `THRESH` with [`Rule::Sent`] (draft-chung-ccwg-search-09).
 const THRESH_SENT: f64 = 0.26;
-/// `THRESH` of SEARCH 3.0 (draft-chung-ietf-ccwg-00).
+/// Default of `THRESH` with [`Rule::Delivered`] (SEARCH 3.0, draft-chung-ietf-ccwg-00).
 const THRESH_DELIVERED: f64 = 0.35;
-/// How much of what arrives a drain takes off the window: half, so that one segment leaves for two that arrive.
+/// Reduction of the window per byte delivered while draining: with a half, one segment is sent per two delivered.
 const DRAIN: f64 = 0.5;
 
-/// SEARCH in the registry.
+/// Registry entry of SEARCH.
 pub(crate) static ENTRY: Entry = Entry {
     name: "search",
     slot: Slot::Growth,
@@ -37,60 +38,64 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// What becomes of the window when SEARCH ends slow start.
+    /// What happens to the window when SEARCH ends slow start.
     pub enum Exit {
-        /// It falls by half of what arrives, down to what arrived in the last of the first round trips.
+        /// The window decreases by half of the bytes delivered, down to those delivered in the last initial round
+        /// trip.
         Drain = "drain",
-        /// It stays.
+        /// The window stays as it is.
         Plain = "plain",
-        /// It falls at once by what arrived in the last two of the first round trips, to the initial window at most.
+        /// The window decreases at once by the bytes delivered in the last two initial round trips, but not below the
+        /// initial window.
         RollBack = "roll-back",
     }
 }
 
 crate::options! {
-    /// The configuration of [`Search`].
+    /// Configuration of [`Search`].
     pub struct SearchConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
+        /// otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// What deliveries are compared with.
+        /// Reference with which deliveries are compared.
         rule: Rule = OptionSpec::choice(
             "rule", Rule::NAMES,
             "what deliveries are compared with: what was sent a round trip before (draft 09), or twice what was delivered then (3.0)",
         ),
-        /// `THRESH`: the shortfall that ends slow start, a share of what was expected; zero is the default of the rule.
+        /// `THRESH`: shortfall that ends slow start, as a share of the expected bytes; zero selects the default of the
+        /// rule.
         thresh: f64 [|percent: u64| percent as f64 / 100.0] =
             OptionSpec::int("thresh", 0, 90, 0, "shortfall in per cent that ends it; 0: 26, or 35 with rule=delivered"),
-        /// `WINDOW_SIZE` over the first round trip.
+        /// `WINDOW_SIZE` divided by the initial RTT.
         window: f64 =
             OptionSpec::float("window", 1.0, 10.0, 3.5, "round trips over which bytes are counted, in ten bins"),
-        /// What becomes of the window.
+        /// What happens to the window at the end.
         exit: Exit = OptionSpec::choice(
             "exit", Exit::NAMES,
             "the window at the end: drained to what arrived in a round trip; as it is; less what arrived in two",
         ),
-        /// Whether a pause of more than a window of bins begins the count anew.
+        /// Whether counting starts again after a pause that is longer than the bins of a window.
         reset: bool = OptionSpec::flag("reset", true, "begin anew after a pause of a whole window"),
     }
 }
 
-/// SEARCH: slow start that compares, at the end of each bin, what arrived in the last ten with what was sent in the ten
-/// that ended a round trip before.
+/// SEARCH: slow start that, at the end of each bin, compares the deliveries of the last ten bins with the bytes sent
+/// in the ten bins that ended one round trip earlier.
 #[derive(Clone, Debug)]
 pub struct Search {
     config: SearchConfig,
     limit: AckLimit,
-    /// All bytes sent on the connection.
+    /// Total of bytes sent on the connection.
     sent: Bytes,
     bins: Option<Bins>,
-    /// The window that a drain leads to, bytes.
+    /// Target window of the drain in bytes, if one is in progress.
     drain: Option<f64>,
 }
 
 impl Search {
-    /// SEARCH as `config` says.
+    /// Creates a SEARCH with configuration `config`. A threshold of zero is replaced by the default of the rule.
     #[must_use]
     pub const fn new(mut config: SearchConfig) -> Self {
         if config.thresh == 0.0 {
@@ -103,7 +108,7 @@ impl Search {
         Self { config, limit, sent: Bytes::ZERO, bins: None, drain: None }
     }
 
-    /// Takes the ACK in; whether a bin has ended with it.
+    /// Counts an ACK. Returns whether a bin has ended with it.
     fn count(&mut self, now: Time, delivered: Bytes, rtt: Span) -> bool {
         let fresh = match &mut self.bins {
             None => true,
@@ -120,14 +125,14 @@ impl Search {
         false
     }
 
-    /// The shortfall of deliveries, if there is enough to compare.
+    /// Returns the shortfall of deliveries, if there are enough bins to compare.
     fn shortfall(&self, rtt: Span) -> Option<f64> {
         let bins = self.bins.as_ref()?;
         let (expected, delivered) = bins.compare(rtt, self.config.rule)?;
         norm(expected, delivered)
     }
 
-    /// Ends slow start.
+    /// Ends slow start, as configured.
     fn end(&mut self, path: &Path, window: &mut Window) -> GrowthStep {
         let recent = |rounds| self.bins.as_ref().map_or(f64::INFINITY, |bins| bins.delivered_in(rounds));
         match self.config.exit {

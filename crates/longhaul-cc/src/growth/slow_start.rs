@@ -1,4 +1,4 @@
-//! Slow start (RFC 5681, section 3.1) from RFC 6928's initial window.
+//! Slow start (RFC 5681, section 3.1) from the initial window of RFC 6928.
 
 use longhaul_units::Bytes;
 
@@ -7,11 +7,11 @@ use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, initial_window};
 
-/// The option of every growth that starts from RFC 6928's window.
+/// Option of all slow-start variants that start from the initial window of RFC 6928.
 pub(crate) const IW_OPTION: OptionSpec =
     OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments");
 
-/// Slow start in the registry.
+/// Registry entry of slow start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "slow-start",
     slot: Slot::Growth,
@@ -27,14 +27,14 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `slow-start`.
+    /// Options of `slow-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         segments_per_ack: u32 = L_OPTION,
     }
 }
 
-/// Slow start: the window rises by the bytes each ACK delivers until it reaches the threshold.
+/// Slow start: each ACK raises the window by the bytes that it delivers, until the window reaches the threshold.
 #[derive(Clone, Debug)]
 pub struct SlowStart {
     initial_segments: u32,
@@ -42,14 +42,14 @@ pub struct SlowStart {
 }
 
 impl SlowStart {
-    /// Slow start from `initial_segments` segments (RFC 6928 allows ten), where one ACK counts for at most
-    /// `segments_per_ack` segments; zero means no limit over a paced transport and two segments over another.
+    /// Creates a slow start from `initial_segments` segments (RFC 6928 allows ten). One ACK counts for at most
+    /// `segments_per_ack` segments; zero means no limit if the transport paces, and two segments otherwise.
     #[must_use]
     pub const fn new(initial_segments: u32, segments_per_ack: u32) -> Self {
         Self { initial_segments, limit: AckLimit::rfc3465(segments_per_ack) }
     }
 
-    /// How many bytes of `grow` count.
+    /// Returns how many bytes of `grow` count.
     pub(super) fn counted(&self, grow: Bytes, ack: &Ack<'_>, path: &Path) -> f64 {
         self.limit.apply(grow, ack, path)
     }
@@ -75,7 +75,7 @@ impl Growth for SlowStart {
     }
 }
 
-/// Raises the window by `bytes`, up to its threshold.
+/// Raises the window by `bytes`, but at most to its threshold.
 pub(super) fn raise(window: &mut Window, bytes: f64) -> GrowthStep {
     if window.below_threshold() {
         window.cwnd = (window.cwnd + bytes).min(window.ssthresh);

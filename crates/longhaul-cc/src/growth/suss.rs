@@ -1,4 +1,5 @@
-//! SUSS (Arghavani and others): slow start that quadruples the window while short ACK trains promise room for it.
+//! SUSS (Arghavani et al.): slow start that quadruples the window per round trip while short ACK trains indicate spare
+//! capacity.
 
 mod rounds;
 
@@ -12,7 +13,7 @@ use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Granted, NeedError, Pace, Path, Sent, initial_window};
 
-/// SUSS in the registry.
+/// Registry entry of SUSS.
 pub(crate) static ENTRY: Entry = Entry {
     name: "suss",
     slot: Slot::Growth,
@@ -25,15 +26,17 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// How [`Suss`] is set up.
+    /// Configuration of [`Suss`].
     pub struct SussConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
+        /// otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// `suss_max`: rounds that may quadruple the window. The first of them is the second round of the connection.
+        /// `suss_max`: most rounds in which the window is quadrupled. The first of them is the second round of the
+        /// connection.
         jumps: u32 = OptionSpec::int("jumps", 0, 5, 3, "times at most that the window is quadrupled"),
-        /// The pace of what ACKs let go, windows a round trip.
+        /// Pace of the data that ACKs release, in windows per round trip.
         train: f64 = OptionSpec::float(
             "train", 16.0, 1000.0, 64.0,
             "pace of what ACKs let go, in windows a round trip; the patch has no pace there",
@@ -41,23 +44,23 @@ crate::options! {
     }
 }
 
-/// The additional data of a round.
+/// The additional (red) data of a round.
 #[derive(Clone, Copy, Debug)]
 struct Red {
-    /// When they begin to leave.
+    /// Time at which the red data may be sent.
     start: Time,
     pace: Pace,
-    /// The window that has room for them, bytes, and the one before.
+    /// Window that includes the red data, and the window before, in bytes.
     target: f64,
     before: f64,
     running: bool,
 }
 
-/// SUSS on top of HyStart. A round's *blue* part is what slow start sends, as the ACKs let it go; the *red* part is what
-/// SUSS adds, paced, when the blue part has been acknowledged.
+/// SUSS on top of HyStart. The *blue* part of a round is the data that slow start sends, released by ACKs. The *red*
+/// part is the data that SUSS adds; it is paced, after the blue part was acknowledged.
 ///
-/// It works once, from the connection's first segment. Otherwise, and where it was refused in the second round, it is
-/// [HyStart](super::HyStart).
+/// SUSS works once, from the first segment of the connection. In later slow starts, and after SUSS was refused in the
+/// second round, this is [HyStart](super::HyStart).
 #[derive(Clone, Debug)]
 pub struct Suss {
     config: SussConfig,
@@ -66,16 +69,16 @@ pub struct Suss {
     paced: bool,
     /// Whether anything has been sent.
     sent: bool,
-    /// Whether HyStart has ended slow start since it last began.
+    /// Whether HyStart has ended slow start since it was last started.
     found: bool,
     rounds: Option<Rounds>,
     red: Option<Red>,
-    /// The pace of the blue part.
+    /// Pace of the blue part.
     blue: Option<Pace>,
 }
 
 impl Suss {
-    /// SUSS as `config` says.
+    /// Creates a SUSS with configuration `config`.
     #[must_use]
     pub fn new(config: SussConfig) -> Self {
         Self {
@@ -97,11 +100,14 @@ impl Suss {
         (rate > Rate::ZERO).then_some(Pace { rate, quantum: None })
     }
 
-    /// Whether slow start ends with this ACK; if it does, the window is set.
+    /// Returns whether slow start ends with this ACK. If so, the window is set.
     fn ends(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> bool {
         let Some(rounds) = &mut self.rounds else {
             return self.detector.ends(ack, window.cwnd, self.paced);
         };
+        // ACK-train detector. The blue train is a part of the round's whole train, and each quadrupled round halves
+        // its share. If the whole train would exceed half of the RTT, slow start ends at a cap, which is the window
+        // that this round still leads to.
         if rounds.cap.is_none() && rounds.is_blue() {
             let longest = self.detector.least().map(|least| (least + ack_delay(window.cwnd, least)) / 2);
             let train = self.detector.train(ack);
@@ -117,7 +123,8 @@ impl Suss {
         (capped || delayed) && Self::fall_back(rounds, ack, path, window)
     }
 
-    /// The window at the end: what is in flight, if it was quadrupled more than once. Returns true.
+    /// Sets the window at the end of slow start: if it was quadrupled more than once, it falls to the bytes in flight.
+    /// Always returns true.
     fn fall_back(rounds: &Rounds, ack: &Ack<'_>, path: &Path, window: &mut Window) -> bool {
         if rounds.jumps() > 1 {
             window.cwnd = window.cwnd.min(ack.in_flight.max(path.mss * 2).as_f64());
@@ -125,7 +132,7 @@ impl Suss {
         true
     }
 
-    /// Prepares the red part.
+    /// Schedules the red part.
     fn jump(&mut self, jump: Jump, now: Time, window: &Window) {
         let pace = Pace { rate: Rate::from_bytes_over(Bytes::from_f64(jump.red), jump.duration), quantum: None };
         if pace.rate > Rate::ZERO {
@@ -206,14 +213,15 @@ impl Growth for Suss {
         self.grow(ack, bytes, path, window)
     }
 
-    /// In the red part the window is what is in flight, before it is lowered: what has not left yet says nothing of the path.
+    /// During the red part, reduces the window to the bytes in flight before congestion avoidance decreases it,
+    /// because data that was not sent says nothing about the path.
     fn on_congestion(&mut self, flight: Bytes, path: &Path, window: &mut Window) {
         if self.red.take().is_some_and(|red| red.running) {
             window.cwnd = window.cwnd.min(flight.max(path.mss * 2).as_f64());
         }
     }
 
-    /// The red part begins: there is room for it at once, and its pace spreads it.
+    /// Begins the red part. The window makes room for all of it at once, and the pace spreads it.
     fn on_tick(&mut self, now: Time, _path: &Path, window: &mut Window) -> GrowthStep {
         if let Some(red) = self.red.as_mut().filter(|red| !red.running && red.start <= now) {
             red.running = true;
@@ -232,12 +240,14 @@ impl Suss {
         if rounds.begins(ack)
             && let Some(red) = self.red.take().filter(|red| red.running)
         {
-            // What was not sent in time is not sent in a burst.
+            // Red data that was not sent in time must not leave as a burst.
             window.cwnd = window.cwnd.min(ack.prior_in_flight.as_f64().max(red.before));
         }
+        // The ACKs of red data do not raise the window: the red part already includes the room for what they release.
         let tail = rounds.count(ack, path.mss);
         let red_ack = self.red.is_some_and(|red| red.running || rounds.is_red(ack));
         let step = raise(window, if red_ack { 0.0 } else { bytes });
+        // The blue train has ended: decide whether this round is quadrupled.
         if tail {
             rounds.clock(ack.total_delivered + Bytes::from_f64(window.cwnd));
             match rounds.judge(ack, self.detector.least(), self.detector.round_least()) {

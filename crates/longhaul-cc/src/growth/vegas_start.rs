@@ -1,4 +1,4 @@
-//! Vegas' slow start (Brakmo, Peterson): ends when a segment waits in the queue.
+//! Slow start of TCP Vegas (Brakmo, Peterson), which ends when more than one segment waits in the queue.
 
 use longhaul_units::Bytes;
 
@@ -9,7 +9,7 @@ use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path, initial_window};
 
-/// Vegas' slow start in the registry.
+/// Registry entry of Vegas' slow start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "vegas-start",
     slot: Slot::Growth,
@@ -25,7 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `vegas-start`.
+    /// Options of `vegas-start`.
     struct Options {
         initial_segments: u32 = IW_OPTION,
         gamma: f64 = OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "segments in the queue above which it ends"),
@@ -33,7 +33,7 @@ crate::options! {
     }
 }
 
-/// Slow start that watches the queue.
+/// Slow start that ends when the estimated queue is too long.
 #[derive(Clone, Debug)]
 pub struct VegasStart {
     initial_segments: u32,
@@ -43,15 +43,17 @@ pub struct VegasStart {
 }
 
 impl VegasStart {
-    /// From `initial_segments` segments until more than `gamma` wait in the queue. One ACK counts for at most
-    /// `segments_per_ack`; zero means no limit over a paced transport and two over another.
+    /// Creates a slow start from `initial_segments` segments that ends when more than `gamma` segments wait in the
+    /// queue. One ACK counts for at most `segments_per_ack` segments; zero means no limit if the transport paces, and
+    /// two otherwise.
     #[must_use]
     pub const fn new(initial_segments: u32, gamma: f64, segments_per_ack: u32) -> Self {
         let limit = AckLimit::rfc3465(segments_per_ack);
         Self { initial_segments, gamma, limit, rounds: RoundRtt::new() }
     }
 
-    /// If the queue is long enough: the window that the path takes without one, and a segment.
+    /// If the queue is too long, returns the window at which slow start ends: the one that fills the path without a
+    /// queue, plus one segment.
     fn end(&self, window: &Window, mss: f64) -> Option<f64> {
         let round = self.rounds.last_of_enough()?;
         let backlog = self.rounds.backlog(window.cwnd, round.min);
@@ -97,7 +99,8 @@ mod tests {
 
     use crate::testing::{Sender, segments};
 
-    /// 40 segments at 110 ms over a base of 100 ms are 36.4 on the path and 3.6 in the queue: on with 37.4.
+    /// 40 segments at 110 ms with a base RTT of 100 ms are 36.4 segments on the path and 3.6 in the queue, so the
+    /// window continues at 37.4 segments.
     #[test]
     fn it_ends_at_the_window_that_fits_and_a_segment() {
         let mut sender = Sender::new("vegas");
@@ -115,7 +118,7 @@ mod tests {
         assert!((cwnd - (40.0 * 100.0 / 110.0 + 1.0)).abs() < 0.01, "{cwnd}");
     }
 
-    /// 40 segments at 102 ms: 0.8 in the queue.
+    /// 40 segments at 102 ms are 0.8 segments in the queue.
     #[test]
     fn less_than_a_segment_in_the_queue_is_none() {
         let mut sender = Sender::new("vegas");

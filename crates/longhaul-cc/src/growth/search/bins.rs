@@ -1,45 +1,47 @@
-//! Bytes sent and delivered, as they stood at the end of each bin.
+//! Totals of bytes sent and delivered at the end of each bin.
 
 use longhaul_units::{Bytes, Span, Time};
 
-/// Bins of a window (`W`, draft-chung-ccwg-search, section 3).
+/// Bins per window (`W`, draft-chung-ccwg-search, section 3).
 pub(super) const BINS: usize = 10;
-/// Bins more, so that a round trip that has grown can still be looked back by (`EXTRA_BINS`).
+/// Additional bins, so that the comparison can reach back by an RTT that has grown (`EXTRA_BINS`).
 pub(super) const EXTRA: usize = 15;
-/// A window reaches from one bin's end to another's, and a bin more is looked at to interpolate.
+/// Number of bins kept. A window reaches from the end of one bin to the end of another, and interpolation needs one
+/// more bin.
 const KEPT: usize = BINS + 1 + EXTRA;
 
 crate::options! {
-    /// What deliveries are compared with.
+    /// Reference with which deliveries are compared.
     pub enum Rule {
-        /// What was sent in the window a round trip before (draft-chung-ccwg-search-09).
+        /// Bytes sent in the window one round trip earlier (draft-chung-ccwg-search-09).
         Sent = "sent",
-        /// Twice what was delivered in the window a round trip before (SEARCH 3.0, draft-chung-ietf-ccwg-00).
+        /// Twice the bytes delivered in the window one round trip earlier (SEARCH 3.0, draft-chung-ietf-ccwg-00).
         Delivered = "delivered",
     }
 }
 
-/// Bytes since the connection began, at the end of a bin.
+/// Totals since the connection began, at the end of a bin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     delivered: Bytes,
     sent: Bytes,
 }
 
-/// The last bins, of equal length since the first ACK.
+/// The newest bins; all have the same length, and the first begins with the first ACK.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     kept: [Count; KEPT],
-    /// Number of the last bin that has ended; the first ACK is the end of bin zero.
+    /// Number of the last bin that has ended. The first ACK is the end of bin zero.
     pub(super) last: u64,
-    /// When the bin after it ends.
+    /// End of the bin after it.
     end: Time,
     length: Span,
     first_rtt: Span,
 }
 
 impl Bins {
-    /// Bins of a tenth of `window` times `rtt`, from `now` on; `None` if that is no time at all.
+    /// Starts bins with a length of `window` times `rtt` divided by ten, from `now` on. Returns `None` if that length
+    /// is zero.
     pub(super) fn begin(now: Time, rtt: Span, window: f64, delivered: Bytes, sent: Bytes) -> Option<Self> {
         let length = rtt.mul_f64(window / BINS as f64);
         let bins = Self { kept: [Count { delivered, sent }; KEPT], last: 0, end: now + length, length, first_rtt: rtt };
@@ -50,12 +52,12 @@ impl Bins {
         now >= self.end
     }
 
-    /// How many bins have ended by `now`.
+    /// Returns how many bins have ended by `now`.
     pub(super) fn passed(&self, now: Time) -> u64 {
         if self.is_over(now) { now.since(self.end).as_nanos() / self.length.as_nanos().max(1) + 1 } else { 0 }
     }
 
-    /// Ends the bins that are over: all but the newest of them stand where the one before did.
+    /// Ends the bins that are over. All but the newest of them keep the totals of the bin before.
     pub(super) fn advance(&mut self, now: Time, delivered: Bytes, sent: Bytes) {
         let passed = self.passed(now);
         let before = self.at(self.last);
@@ -67,8 +69,8 @@ impl Bins {
         self.put(self.last, Count { delivered, sent });
     }
 
-    /// What was expected of the window that ends now, by `rule`, and what was delivered in it, bytes; `None` before there
-    /// are enough bins, and when the round trip has grown by more than is kept.
+    /// Returns the bytes expected in the window that ends now, according to `rule`, and the bytes delivered in it.
+    /// Returns `None` if there are too few bins yet, or if the RTT has grown beyond the bins that are kept.
     pub(super) fn compare(&self, rtt: Span, rule: Rule) -> Option<(f64, f64)> {
         let window = BINS as u64;
         let length = self.length.as_nanos().max(1);
@@ -85,13 +87,13 @@ impl Bins {
                 Rule::Delivered => 2.0 * (new.delivered - old.delivered).as_f64(),
             }
         };
-        // A round trip ago lies between two ends: the later and the one before it.
+        // One RTT ago lies between two bin ends: `before` and the one preceding it.
         let expected = (1.0 - part) * count(before) + part * count(before - 1);
         let delivered = self.at(self.last).delivered - self.at(self.last - window).delivered;
         Some((expected, delivered.as_f64()))
     }
 
-    /// What was delivered in the last so many of the first round trips, in whole bins rounded up, bytes.
+    /// Returns the bytes delivered in the last `rounds` initial round trips, rounded up to whole bins.
     pub(super) fn delivered_in(&self, rounds: u64) -> f64 {
         let length = self.length.as_nanos().max(1);
         let back = (self.first_rtt.as_nanos().saturating_mul(rounds)).div_ceil(length).min(KEPT as u64 - 1);
@@ -109,7 +111,8 @@ impl Bins {
     }
 }
 
-/// The shortfall as a share of what was expected: negative if more came, `None` if nothing was expected.
+/// Returns the shortfall as a share of the expected bytes. It is negative if more was delivered, and `None` if nothing
+/// was expected.
 pub(super) fn norm(expected: f64, delivered: f64) -> Option<f64> {
     (expected > 0.0).then(|| (expected - delivered) / expected)
 }

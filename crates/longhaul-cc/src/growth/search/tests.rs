@@ -9,10 +9,10 @@ fn at(ms: u64) -> Time {
     Time::from_nanos((1000 + ms) * MS)
 }
 
-/// A sender over a path of 100 ms without a limit to its queue, one ACK a segment.
+/// A sender over a path of 100 ms with an unlimited queue and one ACK per segment.
 struct Bottleneck {
     sender: Sender,
-    /// Segments that arrive in a millisecond.
+    /// Rate of the bottleneck in segments per millisecond.
     rate: u64,
 }
 
@@ -21,11 +21,11 @@ impl Bottleneck {
         Self { sender: Sender::new(spec), rate }
     }
 
-    /// Runs until slow start ends; returns the window before the ACK that ended it, and after.
+    /// Runs until slow start ends. Returns the window before and after the ACK that ended it.
     fn run(&mut self) -> (Bytes, Bytes) {
         let sender = &mut self.sender;
         let gap = Span::from_nanos(MS / self.rate);
-        // When each segment in flight is acknowledged, and when it left.
+        // ACK time and send time of each segment in flight.
         let mut line: std::collections::VecDeque<(Time, Time)> = std::collections::VecDeque::new();
         let mut free = sender.now;
         for _ in 0..100_000 {
@@ -46,11 +46,12 @@ impl Bottleneck {
     }
 }
 
-/// Two segments a millisecond, c, over 100 ms. Up to time 0 the ACKs, and what they let go, double every 100 ms; from there on
-/// c arrives and 2 c leaves, 288 segments are in flight, and 44 ms of them in the queue: what leaves at s is acknowledged at
-/// 2 s + 144 ms. In the 350 ms of a window that ends at s, c (2 s + 289 (1 - 2^-((350 - s) / 100))) leave, 350 c / 0.74 for s =
-/// 122 ms; that is seen at 388 ms with 1064 segments. And c (s + 144 (1 - 2^-((350 - s) / 100))) arrive, 350 c / 1.3 for s = 165:
-/// seen at 474 ms with 1236 segments. Both to two bins, of 70 segments.
+/// Let c be two segments per ms, over 100 ms. Until time 0, the ACKs and the segments that they release double every
+/// 100 ms. From then on, segments arrive at rate c and leave at 2 c; 288 segments are in flight, of which 44 ms are in
+/// the queue, so a segment sent at s is acknowledged at 2 s + 144 ms. In the window of 350 ms that ends at s, c (2 s +
+/// 289 (1 - 2^-((350 - s) / 100))) segments are sent. That equals 350 c / 0.74 for s = 122 ms, which shows at 388 ms
+/// with 1064 segments. In the same window, c (s + 144 (1 - 2^-((350 - s) / 100))) segments arrive. That equals 350 c /
+/// 1.3 for s = 165 ms, which shows at 474 ms with 1236 segments. Both are exact to two bins, which are 140 segments.
 #[test]
 fn it_ends_above_the_capacity_by_what_the_threshold_asks() {
     for (spec, ends) in [("search(exit=plain)+cubic", 1064), ("search(exit=plain,rule=delivered)+cubic", 1236)] {
@@ -60,7 +61,7 @@ fn it_ends_above_the_capacity_by_what_the_threshold_asks() {
     }
 }
 
-/// What arrived in two of the first round trips, in whole bins 210 ms, is taken off: 420 segments.
+/// The roll-back takes off the deliveries of two initial round trips, in whole bins 210 ms: 420 segments.
 #[test]
 fn a_roll_back_takes_off_what_arrived_in_two_round_trips() {
     let mut path = Bottleneck::new("search(exit=roll-back)+cubic", 2);
@@ -70,7 +71,7 @@ fn a_roll_back_takes_off_what_arrived_in_two_round_trips() {
     assert_eq!((path.sender.ssthresh(), path.sender.snapshot().phase), (after, "congestion-avoidance"));
 }
 
-/// A roll-back is to the initial window at most.
+/// A roll-back does not reduce the window below the initial window.
 #[test]
 fn a_roll_back_ends_at_the_initial_window() {
     let mut search = Search::new(config(Exit::RollBack));
@@ -98,7 +99,8 @@ fn config(exit: Exit) -> SearchConfig {
     }
 }
 
-/// Half of what arrives is taken off, down to what arrived in a round trip of three bins (105 ms): 210 segments.
+/// The drain takes half of the delivered bytes off the window, down to the deliveries of one round trip of three bins
+/// (105 ms): 210 segments.
 #[test]
 fn a_drain_leads_to_what_arrives_in_a_round_trip() {
     let mut path = Bottleneck::new("search(exit=drain)+cubic", 2);
@@ -120,7 +122,7 @@ fn a_drain_leads_to_what_arrives_in_a_round_trip() {
     assert!((f64::from(arrived) - taken).abs() <= 1.0, "{arrived} ACKs took {taken} halves");
 }
 
-/// A pause of more than a window begins anew, if it is asked to.
+/// After a pause of more than a window, counting starts again if so configured.
 #[test]
 fn after_a_pause_it_begins_anew() {
     for (reset, expected) in [(true, 0), (false, 12)] {
@@ -136,7 +138,7 @@ fn after_a_pause_it_begins_anew() {
     assert!(search.count(at(35 * 11), MSS, RTT), "ten bins are a window");
 }
 
-/// Probes are no data; a start anew forgets the bins.
+/// Probes do not count as data, and a new slow start discards the bins.
 #[test]
 fn what_is_sent_is_counted_without_probes() {
     let mut search = Search::new(config(Exit::Plain));
@@ -152,7 +154,7 @@ fn what_is_sent_is_counted_without_probes() {
     assert!(search.bins.is_none());
 }
 
-/// The bound itself ends it: a shortfall of exactly 26 per cent.
+/// A shortfall of exactly the threshold, 26 %, ends slow start.
 #[test]
 fn a_shortfall_of_the_threshold_ends_it() {
     for (delivered, ends) in [(7401, false), (7400, true)] {
@@ -161,7 +163,7 @@ fn a_shortfall_of_the_threshold_ends_it() {
         let path = Path::new(MSS);
         let mut step = GrowthStep::Stay;
         for bin in 0..=13 {
-            // 1000 bytes a bin are sent, all but some of them arrive.
+            // 1000 bytes are sent per bin; all of them arrive, except in the last bin.
             search.sent = Bytes(1000 * bin);
             let mut ack = Ack::new(at(35 * bin));
             ack.total_delivered = if bin == 13 { Bytes(delivered + 3000) } else { Bytes(1000 * bin) };

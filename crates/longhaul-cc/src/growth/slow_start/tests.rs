@@ -4,8 +4,8 @@ use super::*;
 use crate::testing::{MSS, Sender, segments};
 use crate::{Detection, Episode, Granted, PathEvent};
 
-/// How many segments have left after each of `rounds` rounds, if every second segment is acknowledged and an odd one
-/// waits for the next round.
+/// Returns the total of segments sent after each of `rounds` rounds, if every second segment is acknowledged and the
+/// ACK of an odd one waits for the next round.
 fn sent_after_rounds(spec: &str, rounds: usize) -> Vec<u64> {
     let mut sender = Sender::new(spec);
     let mut sent = 0;
@@ -21,7 +21,8 @@ fn sent_after_rounds(spec: &str, rounds: usize) -> Vec<u64> {
     totals
 }
 
-/// RFC 6928, appendix A, table of round trips: rows of segments, rounds from three segments, rounds from ten.
+/// RFC 6928, appendix A, table of round trips. Each row has the number of segments, the rounds with an initial window
+/// of three segments, and those with ten.
 #[test]
 fn rounds_to_send_so_many_segments_are_rfc_6928s() {
     let from_three = sent_after_rounds("slow-start(iw=3,l=1)+new-reno", 9);
@@ -50,7 +51,7 @@ fn rounds_to_send_so_many_segments_are_rfc_6928s() {
     }
 }
 
-/// RFC 5681, section 3.1: with every segment counted the window doubles each round trip.
+/// RFC 5681, section 3.1: if every segment is counted, the window doubles per round trip.
 #[test]
 fn the_window_doubles_each_round() {
     let mut sender = Sender::new("new-reno");
@@ -92,7 +93,8 @@ fn one_ack_counts_for_two_segments_unpaced_and_for_one_after_a_timeout_without_s
     assert_eq!(raise(&mut SlowStart::new(10, 5), Episode::Rto), segments(5));
 }
 
-/// RFC 5681, section 3.2: duplicate ACKs don't open the window, although the transport credits them.
+/// RFC 5681, section 3.2: duplicate ACKs do not open the window, although the transport reports delivered bytes for
+/// them.
 #[test]
 fn duplicate_acks_without_sack_raise_nothing() {
     let mut sender = Sender::new("new-reno");

@@ -1,62 +1,62 @@
-//! The rounds of SUSS: which ACKs are blue, how long their train is, and whether it leaves room.
+//! Rounds of SUSS: which ACKs are blue, how long their train is, and whether it leaves room for additional data.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::Ack;
 use crate::growth::hystart::arrival;
 
-/// The round trip above which the window may be quadrupled (`suss_speedup`).
+/// RTT above which the window may be quadrupled (`suss_speedup`).
 const LEAST_RTT: Span = Span::from_millis(10);
 
-/// The additional data of a round.
+/// The additional (red) data of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Jump {
-    /// How much it is, bytes.
+    /// Amount in bytes.
     pub(super) red: f64,
-    /// By how much the window has to rise for it, bytes: less than that by what of the last round's red data is acknowledged
-    /// meanwhile, more by what of the blue is not acknowledged yet.
+    /// Bytes by which the window has to rise for it. This is less than `red` by the red data of the previous round
+    /// that is acknowledged in the meantime, and more by the blue data that is not acknowledged yet.
     pub(super) room: f64,
-    /// How long it takes to leave.
+    /// Time over which it is sent.
     pub(super) duration: Span,
-    /// How long it waits.
+    /// Delay before it is sent.
     pub(super) guard: Span,
 }
 
-/// Refused in the second round: SUSS is not for this connection.
+/// SUSS was refused in the second round and does not apply to this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Never;
 
-/// Where the rounds of a connection stand. Round 1 sends the initial window.
+/// State of the rounds of a connection. Round 1 sends the initial window.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
-    /// The first window, bytes.
+    /// Initial window in bytes.
     initial: f64,
     most: u32,
     round: u32,
-    /// The next round begins when more than this has been delivered in total.
+    /// Total of delivered bytes above which the next round begins.
     head: Bytes,
-    /// The blue part of what this round acknowledges ends when so much has been delivered in total.
+    /// Total of delivered bytes at which the blue part of this round's acknowledgments ends.
     tail: Bytes,
-    /// So much of it was let go by the ACKs of the train before.
+    /// Total of bytes that the ACKs of the previous train had released.
     clocked: Bytes,
-    /// Where the blue part ended whose train was measured last.
+    /// End of the blue part whose train was measured last.
     blue_until: Bytes,
     start: Time,
     blue: bool,
     /// Bytes of blue data acknowledged in this round.
     blue_delivered: Bytes,
-    /// How long the blue train of the last jump was.
+    /// Length of the blue train of the last quadrupled round.
     before: Option<Span>,
-    /// The round that saw the least round trip.
+    /// Round in which the minimum RTT was seen.
     least_in: u32,
     jumps: u32,
     refused: bool,
-    /// The window above which slow start ends, bytes, once a train was too long.
+    /// Window in bytes above which slow start ends; set once a train was too long.
     pub(super) cap: Option<f64>,
 }
 
 impl Rounds {
-    /// Round 1 of a connection that sends `initial` bytes and may quadruple its window `most` times.
+    /// Starts round 1 of a connection that sends `initial` bytes first and may quadruple its window `most` times.
     pub(super) const fn new(initial: f64, most: u32) -> Self {
         Self {
             initial,
@@ -77,14 +77,14 @@ impl Rounds {
         }
     }
 
-    /// Puts it where a test begins.
+    /// Sets the state from which a test starts.
     #[cfg(test)]
     pub(super) const fn set(&mut self, round: u32, before: Span, least_in: u32) {
         (self.round, self.before, self.least_in) = (round, Some(before), least_in);
         (self.head, self.tail) = (Bytes::ZERO, Bytes::MAX);
     }
 
-    /// What the blue part of the round delivers that it is in.
+    /// Returns the bytes of blue data that the current round acknowledges.
     #[cfg(test)]
     pub(super) fn train_bytes(&self) -> Bytes {
         Bytes::from_f64(self.blue_part() / 2.0)
@@ -98,23 +98,23 @@ impl Rounds {
         self.jumps
     }
 
-    /// A round trip less than all before was seen.
+    /// Records that this round has a new minimum RTT.
     pub(super) const fn found_less(&mut self) {
         self.least_in = self.round;
     }
 
-    /// What the round still brings after a blue train that is too long: as many times what was acknowledged as the window
-    /// was doubled in addition, bytes.
+    /// Returns the bytes by which the round still grows the window after a blue train that is too long. For each byte
+    /// of blue data acknowledged, the whole round brings `2^jumps` bytes.
     pub(super) fn still_to_come(&self) -> f64 {
         self.blue_delivered.as_f64() * (f64::from(self.jumps).exp2() - 1.0)
     }
 
-    /// What slow start alone sends in this round, bytes.
+    /// Returns the bytes that slow start alone sends in this round.
     fn blue_part(&self) -> f64 {
         self.initial * f64::from(self.round - 1).exp2()
     }
 
-    /// Begins a round, if this ACK does.
+    /// Begins a round if this ACK does. Returns whether it does.
     pub(super) fn begins(&mut self, ack: &Ack<'_>) -> bool {
         if ack.total_delivered <= self.head {
             return false;
@@ -129,19 +129,20 @@ impl Rounds {
         true
     }
 
-    /// The ACKs of the train have let go `sent` bytes in total. What of the blue part leaves later, with an ACK that a receiver
-    /// kept back or with the red part, would not come with the next train.
+    /// Records that the ACKs of the train have released `sent` bytes in total. Blue data that leaves later, because
+    /// the receiver delayed an ACK or together with the red part, does not belong to the next train.
     pub(super) const fn clock(&mut self, sent: Bytes) {
         self.clocked = sent;
     }
 
-    /// Whether what this ACK delivers is beyond the blue part that was measured.
+    /// Returns whether this ACK delivers data beyond the blue part that was measured.
     pub(super) fn is_red(&self, ack: &Ack<'_>) -> bool {
         ack.total_delivered > self.blue_until
     }
 
-    /// Counts what a blue ACK delivers; whether the train ends with it. It ends with the last segment but one: the last may be
-    /// alone, so that its ACK waits for the receiver's timer.
+    /// Counts the bytes that a blue ACK delivers. Returns whether the train ends with this ACK. It ends with the last
+    /// segment but one, because a last segment that arrives alone is acknowledged only when the receiver's delayed-ACK
+    /// timer expires.
     pub(super) fn count(&mut self, ack: &Ack<'_>, mss: Bytes) -> bool {
         let tail = self.blue && ack.total_delivered + mss >= self.tail.min(self.clocked);
         if tail {
@@ -152,11 +153,11 @@ impl Rounds {
         tail
     }
 
-    /// The blue part has ended with `ack`: how long its train is by what came before the last ACK of it, whether that
-    /// leaves room, and for how much.
+    /// Evaluates the blue train that ended with `ack`: extrapolates its length from the bytes before its last ACK, and
+    /// returns the red part if the train leaves room for one.
     ///
     /// # Errors
-    /// It is refused in the second round.
+    /// SUSS is refused in the second round.
     pub(super) fn judge(
         &mut self,
         ack: &Ack<'_>,
@@ -185,7 +186,7 @@ impl Rounds {
         Ok(jump)
     }
 
-    /// Whether a blue train of `train` leaves room for the window to be quadrupled.
+    /// Returns whether a blue train of length `train` leaves room to quadruple the window.
     pub(super) fn has_room(&self, train: Span, least: Span, round_least: Option<Span>) -> bool {
         if self.round <= 2 {
             return self.most > 0 && least > LEAST_RTT && train < least / 4;
@@ -193,24 +194,26 @@ impl Rounds {
         self.round < self.most + 2 && self.grows_slowly(train, least) && self.is_short(least, round_least)
     }
 
-    /// Whether the train, if it goes on growing as since the last round, is no longer than a round trip in the next.
+    /// Returns whether the train, if it keeps growing as since the last quadrupled round, is at most one RTT long in
+    /// the next round.
     fn grows_slowly(&self, train: Span, least: Span) -> bool {
         let nanos = |span: Span, doublings: u32| u128::from(span.as_nanos()) << doublings.min(32);
         let expected = nanos(train, self.round - 2);
         let before = self.before.map_or(0, |before| nanos(before, self.round - 3));
-        // 2 mu d with mu = d / (2 dp).
+        // The expected length is 2 mu d with mu = d / (2 dp), where dp is the train of the last quadrupled round.
         expected.saturating_mul(expected) <= u128::from(least.as_nanos()).saturating_mul(before)
     }
 
-    /// Whether the round trips don't grow by more than an eighth until the next round but one, if they go on as since the
-    /// least was seen.
+    /// Returns whether the RTT, if it keeps growing as since the minimum was seen, exceeds the minimum by at most an
+    /// eighth in the next round.
     fn is_short(&self, least: Span, round_least: Option<Span>) -> bool {
         let k = u128::from(self.round.saturating_sub(self.least_in));
         let least = u128::from(least.as_nanos());
         round_least.is_some_and(|round| (k + 1) * u128::from(round.as_nanos()) <= (k + 1) * least + k * least / 8)
     }
 
-    /// The red part after a train of `train`; `None` if what is left of the round trip is no longer than the train.
+    /// Plans the red part after a train of length `train`. Returns `None` if the rest of the round trip is not longer
+    /// than the train.
     fn plan(&self, train: Span, least: Span) -> Option<Jump> {
         let doublings = f64::from(self.round - 1);
         let duration = least.mul_f64(1.0 - (-doublings).exp2());

@@ -8,17 +8,17 @@ use crate::{BuildParams, Congestion, SegmentKind};
 
 const RTT: Span = Span::from_millis(100);
 
-/// A sender over a bottleneck that takes `gap` for a segment, behind which every segment is acknowledged alone.
+/// A sender over a bottleneck that needs `gap` per segment. Every segment is acknowledged by its own ACK.
 struct Line {
     sender: Sender,
     gap: Span,
-    /// When each segment in flight is acknowledged, and when it left.
+    /// ACK time and send time of each segment in flight.
     flight: VecDeque<(Time, Time)>,
     free: Time,
     sent: u64,
-    /// What had been sent before each round began, and the times.
+    /// Segments sent before each round began, and the time at which it began.
     rounds: Vec<(u64, Time)>,
-    /// Sent until the next round begins.
+    /// Segments sent until the next round begins.
     round_end: u64,
     acked: u64,
 }
@@ -40,7 +40,7 @@ impl Line {
         }
     }
 
-    /// The next ACK or tick.
+    /// Processes the next ACK or tick.
     fn step(&mut self) {
         let (due, left) = *self.flight.front().expect("something in flight");
         if let Some(tick) = self.sender.controller.next_tick().filter(|tick| *tick < due) {
@@ -60,7 +60,7 @@ impl Line {
         self.send();
     }
 
-    /// Segments sent in each of the first `count` rounds.
+    /// Returns the segments sent in each of the first `count` rounds.
     fn totals(&mut self, count: usize) -> Vec<u64> {
         while self.rounds.len() < count {
             self.step();
@@ -84,7 +84,8 @@ impl Line {
     }
 }
 
-/// The patch: ten segments, then four times as many in each of three rounds, then twice.
+/// As in the kernel patch: ten segments, then four times as many in each of three rounds, then twice as many per
+/// round.
 #[test]
 fn rounds_send_10_40_160_640_and_then_twice_as_much() {
     let mut line = Line::new("suss+cubic", Span::from_micros(1));
@@ -97,7 +98,7 @@ fn rounds_send_10_40_160_640_and_then_twice_as_much() {
     assert_eq!((line.totals(4), line.phase()), (vec![10, 20, 40, 80], "slow-start"));
 }
 
-/// Trains that grow too fast: d^2 / dp = 160 gaps in round 3, 640 in round 4 are compared with the round trip.
+/// Trains that grow too fast: d^2 / dp, which is 160 gaps in round 3 and 640 in round 4, is compared with the RTT.
 #[test]
 fn a_slower_path_is_quadrupled_less_often() {
     for (gap, totals) in [(3000, [10, 20, 40]), (700, [10, 40, 80]), (600, [10, 40, 160])] {
@@ -106,8 +107,8 @@ fn a_slower_path_is_quadrupled_less_often() {
     }
 }
 
-/// Round 2 at 100 ms: 20 segments more over 50 ms, after half of what is left of the round trip behind them and the train.
-/// Red ACKs of round 3 don't open the window.
+/// Round 2 with an RTT of 100 ms: 20 more segments are paced over 50 ms, after a guard interval of half of the
+/// remaining round trip without the train. Red ACKs of round 3 do not open the window.
 #[test]
 fn the_red_part_is_paced_after_a_guard() {
     let gap = Span::from_micros(100);
@@ -117,8 +118,8 @@ fn the_red_part_is_paced_after_a_guard() {
         assert_eq!(line.sender.controller.next_tick(), None);
         line.step();
     }
-    // The first ACK came after a gap and a round trip, which are the least; the ninth eight gaps later: a train of ten gaps,
-    // of which one is to come.
+    // The first ACK came after one gap and one propagation RTT, which is the minimum RTT. The ninth came eight gaps
+    // later, which makes a train of ten gaps, one of which is still to come.
     let least = RTT + gap;
     let guard = (least / 2 - gap * 10) / 2;
     assert_eq!(line.sender.now, began + gap * 9 + RTT);
@@ -145,7 +146,7 @@ fn the_red_part_is_paced_after_a_guard() {
     }
 }
 
-/// What ACKs let go is paced, too, but so that it is no train of its own making.
+/// Data that ACKs release is also paced, but so fast that the pace itself does not make a long train.
 #[test]
 fn the_blue_part_is_paced_at_64_windows_a_round_trip() {
     let mut line = Line::new("suss+cubic", Span::from_micros(10));
@@ -157,10 +158,11 @@ fn the_blue_part_is_paced_at_64_windows_a_round_trip() {
     assert_eq!(pace.rate, expected);
 }
 
-/// A receiver that answers each second segment keeps the answer to the last of an odd number back: that is no long train.
+/// A receiver that acknowledges every second segment delays the ACK of the last of an odd number. This does not make a
+/// long train.
 #[test]
 fn an_answer_kept_back_is_no_long_train() {
-    // 40 ms are after the red part has begun, 20 ms before.
+    // 40 ms later is after the red part has begun, 20 ms later is before it.
     for late in [40, 20] {
         let mut line = Line::new("suss+cubic", Span::from_micros(10));
         line.flight.back_mut().expect("in flight").0 += Span::from_millis(late);
@@ -172,12 +174,13 @@ fn an_answer_kept_back_is_no_long_train() {
     }
 }
 
-/// The window falls back to what is in flight where the red part didn't leave in its time.
+/// The window falls back to the bytes in flight if the red part was not sent in time.
 #[test]
 fn what_the_red_part_left_unsent_is_no_burst() {
     let mut line = Line::new("suss+cubic", Span::from_micros(10));
     line.until_phase("suss-paced");
-    // The tick made room for twenty, which have left. Eight of them are taken back, as if they hadn't.
+    // The tick made room for twenty segments, which were sent. Eight of them are taken back, as if they had not been
+    // sent.
     for _ in 0..8 {
         line.flight.pop_back();
         line.sender.in_flight -= MSS;
@@ -189,14 +192,14 @@ fn what_the_red_part_left_unsent_is_no_burst() {
     assert_eq!(line.sender.cwnd(), before + MSS);
 }
 
-/// A fresh set of rounds in round `round`, whose blue train was `before` the last time.
+/// Returns rounds that stand in round `round`, with a last blue train of length `before`.
 fn rounds(round: u32, before: Span, least_in: u32) -> Rounds {
     let mut rounds = Rounds::new(segments(10).as_f64(), 3);
     rounds.set(round, before, least_in);
     rounds
 }
 
-/// Round 2: more than 10 ms, and a train of less than a quarter of it.
+/// Round 2 requires an RTT above 10 ms and a train shorter than a quarter of it.
 #[test]
 fn round_2_asks_for_10_ms_and_a_train_of_a_quarter() {
     let ns = Span::from_nanos(1);
@@ -205,8 +208,8 @@ fn round_2_asks_for_10_ms_and_a_train_of_a_quarter() {
     assert!(second(RTT, RTT / 4 - ns) && !second(RTT, RTT / 4));
 }
 
-/// Round 3 and later: d^2 / dp, with d = train x 2^(r-2) and dp = that of the last jump x 2^(r-3), is no more than the
-/// round trip.
+/// Round 3 and later: d^2 / dp must not exceed the RTT, where d = train * 2^(r-2), and dp = the last quadrupled
+/// round's train * 2^(r-3).
 #[test]
 fn later_rounds_ask_how_the_train_grows() {
     let ms = Span::from_millis;
@@ -218,7 +221,7 @@ fn later_rounds_ask_how_the_train_grows() {
     assert!(!rounds(3, Span::ZERO, 1).has_room(ms(1), RTT, Some(RTT)));
 }
 
-/// `suss_max` 3: rounds 2, 3 and 4.
+/// With `suss_max` 3, rounds 2, 3 and 4 may be quadrupled.
 #[test]
 fn no_more_than_three_rounds_are_quadrupled() {
     let tiny = Span::from_micros(1);
@@ -227,7 +230,7 @@ fn no_more_than_three_rounds_are_quadrupled() {
     }
 }
 
-/// (k + 1) times the round's least is at most (k + 1) times the least and k times an eighth of it.
+/// (k + 1) times the round's minimum RTT must not exceed (k + 1) times the minimum RTT plus k times an eighth of it.
 #[test]
 fn a_growing_round_trip_refuses() {
     let tiny = Span::from_micros(1);
@@ -241,13 +244,13 @@ fn a_growing_round_trip_refuses() {
     assert!(!rounds.has_room(tiny, RTT, Some(Span::from_micros(100_001))));
 }
 
-/// What round `rounds` is in makes of a blue train of `train`.
+/// Returns the decision of `rounds` on a blue train of length `train`.
 fn judge(rounds: &mut Rounds, train: Span, limited: bool) -> Option<Jump> {
     let began = Time::from_nanos(1_000_000_000);
     let mut ack = Ack::new(began);
     (ack.total_delivered, ack.in_flight) = (segments(1_000_000), Bytes::ZERO);
     assert!(rounds.begins(&ack));
-    // What is counted before the last ACK is all there is.
+    // The bytes counted before the last ACK are all bytes of the train.
     ack.delivered = rounds.train_bytes();
     (ack.total_delivered, ack.now) = (Bytes::ZERO, began + train);
     assert!(!rounds.count(&ack, MSS));
@@ -255,7 +258,7 @@ fn judge(rounds: &mut Rounds, train: Span, limited: bool) -> Option<Jump> {
     rounds.judge(&ack, Some(RTT), Some(RTT)).expect("a later round")
 }
 
-/// In round 3 a quarter of the round trip is left for the train and the guard.
+/// In round 3, a quarter of the round trip is left for the train and the guard interval.
 #[test]
 fn a_train_as_long_as_what_is_left_is_not_followed_but_may_be_later() {
     let ms = Span::from_millis;
@@ -269,7 +272,7 @@ fn a_train_as_long_as_what_is_left_is_not_followed_but_may_be_later() {
     assert!(judge(&mut long, ms(1), true).is_some());
 }
 
-/// A round that was refused is the last that was asked.
+/// After a refused round, all later rounds are refused.
 #[test]
 fn later_rounds_of_a_refused_connection_are_refused() {
     let ms = Span::from_millis;
@@ -279,17 +282,17 @@ fn later_rounds_of_a_refused_connection_are_refused() {
     assert_eq!(judge(&mut refused, ms(1), true), None);
 }
 
-/// Once refused, never again, although the train is short.
+/// A refusal is final, even if the train becomes short.
 #[test]
 fn a_refusal_is_final() {
     let mut line = Line::new("suss+cubic", Span::from_micros(1000));
     line.totals(2);
     line.gap = Span::from_micros(1);
-    // Round 3 sees the trains of round 2, a segment a millisecond, and refuses; then the path is quick.
+    // Round 3 sees the trains of round 2, with 1 ms per segment, and refuses; then the path becomes fast.
     assert_eq!(line.totals(5)[2..], [80, 160, 320]);
 }
 
-/// An application that does not fill the window has no use for a larger one.
+/// An application that does not fill the window does not need a larger one.
 #[test]
 fn an_idle_window_refuses() {
     let mut line = Line::new("suss+cubic", Span::from_micros(10));
@@ -304,7 +307,7 @@ fn an_idle_window_refuses() {
     assert_eq!((line.sender.controller.next_tick(), line.sender.cwnd()), (None, segments(10)));
 }
 
-/// A window that doesn't pace cannot spread what is added.
+/// A transport that does not pace cannot spread the additional data.
 #[test]
 fn without_pacing_it_is_hystart() {
     let congestion: Congestion = "suss+cubic".parse().expect("a name");
@@ -313,7 +316,7 @@ fn without_pacing_it_is_hystart() {
     assert_eq!((sender.snapshot().phase, sender.control().pace), ("slow-start", None));
 }
 
-/// A later start is HyStart.
+/// Later slow starts are HyStart.
 #[test]
 fn after_a_timeout_it_is_hystart() {
     let mut line = Line::new("suss+cubic", Span::from_micros(10));
@@ -323,28 +326,30 @@ fn after_a_timeout_it_is_hystart() {
     assert_eq!((line.phase(), line.sender.controller.next_tick()), ("slow-start", None));
 }
 
-/// A blue train that, doubled as often as the window was in addition, is more than half of the round trip sets a cap:
-/// the window, and for each blue byte so far what the same round still brings.
+/// A blue train that, doubled once per quadrupled round, is longer than half of the RTT caps the window at its current
+/// size plus what the same round still brings per blue byte so far.
 #[test]
 fn a_long_blue_train_caps_the_window_and_ends_it() {
     let gap = Span::from_micros(600);
     let mut line = Line::new("suss+cubic", gap);
     line.totals(3);
-    // Jumps in rounds 2 and 3. In round 4 a train of 13.2 ms, 22 gaps, is the first that four times is above 50.8 ms.
+    // Rounds 2 and 3 were quadrupled. In round 4, a train of 13.2 ms (22 gaps) is the first that exceeds 50.8 ms if
+    // taken four times.
     assert_eq!(line.sender.cwnd(), segments(161), "its first ACK");
     let mut sent = line.sent;
     while line.phase() == "suss" {
         sent = line.sent;
         line.step();
     }
-    // The cap is 160 + 22 and three times the 22 acknowledged; the window above it is 249, and falls to what is in flight.
+    // The cap is 160 + 22 segments and three times the 22 acknowledged. The window that exceeds it is 249 segments,
+    // and falls to the bytes in flight.
     assert_eq!((line.phase(), line.sent), ("congestion-avoidance", sent));
     let ssthresh = line.sender.ssthresh();
     assert_eq!(ssthresh, line.sender.cwnd());
     assert!(ssthresh > segments(245) && ssthresh < segments(252), "{}", ssthresh.segments(MSS));
 }
 
-/// HyStart's other detector: the ninth sample of a round.
+/// HyStart's delay detector ends slow start at the ninth sample of a round.
 #[test]
 fn a_long_round_trip_ends_it() {
     let mut line = Line::new("suss+cubic", Span::from_micros(10));
@@ -363,8 +368,9 @@ fn a_long_round_trip_ends_it() {
     assert_eq!(line.sender.ssthresh(), line.sender.cwnd());
 }
 
-/// A loss while the red part leaves: of the 640 segments that were opened the law sees those that left. It is CUBIC's plateau that
-/// tells: RFC 9438, section 4.1, the window is back where it was K = cbrt(W_max (1 - beta) / C) seconds after the loss.
+/// A loss during the red part: of the 640 segments that the window allows, congestion avoidance sees only those that
+/// were sent. CUBIC's plateau shows this: according to RFC 9438, section 4.1, the window has its old size again K =
+/// cbrt(W_max (1 - beta) / C) seconds after the loss.
 #[test]
 fn what_was_opened_and_not_sent_is_no_plateau() {
     let mut line = Line::new("suss+cubic", Span::from_micros(10));
@@ -373,7 +379,8 @@ fn what_was_opened_and_not_sent_is_no_plateau() {
         line.step();
     }
     assert_eq!((line.sender.cwnd(), line.phase()), (opened, "suss-paced"));
-    // The tick made room for 480, which have left. All but 80 of them are taken back, as if they hadn't.
+    // The tick made room for 480 segments, which were sent. All but 80 of them are taken back, as if they had not been
+    // sent.
     for _ in 0..400 {
         line.flight.pop_back();
         line.sender.in_flight -= MSS;

@@ -8,8 +8,9 @@ fn at(ms: u64) -> Time {
     Time::from_nanos((1000 + ms) * 1_000_000)
 }
 
-/// Bins of 40 ms, so that a window is four round trips: `steps` segments delivered in the middle of each round trip and
-/// `sent` a round trip before that. What each bin's end compares, by bin.
+/// Returns the comparison at the end of each of 15 bins, with the number of the bin. Bins have 40 ms, so that a window
+/// is four round trips. In the middle of each round trip, as many segments are delivered as `delivered` says, and
+/// those of `sent` were sent a round trip earlier.
 fn compared(delivered: &[u64], sent: &[u64], rule: Rule) -> Vec<(u64, Option<f64>)> {
     let mut bins = Bins::begin(at(0), RTT, 4.0, Bytes::ZERO, Bytes::ZERO).expect("bins");
     let upto = |steps: &[u64], ms: u64| {
@@ -25,8 +26,8 @@ fn compared(delivered: &[u64], sent: &[u64], rule: Rule) -> Vec<(u64, Option<f64
         .collect()
 }
 
-/// The draft's example: deliveries of 1, 2, 4, 8, 16 and then 16 again, where 32 were sent. In the window of four round
-/// trips that ends with the sixth, 44 arrived of 60.
+/// The draft's example: deliveries of 1, 2, 4, 8, 16 and again 16 segments, where 32 were sent. In the window of four
+/// round trips that ends with the sixth, 44 of 60 segments were delivered.
 #[test]
 fn deliveries_that_stay_at_sixteen_fall_short_by_27_per_cent() {
     let (delivered, sent) = ([1, 2, 4, 8, 16, 16], [1, 2, 4, 8, 16, 32]);
@@ -41,7 +42,7 @@ fn deliveries_that_stay_at_sixteen_fall_short_by_27_per_cent() {
     }
 }
 
-/// Below the capacity nothing falls short.
+/// Below the capacity there is no shortfall.
 #[test]
 fn deliveries_that_double_fall_short_by_nothing() {
     let steps = [1, 2, 4, 8, 16, 32];
@@ -50,7 +51,7 @@ fn deliveries_that_double_fall_short_by_nothing() {
     }
 }
 
-/// A bin without an ACK stands where the one before did; the ACK that ends several counts in the newest of them.
+/// A bin without an ACK has the totals of the bin before. An ACK that ends several bins counts in the newest of them.
 #[test]
 fn skipped_bins_stand_where_the_last_one_did() {
     let mut bins = Bins::begin(at(0), RTT, 3.5, Bytes(7), Bytes(70)).expect("bins");
@@ -62,12 +63,13 @@ fn skipped_bins_stand_where_the_last_one_did() {
     let delivered = |bins: &Bins| (0..=bins.last).map(|bin| bins.at(bin).delivered.0).collect::<Vec<_>>();
     assert_eq!(delivered(&bins), [7, 100, 100, 100, 200]);
     assert!(!bins.is_over(at(174)) && bins.is_over(at(175)));
-    // More than are kept.
+    // More bins pass than are kept.
     bins.advance(at(175 + 35 * 100), Bytes(300), Bytes(3000));
     assert_eq!((bins.last, bins.at(105).delivered, bins.at(104).delivered), (105, Bytes(300), Bytes(200)));
 }
 
-/// The bins reach back eleven and fifteen more: before there are more than a window, and beyond, nothing is compared.
+/// Eleven bins and fifteen additional ones are kept. Nothing is compared before there is more than one window, or if
+/// the RTT reaches beyond the bins kept.
 #[test]
 fn too_few_bins_and_too_long_a_round_trip_compare_nothing() {
     let mut bins = Bins::begin(at(0), RTT, 3.5, Bytes::ZERO, Bytes::ZERO).expect("bins");
@@ -78,14 +80,15 @@ fn too_few_bins_and_too_long_a_round_trip_compare_nothing() {
             first = first.or(Some(bin));
         }
     }
-    // 100 ms are two bins and a part: bin 13 is the first of which the one before the second but last is above ten.
+    // 100 ms are two bins and a part. Bin 13 is the first for which both bins of the interpolation, 11 and 10, have a
+    // whole window.
     assert_eq!(first, Some(13));
     assert!(bins.compare(Span::from_millis(35 * 15) - Span::from_nanos(1), Rule::Sent).is_some());
     assert!(bins.compare(Span::from_millis(35 * 15), Rule::Sent).is_none());
 }
 
-/// A round trip that is no multiple of a bin is interpolated between the end of the bin before it and that of the one
-/// before that.
+/// If the RTT is not a multiple of the bin length, the comparison interpolates between the end of the bin at that
+/// distance and the end of the bin before that.
 #[test]
 fn a_part_of_a_bin_is_interpolated_backwards() {
     let mut bins = Bins::begin(at(0), RTT, 3.5, Bytes::ZERO, Bytes::ZERO).expect("bins");
