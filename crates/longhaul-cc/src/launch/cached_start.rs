@@ -1,5 +1,6 @@
-//! TCP Fast Start (Padmanabhan, Katz, Globecom 1998): the first flight is what an earlier connection came to, at a priority that
-//! routers drop before others, so that a stale memory harms nobody else.
+//! TCP Fast Start (Padmanabhan, Katz, Globecom 1998): the first flight is as large as the window of an earlier
+//! connection, at a priority that routers drop first, so that an outdated entry of the metrics cache harms no other
+//! flow.
 
 use longhaul_units::{Bytes, Rate, Time};
 
@@ -9,7 +10,7 @@ use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, 
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
-/// Fast Start in the registry. FAST's slow start has its name.
+/// Registry entry of Fast Start. Its name differs because `fast-start` is FAST's slow start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "cached-start",
     slot: Slot::Launch,
@@ -25,7 +26,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `cached-start`.
+    /// Options of `cached-start`.
     struct Options {
         max_window: Bytes [bound] =
             OptionSpec::int("max-window", 0, 1 << 30, 0, "the largest first flight, KiB; 0: no bound"),
@@ -33,18 +34,18 @@ crate::options! {
     }
 }
 
-/// What it is doing.
+/// State of Fast Start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Over, or not begun.
+    /// Over, or not started.
     Idle,
-    /// The flight leaves.
+    /// The flight is being sent or acknowledged.
     Sending,
-    /// Some of it was lost, and is repaired.
+    /// Some of it was lost and is being retransmitted.
     Repairing,
 }
 
-/// Fast Start.
+/// Fast Start start-up scheme.
 #[derive(Clone, Debug)]
 pub struct CachedStart {
     max_window: Bytes,
@@ -53,16 +54,16 @@ pub struct CachedStart {
     made: SavedPathUse,
     phase: Phase,
     pace: Option<Rate>,
-    /// Bytes of the flight, of those delivered, and lost.
+    /// Bytes of the flight sent, delivered and lost.
     sent: Bytes,
     delivered: Bytes,
     lost: Bytes,
-    /// As far as the window grows during the repair: what had come through when the first loss showed.
+    /// Limit of the window during recovery: the bytes delivered when the first loss was detected.
     ceiling: f64,
 }
 
 impl CachedStart {
-    /// The launch; it does nothing until it is told of a path.
+    /// Creates a Fast Start, which does nothing without a saved path.
     #[must_use]
     pub const fn new(max_window: Bytes, dscp: u8) -> Self {
         let zero = Bytes::ZERO;
@@ -85,8 +86,9 @@ impl CachedStart {
         LaunchStep::Done
     }
 
-    /// What there was of the flight has arrived. If that is all of it the path holds it, and congestion avoidance follows; of a
-    /// part that is all one knows, and quick growth leads on to what was remembered.
+    /// Ends the start after everything sent was delivered. If that is the whole flight, the path holds it, and
+    /// congestion avoidance follows. If it is a part, only that part is validated, and the slow-start variant leads up
+    /// to the saved window.
     fn arrived(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
         window.ssthresh = window.ssthresh.min(window.cwnd);
         if self.delivered.as_f64() < window.cwnd {
@@ -96,7 +98,8 @@ impl CachedStart {
         self.over()
     }
 
-    /// Repaired. If most of the flight was lost, the memory was of another path, and it is as if there had been none.
+    /// Ends recovery. If most of the flight was lost, the saved path was a different one, and the start is as without
+    /// it.
     fn repaired(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         if self.lost * 2 > self.sent {
@@ -163,7 +166,7 @@ impl Launch for CachedStart {
         LaunchStep::Stay
     }
 
-    /// The window stays while the flight is on its way; the ACK clock takes over as soon as it ticks.
+    /// Keeps the window while the flight is in the network; the ACK clock takes over after that.
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         self.delivered += ack.delivered;
         self.lost += ack.newly_lost;
@@ -179,8 +182,8 @@ impl Launch for CachedStart {
         }
     }
 
-    /// A loss in the flight: what was lost goes again from the initial window on, which grows as in slow start. A mark is answered
-    /// alike, until all of the flight has arrived.
+    /// Responds to a loss in the flight: lost data is retransmitted from the initial window on, which grows as in slow
+    /// start. The response to an ECN mark is the same, until the whole flight was delivered.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         if self.phase == Phase::Idle {
             return LaunchVerdict::Delegate;
@@ -197,7 +200,8 @@ impl Launch for CachedStart {
         LaunchVerdict::Handled
     }
 
-    /// What came through before the timer fired is what the path holds at least; the law would judge by a window that says nothing.
+    /// Returns half of the bytes delivered before the timer fired, because the path holds at least those. Congestion
+    /// avoidance would use a window that says nothing about the path.
     fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         (self.phase != Phase::Idle).then(|| (self.delivered.as_f64() / 2.0).max(initial))

@@ -1,5 +1,5 @@
-//! Careful Resume (RFC 9959): once the first flight is acknowledged, half of what an earlier connection came to is sent within a round
-//! trip, and kept as far as it proves to have arrived.
+//! Careful Resume (RFC 9959): after the first flight is acknowledged, half of an earlier connection's window is sent
+//! within one round trip, and the window keeps what is validated by ACKs.
 
 use longhaul_units::{Bytes, Rate, Time};
 
@@ -8,7 +8,7 @@ use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, 
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
-/// Careful Resume in the registry.
+/// Registry entry of Careful Resume.
 pub(crate) static ENTRY: Entry = Entry {
     name: "careful-resume",
     slot: Slot::Launch,
@@ -20,16 +20,17 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|values| Box::new(CarefulResume::new(CarefulResumeConfig::from_values(values)))),
 };
 
-/// The initial window, which nothing can be decided before the end of, leaves within this part of a round trip; RFC 6928 asks for no
-/// pacing of it at all.
+/// The initial window is paced over an RTT divided by this, because nothing can be decided before its end is
+/// acknowledged. RFC 6928 does not require pacing at all.
 const INITIAL_SPREAD: u64 = 8;
 
 crate::options! {
-    /// The configuration of [`CarefulResume`].
+    /// Configuration of [`CarefulResume`].
     pub struct CarefulResumeConfig {
-        /// The largest jump.
+        /// Largest jump.
         max_jump: Bytes [bound] = OptionSpec::int("max-jump", 0, 1 << 30, 0, "the largest jump, KiB; 0: no bound"),
-        /// Part of the validated pipe that is the threshold after a retreat, 0.5 to 1 (RFC 9959, section 3.6).
+        /// Share of the validated `PipeSize` that becomes the threshold after a Safe Retreat, 0.5 to 1 (RFC 9959,
+        /// section 3.6).
         beta: f64 = OptionSpec::float(
             "beta", 0.5, 1.0, 0.5,
             "part of what was validated that a retreat leaves as the threshold",
@@ -37,37 +38,38 @@ crate::options! {
     }
 }
 
-/// RFC 9959, section 3: the phases. Normal is another stage's.
+/// Phases of RFC 9959, section 3. In the Normal phase, other stages have the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Normal,
     Reconnaissance,
-    /// At most until then.
+    /// The phase ends at this time at the latest.
     Unvalidated(Time),
     Validating,
     SafeRetreat,
 }
 
-/// Careful Resume.
+/// Careful Resume start-up scheme.
 #[derive(Clone, Debug)]
 pub struct CarefulResume {
     config: CarefulResumeConfig,
     saved: Option<SavedPath>,
     made: SavedPathUse,
     phase: Phase,
-    /// New data sent so far, bytes; and when the first ACK came.
+    /// New data sent so far, in bytes.
     sent: Bytes,
+    /// New data that was sent before the first ACK arrived.
     initial: Option<Bytes>,
-    /// What had been sent when the jump began, and when it ended.
+    /// Total of new data sent when the jump began, and when it ended.
     before: Bytes,
     after: Bytes,
-    /// `PipeSize`: what the path has shown to hold, bytes.
+    /// `PipeSize`: bytes that the path has shown to hold.
     pipe: f64,
     pace: Option<Rate>,
 }
 
 impl CarefulResume {
-    /// The launch; it does nothing until it is told of a path.
+    /// Creates a Careful Resume, which does nothing without a saved path.
     #[must_use]
     pub const fn new(config: CarefulResumeConfig) -> Self {
         Self {
@@ -89,7 +91,8 @@ impl CarefulResume {
         LaunchStep::Done
     }
 
-    /// Slow start from the initial window, until that is acknowledged and the window is the limit.
+    /// Reconnaissance: slow start from the initial window, until that window is acknowledged and the window is the
+    /// limit.
     fn reconnoitre(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         grow(ack, window);
         self.pace = None;
@@ -110,7 +113,7 @@ impl CarefulResume {
         self.pipe = ack.in_flight.as_f64();
         self.before = self.sent;
         window.cwnd = jump;
-        // What the path carried before is where quick growth ends.
+        // Slow start ends at the window that the path carried before.
         window.ssthresh = window.ssthresh.min(saved.window.as_f64());
         let current = path.latest_rtt.unwrap_or(rtt).max(rtt);
         self.pace = Some(Rate::from_bytes_over(Bytes::from_f64(jump), current));
@@ -118,7 +121,8 @@ impl CarefulResume {
         LaunchStep::Stay
     }
 
-    /// The jump is over: the window is what is in flight, and has to be validated if that is more than the path has shown to hold.
+    /// Ends the jump. The window becomes the bytes in flight, which have to be validated if they are more than
+    /// `PipeSize`.
     fn end_jump(&mut self, in_flight: Bytes, path: &Path, window: &mut Window) -> LaunchStep {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         let flight = in_flight.as_f64();
@@ -140,7 +144,8 @@ impl CarefulResume {
         if first || full || ack.now >= until { self.end_jump(ack.in_flight, path, window) } else { LaunchStep::Stay }
     }
 
-    /// No growth until the last segment of the jump is acknowledged (RFC 9959, section 3.6).
+    /// Safe Retreat: the window does not grow until the last segment of the jump is acknowledged (RFC 9959, section
+    /// 3.6).
     fn on_retreat_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         self.pipe += ack.delivered.as_f64();
         if !accounted_for(ack, ack.total_delivered, self.after) {
@@ -152,7 +157,7 @@ impl CarefulResume {
     }
 }
 
-/// Slow start's growth.
+/// Increases the window as in slow start.
 fn grow(ack: &Ack<'_>, window: &mut Window) {
     if ack.cwnd_limited && window.below_threshold() {
         window.cwnd = (window.cwnd + ack.delivered.as_f64()).min(window.ssthresh);
@@ -225,8 +230,9 @@ impl Launch for CarefulResume {
         }
     }
 
-    /// Congestion in the jump, or before it is validated (RFC 9959, section 3.5): at most half of what the path has shown to hold, and
-    /// no growth until all is accounted for. Before the jump it is the usual decrease's.
+    /// Responds to congestion in the jump or before it is validated (RFC 9959, section 3.5): the window is at most
+    /// half of `PipeSize`, and does not grow until everything is accounted for. Before the jump, the usual decrease
+    /// applies.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         match self.phase {
             Phase::Normal | Phase::Reconnaissance => return LaunchVerdict::Delegate,
@@ -246,7 +252,8 @@ impl Launch for CarefulResume {
 
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
         match self.phase {
-            // What is in flight is what was sent and the pipe does not count: nothing was acknowledged for a round trip.
+            // A timer does not report the bytes in flight. They are estimated as those sent in the jump and
+            // `PipeSize`, which includes those in flight before the jump.
             Phase::Unvalidated(until) if until <= now => {
                 let in_flight = Bytes::from_f64((self.sent.as_f64() - self.before.as_f64()) + self.pipe)
                     .min(Bytes::from_f64(window.cwnd));

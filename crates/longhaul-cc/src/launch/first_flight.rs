@@ -1,32 +1,32 @@
-//! A first flight of all that there is to send, spread over the handshake's round trip: what Jump-Start and Halfback begin
-//! with.
+//! First flight of all data available, spread over the RTT of the handshake, as Jump-Start and Halfback send it.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::compose::{Overlay, Window};
 use crate::{Ack, Pace, Path, SegmentKind, Sent};
 
-/// The flight: how much it is to be, and how far it has come.
+/// Size and progress of the flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstFlight {
-    /// The most that it may be.
+    /// Upper bound of its size.
     limit: Bytes,
-    /// The time that it is spread over.
+    /// Time over which it is spread.
     rtt: Span,
-    /// The window that the connection would have without it, bytes.
+    /// Window that the connection would have without it, in bytes.
     initial: f64,
     goal: Bytes,
     sent: Bytes,
     segments: u32,
     delivered: Bytes,
-    /// Whether more was known when a part of it left.
+    /// Whether more data was known when a part of it was sent.
     spread: bool,
-    /// When more became known to be sent, if nobody has looked since.
+    /// Time at which more data became known, if the window has not followed yet.
     grown_at: Option<Time>,
 }
 
 impl FirstFlight {
-    /// One of `limit` bytes at most over a round trip of `rtt`, where `initial` bytes are what would leave without it.
+    /// Creates a flight of at most `limit` bytes over a round trip of `rtt`. Without it, `initial` bytes would be
+    /// sent.
     pub(super) const fn new(limit: Bytes, rtt: Span, initial: f64) -> Self {
         Self {
             limit,
@@ -41,8 +41,9 @@ impl FirstFlight {
         }
     }
 
-    /// A segment left. What is known of the flow is what was sent and what waits; a writer writes more as that leaves, so the flight
-    /// grows while it leaves. It never shrinks: of a window that the peer takes back, the transport makes sure.
+    /// Records that a segment was sent. The known size of the flow is what was sent and what is queued. An application
+    /// writes more while data leaves, so the flight may grow while it is sent. It never shrinks: if the peer reduces
+    /// its window, the transport enforces that.
     pub(super) fn on_sent(&mut self, sent: &Sent, path: &Path) {
         if sent.kind != SegmentKind::Data || sent.bytes == Bytes::ZERO {
             return;
@@ -57,28 +58,29 @@ impl FirstFlight {
         }
     }
 
-    /// When the window and the pace should follow the flight: at once where it has grown.
+    /// Returns when the window and the pace should follow the flight: at once if it has grown.
     pub(super) const fn grown_at(&self) -> Option<Time> {
         self.grown_at
     }
 
-    /// Opens the window for the flight as it is known now.
+    /// Opens the window for the flight as far as it is known.
     pub(super) fn open(&mut self, window: &mut Window) {
         self.grown_at = None;
         window.cwnd = self.goal.as_f64().max(self.initial);
     }
 
-    /// Whether it is more than what would leave without it.
+    /// Returns whether the flight is larger than the window without it.
     pub(super) fn exceeds_initial(&self) -> bool {
         self.goal.as_f64() > self.initial
     }
 
-    /// Whether there was something to spread: a few bytes with nothing behind them hold back nothing that comes later.
+    /// Returns whether there was anything to spread. A few bytes with nothing queued behind them must not delay data
+    /// that is written later.
     pub(super) const fn is_spread(&self) -> bool {
         self.spread
     }
 
-    /// Evenly over the round trip.
+    /// Returns the rate that spreads the flight evenly over the round trip.
     pub(super) fn pace(&self) -> Rate {
         Rate::from_bytes_over(self.goal, self.rtt.max(Span::from_nanos(1))).max(Rate::from_bytes_per_sec(1))
     }
@@ -87,7 +89,8 @@ impl FirstFlight {
         Overlay { pace: Some(Pace { rate: self.pace(), quantum: None }), ..Overlay::default() }
     }
 
-    /// The first ACK: the window is what was sent, and not what might have been; the ACKs are the clock from now on.
+    /// Closes the flight at the first ACK. The window becomes what was sent, not what could have been sent, and ACKs
+    /// clock the sender from then on.
     pub(super) fn close(&mut self, window: &mut Window) {
         self.grown_at = None;
         window.cwnd = self.sent.as_f64().max(self.initial);
@@ -97,7 +100,7 @@ impl FirstFlight {
         self.delivered += delivered;
     }
 
-    /// Whether as much has been delivered as was sent in it.
+    /// Returns whether as many bytes were delivered as the flight has.
     pub(super) fn is_delivered(&self) -> bool {
         self.delivered >= self.sent
     }
@@ -115,36 +118,38 @@ impl FirstFlight {
     }
 }
 
-/// A flight under repair, its window held as in RFC 6675: at half of the flight, which the pipe has to drain to.
+/// Recovery of a flight. The window is held as in RFC 6675: at half of the flight, to which the data in flight has to
+/// drain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Repair {
-    /// FlightSize when the loss was found; no more than the window, though what is SACKed lets more go.
+    /// FlightSize when the loss was detected, limited to the window, because SACKed data allows more to be sent.
     pub(super) flight: Bytes,
-    /// Bytes of it that arrived by retransmission.
+    /// Bytes of the flight that arrived as retransmissions.
     pub(super) repaired: Bytes,
 }
 
 impl Repair {
-    /// A loss was found.
+    /// Begins recovery after a loss was detected.
     pub(super) fn begin(ack: &Ack<'_>, path: &Path, window: &mut Window) -> Self {
         let flight = ack.flight_size.min(Bytes::from_f64(window.cwnd));
         halve(flight.as_f64(), path, window);
         Self { flight, repaired: Bytes::ZERO }
     }
 
-    /// A retransmission was lost: a second sign of congestion (RFC 5681, section 4.3).
+    /// Halves the window again after a retransmission was lost, which is a second sign of congestion (RFC 5681,
+    /// section 4.3).
     pub(super) fn again(path: &Path, window: &mut Window) {
         halve(window.cwnd, path, window);
     }
 
-    /// Counts what an ACK says to have arrived by retransmission.
+    /// Counts the bytes that an ACK reports as arrived by retransmission.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
         let resent = ack.acked.iter().filter(|segment| segment.kind == SegmentKind::Retransmit);
         self.repaired += resent.map(|segment| segment.bytes).fold(Bytes::ZERO, |sum, bytes| sum + bytes);
     }
 }
 
-/// Half of `base`, in the window and the threshold (RFC 5681, equation 4).
+/// Sets the window and the threshold to half of `base` (RFC 5681, equation 4).
 fn halve(base: f64, path: &Path, window: &mut Window) {
     let half = (base / 2.0).max(2.0 * path.mss.as_f64());
     window.cwnd = window.cwnd.min(half);

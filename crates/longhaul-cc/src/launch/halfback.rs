@@ -1,5 +1,5 @@
-//! Halfback (Li, Dong, Godfrey, CoNEXT 2015): a short flow leaves in one round trip, and while its ACKs come, copies of its end
-//! leave, from the last segment backwards, until the two meet.
+//! Halfback (Li, Dong, Godfrey, CoNEXT 2015): a short flow is sent in one round trip. While its ACKs arrive, copies of
+//! its segments are sent from the last one backwards, until the two meet.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -11,7 +11,7 @@ use crate::{
     Timeout,
 };
 
-/// Halfback in the registry.
+/// Registry entry of Halfback.
 pub(crate) static ENTRY: Entry = Entry {
     name: "halfback",
     slot: Slot::Launch,
@@ -23,20 +23,20 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|values| Box::new(Halfback::new(HalfbackConfig::from_values(values)))),
 };
 
-/// The ACKs of so many segments are asked for one by one: those of the published threshold.
+/// Segments for which the peer is requested to send one ACK each: those of the published pacing threshold.
 const CADENCE: u32 = 100;
-/// Below this share of the rate of sending, the ACKs' rate is the path's and not the sender's.
+/// If ACKs arrive at less than this share of the sending rate, their rate is that of the path and not the sender's.
 const PATH_LIMITED: f64 = 0.9;
 
 crate::options! {
-    /// The configuration of [`Halfback`].
+    /// Configuration of [`Halfback`].
     pub struct HalfbackConfig {
-        /// The most that leaves in the first round trip.
+        /// Most bytes sent in the first round trip.
         pacing_threshold: Bytes [Bytes] = OptionSpec::int(
             "pacing-threshold", 2000, 1 << 30, 141_000,
             "bytes that leave in the first round trip at most",
         ),
-        /// Whether each acknowledged segment releases a copy. As published, each ACK does; both are the same without
+        /// Whether each acknowledged segment releases a copy. In the paper each ACK does, which is the same without
         /// delayed ACKs.
         by_segment: bool [|clock: &str| clock == "segment"] = OptionSpec::choice(
             "clock", &["ack", "segment"],
@@ -45,25 +45,25 @@ crate::options! {
     }
 }
 
-/// What it is doing.
+/// State of Halfback.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not begun.
+    /// Over, or not started.
     Idle,
-    /// The flight leaves.
+    /// The flight is being sent.
     Pacing,
-    /// Its ACKs come, and copies leave.
+    /// ACKs of the flight arrive, and copies are sent.
     Answered,
-    /// Part of it was lost; copies go on leaving.
+    /// Part of the flight was lost; copies continue.
     Repairing(Repair),
 }
 
-/// The rate of ACKs: from the first on.
+/// Delivery rate since the first ACK.
 #[derive(Clone, Copy, Debug, Default)]
 struct AckRate {
     first: Option<Time>,
     last: Time,
-    /// Delivered after the first.
+    /// Bytes delivered after the first ACK.
     bytes: Bytes,
 }
 
@@ -83,7 +83,7 @@ impl AckRate {
     }
 }
 
-/// Halfback.
+/// Halfback start-up scheme.
 #[derive(Clone, Debug)]
 pub struct Halfback {
     config: HalfbackConfig,
@@ -91,13 +91,13 @@ pub struct Halfback {
     phase: Phase,
     flight: FirstFlight,
     acks: AckRate,
-    /// Whether the whole flow was in the flight, so that its end is known.
+    /// Whether the flight includes the whole flow, so that its end is known.
     whole: bool,
     plan: ProbePlan,
 }
 
 impl Halfback {
-    /// A start like this.
+    /// Creates a Halfback with configuration `config`.
     #[must_use]
     pub const fn new(config: HalfbackConfig) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Halfback {
         LaunchStep::Done
     }
 
-    /// One more copy may leave for an ACK, up to half of the flight.
+    /// Allows one more copy for an ACK, up to half of the flight.
     fn copy(&mut self, ack: &Ack<'_>, path: &Path) {
         if !self.whole {
             return;
@@ -132,11 +132,12 @@ impl Halfback {
         self.plan.segments = self.plan.segments.saturating_add(more).min(self.flight.segments() / 2);
     }
 
-    /// The flight has arrived: the window is what the ACKs' rate fills.
+    /// Ends the start after the whole flight was delivered. The window becomes the one that the rate of the ACKs
+    /// fills.
     fn delivered(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
         let rtt = path.min_rtt.or(path.handshake_rtt);
         let rate = self.acks.rate().filter(|rate| *rate < self.flight.pace().mul_f64(PATH_LIMITED));
-        // Faster than that it was the sender who was slow.
+        // At a higher rate the sender, not the path, was the limit.
         if let Some((rate, rtt)) = rate.zip(rtt) {
             let fits = rate.bytes_in(rtt).as_f64().max(self.flight.initial());
             window.cwnd = window.cwnd.min(fits);
@@ -163,7 +164,7 @@ impl Stage for Halfback {
         Needs { preferred, ..Needs::default() }
     }
 
-    /// Without pacing or copies it is none: growth begins.
+    /// Without pacing or probes there is no Halfback, and the slow-start variant begins.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.granted = granted.pacing && granted.probes;
         Ok(())
@@ -229,7 +230,7 @@ impl Launch for Halfback {
         }
     }
 
-    /// A loss is repaired as any other, while the copies go on: they are what repairs the end.
+    /// Recovers a loss as usual, while copies continue: they are what recovers the end of the flow.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         match (&mut self.phase, loss.signal) {
             (Phase::Pacing | Phase::Answered, Signal::Loss) => {

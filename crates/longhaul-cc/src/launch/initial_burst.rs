@@ -1,4 +1,4 @@
-//! The initial window at once: what RFC 6928's IW10 is without a pacer.
+//! Unpaced initial window, as RFC 6928 implies it for a sender without a pacer.
 
 use longhaul_units::{Bytes, Time};
 
@@ -7,7 +7,7 @@ use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
 use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent};
 
-/// The burst in the registry.
+/// Registry entry of the initial burst.
 pub(crate) static ENTRY: Entry = Entry {
     name: "initial-burst",
     slot: Slot::Launch,
@@ -19,19 +19,20 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|_| Box::new(InitialBurst::default())),
 };
 
-/// Where the burst stands.
+/// State of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Phase {
-    /// Over, or not begun.
+    /// Over, or not started.
     #[default]
     Idle,
-    /// It leaves: so many bytes have.
+    /// It is being sent; the bytes sent so far.
     Leaving(Bytes),
-    /// It has left.
+    /// It has been sent, at this time.
     Left(Time),
 }
 
-/// Lifts the pace until the initial window has left, or its first ACK comes; changes nothing else.
+/// Start-up scheme that suspends pacing until the initial window was sent or the first ACK arrives. It changes nothing
+/// else.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InitialBurst {
     phase: Phase,
@@ -74,7 +75,7 @@ impl Launch for InitialBurst {
         LaunchStep::Stay
     }
 
-    /// An ACK before all has left: there was no more to send.
+    /// If an ACK arrives before the whole window was sent, there was no more data to send, and the burst is over.
     fn on_ack(&mut self, ack: &Ack<'_>, _path: &Path, window: &mut Window) -> LaunchStep {
         if ack.delivered == Bytes::ZERO {
             return LaunchStep::Stay;

@@ -1,4 +1,5 @@
-//! Jump-Start (Liu, Allman, Jin, Wang, PFLDnet 2007): all that there is to send leaves in the first round trip, evenly spread.
+//! Jump-Start (Liu, Allman, Jin, Wang, PFLDnet 2007): all available data is sent in the first round trip, evenly
+//! spread.
 
 use longhaul_units::{Bytes, Time};
 
@@ -8,7 +9,7 @@ use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, 
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout};
 
-/// Jump-Start in the registry.
+/// Registry entry of Jump-Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "jump-start",
     slot: Slot::Launch,
@@ -24,49 +25,49 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|values| Box::new(JumpStart::new(JumpStartConfig::from_values(values)))),
 };
 
-/// The most that the window of a SYN can say (RFC 9293, section 3.1).
+/// Largest window that a SYN can carry (RFC 9293, section 3.1).
 const SYN_WINDOW: Bytes = Bytes(0xffff);
 
 crate::options! {
-    /// The configuration of [`JumpStart`].
+    /// Configuration of [`JumpStart`].
     pub struct JumpStartConfig {
-        /// The most that leaves in the jump; [`Bytes::MAX`] is no limit.
+        /// Most bytes sent in the jump; [`Bytes::MAX`] means no limit.
         max_jump: Bytes [bound] =
             OptionSpec::int("max-jump", 0, 1 << 20, 64, "KiB that leave in it at most; 0 is no limit, the original"),
-        /// Whether slow start follows. As published, congestion avoidance does.
+        /// Whether slow start follows. In the paper, congestion avoidance does.
         then_slow_start: bool [|then: &str| then == "slow-start"] =
             OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
     }
 }
 
-/// What it is doing.
+/// State of Jump-Start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not begun.
+    /// Over, or not started.
     Idle,
-    /// Nothing is known yet to be sent that the initial window does not hold.
+    /// There is no data known yet beyond the initial window.
     Armed,
-    /// The flight leaves.
+    /// The flight is being sent.
     Jumping,
-    /// Its ACKs come.
+    /// The flight was sent, and its ACKs arrive.
     Validating,
-    /// Part of it was lost.
+    /// Part of the flight was lost.
     Repairing(Repair),
 }
 
-/// Jump-Start.
+/// Jump-Start start-up scheme.
 #[derive(Clone, Debug)]
 pub struct JumpStart {
     config: JumpStartConfig,
     paced: bool,
-    /// Whether the ACKs tell what arrived by retransmission.
+    /// Whether ACKs list the segments that arrived, so that arrived retransmissions are known.
     listed: bool,
     phase: Phase,
     flight: FirstFlight,
 }
 
 impl JumpStart {
-    /// A start that jumps like this.
+    /// Creates a Jump-Start with configuration `config`.
     #[must_use]
     pub const fn new(config: JumpStartConfig) -> Self {
         let flight = FirstFlight::new(Bytes::ZERO, longhaul_units::Span::ZERO, 0.0);
@@ -78,7 +79,8 @@ impl JumpStart {
         LaunchStep::Done
     }
 
-    /// Waits until as much was delivered as the flight was. ACKs of it do not open the window, unless slow start goes on.
+    /// Processes an ACK of the flight, which is validated when as many bytes were delivered as it has. These ACKs do
+    /// not open the window, unless slow start follows.
     fn validate(&mut self, ack: &Ack<'_>, window: &mut Window) -> LaunchStep {
         self.flight.on_delivered(ack.delivered);
         if self.config.then_slow_start && ack.cwnd_limited {
@@ -93,7 +95,8 @@ impl JumpStart {
         self.over()
     }
 
-    /// The path holds less than was sent by what was lost of it, at least: half of the rest is the window (RFC 7661, section 4.4.1).
+    /// Ends recovery. The path holds less than what was sent, at least by the bytes lost, so the window becomes half
+    /// of the rest (RFC 7661, section 4.4.1).
     fn repaired(&mut self, repair: Repair, path: &Path, window: &mut Window) -> LaunchStep {
         let rest = (repair.flight - repair.repaired).as_f64() / 2.0;
         window.cwnd = window.cwnd.min(rest).max(path.mss.as_f64());
@@ -109,7 +112,7 @@ impl Stage for JumpStart {
         Needs { preferred, ..Needs::default() }
     }
 
-    /// Without pacing it is none: growth begins.
+    /// Without pacing there is no jump, and the slow-start variant begins.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         (self.paced, self.listed) = (granted.pacing, granted.segments);
         Ok(())
@@ -118,7 +121,8 @@ impl Stage for JumpStart {
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         match &mut self.phase {
             Phase::Armed | Phase::Jumping => self.flight.on_sent(sent, path),
-            // Where nobody tells what arrived, all that is sent again counts: more than once, if it is lost again.
+            // If ACKs do not list segments, every retransmission counts, and one that is retransmitted again counts
+            // more than once.
             Phase::Repairing(repair) if !self.listed && sent.kind == SegmentKind::Retransmit => {
                 repair.repaired += sent.bytes;
             }
@@ -147,7 +151,7 @@ impl Launch for JumpStart {
     fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
         let rtt = path.handshake_rtt.filter(|_| self.paced && !path.handshake_lossy && opening == Opening::Connection);
         let Some(rtt) = rtt else { return self.over() };
-        // What earlier connections found the path to hold is as good a limit as any.
+        // A threshold known from earlier connections also limits the jump.
         let known = Bytes::from_f64(window.ssthresh);
         self.flight = FirstFlight::new(self.config.max_jump.min(known), rtt, window.cwnd);
         self.phase = Phase::Armed;
@@ -157,7 +161,7 @@ impl Launch for JumpStart {
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         match &mut self.phase {
             Phase::Armed | Phase::Jumping if ack.delivered == Bytes::ZERO => LaunchStep::Stay,
-            // No jump: an ACK as in slow start.
+            // There was no jump: the ACK counts as in slow start.
             Phase::Armed => {
                 if ack.cwnd_limited {
                     window.cwnd += ack.delivered.as_f64();
@@ -205,7 +209,7 @@ impl Launch for JumpStart {
         }
     }
 
-    /// Half of what came through: what was in flight when the timer fired is what the path did not hold.
+    /// Returns half of the bytes delivered, because the path did not hold the data in flight when the timer fired.
     fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
         let jumped = !matches!(self.phase, Phase::Idle | Phase::Armed);
         jumped.then(|| (self.flight.delivered().as_f64() / 2.0).max(2.0 * path.mss.as_f64()))

@@ -1,4 +1,4 @@
-//! Launches: how a window opens at once.
+//! Start-up schemes: how a connection may open its window at once, before the slow-start variant begins.
 
 pub mod cached_start;
 pub mod careful_resume;
@@ -18,8 +18,9 @@ use longhaul_units::Bytes;
 
 use crate::{Ack, Episode};
 
-/// Whether what a launch answered congestion for is over: a loss's episode has an end of its own; a mark has none, and lasts until
-/// all that had been `sent` is `delivered`, or at least has left the network.
+/// Returns whether the congestion that a start-up scheme responded to is over. After a loss, it is over when the
+/// recovery episode ends. After an ECN mark, which has no episode, it is over when all of `sent` is `delivered`, or
+/// when nothing is in flight.
 fn accounted_for(ack: &Ack<'_>, delivered: Bytes, sent: Bytes) -> bool {
     match ack.episode {
         Episode::In | Episode::Again => false,
@@ -28,7 +29,7 @@ fn accounted_for(ack: &Ack<'_>, delivered: Bytes, sent: Bytes) -> bool {
     }
 }
 
-/// Converts a bound in KiB; zero means that there is none.
+/// Converts a bound in KiB to bytes; zero means no bound.
 const fn bound(kib: u64) -> Bytes {
     if kib == 0 { Bytes::MAX } else { Bytes(kib.saturating_mul(1024)) }
 }

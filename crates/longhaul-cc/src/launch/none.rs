@@ -1,4 +1,4 @@
-//! No launch: growth starts from the initial window.
+//! No start-up scheme: the slow-start variant starts from the initial window.
 
 use longhaul_units::Time;
 
@@ -6,7 +6,7 @@ use crate::Path;
 use crate::compose::{Launch, LaunchStep, Opening, Stage, Window};
 use crate::describe::{Entry, Make, Safety, Slot};
 
-/// No launch in the registry.
+/// Registry entry of the empty start-up scheme.
 pub(crate) static ENTRY: Entry = Entry {
     name: "none",
     slot: Slot::Launch,
@@ -18,7 +18,7 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|_| Box::new(NoLaunch)),
 };
 
-/// Hands over at once.
+/// Start-up scheme that lets the slow-start variant begin at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLaunch;
 

@@ -1,5 +1,5 @@
-//! Paced Start (Hu, Steenkiste, ICNP 2003): the windows of a slow start are trains, and a binary search of the gap between their
-//! segments finds the rate that the path takes without a queue.
+//! Paced Start (Hu, Steenkiste, ICNP 2003): the windows of slow start are sent as paced trains, and a binary search of
+//! the gap between their segments finds the rate that the path carries without a queue.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -14,7 +14,7 @@ mod train;
 
 use train::{Clock, Search, Train, Verdict};
 
-/// Paced Start in the registry.
+/// Registry entry of Paced Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "paced-start",
     slot: Slot::Launch,
@@ -26,33 +26,33 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|values| Box::new(PacedStart::new(PacedStartConfig::from_values(values)))),
 };
 
-/// The ACKs of so many segments are asked for one by one: trains of 2 to 128 segments.
+/// Segments for which the peer is requested to send one ACK each: those of trains of 2 to 128 segments.
 const CADENCE: u32 = 254;
 
 crate::options! {
-    /// How it searches.
+    /// Configuration of [`PacedStart`].
     pub struct PacedStartConfig {
         /// Segments of the first train.
         first_train: u64 = OptionSpec::int("train", 2, 10, 2, "segments of the first train, which leaves at once"),
-        /// A gap that grows by more than this share on the way was too small.
+        /// Tolerance of the gap: a gap was too small if it grew by more than this share on the path.
         tolerance: f64 = OptionSpec::float("tolerance", 0.01, 1.0, 0.1, "share by which a gap may grow on the way"),
-        /// The search ends when the bounds are so near, as a share of the upper.
+        /// Precision of the search: it ends when the distance of the bounds is at most this share of the upper one.
         precision: f64 = OptionSpec::float("precision", 0.01, 1.0, 0.2, "share of the gap to which the search goes"),
     }
 }
 
-/// What it is doing.
+/// State of Paced Start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not begun.
+    /// Over, or not started.
     Idle,
-    /// A train is on its way.
+    /// A train is being sent or acknowledged.
     Searching(Train),
-    /// The window is known; the first of it leaves at this rate.
+    /// The window is known, and its first data is sent at this rate.
     Filling(Rate),
 }
 
-/// Paced Start.
+/// Paced Start start-up scheme.
 #[derive(Clone, Debug)]
 pub struct PacedStart {
     config: PacedStartConfig,
@@ -63,7 +63,7 @@ pub struct PacedStart {
 }
 
 impl PacedStart {
-    /// A start that searches like this.
+    /// Creates a Paced Start with configuration `config`.
     #[must_use]
     pub const fn new(config: PacedStartConfig) -> Self {
         let search = Search::new(config.tolerance, config.precision);
@@ -75,7 +75,7 @@ impl PacedStart {
         LaunchStep::Done
     }
 
-    /// All of a train has arrived, or all that there was of it.
+    /// Evaluates a train after all of it, or all data that there was for it, has arrived.
     fn judge(&mut self, train: Train, path: &Path, window: &mut Window) -> LaunchStep {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         let Some(rtt) = path.min_rtt.or(path.handshake_rtt) else { return self.give_up(train, initial, window) };
@@ -83,7 +83,7 @@ impl PacedStart {
             return self.give_up(train, initial, window); // there was no more to send
         }
         match self.search.judge(&train) {
-            // Merged on the way: nothing was to be seen.
+            // The segments or their ACKs were merged, so no gap could be measured.
             Verdict::Blind if train.gap.is_some() || train.size.as_f64() >= initial => {
                 self.give_up(train, initial, window)
             }
@@ -94,7 +94,7 @@ impl PacedStart {
         }
     }
 
-    /// Sends the next train: no more than fills the path at its gap.
+    /// Starts the next train, which is no longer than the path holds at its gap.
     fn next(&mut self, size: Bytes, gap: Option<Span>, path: &Path, window: &mut Window) -> LaunchStep {
         let rtt = path.min_rtt.or(path.handshake_rtt).unwrap_or(Span::ZERO);
         let most = gap.map_or(Bytes::MAX, |gap| fills(path.mss, gap, rtt)).min(Bytes::from_f64(window.ssthresh));
@@ -104,7 +104,8 @@ impl PacedStart {
         LaunchStep::Stay
     }
 
-    /// The gap is known: the window is what fills the path with it, and it leaves with it.
+    /// Ends the search. The window is the one that fills the path with segments at this gap, and it is sent at that
+    /// gap.
     fn fill(&mut self, gap: Span, rtt: Span, path: &Path, window: &mut Window) -> LaunchStep {
         window.cwnd = fills(path.mss, gap, rtt).as_f64().min(window.ssthresh).max(2.0 * path.mss.as_f64());
         window.ssthresh = window.cwnd;
@@ -112,21 +113,21 @@ impl PacedStart {
         LaunchStep::Stay
     }
 
-    /// Congestion: the window is what is outstanding.
+    /// Reduces the window to the outstanding bytes because of congestion.
     fn void(&self, outstanding: Bytes, path: &Path, window: &mut Window) {
         if self.phase != Phase::Idle {
             window.keep_outstanding(outstanding, initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS));
         }
     }
 
-    /// Growth goes on from what was sent.
+    /// Ends the start without a result. The slow-start variant continues from what was sent.
     fn give_up(&mut self, train: Train, initial: f64, window: &mut Window) -> LaunchStep {
         window.cwnd = train.sent.as_f64().max(initial);
         self.over()
     }
 }
 
-/// Whole segments of `mss`, in bytes, that fill a round trip when one leaves each `gap`.
+/// Returns the bytes of whole segments of `mss` that fill a round trip if one is sent per `gap`.
 fn fills(mss: Bytes, gap: Span, rtt: Span) -> Bytes {
     whole(rate(mss, gap).bytes_in(rtt), mss)
 }
@@ -139,7 +140,7 @@ fn paced(rate: Rate, quantum: Option<Bytes>) -> Overlay {
     Overlay { pace: Some(Pace { rate, quantum }), ..Overlay::default() }
 }
 
-/// Whole segments of it.
+/// Rounds `bytes` down to whole segments.
 fn whole(bytes: Bytes, mss: Bytes) -> Bytes {
     mss * (bytes.0 / mss.0.max(1))
 }
@@ -152,7 +153,8 @@ impl Stage for PacedStart {
         Needs { preferred, ..Needs::default() }
     }
 
-    /// Without pacing it is none: growth begins. Without arrival times the ACKs' times are what there is.
+    /// Without pacing there is no Paced Start, and the slow-start variant begins. Without arrival times, the times of
+    /// the ACKs are used.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.paced = granted.pacing;
         self.clock = match granted {
@@ -175,7 +177,7 @@ impl Stage for PacedStart {
         match self.phase {
             Phase::Idle => Overlay::default(),
             Phase::Searching(Train { gap: None, .. }) => at_once(),
-            // One by one: what the narrow link makes of the gaps is what is to be seen.
+            // Segments are sent one by one, because the effect of the bottleneck on each gap is measured.
             Phase::Searching(Train { gap: Some(gap), mss, .. }) => paced(rate(mss, gap), Some(mss)),
             Phase::Filling(rate) => paced(rate, None),
         }
@@ -205,7 +207,7 @@ impl Launch for PacedStart {
             Phase::Searching(train) => {
                 train.on_ack(ack, self.clock);
                 if !train.is_delivered() || (!train.has_left() && path.queued > Bytes::ZERO) {
-                    // What arrives lets nothing go: the next train is another.
+                    // ACKs of a train must not release further data, because the next train is separate.
                     window.cwnd = (train.size - train.delivered).as_f64().max(path.mss.as_f64());
                     return LaunchStep::Stay;
                 }
@@ -217,7 +219,7 @@ impl Launch for PacedStart {
         }
     }
 
-    /// What is left of a train, or of the window that was found, is not sent any more.
+    /// The unsent part of a train, or of the window that was found, is void.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         self.void(loss.ack.flight_size, path, window);
         LaunchVerdict::Delegate

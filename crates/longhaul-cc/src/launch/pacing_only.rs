@@ -1,4 +1,4 @@
-//! No estimate: the second round trip sends what slow start would, spread over it.
+//! Pacing without an estimate: the second round trip sends the data that slow start would send, evenly spread.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -9,7 +9,7 @@ use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, 
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, SendLimit, Sent, initial_window};
 
-/// Pacing only in the registry.
+/// Registry entry of pacing only.
 pub(crate) static ENTRY: Entry = Entry {
     name: "pacing-only",
     slot: Slot::Launch,
@@ -25,7 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `pacing-only`.
+    /// Options of `pacing-only`.
     struct Options {
         pattern: Pattern =
             OptionSpec::choice("pattern", Pattern::NAMES, "segments that leave together, group by group"),
@@ -34,21 +34,21 @@ crate::options! {
 }
 
 crate::options! {
-    /// Groups of the six segments that slow start sends after four.
+    /// Grouping of the six segments that slow start sends after four.
     #[derive(Default)]
     pub enum Pattern {
-        /// Six of one.
+        /// Six groups of one segment.
         #[default]
         Even = "even",
-        /// What NASA tested.
+        /// Groups of 2, 1, 2 and 1 segments, as NASA tested them.
         TwoOneTwoOne = "2121",
-        /// What NASA wanted to test.
+        /// Three groups of two segments, as NASA intended to test them.
         TwoTwoTwo = "222",
     }
 }
 
 impl Pattern {
-    /// Groups a round trip, and segments in each.
+    /// Returns the groups per round trip and the segments in each.
     const fn groups(self) -> (u64, &'static [u64]) {
         match self {
             Self::Even => (6, &[1]),
@@ -58,42 +58,42 @@ impl Pattern {
     }
 }
 
-/// Where the start stands.
+/// State of the start.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Off,
-    /// The flight leaves, and its first ACK is waited for.
+    /// The flight is sent, and its first ACK is awaited.
     First,
-    /// The second round.
+    /// The second round is paced.
     Paced(Departures),
 }
 
-/// Four segments back to back, then one round trip in which what slow start would send leaves in groups that are evenly
-/// spread, from the first ACK on; then growth as ever.
+/// Start-up scheme that sends four segments back to back, and then, from the first ACK on, spreads over one round trip
+/// the data that slow start would send, in evenly spaced groups. The slow-start variant follows.
 ///
-/// The round ends when all that the flight's ACKs allow has left, at the first ACK of what left in it, when anything is
-/// lost or sent again, or when there is nothing to send.
+/// The round ends when everything that the ACKs of the flight allow was sent, at the first ACK of data sent in it, on
+/// a loss or retransmission, or when there is no data to send.
 #[derive(Clone, Debug)]
 pub struct PacingOnly {
     pattern: Pattern,
     clock: TickClock,
     phase: Phase,
     flight: Flight,
-    /// The segment size of the flight.
+    /// Segment size of the flight.
     mss: Bytes,
-    /// Bytes of the flight that were acknowledged.
+    /// Bytes of the flight acknowledged so far.
     acked: Bytes,
-    /// What slow start would have let go since the first ACK, bytes, and what of it has left.
+    /// Bytes that slow start would have released since the first ACK, and those of them that were sent.
     allowed: Bytes,
     sent: Bytes,
-    /// What the groups so far are, bytes.
+    /// Bytes of the groups so far.
     granted: Bytes,
     in_flight: Bytes,
     next: Option<Time>,
 }
 
 impl PacingOnly {
-    /// A start whose second round leaves in this pattern, by this clock.
+    /// Creates a start whose second round has this pattern, timed by this clock.
     #[must_use]
     pub fn new(pattern: Pattern, clock: TickClock) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl PacingOnly {
         LaunchStep::Stay
     }
 
-    /// Hands over: what is `outstanding` is the window.
+    /// Ends the start: the window becomes the `outstanding` bytes.
     fn finish(&mut self, outstanding: Bytes, path: &Path, window: &mut Window) -> LaunchStep {
         window.cwnd = outstanding.max(initial_window::rfc6928(path.mss, FLIGHT)).as_f64();
         self.phase = Phase::Off;
@@ -193,7 +193,8 @@ impl Launch for PacingOnly {
         if ack.delivered == Bytes::ZERO {
             return LaunchStep::Stay;
         }
-        // A flight that was not whole has not shown what the window is for.
+        // The round ends, or does not begin, if the flight did not fill its window, the application pauses, the pair
+        // of ACKs is disturbed, or data sent after the flight is acknowledged.
         let whole = self.flight.filled(initial_window::rfc6928(self.mss, FLIGHT), self.mss);
         self.acked += ack.cumulative;
         let pauses = matches!(ack.limit, SendLimit::App | SendLimit::SendBuffer) && path.queued == Bytes::ZERO;
@@ -212,7 +213,7 @@ impl Launch for PacingOnly {
         self.show(ack.now, path, window)
     }
 
-    /// The usual answer follows, from what is in flight.
+    /// The usual response follows, from the bytes in flight.
     fn on_loss(&mut self, _loss: &Loss<'_>, _path: &Path, _window: &mut Window) -> LaunchVerdict {
         LaunchVerdict::Delegate
     }

@@ -1,7 +1,8 @@
-//! The starts of the satellite schemes: one data segment, then low-priority copies of it for a round trip; each that is
-//! answered opens the window by a segment. TCP-Peach's Sudden Start (Akyildiz, Morabito, Palazzo, ToN 9(3), 2001), Peach+'s Jump
-//! Start (Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002) and TCP-Swift's Speedy Start (Leung, Yeung, ISCC 2004) differ in
-//! what they copy, which at a start is the same: there is one segment.
+//! Start-up schemes of TCP versions for satellite links: one data segment is sent, then low-priority copies of it for
+//! a round trip; each acknowledged copy opens the window by one segment. Sudden Start of TCP-Peach (Akyildiz,
+//! Morabito, Palazzo, ToN 9(3), 2001), Jump Start of TCP-Peach+ (Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002)
+//! and Speedy Start of TCP-Swift (Leung, Yeung, ISCC 2004) differ in the segments that they copy. At the start they
+//! are equal, because there is only one segment.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -9,11 +10,11 @@ use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Values};
 use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent};
 
-/// Low priority: the LE behaviour (RFC 8622, section 4).
+/// Low priority: the lower-effort (LE) behaviour (RFC 8622, section 4).
 pub(crate) const DSCP_LE: u8 = 1;
 
-/// The DiffServ codepoint of probes, an option of all that send them. Those of a start and of a recovery have the same, or routers would
-/// prefer one's to the other's.
+/// DiffServ codepoint of probes, an option of all stages that send probes. The probes of a start-up scheme and of a
+/// recovery algorithm share it, because routers would otherwise prefer one to the other.
 pub(crate) const DSCP_OPTION: OptionSpec = OptionSpec::int(
     "dscp",
     0,
@@ -23,10 +24,10 @@ pub(crate) const DSCP_OPTION: OptionSpec = OptionSpec::int(
 )
 .ruled(&[Rule::Shared]);
 
-/// The most that the window of a SYN can say, whatever follows (RFC 7323, section 2.2).
+/// Largest window that a SYN can carry, which is never scaled (RFC 7323, section 2.2).
 const SYN_WINDOW: u64 = 0xffff;
 
-/// Sudden Start in the registry.
+/// Registry entry of Sudden Start.
 pub(crate) static SUDDEN_START: Entry = Entry {
     name: "sudden-start",
     slot: Slot::Launch,
@@ -38,7 +39,7 @@ pub(crate) static SUDDEN_START: Entry = Entry {
     make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Dummy, "sudden-start", values))),
 };
 
-/// Peach+'s Jump Start in the registry.
+/// Registry entry of Jump Start of TCP-Peach+.
 pub(crate) static PEACH_JUMP_START: Entry = Entry {
     name: "peach-jump-start",
     slot: Slot::Launch,
@@ -50,7 +51,7 @@ pub(crate) static PEACH_JUMP_START: Entry = Entry {
     make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Outstanding, "peach-jump-start", values))),
 };
 
-/// Speedy Start in the registry.
+/// Registry entry of Speedy Start.
 pub(crate) static SPEEDY_START: Entry = Entry {
     name: "speedy-start",
     slot: Slot::Launch,
@@ -68,61 +69,62 @@ pub(crate) static SPEEDY_START: Entry = Entry {
 };
 
 crate::options! {
-    /// The configuration of [`ProbingStart`].
+    /// Configuration of [`ProbingStart`].
     pub struct ProbingStartConfig {
-        /// What is copied, if there is a choice.
+        /// Kind of the copies, if there is a choice.
         kind: ProbeKind => ProbeKind::Dummy,
-        /// Segments that the window may open to: 64 in the papers' simulations.
+        /// Most segments to which the window may open: 64 in the simulations of the papers.
         max_probe: u32 = OptionSpec::int("max-probe", 1, 4096, 64, "segments that the window may open to"),
-        /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift congestion avoidance does.
+        /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift, congestion avoidance does.
         then_slow_start: bool [|then: &str| then == "slow-start"] =
             OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
-        /// Whether it also probes after a timeout, if the peer names what it answers; else slow start follows as usual.
-        /// The papers say neither.
+        /// Whether probes are also sent after a timeout, if the peer supports the probe echo; otherwise slow start
+        /// follows as usual. The papers specify neither.
         after_timeout: bool [|timeout: &str| timeout == "probe"] = OptionSpec::choice(
             "timeout", &["probe", "slow-start"],
             "how the window opens after a retransmission timeout",
         ),
-        /// The probes' DiffServ codepoint.
+        /// DiffServ codepoint of the probes.
         dscp: u8 = DSCP_OPTION,
     }
 }
 
-/// What it is doing.
+/// State of the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not begun.
+    /// Over, or not started.
     Idle,
-    /// The first full data segment has not left yet.
+    /// The first full-sized data segment was not sent yet.
     Armed {
-        /// Bytes that left in smaller ones, with nothing behind them. A copy of those would tell nothing about segments.
+        /// Bytes sent in smaller segments with nothing queued behind them. A copy of those would show nothing about
+        /// full-sized segments.
         small: Bytes,
-        /// When the window should follow, if it has not.
+        /// Time at which the window should follow, if it has not yet.
         since: Option<Time>,
     },
-    /// Probes leave, and their answers come.
+    /// Probes are sent, and their ACKs arrive.
     Probing {
-        /// Answers count until then.
+        /// End of the time in which ACKs of probes count.
         until: Time,
     },
 }
 
-/// One of the three.
+/// One of the three start-up schemes.
 #[derive(Clone, Debug)]
 pub struct ProbingStart {
     config: ProbingStartConfig,
     name: &'static str,
     granted: bool,
-    /// Copies of what was sent again are told from the retransmission.
+    /// Whether copies of retransmitted data can be told from the retransmission, because ACKs name the probe.
     named: bool,
     phase: Phase,
     plan: ProbePlan,
-    /// Probes of the plan whose fate is known.
+    /// Probes of the plan that were acknowledged or lost.
     settled: u32,
 }
 
 impl ProbingStart {
-    /// The start, under its name in logs.
+    /// Creates the start, with `name` as the name of its phase in logs.
     #[must_use]
     pub const fn new(config: ProbingStartConfig, name: &'static str) -> Self {
         let prefer = [Some(config.kind), Some(ProbeKind::Dummy), None];
@@ -134,21 +136,22 @@ impl ProbingStart {
         Self::new(ProbingStartConfig { kind, ..ProbingStartConfig::from_values(values) }, name)
     }
 
-    /// The window to open to, in segments: the peer's, and the ceiling (TCP-Swift, section III: tau is the round trip over the
-    /// peer's window).
+    /// Returns the target window in segments: the peer's window, limited by `max_probe` (TCP-Swift, section III: tau
+    /// is the RTT divided by the peer's window).
     fn goal(&self, path: &Path) -> u32 {
         let offered = if path.peer_window.0 < SYN_WINDOW { path.peer_window.0 / path.mss.0.max(1) } else { u64::MAX };
         offered.min(u64::from(self.config.max_probe)) as u32
     }
 
-    /// No more is probed for than there is to send. An application may write more while probes leave.
+    /// Raises the number of probes, which is limited to the segments to send. An application may write more while
+    /// probes are sent.
     fn raise_budget(&mut self, path: &Path) {
         let queued = path.queued.0.div_ceil(path.mss.0.max(1));
         let budget = u64::from(self.goal(path).saturating_sub(1)).min(queued) as u32;
         self.plan.segments = self.plan.segments.max(budget);
     }
 
-    /// The first data segment has left: a probe each `RTT / goal` from now on.
+    /// Starts probing after the first data segment was sent: one probe per `RTT / goal` from then on.
     fn probe(&mut self, now: Time, path: &Path) {
         let Some(rtt) = path.handshake_rtt.or(path.srtt) else { return };
         self.plan.segments = 0;
@@ -156,16 +159,18 @@ impl ProbingStart {
         self.plan.gap = rtt / u64::from(self.goal(path).max(1));
         self.plan.id = self.plan.id.wrapping_add(1);
         self.settled = 0;
-        // The last one leaves a gap before the round trip is over; what its answer is late by is queueing, or lateness of hosts.
+        // The last probe is sent one gap before the round trip ends. The additional quarter allows for queueing and
+        // slow hosts.
         self.phase = Phase::Probing { until: now + rtt * 2 + rtt / 4 };
     }
 
-    /// A segment of data left. What an application writes first may be a header, and much more a moment later: a full segment
-    /// beside it is waited for, or one that cannot be followed.
+    /// Processes a data segment. An application may write a small header first, and much more a moment later. A small
+    /// segment with nothing queued behind it is therefore not copied, unless such segments exceed one segment in
+    /// total.
     fn on_data(&mut self, sent: &Sent, small: Bytes, path: &Path) {
         let small = small + sent.bytes;
         if sent.bytes < path.mss && path.queued == Bytes::ZERO && small <= path.mss {
-            // A tick is due after what has it asked for.
+            // A tick has to be later than the event that requests it.
             let since = (sent.bytes > Bytes::ZERO).then(|| sent.now + Span::from_nanos(1));
             self.phase = Phase::Armed { small, since };
         } else {
@@ -187,7 +192,7 @@ impl Stage for ProbingStart {
         Needs { preferred: Demands { probes: true, ..Demands::default() }, ..Needs::default() }
     }
 
-    /// Without probes it is none: growth begins.
+    /// Without probes there is no such start, and the slow-start variant begins.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         (self.granted, self.named) = (granted.probes, granted.probe_echo);
         Ok(())
@@ -224,7 +229,7 @@ impl Launch for ProbingStart {
         self.phase = Phase::Idle;
         let wanted = match opening {
             Opening::Connection => true,
-            // What there is to copy then is what was sent again.
+            // After a timeout, the data to copy is retransmitted data.
             Opening::Timeout => self.config.after_timeout && self.named,
             Opening::Idle | Opening::Asked => false,
         };
@@ -243,7 +248,7 @@ impl Launch for ProbingStart {
         self.settled = self.settled.saturating_add(ack.probe.acked).saturating_add(ack.probe.lost);
         match self.phase {
             Phase::Armed { .. } => LaunchStep::Stay,
-            // The threshold is not to change while something is repaired.
+            // The threshold must not change during recovery.
             Phase::Probing { .. } if ack.episode == Episode::In => LaunchStep::Stay,
             Phase::Probing { until } if ack.now < until && self.settled < self.plan.segments => LaunchStep::Stay,
             Phase::Probing { .. } | Phase::Idle => self.end(window),

@@ -1,5 +1,5 @@
-//! Quick-Start (RFC 4782): the routers of the path approve a rate, on the SYN or on the first data after a pause, and what is sent in
-//! the round trip that follows is paced at it.
+//! Quick-Start (RFC 4782): the routers of the path approve a rate, requested on the SYN or on the first data after an
+//! idle period, and the data of the following round trip is paced at it.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -12,7 +12,7 @@ use crate::{
     Pace, Path, SegmentKind, Sent, Timeout, initial_window,
 };
 
-/// Quick-Start in the registry.
+/// Registry entry of Quick-Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "quick-start",
     slot: Slot::Launch,
@@ -24,25 +24,28 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|values| Box::new(QuickStart::new(QuickStartConfig::from_values(values)))),
 };
 
-/// Headers of IPv4, UDP and a segment with timestamps, in bytes: rates on the wire count them (RFC 4782, section 4.4, `H`).
+/// Headers of IPv4, UDP and a segment with timestamps, in bytes. Rates on the wire include them (RFC 4782, section
+/// 4.4, `H`).
 const HEADERS: f64 = 20.0 + 8.0 + 24.0;
-/// An approval is good for a round trip, and no longer than this (RFC 4782, section 4.4).
+/// Upper bound of the validity of an approval, which is otherwise one round trip (RFC 4782, section 4.4).
 const MAX_VALIDITY: Span = Span::from_secs(3);
-/// Limited Slow-Start's bound in segments (RFC 3742), by which the window grows while the flight is validated.
+/// `max_ssthresh` of Limited Slow-Start in segments (RFC 3742), by which the window grows while the flight is
+/// validated.
 const MAX_SSTHRESH: f64 = 100.0;
-/// Pure ACKs in a round trip that the receiver is asked to keep to (RFC 4782, section 4.5).
+/// Pure ACKs per round trip that the receiver is requested not to exceed (RFC 4782, section 4.5).
 const ACKS: f64 = 100.0;
-/// Round trips in which an answer must come: the request waits for data to ride on, which the transport may not have at once.
+/// Round trips within which an answer must arrive. The request is sent on data, which the transport may not have at
+/// once.
 const PATIENCE: u32 = 2;
 
 crate::options! {
-    /// The configuration of [`QuickStart`].
+    /// Configuration of [`QuickStart`].
     #[derive(Eq)]
     pub struct QuickStartConfig {
-        /// The rate to ask for, kb/s.
+        /// Rate to request, in kb/s.
         kilobits: u64 =
             OptionSpec::int("rate", 80, 1_310_720, 20_480, "rate to ask for, kb/s; it is rounded up to 40 x 2^n"),
-        /// Requests after the first, while none is approved.
+        /// Further requests after the first, while none is approved.
         again: u64 = OptionSpec::int(
             "again", 0, 100, 0,
             "requests more, a round trip apart, while none is approved and nothing is lost",
@@ -50,56 +53,58 @@ crate::options! {
     }
 }
 
-/// What it is doing.
+/// State of Quick-Start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Over, or not begun.
+    /// Over, or not started.
     Idle,
-    /// The answer to the request on the SYN has not been told yet.
+    /// The answer to the request on the SYN is not known yet.
     Waiting,
-    /// The next segment of data asks for this rate; meanwhile the window grows as ever. So many round trips have begun since.
+    /// The next data segment requests this rate. Meanwhile the window grows as usual. `rounds` counts the round trips
+    /// since.
     Asking { rate: Rate, rounds: u32 },
-    /// A rate is approved: what is sent until the first ACK, or until then if nothing is, is paced at it. So much was in flight before.
+    /// A rate is approved. Data is paced at it until the first ACK of the flight, or until the approval expires
+    /// unused. `earlier` is the data in flight before.
     Sending { pace: Rate, until: Time, earlier: Bytes },
-    /// The flight is on its way to be acknowledged.
+    /// The flight was sent and is not fully acknowledged yet.
     Validating,
-    /// It is acknowledged, and the receiver still sends few ACKs.
+    /// The flight is acknowledged, and the receiver still sends few ACKs.
     Easing,
-    /// It was lost in part: repaired as if nothing had been approved.
+    /// A part of the flight was lost, and is recovered as if nothing had been approved.
     Repairing,
 }
 
-/// Quick-Start.
+/// Quick-Start start-up scheme.
 #[derive(Clone, Debug)]
 pub struct QuickStart {
     wanted: Rate,
     again: u64,
-    /// Before the handshake is over: the request rides on the SYN.
+    /// Whether the handshake is not over yet: the request is sent on the SYN.
     opening: bool,
     granted: bool,
-    /// Whether the receiver can be asked for fewer ACKs.
+    /// Whether the receiver can be requested to send fewer ACKs.
     thins: bool,
     phase: Phase,
-    /// Requests that may still be made for this opening.
+    /// Requests that remain for this opening.
     left: u64,
-    /// A flight lost something: nothing is asked any more.
+    /// Whether a flight had losses: there are no further requests.
     spent: bool,
-    /// Whether there was a loss, a mark or a timeout; and the most in flight since.
+    /// Whether there was a loss, an ECN mark or a timeout, and the largest flight since.
     congested: bool,
     largest: Bytes,
-    /// The window that would be without an approval, if the connection is past its beginning.
+    /// Window without an approval, unless the connection has just begun.
     without: Option<f64>,
-    /// Bytes of the flight sent, and delivered.
+    /// Bytes of the flight sent and delivered.
     sent: Bytes,
     delivered: Bytes,
-    /// The window that was approved.
+    /// Window that was approved.
     approved: f64,
-    /// Segments for an ACK that the receiver is asked for.
+    /// Segments per ACK that the receiver is requested to use.
     ratio: u8,
 }
 
 impl QuickStart {
-    /// One that asks for this.
+    /// Creates a Quick-Start with configuration `config`.
     #[must_use]
     pub const fn new(config: QuickStartConfig) -> Self {
         Self {
@@ -121,8 +126,8 @@ impl QuickStart {
         }
     }
 
-    /// The rate to ask for in the middle of a connection, if it is worth asking: what can be sent in a round trip (RFC 4782, section
-    /// 4.1), and after congestion no more than what fits since (section 4.8).
+    /// Returns the rate to request within a connection, if a request is useful: the data that can be sent in a round
+    /// trip (RFC 4782, section 4.1). After congestion, it is limited to the largest flight since (section 4.8).
     fn useful_rate(&self, flight: Bytes, path: &Path, window: &Window) -> Option<Rate> {
         let rtt = path.srtt.or(path.handshake_rtt).filter(|_| self.granted && !self.spent)?;
         if path.queued == Bytes::ZERO {
@@ -140,7 +145,8 @@ impl QuickStart {
         LaunchStep::Stay
     }
 
-    /// Denied. Where another request is allowed it is made: before any congestion (RFC 4782, section 4.8).
+    /// Handles a denial: makes another request if one is allowed, which requires that there was no congestion (RFC
+    /// 4782, section 4.8).
     fn denied(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         grow(ack, path, window);
         if self.left == 0 || self.congested || !window.below_threshold() {
@@ -151,7 +157,7 @@ impl QuickStart {
         self.ask(ack.in_flight, path, window)
     }
 
-    /// An ACK while an answer is awaited.
+    /// Processes an ACK while an answer is awaited.
     fn asking(&mut self, rate: Rate, rounds: u32, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         match ack.network {
             Some(NetworkFeedback::QuickStart(rate)) => {
@@ -172,7 +178,8 @@ impl QuickStart {
         }
     }
 
-    /// The window that the approved rate fills in a round trip (RFC 4782, section 4.4): `R T / (MSS + H)` segments.
+    /// Opens the window that the approved rate fills in a round trip (RFC 4782, section 4.4): `R T / (MSS + H)`
+    /// segments.
     fn approved(&mut self, ack: &Ack<'_>, rate: Rate, path: &Path, window: &mut Window) -> LaunchStep {
         let handshake = path.handshake_rtt.filter(|_| self.without.is_none());
         let Some(rtt) = handshake.or(ack.rtt.map(|sample| sample.rtt)).or(path.srtt) else { return self.over() };
@@ -194,14 +201,14 @@ impl QuickStart {
         LaunchStep::Done
     }
 
-    /// The least window after an approval that was not used up.
+    /// Returns the lower bound of the window after an approval that was not used up.
     fn floor(&self, path: &Path) -> f64 {
         let initial = || initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         self.without.unwrap_or_else(initial)
     }
 
-    /// An ACK in the round trip of the approval: of what had left before, as ever (RFC 4782, section 4.4); or the first of the flight,
-    /// when the window becomes what was sent, and not what might have been.
+    /// Processes an ACK in the round trip of the approval. ACKs of data sent before change nothing (RFC 4782, section
+    /// 4.4). At the first ACK of the flight, the window becomes what was sent, not what could have been sent.
     fn sending(&mut self, earlier: Bytes, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         if ack.delivered <= earlier {
             if let Phase::Sending { earlier, .. } = &mut self.phase {
@@ -214,7 +221,7 @@ impl QuickStart {
         self.validate(ack.delivered - earlier, ack, path, window)
     }
 
-    /// Until the whole flight is delivered the window grows as in Limited Slow-Start.
+    /// Increases the window as in Limited Slow-Start until the whole flight is delivered.
     fn validate(&mut self, delivered: Bytes, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         self.delivered += delivered;
         grow(ack, path, window);
@@ -225,12 +232,13 @@ impl QuickStart {
         self.ease(window)
     }
 
-    /// The ratio of ACKs halves each round trip (RFC 4782, section 4.5); until it is two again the window grows as before.
+    /// Continues until the ACK ratio, which halves per round trip, is two again (RFC 4782, section 4.5). The window
+    /// grows as before.
     fn ease(&mut self, window: &Window) -> LaunchStep {
         if self.asked_ratio() > 0 && window.below_threshold() { LaunchStep::Stay } else { self.over() }
     }
 
-    /// Segments for an ACK, where more than two are to be asked for.
+    /// Returns the segments per ACK to request, if more than two.
     const fn asked_ratio(&self) -> u8 {
         match self.phase {
             Phase::Sending { .. } | Phase::Validating | Phase::Easing if self.ratio > 2 => self.ratio,
@@ -238,19 +246,19 @@ impl QuickStart {
         }
     }
 
-    /// Congestion: what was in flight before says nothing any more.
+    /// Records congestion. From then on, requests are limited to the largest flight since.
     fn on_congestion(&mut self) {
         (self.congested, self.largest) = (true, Bytes::ZERO);
     }
 }
 
-/// The part of what is sent that is payload.
+/// Returns the share of payload in the bytes on the wire.
 fn share(path: &Path) -> f64 {
     let mss = path.mss.as_f64().max(1.0);
     mss / (mss + HEADERS)
 }
 
-/// The window grows as in Limited Slow-Start (RFC 3742), as far as its threshold.
+/// Increases the window as in Limited Slow-Start (RFC 3742), up to its threshold.
 fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
     if !ack.cwnd_limited || !window.below_threshold() {
         return;
@@ -271,7 +279,7 @@ impl Stage for QuickStart {
         Needs { preferred, ..Needs::default() }
     }
 
-    /// Where nobody answers, growth begins as usual.
+    /// If routers or peer do not support Quick-Start, the slow-start variant begins as usual.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.opening = false;
         self.granted = granted.network_header == Some(NetworkHeaderKind::QuickStart) && granted.pacing;
@@ -323,7 +331,8 @@ impl Stage for QuickStart {
 }
 
 impl Launch for QuickStart {
-    /// The SYN has asked; after a pause the first data does. A connection that was never idle asks again only if it is told to.
+    /// Begins with the answer to the SYN's request, or with a request on the first data after an idle period. A
+    /// connection without an idle period makes further requests only if so configured.
     fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
         match opening {
             Opening::Connection if self.granted => {
@@ -365,12 +374,13 @@ impl Launch for QuickStart {
         }
     }
 
-    /// A loss or a mark in the flight. At the beginning: slow start from the initial window, up to half of what was delivered (RFC
-    /// 4782, section 4.6). Later: half of the approved window, or the one without an approval if that is less (section 4.8).
+    /// Responds to a loss or an ECN mark in the flight. At the beginning of a connection, slow start from the initial
+    /// window follows, up to half of the bytes delivered (RFC 4782, section 4.6). Later, the window is half of the
+    /// approved one, or the one without an approval if that is less (section 4.8).
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         match self.phase {
             Phase::Sending { .. } | Phase::Validating => {}
-            // Among data that a mark was answered for already.
+            // A loss in data for which an ECN mark already had a response.
             Phase::Repairing if loss.signal == Signal::Loss => {
                 self.delivered += loss.ack.delivered;
                 return LaunchVerdict::Handled;
@@ -389,7 +399,7 @@ impl Launch for QuickStart {
 
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
         match self.phase {
-            // Nothing was sent in time: the approval is void.
+            // Nothing was sent in time, so the approval is void.
             Phase::Sending { until, .. } if until <= now && self.sent == Bytes::ZERO => {
                 window.cwnd = self.floor(path);
                 self.over()

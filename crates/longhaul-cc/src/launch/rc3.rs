@@ -1,5 +1,5 @@
-//! RC3 (Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014): the window does what it always does, and all that it does not let go yet leaves
-//! beside it, from the end backwards, at priorities so low that nobody else has less for it.
+//! RC3 (Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014): the window behaves as usual, and data that it does not allow
+//! yet is also sent, from the end of the send buffer backwards, at priorities so low that other flows lose nothing.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -8,7 +8,7 @@ use crate::compose::{Launch, LaunchStep, Opening, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Demands, Granted, Levels, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent};
 
-/// RC3 in the registry.
+/// Registry entry of RC3.
 pub(crate) static ENTRY: Entry = Entry {
     name: "rc3",
     slot: Slot::Launch,
@@ -16,54 +16,56 @@ pub(crate) static ENTRY: Entry = Entry {
     reference: "Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014",
     options: Rc3Config::OPTIONS,
     tested: &["rc3+new-reno", "rc3+cubic", "rc3(pace=line,levels=4)+slow-start(iw=4)+cubic", "rc3+new-reno+rfc6675"],
-    // Networks without the lower priorities forward them as any other (RFC 8622, section 4): then it sends what no window allows.
+    // Networks without lower priorities forward these segments like any other (RFC 8622, section 4), so RC3 then
+    // exceeds any window.
     safety: Safety::Private,
     make: Make::Launch(|values| Box::new(Rc3::new(Rc3Config::from_values(values)))),
 };
 
-/// So many segments make a sample of the rate of arrivals.
+/// Segments per sample of the arrival rate.
 const SAMPLE: u64 = 16;
-/// And so many the first one.
+/// Segments of the first sample.
 const FIRST_SAMPLE: u64 = 4;
-/// More leaves than arrives by this, so that what others leave is found.
+/// Factor on the arrival rate, so that the sender detects capacity that other flows release.
 const GAIN: f64 = 1.1;
 
 crate::options! {
-    /// The configuration of [`Rc3`].
+    /// Configuration of [`Rc3`].
     pub struct Rc3Config {
-        /// The highest rate of the low-priority loop.
+        /// Highest rate of the low-priority loop.
         rate: Rate [|megabits: u64| Rate::from_bits_per_sec(megabits.saturating_mul(1_000_000))] =
             OptionSpec::int("rate", 1, 100_000, 1000, "Mb/s of what leaves from the end at most: the line's"),
-        /// Whether the loop sends as fast as its segments arrive; else it sends at `rate`, as published.
+        /// Whether the loop sends at the rate at which its segments arrive. Otherwise it sends at `rate`, as in the
+        /// paper.
         by_arrivals: bool [|pace: &str| pace == "arrivals"] = OptionSpec::choice(
             "pace", &["arrivals", "line"],
             "as fast as it is seen to arrive, or at the line's rate",
         ),
-        /// Segments that leave at `rate` before any has arrived, if the loop goes by arrivals.
+        /// Segments sent at `rate` before any has arrived, if the loop follows arrivals.
         burst: u32 =
             OptionSpec::int("burst", 1, 1 << 16, 256, "segments at the line's rate before any is seen to arrive"),
-        /// The most segments that the loop sends in the whole connection.
+        /// Most segments that the loop sends in the whole connection.
         budget: u32 = OptionSpec::int(
             "budget", 0, u32::MAX as u64, u32::MAX as u64,
             "segments of a connection that leave this way",
         ),
-        /// Priority levels below the usual one, 1 to 4.
+        /// Priority levels below the normal one, 1 to 4.
         levels: u8 = OptionSpec::int("levels", 1, 4, 1, "priorities below the usual one, for networks that have them"),
-        /// A tenth of the segments of the first level.
+        /// A tenth of the number of segments at the first level.
         slots: u32 = OptionSpec::int("slots", 1, 1 << 16, 4, "a tenth of the segments that have the first of them"),
-        /// The DiffServ codepoint of the first level.
+        /// DiffServ codepoint of the first level.
         dscp: u8 = DSCP_OPTION,
     }
 }
 
-/// The rate at which segments from the end arrive.
+/// Arrival rate of the segments of the low-priority loop.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
-    /// When the sample began; what came at that moment is not in it.
+    /// Start of the sample; bytes that arrived at that moment are not counted.
     since: Option<Time>,
     last: Time,
     bytes: Bytes,
-    /// The newest two. Of a pause between two flights one of them knows.
+    /// The two newest samples. A pause between two flights affects only one of them.
     samples: [Option<Rate>; 2],
 }
 
@@ -92,34 +94,34 @@ impl Arrivals {
     }
 }
 
-/// RC3.
+/// RC3 start-up scheme.
 #[derive(Clone, Debug)]
 pub struct Rc3 {
     config: Rc3Config,
     granted: bool,
     arrivals: Arrivals,
     mss: Bytes,
-    /// Segments that left from the end; of them those before this plan.
+    /// Segments sent by the loop, and those of them before this plan.
     sent: u32,
     before: u32,
     id: u32,
 }
 
 impl Rc3 {
-    /// A start like this.
+    /// Creates an RC3 with configuration `config`.
     #[must_use]
     pub const fn new(config: Rc3Config) -> Self {
         let arrivals = Arrivals { since: None, last: Time::ZERO, bytes: Bytes::ZERO, samples: [None; 2] };
         Self { config, granted: false, arrivals, mss: Bytes(1), sent: 0, before: 0, id: 0 }
     }
 
-    /// What of the line's rate is used now.
+    /// Returns the rate of the loop.
     fn rate(&self) -> Rate {
         let seen = self.arrivals.rate().filter(|_| self.config.by_arrivals);
         seen.map_or(self.config.rate, |rate| rate.mul_f64(GAIN).min(self.config.rate)).max(Rate::from_bytes_per_sec(1))
     }
 
-    /// What this plan may send, from its beginning on.
+    /// Returns the segments that this plan may send in total.
     fn segments(&self) -> u32 {
         let left = self.config.budget.saturating_sub(self.before);
         let blind = self.config.by_arrivals && self.arrivals.rate().is_none();
@@ -133,7 +135,7 @@ impl Stage for Rc3 {
         Needs { preferred, ..Needs::default() }
     }
 
-    /// On a peer without selective acknowledgements, or without timestamps, it is none.
+    /// RC3 is not used with peers that do not support SACK or timestamps.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         (self.granted, self.mss) = (granted.probes, path.mss);
         Ok(())
@@ -152,7 +154,8 @@ impl Stage for Rc3 {
 }
 
 impl Launch for Rc3 {
-    /// The window is growth's from the beginning. What was seen of the path before a pause or a timeout is no longer relied on.
+    /// The slow-start variant has the window from the beginning. After an idle period or a timeout, earlier
+    /// measurements of the path are discarded.
     fn begin(&mut self, opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> LaunchStep {
         if opening != Opening::Asked {
             self.arrivals = Arrivals::default();

@@ -15,11 +15,11 @@ fn path() -> Path {
 }
 
 fn saved(rtt: Span) -> SavedPath {
-    // A rate is whole bytes a second.
+    // A rate is a whole number of bytes per second.
     SavedPath { window: MSS * 500, rate: Rate::from_bytes_per_sec(666_667), rtt }
 }
 
-/// A launch with a memory of 400 segments.
+/// Returns a Fast Start with a saved path of 400 segments.
 fn launch(rtt: Span) -> CachedStart {
     let mut launch = CachedStart::new(Bytes::MAX, DSCP_LE);
     launch.recall(saved(rtt));
@@ -42,7 +42,7 @@ fn begun() -> (CachedStart, Window) {
     (launch, window)
 }
 
-/// The first flight is what was saved, paced over a round trip, and what routers drop first.
+/// The first flight is the saved window, paced over a round trip and marked for routers to drop it first.
 #[test]
 fn the_first_flight_is_what_was_saved() {
     let (mut launch, mut window) = begun();
@@ -54,7 +54,7 @@ fn the_first_flight_is_what_was_saved() {
     assert_eq!((window.cwnd, window.ssthresh, launch.overlay()), (400_000.0, 400_000.0, Overlay::default()));
 }
 
-/// A request of a few segments says nothing of the four hundred that were remembered.
+/// A request of a few segments does not validate the four hundred saved ones.
 #[test]
 fn a_part_of_the_flight_validates_a_part() {
     for (segments, window_after) in [(3, 10_000.0), (30, 30_000.0)] {
@@ -68,7 +68,7 @@ fn a_part_of_the_flight_validates_a_part() {
     }
 }
 
-/// After a repair the window is half of what came through; where most was lost, the memory is as if it had not been.
+/// After recovery, the window is half of what was delivered; if most was lost, the saved path is ignored.
 #[test]
 fn a_stale_memory_is_given_up() {
     for (lost, window_after, ssthresh) in
@@ -108,7 +108,8 @@ fn another_path_gets_the_initial_window() {
     }
 }
 
-/// A timeout: half of what had come through is the threshold, the initial window at least; while the memory is not used the law says.
+/// After a timeout, the threshold is half of the bytes delivered, at least the initial window. Without a saved path,
+/// congestion avoidance sets it.
 #[test]
 fn a_timeout_leaves_half_of_what_came_through() {
     let mut idle = launch(RTT);

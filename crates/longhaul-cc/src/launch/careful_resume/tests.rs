@@ -30,7 +30,7 @@ fn send(launch: &mut CarefulResume, segments: u64) {
     }
 }
 
-/// So many segments delivered in all, one by this ACK, so many in flight.
+/// Returns an ACK of one segment, with `total` segments delivered in total and `in_flight` in flight.
 fn ack(total: u64, in_flight: u64) -> Ack<'static> {
     let mut ack = Ack::new(Time::ZERO + RTT);
     (ack.delivered, ack.total_delivered, ack.in_flight) = (MSS, MSS * total, MSS * in_flight);
@@ -38,7 +38,7 @@ fn ack(total: u64, in_flight: u64) -> Ack<'static> {
     ack
 }
 
-/// Ten segments are sent and acknowledged; the window then is half of what was saved, and what is paced in.
+/// Ten segments are sent and acknowledged. Then the window is half of the saved one, and paced.
 fn jumped() -> (CarefulResume, Window) {
     jumped_to(launch(RTT), 200_000.0)
 }
@@ -58,7 +58,8 @@ fn jumped_to(mut launch: CarefulResume, jump: f64) -> (CarefulResume, Window) {
     (launch, window)
 }
 
-/// RFC 9959, sections 3.3 to 3.5: the jump lasts until its first segment is acknowledged, and is validated when its last one is.
+/// RFC 9959, sections 3.3 to 3.5: the jump lasts until its first segment is acknowledged, and is validated when its
+/// last one is.
 #[test]
 fn a_jump_is_validated() {
     let (mut launch, mut window) = jumped();
@@ -78,7 +79,8 @@ fn a_jump_is_validated() {
     assert!(window.below_threshold());
 }
 
-/// A loss in the jump: half of what the path has shown to hold, at once; when all is accounted for, beta of that is the threshold.
+/// After a loss in the jump, the window is at once half of `PipeSize`. When everything is accounted for, beta times
+/// `PipeSize` is the threshold.
 #[test]
 fn a_loss_is_answered_by_a_safe_retreat() {
     let (mut launch, mut window) = jumped();
@@ -105,7 +107,7 @@ fn a_loss_is_answered_by_a_safe_retreat() {
     assert_eq!((window.cwnd, window.ssthresh), (10_500.0, 25_500.0), "half of the 51 that came through");
 }
 
-/// Nothing jumps on another path, without a memory, or where there was a loss or too little to send.
+/// There is no jump on another path, without a saved path, after a loss, or with too little data to send.
 #[test]
 fn it_abandons_what_does_not_fit() {
     let mut blank = CarefulResume::new(CarefulResumeConfig { max_jump: Bytes::MAX, beta: 0.5 });
@@ -136,7 +138,7 @@ fn it_abandons_what_does_not_fit() {
     assert_eq!((verdict, window.cwnd), (LaunchVerdict::Delegate, 10_000.0), "the usual decrease");
 }
 
-/// Little was there to send: the window is what the pipe showed, and no less than the initial one.
+/// With little data to send, the window becomes `PipeSize`, at least the initial window.
 #[test]
 fn who_sends_little_keeps_little() {
     let (mut launch, mut window) = jumped();
@@ -147,7 +149,7 @@ fn who_sends_little_keeps_little() {
     assert_eq!(window.cwnd, 20_000.0);
 }
 
-/// RFC 9959, section 3.4, the ways out of Unvalidated: the window is full.
+/// RFC 9959, section 3.4: the Unvalidated phase ends when the window is full.
 #[test]
 fn a_full_window_ends_the_jump() {
     let (mut launch, mut window) = jumped();
@@ -160,7 +162,8 @@ fn a_full_window_ends_the_jump() {
     assert_eq!((launch.pipe, launch.after), (12_000.0, MSS * 210));
 }
 
-/// A round trip is over: by an ACK of what had left before the jump, or by the clock, where no ACK comes at all.
+/// The Unvalidated phase ends after a round trip: with an ACK of data sent before the jump, or by the timer if no ACK
+/// arrives.
 #[test]
 fn a_round_trip_ends_the_jump() {
     let end = Time::ZERO + RTT * 2;
@@ -186,7 +189,7 @@ fn a_round_trip_ends_the_jump() {
     }
 }
 
-/// RFC 9959, section 3.4: a flight no greater than PipeSize needs no validation, though it is more than the initial window.
+/// RFC 9959, section 3.4: a flight no larger than PipeSize needs no validation, even if it exceeds the initial window.
 #[test]
 fn a_flight_that_the_pipe_has_shown_to_hold_needs_no_validation() {
     for (flight, step, cwnd) in
@@ -200,7 +203,7 @@ fn a_flight_that_the_pipe_has_shown_to_hold_needs_no_validation() {
     }
 }
 
-/// The jump is no more than `max-jump`, nor than what the peer takes, and none if the window is as large already.
+/// The jump is limited by `max-jump` and the peer's window. There is none if the window is already as large.
 #[test]
 fn a_jump_is_bounded() {
     jumped_to(configured(RTT, MSS * 50, 0.5), 50_000.0);
@@ -214,8 +217,8 @@ fn a_jump_is_bounded() {
     assert_eq!((window.cwnd, launch.overlay().pace), (20_000.0, None));
 }
 
-/// RFC 9959, section 3.6: the threshold is beta of what has come through, 51 segments here. The window stays at half of PipeSize when
-/// the loss showed, 21.
+/// RFC 9959, section 3.6: the threshold is beta times the bytes delivered, 51 segments here. The window stays at half
+/// of PipeSize when the loss was detected, which was 21 segments.
 #[test]
 fn beta_says_how_much_a_retreat_leaves() {
     for (beta, ssthresh) in [(0.5, 25_500.0), (0.7, 35_700.0), (1.0, 51_000.0)] {
@@ -231,8 +234,8 @@ fn beta_says_how_much_a_retreat_leaves() {
     }
 }
 
-/// RFC 9959, section 3.6.1: a timeout ends it, with a threshold of beta of what has come through, two segments at least; while nothing
-/// was resumed the law's answer stands.
+/// RFC 9959, section 3.6.1: a timeout ends Careful Resume with a threshold of beta times the bytes delivered, at least
+/// two segments. Before the jump, congestion avoidance sets the threshold.
 #[test]
 fn a_timeout_in_each_phase() {
     let ended = |mut launch: CarefulResume, threshold: Option<f64>| {
@@ -268,7 +271,7 @@ fn a_timeout_in_each_phase() {
         lost.episode = Episode::Enter;
         launch.on_loss(&Loss { signal: Signal::Loss, ack: &lost }, &path(), &mut window);
         ended(launch.clone(), Some(21_000.0 * beta));
-        // A second loss in the retreat counts what comes with it.
+        // A second loss during the retreat counts the bytes delivered with it.
         launch.on_loss(&Loss { signal: Signal::LossAgain, ack: &lost }, &path(), &mut window);
         ended(launch, Some(22_000.0 * beta));
     }

@@ -22,7 +22,7 @@ fn start(by_segment: bool) -> Halfback {
     launch
 }
 
-/// A flow of `segments` that has left as far as the threshold lets it.
+/// Returns a Halfback that has sent a flow of `segments` segments as far as the threshold allows.
 fn paced(mut launch: Halfback, segments: u64) -> (Halfback, Window) {
     let mut window = Window::new(IW);
     assert_eq!(launch.begin(Opening::Connection, at(0), &path(0), &mut window), LaunchStep::Stay);
@@ -46,7 +46,7 @@ fn copies(launch: &Halfback) -> u32 {
     launch.overlay().probe.map_or(0, |plan| plan.segments)
 }
 
-/// The flow, or 141 kB of it, over the round trip; a flow below the initial window as well.
+/// The flow, or 141 kB of it, is spread over the round trip, even if it is smaller than the initial window.
 #[test]
 fn a_round_trip_is_filled_evenly() {
     for (segments, flight) in [(5, 5), (97, 97), (500, 141)] {
@@ -58,7 +58,7 @@ fn a_round_trip_is_filled_evenly() {
     }
 }
 
-/// Each ACK lets a copy go, from the last segment backwards and at no lower priority, and half of the flow is the most.
+/// Each ACK releases a copy, from the last segment backwards and at normal priority, up to half of the flow.
 #[test]
 fn half_of_the_flow_is_copied_at_most() {
     let (mut launch, mut window) = paced(start(false), 41);
@@ -72,7 +72,7 @@ fn half_of_the_flow_is_copied_at_most() {
     let mut nothing = paced(start(false), 41).0;
     nothing.on_ack(&Ack::new(at(1)), &path(0), &mut window);
     assert_eq!(copies(&nothing), 0);
-    // One ACK for three segments is one, or three.
+    // One ACK for three segments releases one copy, or three if each segment releases one.
     for (by_segment, expected) in [(false, 1), (true, 3)] {
         let (mut launch, mut window) = paced(start(by_segment), 41);
         launch.on_ack(&delivered(100_000, 3), &path(0), &mut window);
@@ -80,20 +80,20 @@ fn half_of_the_flow_is_copied_at_most() {
     }
 }
 
-/// A flow of which more waits has no end to begin at.
+/// A flow with more data queued has no known end at which copies could start.
 #[test]
 fn a_longer_flow_is_not_copied() {
     let (mut launch, mut window) = paced(start(false), 500);
     launch.on_ack(&delivered(100_000, 1), &path(359_000), &mut window);
     assert_eq!((copies(&launch), window.cwnd), (0, 141_000.0));
-    // The rest was written after the last segment had left.
+    // The rest was written after the last segment was sent.
     let (mut launch, mut window) = paced(start(false), 41);
     launch.on_ack(&delivered(100_000, 1), &path(100_000), &mut window);
     assert_eq!(copies(&launch), 0);
 }
 
-/// The ACKs of 141 segments come one a 2 ms: 500 kB/s, of which 100 ms hold 50 kB. As fast as they left, they say nothing of the
-/// path: growth goes on from what was sent.
+/// ACKs of 141 segments arrive every 2 ms: at 500 kB/s, the path holds 50 kB per 100 ms. If they arrive as fast as the
+/// segments were sent, they say nothing about the path, and growth continues from what was sent.
 #[test]
 fn the_acks_rate_is_the_window() {
     for (gap, cwnd, ssthresh) in
@@ -109,7 +109,7 @@ fn the_acks_rate_is_the_window() {
     }
 }
 
-/// A loss halves, is repaired, and copies go on; they count for nothing.
+/// A loss halves the window and starts recovery, while copies continue; the copies do not count.
 #[test]
 fn a_loss_halves_while_the_copies_go_on() {
     let (mut launch, mut window) = paced(start(false), 100);
@@ -129,7 +129,7 @@ fn a_loss_halves_while_the_copies_go_on() {
     assert_eq!((window.cwnd, window.ssthresh, launch.overlay()), (49_000.0, 49_000.0, Overlay::default()));
 }
 
-/// Without copies, pacing or a round trip, and where no connection begins, it is none.
+/// Without probes, pacing or a known RTT, and unless a connection begins, there is no Halfback.
 #[test]
 fn it_is_none_where_it_must_be() {
     let mut unknown = path(9000);
@@ -151,7 +151,7 @@ fn it_is_none_where_it_must_be() {
     }
 }
 
-/// A timeout while the flow still leaves: the window is what was sent of it, or the initial one.
+/// After a timeout while the flow is sent, the window is what was sent of it, or the initial window.
 #[test]
 fn a_timeout_takes_what_was_not_sent() {
     for (sent, kept) in [(3, IW), (15, 15_000.0)] {

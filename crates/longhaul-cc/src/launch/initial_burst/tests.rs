@@ -18,11 +18,11 @@ fn send(launch: &mut InitialBurst, segments: u64) {
     }
 }
 
-/// What a pacer lets go at the same instant as the handshake ends, of a hundred segments.
+/// Returns how many of a hundred segments the pacer releases at the instant at which the handshake ends.
 fn at_once(launch: &InitialBurst) -> u64 {
     let now = Time::ZERO + Span::from_millis(100);
     let mut pacer = Pacer::new(Time::ZERO);
-    // Twice the window a round trip, as the transport paces.
+    // The transport's default pace is two windows per round trip.
     let usual = crate::Pace { rate: Rate::from_bytes_per_sec(200_000), quantum: None };
     pacer.set(now, Some(launch.overlay().pace.unwrap_or(usual)), MSS);
     let mut left = 0;
@@ -33,7 +33,7 @@ fn at_once(launch: &InitialBurst) -> u64 {
     left
 }
 
-/// All of it leaves at once, and from its last segment on the pace is the transport's again, before any ACK.
+/// The whole window is sent at once. From its last segment on, the transport's own pace applies again, before any ACK.
 #[test]
 fn the_window_leaves_at_once_and_nothing_after_it() {
     let (mut launch, mut window) = begun();
@@ -46,7 +46,7 @@ fn the_window_leaves_at_once_and_nothing_after_it() {
     assert_eq!((window, launch.next_tick(), at_once(&launch)), (Window::new(10_000.0), None, 2));
 }
 
-/// Where there was less to send, its first ACK ends it.
+/// If there was less data to send, the first ACK ends the burst.
 #[test]
 fn an_ack_ends_it() {
     let (mut launch, mut window) = begun();
@@ -58,7 +58,7 @@ fn an_ack_ends_it() {
     assert_eq!((window.cwnd, launch.overlay()), (10_000.0, Overlay::default()));
 }
 
-/// Restarts are paced as ever.
+/// Restarts after idle periods and timeouts are paced as usual.
 #[test]
 fn only_a_connection_begins_with_it() {
     for opening in [Opening::Idle, Opening::Timeout, Opening::Asked] {

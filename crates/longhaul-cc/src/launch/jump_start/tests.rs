@@ -28,7 +28,7 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(millis)
 }
 
-/// A segment leaves while `left` bytes wait; the tick that this asks for comes at once.
+/// Sends a segment, and calls the tick that it requests at once.
 fn send(launch: &mut JumpStart, window: &mut Window, millis: u64, path: &Path) {
     launch.on_sent(&Sent::new(at(millis), TxId(0), MSS), path);
     if let Some(due) = launch.next_tick() {
@@ -38,7 +38,7 @@ fn send(launch: &mut JumpStart, window: &mut Window, millis: u64, path: &Path) {
     }
 }
 
-/// A jump of `segments`, all of which have left.
+/// Returns a jump of `segments` segments, all of which were sent.
 fn jumped(mut launch: JumpStart, segments: u64) -> (JumpStart, Window) {
     let mut window = Window::new(IW);
     assert_eq!(launch.begin(Opening::Connection, at(0), &path(0), &mut window), LaunchStep::Stay);
@@ -56,14 +56,15 @@ fn delivered(segments: u64, episode: Episode) -> Ack<'static> {
     ack
 }
 
-/// An ACK of a loss that found so many segments outstanding.
+/// Returns an ACK that detects a loss with `segments` segments outstanding.
 fn loss(segments: u64) -> Ack<'static> {
     let mut ack = delivered(1, Episode::Enter);
     ack.flight_size = MSS * segments;
     ack
 }
 
-/// D is the least of what is queued, the peer's window and the limit; it leaves at D/RTT, and the tick is for where it is known.
+/// The jump D is the minimum of the queued data, the peer's window and the limit, and it is paced at D / RTT. A tick
+/// is requested when its size becomes known.
 #[test]
 fn the_jump_is_the_least_of_three_over_a_round_trip() {
     for (queued, peer, limit, jump) in [
@@ -81,7 +82,7 @@ fn the_jump_is_the_least_of_three_over_a_round_trip() {
     }
 }
 
-/// What is written while it leaves makes it longer, up to the limit; what is taken back does not make it shorter.
+/// Data written while the jump is sent makes it longer, up to the limit; data taken back does not make it shorter.
 #[test]
 fn it_grows_with_what_is_written() {
     let (mut launch, mut window) = (start(64_000, false), Window::new(IW));
@@ -94,7 +95,8 @@ fn it_grows_with_what_is_written() {
     assert_eq!(jumps, [20_000.0, 20_000.0, 43_000.0, 43_000.0, 64_000.0]);
 }
 
-/// No more to send than the initial window, no round trip, no pacer, a SYN lost twice, or what is no new connection: a plain start.
+/// There is no jump if no more data is available than the initial window, if the RTT is unknown, without pacing, after
+/// a lossy handshake, and after idle periods or timeouts.
 #[test]
 fn it_is_a_plain_start_where_it_must_be() {
     let (mut launch, mut window) = (start(64_000, false), Window::new(IW));
@@ -125,7 +127,7 @@ fn it_is_a_plain_start_where_it_must_be() {
     }
 }
 
-/// The threshold that earlier connections left bounds it.
+/// The threshold from earlier connections limits the jump.
 #[test]
 fn a_known_threshold_bounds_it() {
     let (mut launch, mut window) = (start(u64::MAX, false), Window { cwnd: IW, ssthresh: 30_000.0 });
@@ -134,7 +136,8 @@ fn a_known_threshold_bounds_it() {
     assert_eq!(window.cwnd, 30_000.0);
 }
 
-/// The first ACK ends the pacing, and the window is what was sent; what was not sent by then is not.
+/// The first ACK ends the pacing, and the window becomes what was sent. Data that was not sent by then is not part of
+/// the jump.
 #[test]
 fn the_first_ack_ends_the_pacing() {
     let (mut launch, mut window) = (start(u64::MAX, false), Window::new(IW));
@@ -150,7 +153,7 @@ fn the_first_ack_ends_the_pacing() {
     assert_eq!((window.cwnd, launch.overlay()), (40_000.0, Overlay::default()));
 }
 
-/// With nothing lost the window stays, and congestion avoidance goes on from it; or slow start, if that is asked for.
+/// Without loss, the window stays, and congestion avoidance continues from it, or slow start if so configured.
 #[test]
 fn without_loss_the_window_stays() {
     let (mut launch, mut window) = jumped(start(u64::MAX, false), 50);
@@ -162,7 +165,8 @@ fn without_loss_the_window_stays() {
     assert_eq!(window, Window::new(100_000.0));
 }
 
-/// 100 in flight, of which 30 arrive by retransmission: (100 - 30)/2, and until then half of the flight, as RFC 6675 has it.
+/// Of 100 segments in flight, 30 arrive as retransmissions: the window becomes (100 - 30) / 2 segments. Until then it
+/// is half of the flight, as in RFC 6675.
 #[test]
 fn a_loss_leaves_half_of_what_came_through() {
     for listed in [true, false] {
@@ -190,7 +194,7 @@ fn a_loss_leaves_half_of_what_came_through() {
     }
 }
 
-/// A retransmission that is lost halves once more, and what it takes away does not come back.
+/// A lost retransmission halves the window again, and the end of recovery does not undo that.
 #[test]
 fn a_lost_retransmission_halves_again() {
     let (mut launch, mut window) = jumped(start(u64::MAX, false), 100);
@@ -203,7 +207,7 @@ fn a_lost_retransmission_halves_again() {
     assert_eq!(window.cwnd, 25_000.0);
 }
 
-/// All but everything was sent again: a segment is left.
+/// If almost everything was retransmitted, one segment remains.
 #[test]
 fn a_segment_is_the_least() {
     let (mut launch, mut window) = jumped(start(u64::MAX, false), 20);
@@ -217,7 +221,8 @@ fn a_segment_is_the_least() {
     assert_eq!(window.cwnd, 1000.0);
 }
 
-/// A timeout leaves half of what had been delivered as the threshold, two segments at least; before there was a jump the law says.
+/// After a timeout, the threshold is half of the bytes delivered, at least two segments. Before there was a jump,
+/// congestion avoidance sets the threshold.
 #[test]
 fn a_timeout_leaves_half_of_what_was_delivered() {
     let threshold = |launch: &JumpStart| launch.threshold_after_timeout(&path(0));
@@ -237,7 +242,7 @@ fn a_timeout_leaves_half_of_what_was_delivered() {
     assert_eq!(threshold(&launch), None);
 }
 
-/// Marks are for the law, and so is a loss before there was a jump.
+/// Congestion avoidance responds to ECN marks, and to a loss before there was a jump.
 #[test]
 fn other_signals_are_not_its_own() {
     let (mut launch, mut window) = jumped(start(u64::MAX, false), 50);
@@ -250,7 +255,7 @@ fn other_signals_are_not_its_own() {
     assert_eq!(armed.on_loss(&lost, &path(0), &mut window), LaunchVerdict::Delegate);
 }
 
-/// The peer is asked for the whole of its window where the SYN's could not hold the jump.
+/// The whole window of the peer is requested if the window of the SYN cannot hold the jump.
 #[test]
 fn a_jump_above_the_syns_window_asks_for_the_whole() {
     for (max_jump, asks) in [(63 << 10, false), (64 << 10, true), (u64::MAX, true)] {
@@ -258,7 +263,7 @@ fn a_jump_above_the_syns_window_asks_for_the_whole() {
     }
 }
 
-/// A timeout while it still leaves: the window is what was sent of it, or the initial one.
+/// After a timeout during the jump, the window is what was sent of it, or the initial window.
 #[test]
 fn a_timeout_takes_what_was_not_sent() {
     for (sent, kept) in [(3, IW), (15, 15_000.0)] {

@@ -24,14 +24,14 @@ fn micros(micros: u64) -> Span {
     Span::from_micros(micros)
 }
 
-/// A path without others: a narrow link that puts `gap` between segments, at least.
+/// A path without other traffic, whose bottleneck puts a gap of at least `narrow` between segments.
 struct World {
     launch: PacedStart,
     window: Window,
     now: Time,
     timed: bool,
     narrow: Span,
-    /// What others take: gaps below this grow to it, but for trains of two.
+    /// Gap that the capacity left by other flows allows: smaller gaps grow to it, except in trains of two.
     available: Span,
 }
 
@@ -42,13 +42,13 @@ impl World {
         Self { launch, window, now: Time::ZERO, timed, narrow: micros(narrow), available: micros(available) }
     }
 
-    /// How many segments the train has, and the gap between them as it leaves.
+    /// Returns the number of segments in the train and the gap between them.
     fn train(&self) -> (u64, Span) {
         let Phase::Searching(train) = self.launch.phase else { panic!("{:?}", self.launch.phase) };
         (train.size.0 / MSS.0, train.gap.unwrap_or(Span::ZERO))
     }
 
-    /// The train leaves and its ACKs come.
+    /// Sends the train and processes its ACKs.
     fn round(&mut self) -> LaunchStep {
         let (count, gap) = self.train();
         assert_eq!(self.window.cwnd, count as f64 * 1000.0);
@@ -72,7 +72,7 @@ impl World {
             segment.arrival = Some(self.now - RTT / 2);
             let segments = [segment];
             if self.timed {
-                // The ACKs come all at once: they are not what is looked at.
+                // The ACKs arrive all at once: their times are not evaluated.
                 ack.now = begun + RTT + arrives * count;
                 ack.acked = &segments;
             }
@@ -81,7 +81,7 @@ impl World {
         step
     }
 
-    /// The gap of the window that is found.
+    /// Returns the rate of the window that was found.
     fn found(&self) -> Rate {
         let Phase::Filling(rate) = self.launch.phase else { panic!("{:?}", self.launch.phase) };
         assert_eq!(self.launch.overlay().pace, Some(Pace { rate, quantum: None }));
@@ -90,8 +90,8 @@ impl World {
     }
 }
 
-/// Nobody else on the path: the pair tells the narrow link's gap of 1 ms, a train of four keeps it, and the window is
-/// 100 ms of it; from arrival times, or from ACKs.
+/// On an empty path, the pair shows the gap of the bottleneck, 1 ms. A train of four keeps it, and the window is 100
+/// ms of it, with arrival times as well as with ACKs.
 #[test]
 fn an_empty_path_takes_two_trains() {
     for timed in [true, false] {
@@ -100,7 +100,7 @@ fn an_empty_path_takes_two_trains() {
         assert_eq!(world.launch.overlay(), at_once());
         world.round();
         if !timed {
-            // Of two ACKs the second may have waited for a timer.
+            // The second of two ACKs may have waited for a timer.
             assert_eq!(world.train(), (4, Span::ZERO));
             world.available = world.narrow;
             world.round();
@@ -118,7 +118,8 @@ fn an_empty_path_takes_two_trains() {
     }
 }
 
-/// Others leave a gap of 2 ms: 1 and 1.5 ms grow, 2.25 do not, and the middle of the two is within a fifth of it.
+/// Other flows leave a gap of 2 ms: gaps of 1 and 1.5 ms grow, 2.25 ms does not, and the middle of the last two is
+/// within a fifth of it.
 #[test]
 fn the_search_halves_what_is_left() {
     let mut world = World::new(true, 1000, 2000);
@@ -129,24 +130,24 @@ fn the_search_halves_what_is_left() {
     }
     let expected = [(2, 0), (4, 1000), (8, 1500), (16, 2250), (32, 1875)];
     assert_eq!(trains, expected.map(|(count, gap)| (count, micros(gap))));
-    // 1.875 ms grow by less than a tenth: the path takes them.
+    // 1.875 ms grows by less than a tenth, so the path carries it.
     assert_eq!(world.found(), Rate::from_bytes_over(MSS, micros(1875)));
     assert_eq!(world.window.cwnd, 53_000.0);
 }
 
-/// A train that would fill the path is the last, wherever the search stands.
+/// A train that would fill the path is the last one, at any point of the search.
 #[test]
 fn a_train_that_fills_the_path_ends_it() {
     let mut world = World::new(true, 10_000, 25_000);
     world.round();
     world.round();
-    // 15 ms: 6 segments fill the path.
+    // At 15 ms, 6 segments fill the path.
     assert_eq!(world.train(), (6, micros(15_000)));
     world.round();
     assert_eq!(world.window.cwnd, 4000.0, "22.5 ms");
 }
 
-/// What is merged on the way tells nothing: longer trains, up to the initial window, and then growth.
+/// Merged arrivals yield no gap: trains become longer up to the initial window, and then growth continues.
 #[test]
 fn blind_it_gives_up_at_the_initial_window() {
     let mut world = World::new(true, 0, 0);
@@ -158,7 +159,7 @@ fn blind_it_gives_up_at_the_initial_window() {
     assert_eq!(world.window, Window::new(16_000.0));
 }
 
-/// Nothing more to send: growth goes on from the initial window, with no threshold.
+/// With no more data to send, growth continues from the initial window, without a threshold.
 #[test]
 fn a_train_that_is_short_is_the_last() {
     let mut world = World::new(true, 1000, 1000);
@@ -174,7 +175,7 @@ fn a_train_that_is_short_is_the_last() {
     assert_eq!(world.window, Window::new(IW));
 }
 
-/// While a train is on its way nothing leaves for what arrives.
+/// While a train is in flight, its ACKs release no data.
 #[test]
 fn acks_within_a_train_let_nothing_go() {
     let mut world = World::new(true, 1000, 1000);
@@ -190,7 +191,7 @@ fn acks_within_a_train_let_nothing_go() {
     }
 }
 
-/// Retransmissions are no measure.
+/// Retransmissions are not measured.
 #[test]
 fn what_was_sent_again_does_not_count() {
     let mut train = Train::new(MSS * 2, MSS, Some(micros(10)));
@@ -207,7 +208,8 @@ fn what_was_sent_again_does_not_count() {
     assert_eq!(Search::new(0.1, 0.2).judge(&train), Verdict::Blind);
 }
 
-/// A loss is for the law; a connection that cannot be measured, and anything but a new one, begins as ever.
+/// Congestion avoidance responds to a loss. Paced Start does not apply to connections that cannot be measured, and
+/// only to new ones.
 #[test]
 fn it_is_none_where_it_must_be() {
     let mut world = World::new(true, 1000, 1000);
@@ -232,7 +234,8 @@ fn it_is_none_where_it_must_be() {
     }
 }
 
-/// Delayed ACKs: of eight segments 1 ms apart, acknowledged as 1, 2, 2, 2, and 1 by a timer, those for two tell the gap.
+/// Delayed ACKs: of eight segments 1 ms apart, acknowledged as 1, 2, 2, 2, and 1 by a timer, the ACKs for two yield
+/// the gap.
 #[test]
 fn a_delayed_ack_tells_nothing() {
     let mut train = Train::new(MSS * 8, MSS, None);
@@ -245,8 +248,8 @@ fn a_delayed_ack_tells_nothing() {
     assert_eq!(Search::new(0.1, 0.2).judge(&train), Verdict::Next(micros(1000)));
 }
 
-/// A peer that was asked for an ACK for each segment: where it sends them, the last one counts as all do; where it delays them, those
-/// for two tell the gap.
+/// A peer that was requested to send one ACK per segment: if it does, the last ACK counts like all others; if it
+/// delays ACKs, those for two segments yield the gap.
 #[test]
 fn a_peer_that_was_asked_and_has_not_heard() {
     let gap = |acks: &[(u64, u64)]| {
@@ -264,7 +267,8 @@ fn a_peer_that_was_asked_and_has_not_heard() {
     assert_eq!(gap(&[(0, 1), (40, 1)]), Verdict::Blind, "the second may have waited");
 }
 
-/// A timeout, a loss or a mark while the window that was found still leaves: it is what was sent of that, or the initial one.
+/// After a timeout, loss or mark while the window that was found is being sent, the window is what was sent of it, or
+/// the initial window.
 #[test]
 fn congestion_takes_what_was_not_sent() {
     for (sent, kept) in [(3, IW), (20, 20_000.0)] {

@@ -1,15 +1,15 @@
-//! A train of segments, and what its gaps tell.
+//! Train of segments, and the search of the gap by such trains.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::{Ack, SegmentKind, Sent};
 
-/// Segments or ACKs, one after the other.
+/// Series of segments or ACKs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Series {
-    /// The first and the last time.
+    /// Times of the first and the last one.
     ends: Option<(Time, Time)>,
-    /// Bytes that came after the first.
+    /// Bytes after the first one.
     bytes: Bytes,
 }
 
@@ -24,7 +24,7 @@ impl Series {
         };
     }
 
-    /// The mean time from one segment of `mss` to the next; `None` where all came at once.
+    /// Returns the mean time per segment of `mss`, or `None` if all came at once.
     fn gap(&self, mss: Bytes) -> Option<Span> {
         let (first, last) = self.ends?;
         let gap = last.since(first).mul_f64(mss.as_f64() / self.bytes.as_f64().max(1.0));
@@ -32,35 +32,38 @@ impl Series {
     }
 }
 
-/// By what arrivals are told.
+/// Source of arrival times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clock {
-    /// The receiver tells.
+    /// Arrival times that the receiver reports.
     Arrivals,
-    /// By ACKs, of which each is for one segment, as was asked; a train of which one is for more has not been heard of.
+    /// Times of ACKs for one segment each, as requested. If an ACK of the train is for more, the peer has not honoured
+    /// the request yet.
     EachAck,
-    /// By ACKs that may have been delayed: one for a single segment may have waited for a timer.
+    /// Times of ACKs that may be delayed: one for a single segment may have waited for the delayed-ACK timer.
     Acks,
 }
 
-/// A train on its way.
+/// A train that is being sent or acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Train {
-    /// Bytes that it is to have: whole segments of `mss`.
+    /// Size of the train in bytes: whole segments of `mss`.
     pub(super) size: Bytes,
     pub(super) mss: Bytes,
-    /// The gap that it leaves with; `None` is back to back.
+    /// Gap between its segments; `None` sends them back to back.
     pub(super) gap: Option<Span>,
     pub(super) sent: Bytes,
     pub(super) delivered: Bytes,
     departures: Series,
     arrivals: Series,
-    /// Whether an ACK was for more than one segment; and how many, each for one, are awaited before they say anything.
+    /// Whether an ACK was for more than one segment, and how many single-segment ACKs have to follow before they
+    /// count.
     merged: bool,
     awaited: u32,
 }
 
-/// So many ACKs of single segments in a row are no delayed ones: of two, the second may have waited for the timer.
+/// This many ACKs of single segments in a row are not delayed ones. With two, the second may have waited for the
+/// timer.
 const SINGLE: u32 = 3;
 
 impl Train {
@@ -84,7 +87,8 @@ impl Train {
         self.departures.note(sent.now, sent.bytes);
     }
 
-    /// Notes when segments arrived, or if nobody tells, when their ACKs did. What was sent again is no measure of anything.
+    /// Records the arrival times of segments, or the times of their ACKs if the receiver does not report any.
+    /// Retransmissions do not count.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, by: Clock) {
         self.delivered += ack.delivered;
         self.merged |= ack.delivered >= self.mss * 2;
@@ -104,49 +108,49 @@ impl Train {
             Clock::EachAck | Clock::Acks if ack.delivered >= least => {
                 self.arrivals.note(ack.rx_time.unwrap_or(ack.now), ack.delivered);
             }
-            // A timer may have sent it.
+            // The delayed-ACK timer may have sent it.
             Clock::EachAck | Clock::Acks => {}
         }
     }
 
-    /// The mean gap in which it arrived, if that is known.
+    /// Returns the mean gap between arrivals, if known.
     fn arrived(&self) -> Option<Span> {
         self.arrivals.gap(self.mss).filter(|_| self.merged || self.awaited == 0)
     }
 
-    /// Whether all that has left so far has arrived.
+    /// Returns whether everything sent so far was delivered.
     pub(super) fn is_delivered(&self) -> bool {
         self.sent > Bytes::ZERO && self.delivered >= self.sent
     }
 
-    /// Whether the whole train has left.
+    /// Returns whether the whole train was sent.
     pub(super) fn has_left(&self) -> bool {
         self.sent + self.mss > self.size
     }
 }
 
-/// What a train told.
+/// Result of a train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// Nothing: all of it came at once.
+    /// No result, because all of it arrived at once.
     Blind,
-    /// The gap of the next.
+    /// Gap of the next train.
     Next(Span),
-    /// The gap that the path takes.
+    /// Least gap that the path carries without a queue.
     Found(Span),
 }
 
-/// Half as much again, while no gap is known that the path takes: the middle between a gap and twice of it.
+/// Factor on the gap while no sufficient gap is known: the middle between a gap and twice that gap.
 const RAISE: f64 = 1.5;
 
-/// The search for the least gap that does not grow on the way.
+/// Search for the least gap that does not grow on the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     tolerance: f64,
     precision: f64,
-    /// The gap of the narrow link, or a greater one that grew.
+    /// Gap of the bottleneck link, or a greater one that grew.
     lower: Span,
-    /// The least that did not grow.
+    /// Least gap that did not grow.
     upper: Option<Span>,
 }
 
@@ -159,13 +163,13 @@ impl Search {
         let Some(arrived) = train.arrived() else { return Verdict::Blind };
         let Some(planned) = train.gap else {
             if train.departures.gap(train.mss).is_some_and(|left| left * 2 > arrived) {
-                // It was to be back to back: what is seen is how the application wrote.
+                // The train should have been sent back to back. The gaps show how the application wrote.
                 return Verdict::Blind;
             }
             self.lower = arrived;
             return Verdict::Next(arrived);
         };
-        // As it was, and not as it should have been.
+        // The gap as it was sent, which may differ from the planned one.
         let left = train.departures.gap(train.mss).unwrap_or(planned);
         if arrived > left.mul_f64(1.0 + self.tolerance) {
             self.lower = self.lower.max(left);

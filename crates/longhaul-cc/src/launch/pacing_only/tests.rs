@@ -1,8 +1,8 @@
 use super::*;
 use crate::testing::{Sender, segments};
 
-/// Sends the flight; the first ACK is 100 ms later, the second 4 ms after it. When what left after that did, in ms after the
-/// first ACK.
+/// Sends the flight and processes its first ACK 100 ms later and the second 4 ms after that. Returns the send times of
+/// all further segments in ms after the first ACK.
 fn second_round(spec: &str) -> (Vec<u64>, Sender) {
     let mut sender = Sender::new(spec);
     sender.path.queued = Bytes(1 << 30);
@@ -26,7 +26,7 @@ fn second_round(spec: &str) -> (Vec<u64>, Sender) {
     (left, sender)
 }
 
-/// NASA's six segments: even, 2-1-2-1 and 2-2-2; then slow start from what is outstanding.
+/// NASA's six segments: even, 2-1-2-1 and 2-2-2; then slow start continues from the outstanding data.
 #[test]
 fn six_segments_leave_in_their_pattern() {
     let cases = [("even", [0, 16, 33, 50, 66, 83]), ("2121", [0, 0, 25, 50, 50, 75]), ("222", [0, 0, 33, 33, 66, 66])];
@@ -40,7 +40,7 @@ fn six_segments_leave_in_their_pattern() {
     }
 }
 
-/// What was not lost: slow start's window is all that it ever is.
+/// Without loss, the window is that of slow start.
 #[test]
 fn an_ack_of_the_second_round_ends_it() {
     let mut sender = Sender::new("pacing-only+new-reno");

@@ -41,8 +41,8 @@ fn begun(start: &mut ProbingStart, path: &Path) -> Window {
     window
 }
 
-/// 63 probes in one round trip behind one segment, and what is answered in the next opens the window: SW-3 of the paper, two round
-/// trips to 64 segments.
+/// In one round trip, 63 probes follow one segment, and their ACKs in the next one open the window: two round trips to
+/// 64 segments (SW-3 of the paper).
 #[test]
 fn it_opens_the_window_in_two_round_trips() {
     let (mut start, path) = (start(|_| {}), path());
@@ -60,7 +60,7 @@ fn it_opens_the_window_in_two_round_trips() {
     assert_eq!((window.cwnd, window.ssthresh), (64_000.0, 64_000.0), "congestion avoidance follows");
 }
 
-/// Routers dropped two thirds: the window is what survived.
+/// If routers drop two thirds of the probes, the window is what remains.
 #[test]
 fn what_routers_drop_does_not_open_it() {
     let (mut start, path) = (start(|_| {}), path());
@@ -72,7 +72,7 @@ fn what_routers_drop_does_not_open_it() {
     assert_eq!((window.cwnd, start.next_tick()), (22_000.0, None));
 }
 
-/// What there is to send, what the peer takes, and the ceiling bound the probes; slow start may follow.
+/// The probes are limited by the data to send, the peer's window and the ceiling. Slow start may follow.
 #[test]
 fn no_more_is_probed_for_than_can_be_used() {
     for (queued, offered, goal) in
@@ -87,7 +87,7 @@ fn no_more_is_probed_for_than_can_be_used() {
     }
 }
 
-/// An application that writes in pieces is probed for as it writes; what it has sent by then takes nothing back.
+/// If an application writes in pieces, the number of probes follows. It does not decrease when data was sent.
 #[test]
 fn what_is_written_while_probes_leave_is_probed_for() {
     let (mut start, mut path) = (start(|_| {}), path());
@@ -104,7 +104,8 @@ fn what_is_written_while_probes_leave_is_probed_for() {
     }
 }
 
-/// More answers than probes, which only a liar gives, open no more than the ceiling.
+/// More acknowledged probes than were sent, which only a misbehaving peer reports, do not open the window beyond the
+/// ceiling.
 #[test]
 fn a_liar_gets_the_ceiling_at_most() {
     let (mut start, path) = (start(|config| config.max_probe = 16), path());
@@ -126,8 +127,8 @@ fn nothing_is_probed_without_leave_or_round_trip() {
     }
 }
 
-/// After a timeout it probes anew, under a plan of its own, unless it is told not to or the peer doesn't name what it answers; after
-/// idleness never.
+/// After a timeout, the connection probes again with a new plan, unless configured otherwise or the peer does not name
+/// the probe that it acknowledges. After an idle period it does not.
 #[test]
 fn a_timeout_starts_it_again() {
     let (mut again, path) = (start(|_| {}), path());
@@ -151,7 +152,7 @@ fn a_timeout_starts_it_again() {
     assert_eq!(nameless.begin(Opening::Connection, Time::ZERO, &path, &mut window), LaunchStep::Stay);
 }
 
-/// Resolution 2: tau is the handshake's round trip over the peer's window in segments, of which 64 are the most.
+/// Resolution 2: tau is the handshake's RTT divided by the peer's window in segments, of which at most 64 count.
 #[test]
 fn r02_tau_is_of_the_handshake_and_of_segments() {
     for (offered, goal) in [(10_000, 10), (40_999, 40), (1 << 20, 64)] {
@@ -163,7 +164,8 @@ fn r02_tau_is_of_the_handshake_and_of_segments() {
     }
 }
 
-/// Resolution 3: the figure does not say what an answer does. One is one segment; ACKs of data are none, as no expanding period is on.
+/// Resolution 3: the figure does not show the effect of an ACK. The ACK of a probe opens the window by one segment,
+/// and ACKs of data do not, because no expanding period is active.
 #[test]
 fn r03_an_answer_is_a_segment_and_an_ack_of_data_is_none() {
     let (mut start, path) = (start(|_| {}), path());
@@ -177,7 +179,8 @@ fn r03_an_answer_is_a_segment_and_an_ack_of_data_is_none() {
     assert_eq!(window.cwnd, 4000.0);
 }
 
-/// Resolution 20: the table's threshold of 64 segments is for those that slow start; behind the probes comes avoidance.
+/// Resolution 20: the table's threshold of 64 segments is for variants with slow start; after the probes, congestion
+/// avoidance follows.
 #[test]
 fn r20_no_slow_start_follows_the_probes() {
     for acked in [5, 63] {
@@ -188,7 +191,8 @@ fn r20_no_slow_start_follows_the_probes() {
     }
 }
 
-/// A header of 100 bytes: a full segment may follow at once, from a tick that is due later than now. A FIN alone asks for nothing.
+/// After a header of 100 bytes, a full-sized segment may follow at once, by a tick later than the current time. A FIN
+/// alone requests no tick.
 #[test]
 fn a_small_segment_lets_a_full_one_follow() {
     let (mut start, mut path, mut window) = (start(|_| {}), path(), Window::new(10.0 * MSS.as_f64()));

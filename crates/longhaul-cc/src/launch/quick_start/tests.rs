@@ -32,7 +32,7 @@ fn delivered(segments: u64, episode: Episode) -> Ack<'static> {
     ack
 }
 
-/// A launch that waits for its answer.
+/// Returns a Quick-Start that waits for its answer.
 fn waiting() -> (QuickStart, Window) {
     let (mut launch, mut window) = (start(0), Window::new(IW));
     assert_eq!(
@@ -46,7 +46,8 @@ fn waiting() -> (QuickStart, Window) {
     (launch, window)
 }
 
-/// 10,240 kb/s for 100 ms: 128,000 bytes, of which a segment has 1448 of each 1500.
+/// Returns a Quick-Start with an approval of 10,240 kb/s. In 100 ms these are 128,000 bytes, and the payload has 1448
+/// of each 1500.
 fn sending(segments: u64) -> (QuickStart, Window) {
     let (mut launch, mut window) = waiting();
     let rate = Rate::from_bits_per_sec(10_240_000);
@@ -60,8 +61,8 @@ fn sending(segments: u64) -> (QuickStart, Window) {
     (launch, window)
 }
 
-/// RFC 4782, section 4.4: the window is the approved rate times the round trip, paced, and once the first ACK of the flight is there
-/// what was sent of it. Then it grows as in Limited Slow-Start.
+/// RFC 4782, section 4.4: the window is the approved rate times the RTT, and is paced. At the first ACK of the flight,
+/// it becomes what was sent, and then grows as in Limited Slow-Start.
 #[test]
 fn the_first_flight_has_the_approved_rate() {
     let (mut launch, mut window) = sending(60);
@@ -75,7 +76,7 @@ fn the_first_flight_has_the_approved_rate() {
     assert!(window.below_threshold());
 }
 
-/// A denial, a rate that is less than the initial window, and no grant at all leave the initial window.
+/// A denial, a rate below the initial window, and a missing grant leave the initial window.
 #[test]
 fn a_denial_leaves_the_initial_window() {
     let slow = Rate::from_bits_per_sec(1_000_000);
@@ -90,7 +91,7 @@ fn a_denial_leaves_the_initial_window() {
     assert_eq!(refused.begin(Opening::Connection, Time::ZERO, &path(), &mut window), LaunchStep::Done);
 }
 
-/// RFC 4782, section 4.6.2: a loss in the flight is answered as if nothing had been approved.
+/// RFC 4782, section 4.6.2: a loss in the flight has the same response as without an approval.
 #[test]
 fn a_loss_in_the_flight_takes_all_back() {
     let (mut launch, mut window) = sending(60);
@@ -104,7 +105,7 @@ fn a_loss_in_the_flight_takes_all_back() {
     assert_eq!(window.cwnd, IW, "slow start from there");
 }
 
-/// An approval is good for a round trip (and three seconds): who sends nothing in it has the initial window.
+/// An approval is valid for a round trip, at most 3 s. If nothing is sent in that time, the window is the initial one.
 #[test]
 fn an_approval_expires() {
     let (mut launch, mut window) = sending(0);
@@ -120,7 +121,8 @@ fn an_approval_expires() {
     assert_eq!(launch.next_tick(), Some(Time::ZERO + Span::from_secs(3)));
 }
 
-/// A connection that goes on after a pause, with so many segments to send; its window is the restart window.
+/// Returns a connection that continues after an idle period with `queued` segments to send. Its window is the restart
+/// window.
 fn idle(mut launch: QuickStart, queued: u64) -> (QuickStart, Window, LaunchStep) {
     launch.on_granted(&granted(), &path()).unwrap();
     let mut window = Window { cwnd: IW, ssthresh: 50_000.0 };
@@ -141,18 +143,20 @@ fn asked(launch: &QuickStart) -> Option<u64> {
     }
 }
 
-/// RFC 4782, section 4.1: what can be sent in a round trip is asked for, and nothing if the restart window holds it.
+/// RFC 4782, section 4.1: the rate requested is that of the data that can be sent in a round trip. There is no request
+/// if the restart window holds this data.
 #[test]
 fn a_pause_is_followed_by_a_request_for_what_is_of_use() {
     let (launch, window, step) = idle(start(0), 1000);
     assert_eq!((asked(&launch), window.cwnd, step), (Some(10_000), IW, LaunchStep::Stay));
-    // 40 segments of 1500 bytes in 100 ms.
+    // 40 segments of 1500 bytes per 100 ms.
     assert_eq!(asked(&idle(start(0), 40).0), Some(4799), "to a byte");
     let (launch, _, step) = idle(start(0), 10);
     assert_eq!((asked(&launch), step), (None, LaunchStep::Done));
 }
 
-/// RFC 4782, section 4.8: after congestion, what was in flight since is the most. A flight that lost something ends it for good.
+/// RFC 4782, section 4.8: after congestion, the request is limited by the largest flight since. After a loss in a
+/// Quick-Start flight, there are no further requests.
 #[test]
 fn congestion_bounds_requests_or_ends_them() {
     let seen = |episode, segments: u64| {
@@ -188,7 +192,8 @@ fn congestion_bounds_requests_or_ends_them() {
     }
 }
 
-/// The flight after a pause, approved with ten segments on their way: 10,240 kb/s for 100 ms.
+/// Returns a connection after an idle period whose request for 10,240 kb/s was approved while ten segments were in
+/// flight.
 fn resumed(segments: u64) -> (QuickStart, Window) {
     let (mut launch, mut window, _) = idle(start(0), 1000);
     let mut first = delivered(1, Episode::None);
@@ -202,7 +207,8 @@ fn resumed(segments: u64) -> (QuickStart, Window) {
     (launch, window)
 }
 
-/// RFC 4782, section 4.4: ACKs of what left before the approval do not end it. The tenth segment's is the first of the flight.
+/// RFC 4782, section 4.4: ACKs of data sent before the approval do not end it. The ACK after those is the first of the
+/// flight.
 #[test]
 fn acks_of_what_left_before_do_not_end_the_flight() {
     let (mut launch, mut window) = resumed(60);
@@ -217,13 +223,13 @@ fn acks_of_what_left_before_do_not_end_the_flight() {
         assert_eq!(launch.on_ack(&delivered(1, Episode::None), &path(), &mut window), LaunchStep::Stay);
     }
     assert_eq!(launch.on_ack(&delivered(1, Episode::None), &path(), &mut window), LaunchStep::Done);
-    // An approval that is hardly used leaves what would have been without it: one segment more than the restart window.
+    // An approval that is hardly used leaves the window without it: one segment more than the restart window.
     let (mut launch, mut window) = resumed(2);
     launch.on_ack(&delivered(10, Episode::None), &path(), &mut window);
     assert!(window.cwnd >= IW + 1448.0 && window.cwnd < IW + 12.0 * 1448.0, "{}", window.cwnd);
 }
 
-/// RFC 4782, section 4.8, (3): half of the approved window, or what would have been without it if that is less.
+/// RFC 4782, section 4.8, (3): the window is half of the approved one, or the one without an approval if that is less.
 #[test]
 fn a_loss_after_a_pause_leaves_the_lesser_window() {
     for (wide, expected) in [(false, IW + 1448.0), (true, 64_000.0 * 1448.0 / 1500.0)] {
@@ -244,7 +250,7 @@ fn a_loss_after_a_pause_leaves_the_lesser_window() {
     }
 }
 
-/// A denial after a pause leaves what would have been: the restart window, and what it grew by.
+/// A denial after an idle period leaves the window without a request: the restart window and its growth.
 #[test]
 fn a_denial_after_a_pause_leaves_the_restart_window() {
     let (mut launch, mut window, _) = idle(start(0), 1000);
@@ -252,7 +258,7 @@ fn a_denial_after_a_pause_leaves_the_restart_window() {
     denied.network = Some(NetworkFeedback::Denied);
     assert_eq!(launch.on_ack(&denied, &path(), &mut window), LaunchStep::Done);
     assert_eq!((window.cwnd, launch.overlay()), (IW + 1448.0, Overlay::default()));
-    // No answer at all: it waits two round trips.
+    // Without an answer, it waits two round trips.
     let (mut launch, mut window, _) = idle(start(0), 1000);
     let mut silent = delivered(1, Episode::None);
     silent.round_start = true;
@@ -261,7 +267,7 @@ fn a_denial_after_a_pause_leaves_the_restart_window() {
     assert_eq!(launch.on_ack(&silent, &path(), &mut window), LaunchStep::Done);
 }
 
-/// With `again`, denials are followed by requests, until there have been enough, or congestion, or an approval.
+/// With `again`, requests follow denials, until their number is used up, or there is congestion or an approval.
 #[test]
 fn a_denial_may_be_followed_by_another_request() {
     let begun = |again| {
@@ -284,8 +290,9 @@ fn a_denial_may_be_followed_by_another_request() {
     assert_eq!(launch.on_ack(&denied, &queue(1000), &mut window), LaunchStep::Done);
 }
 
-/// RFC 4782, section 4.5: 100 ACKs a round trip, twice as many in each that follows; nothing is asked where two segments an ACK are
-/// fewer, or nobody heeds it. 1.3 Gb/s and 200 ms are 214 segments of 1500 bytes for an ACK.
+/// RFC 4782, section 4.5: at most 100 ACKs in the first round trip, and twice as many in each one after that. There is
+/// no request if one ACK per two segments is fewer, or if the peer does not support it. 1.3 Gb/s and 200 ms are 218
+/// segments of 1500 bytes per ACK.
 #[test]
 fn acks_are_thinned_out_at_high_rates() {
     let ratios = |kilobits: u64, rtt: u64, heeded: bool| {
@@ -314,7 +321,8 @@ fn acks_are_thinned_out_at_high_rates() {
     assert_eq!(ratios(10_240, 200, true), [0]);
 }
 
-/// A timeout in the round trip of the approval: the window is what was sent, as it would be with the first ACK, or the initial one.
+/// After a timeout in the round trip of the approval, the window is what was sent, as with the first ACK, or the
+/// initial window.
 #[test]
 fn a_timeout_takes_what_was_not_sent() {
     for (sent, kept) in [(3, IW), (60, 60.0 * 1448.0)] {

@@ -42,14 +42,14 @@ fn send(launch: &mut Rc3, segments: u32) {
     }
 }
 
-/// Segments arrive one by one, so many microseconds apart.
+/// Reports `segments` arrivals, `gap` microseconds apart.
 fn arrive(launch: &mut Rc3, from: u64, gap: u64, segments: u64) {
     for k in 0..segments {
         launch.on_ahead(at(from + k * gap), MSS, &path());
     }
 }
 
-/// 1000 bytes at 1 Gb/s take 8 us; as published that is the pace, and there is no end to it.
+/// 1000 bytes take 8 us at 1 Gb/s. As in the paper, that is the pace, without a limit of segments.
 #[test]
 fn at_the_line_rate_nothing_is_waited_for() {
     let mut launch = start(|config| config.by_arrivals = false);
@@ -58,32 +58,34 @@ fn at_the_line_rate_nothing_is_waited_for() {
     assert_eq!((plan(&launch).segments, plan(&launch).gap), (u32::MAX, Span::from_micros(8)));
 }
 
-/// 256 segments leave blindly; then so much as arrives, and a tenth more, which is never more than the line carries.
+/// 256 segments are sent before any arrival is known; then the pace is the arrival rate plus a tenth, at most the rate
+/// of the line.
 #[test]
 fn what_arrives_is_the_pace() {
     let mut launch = start(|_| ());
     assert_eq!((plan(&launch).segments, plan(&launch).gap), (256, Span::from_micros(8)));
-    // One arrival says nothing of a rate.
+    // Too few arrivals do not yield a rate.
     arrive(&mut launch, 0, 400, 4);
     assert_eq!((plan(&launch).segments, plan(&launch).gap), (256, Span::from_micros(8)));
     arrive(&mut launch, 1600, 400, 1);
     let near = |launch: &Rc3, micros: f64| (plan(launch).gap.as_secs_f64() * 1e6 - micros).abs() < 0.01;
     assert!(near(&launch, 400.0 / 1.1) && plan(&launch).segments == u32::MAX, "{:?}", plan(&launch));
-    // A pause of a round trip is in one sample, and the other one counts.
+    // A pause of a round trip is in one sample; the other one counts.
     arrive(&mut launch, 100_000, 400, 16);
     assert!(near(&launch, 400.0 / 1.1), "{:?}", plan(&launch));
-    // Twice slower from now on.
+    // From then on, arrivals are half as fast.
     arrive(&mut launch, 110_000, 800, 64);
     assert!(near(&launch, 800.0 / 1.1), "{:?}", plan(&launch));
     arrive(&mut launch, 200_000, 1, 64);
     assert_eq!(plan(&launch).gap, Span::from_micros(8), "no faster than the line");
-    // What came at one moment gives no rate.
+    // Arrivals at the same time do not yield a rate.
     let mut launch = start(|_| ());
     arrive(&mut launch, 7, 0, 100);
     assert_eq!(plan(&launch).segments, 256);
 }
 
-/// The budget is the connection's; a pause or a timeout ends what was known, and what left before counts.
+/// The budget is for the whole connection. An idle period or a timeout discards measurements, but segments sent before
+/// still count.
 #[test]
 fn a_budget_is_kept() {
     let mut launch = start(|config| config.budget = 300);
@@ -103,7 +105,7 @@ fn a_budget_is_kept() {
     assert_eq!(plan(&launch).id, id, "a law's wish begins nothing");
 }
 
-/// Without selective acknowledgements nothing is asked for.
+/// Without SACK there is no plan.
 #[test]
 fn without_the_grant_it_is_none() {
     let mut launch = start(|_| ());
@@ -111,8 +113,8 @@ fn without_the_grant_it_is_none() {
     assert_eq!(launch.beside(), None);
 }
 
-/// Whoever holds the window, the plan stands, and the window is what it is without: in slow start, in recovery, in the law's time
-/// and after a timeout.
+/// The plan is active in slow start, in recovery, in congestion avoidance and after a timeout, and the window is the
+/// same as without RC3.
 #[test]
 fn the_plan_stands_beside_everything() {
     let granted = Granted { probes: true, ..Granted::basic() };

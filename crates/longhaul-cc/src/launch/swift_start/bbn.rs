@@ -1,4 +1,4 @@
-//! Swift Start as BBN published the code, faults and all: to compare with, never to use.
+//! Swift Start as in BBN's original code, including its faults, for comparison only.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -9,10 +9,10 @@ use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
 use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent};
 
-/// Segments that a pacing tick lets go at most.
+/// Most segments that a pacing tick releases.
 const MOST_A_TICK: u64 = 2;
 
-/// BBN's Swift Start in the registry.
+/// Registry entry of BBN's Swift Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "swift-start-bbn",
     slot: Slot::Launch,
@@ -28,7 +28,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `swift-start-bbn`.
+    /// Options of `swift-start-bbn`.
     struct Options {
         gamma: u64 = GAMMA,
         clock: TickClock [TickClock::from_millis] = TICK,
@@ -49,21 +49,21 @@ crate::options! {
 pub struct SwiftStartBbn {
     gamma: u64,
     clock: TickClock,
-    /// Since when it holds the window; `None` when it does not.
+    /// Time since which it controls the window; `None` if it does not.
     begun: Option<Time>,
     /// ACKs of data so far.
     acks: u64,
     departures: Option<Departures>,
     next: Option<Time>,
-    /// The window that it paces by, bytes.
+    /// Window that determines the pace, in bytes.
     cwnd: f64,
-    /// Bytes that may leave now.
+    /// Bytes that may be sent at this time.
     open: Bytes,
     in_flight: Bytes,
 }
 
 impl SwiftStartBbn {
-    /// BBN's code with a divisor `gamma`, by this clock.
+    /// Creates BBN's Swift Start with divisor `gamma` and clock `clock`.
     #[must_use]
     pub const fn new(gamma: u64, clock: TickClock) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl SwiftStartBbn {
         }
     }
 
-    /// Paces by the window from `now` on, and lets `first` segments go at once.
+    /// Paces the window from `now` on, and releases `first` segments at once.
     fn pace(&mut self, now: Time, rtt: Span, first: u64, mss: Bytes) {
         let instants = Bytes::from_f64(self.cwnd).0.div_ceil(mss.0.max(1)).max(1);
         let departures = Departures::even(now, rtt, instants, self.clock);
@@ -95,7 +95,7 @@ impl SwiftStartBbn {
         LaunchStep::Stay
     }
 
-    /// The estimate, with faults 1 and 2.
+    /// Returns the estimate, with faults 1 and 2.
     fn estimate(&self, now: Time, rtt: Span, mss: Bytes) -> f64 {
         let syn_ack = self.begun.unwrap_or(now);
         let delta = self.clock.steps(syn_ack, now);
@@ -151,7 +151,8 @@ impl Launch for SwiftStartBbn {
             let mut counted = Window::new(self.cwnd);
             grow(ack, path, &mut counted);
             self.cwnd = counted.cwnd;
-            // No round trip is known if the SYN was retransmitted, and none if a coarse clock did not move: nothing can be spread.
+            // Without an RTT nothing can be spread. It is unknown if the SYN was retransmitted, and zero if a coarse
+            // clock did not advance.
             let Some(rtt) = path.handshake_rtt.or(path.srtt).filter(|rtt| !rtt.is_zero()) else {
                 self.departures = None;
                 self.next = None;

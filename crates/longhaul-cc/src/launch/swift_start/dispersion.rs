@@ -1,14 +1,14 @@
-//! How far apart segments arrive that left together.
+//! Dispersion of segments that were sent together, measured at the receiver.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::estimate::{PacketPair, PairSample};
 use crate::{AckedSegment, SegmentKind, TxId};
 
-/// Gaps that an estimate rests on at least. A flight of four segments has so many.
+/// Least number of gaps for an estimate. A flight of four segments has this many.
 pub(crate) const LEAST_GAPS: u32 = 3;
 
-/// The segment before.
+/// The previous segment.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     tx: TxId,
@@ -16,23 +16,25 @@ struct Last {
     arrival: Time,
 }
 
-/// The rate at which segments arrive that left back to back, by the receiver's clock.
+/// Arrival rate of segments sent back to back, by the receiver's clock.
 ///
-/// Only neighbours count that left at one time, arrived one by one and were reported, whichever ACKs told of them and however
-/// late. The estimate is the lower of two: the median of the gaps' rates, which the odd late or early segment does not
-/// move, and what all of them took together, which has the share of others in it.
+/// Only consecutive segments count that were sent at the same time, arrived separately and were reported; it does not
+/// matter which ACKs report them, and how late. The estimate is the lower of two rates: the median of the gaps' rates,
+/// which is robust against single early or late segments, and the rate over all gaps, which includes the share of
+/// other flows.
 #[derive(Clone, Debug, Default)]
 pub struct Dispersion {
     last: Option<Last>,
     pairs: PacketPair,
-    /// Since the last [`restart`](Self::restart).
+    /// Gaps since the last [`restart`](Self::restart).
     gaps: u32,
     span: Span,
     bytes: Bytes,
 }
 
 impl Dispersion {
-    /// A segment was delivered. In the order of sending, else it is no neighbour.
+    /// Processes a delivered segment. Segments have to be reported in the order of sending, or they are not
+    /// consecutive.
     pub fn note(&mut self, segment: &AckedSegment) {
         let single = segment.kind == SegmentKind::Data && !segment.arrival_coalesced;
         let now = segment.arrival.filter(|_| single).map(|arrival| Last {
@@ -52,18 +54,18 @@ impl Dispersion {
         }
     }
 
-    /// Counts from here on; the median keeps what it has.
+    /// Starts counting again; the median keeps its samples.
     pub const fn restart(&mut self) {
         (self.gaps, self.span, self.bytes) = (0, Span::ZERO, Bytes::ZERO);
     }
 
-    /// Gaps since the last [`restart`](Self::restart).
+    /// Returns the gaps since the last [`restart`](Self::restart).
     #[must_use]
     pub const fn gaps(&self) -> u32 {
         self.gaps
     }
 
-    /// The rate of payload, if there are enough gaps.
+    /// Returns the payload rate, if there are enough gaps.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         let together = Rate::from_bytes_over(self.bytes, self.span);

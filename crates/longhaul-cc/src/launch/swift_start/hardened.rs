@@ -1,4 +1,4 @@
-//! Swift Start by the times at which the receiver got the segments.
+//! Swift Start with the arrival times that the receiver reports.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -12,15 +12,18 @@ use crate::{
     Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, TxId, initial_window,
 };
 
-/// By this factor the path must have become faster, its round trip shorter, and what it holds be more than the window, before growth goes on.
+/// Factor by which the path must have become faster, its RTT shorter, and its capacity greater than the window, before
+/// slow start resumes.
 const CLEARLY: f64 = 1.25;
-/// A round trip of no more than this times the least has no queue in it that stays: HyStart++'s eighth (RFC 9406, section 4.3).
+/// If the RTT is at most this times the minimum RTT, there is no standing queue: an eighth, as in HyStart++ (RFC 9406,
+/// section 4.3).
 const NO_QUEUE: f64 = 1.125;
 
-/// A round trip with fewer gaps tells nothing of that: with so many, most of what the median is of is newer than the round trip.
+/// Least number of gaps for conclusions from a round trip. With this many, most samples of the median are from that
+/// round trip.
 const TELLING_GAPS: u32 = 32;
 
-/// The hardened Swift Start in the registry.
+/// Registry entry of the hardened Swift Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "swift-start-hardened",
     slot: Slot::Launch,
@@ -39,91 +42,94 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// How [`SwiftStartHardened`] is set up.
+    /// Configuration of [`SwiftStartHardened`].
     pub struct SwiftStartHardenedConfig {
-        /// The window of the second round is the estimate over this: 1 to 8.
+        /// Divisor of the estimate, 1 to 8, which yields the window of the second round.
         gamma: u64 = GAMMA,
-        /// Segments that the start sends back to back: 4 to 10.
+        /// Segments that are sent back to back, 4 to 10.
         flight: u32 = OptionSpec::int("iw", 4, 10, 10, "segments that the start sends back to back"),
-        /// How long after the first ACK an estimate is waited for.
+        /// Time to wait for an estimate after the first ACK.
         abort: Span [Span::from_millis] = ABORT,
-        /// Go on estimating after the start.
+        /// Whether estimation continues after the start.
         follow: bool =
             OptionSpec::flag("follow", true, "go on estimating until the first loss, and move the threshold"),
     }
 }
 
-/// Where the start stands.
+/// State of the start.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Off,
-    /// Too few gaps are known yet. The time of the first ACK, once there was one.
+    /// Too few gaps are known so far. The time of the first ACK, if it has arrived.
     Probe(Option<Time>),
     Paced(Round),
 }
 
-/// Swift Start whose dispersion is the receiver's.
+/// Swift Start that measures dispersion at the receiver.
 ///
-/// Where the peer reports arrival times, the estimate is by the gaps between the segments of the first flight as they arrived:
-/// what becomes of the ACKs, and which of them were delayed, does not matter, and what receive offload merged is left out. It
-/// gets better with each ACK of the flight. The round trip is the handshake's, or the first ACK's if that is less, and the
-/// estimate at most twice the peer's window. Where there are no reports it is [`SwiftStart`] with that round trip.
+/// If the peer reports arrival times, the estimate uses the gaps between the segments of the first flight as they
+/// arrived. It does not depend on what happens to the ACKs and which of them are delayed, and omits segments that
+/// receive offload merged. It improves with each ACK of the flight. The RTT is that of the handshake or of the first
+/// ACK, whichever is less, and the estimate is at most twice the peer's window. Without reports, this is
+/// [`SwiftStart`] with that RTT.
 ///
-/// Either way the whole estimate is left for a threshold, which follows further gaps while growth leads up to it. While the law has
-/// the window and nothing is lost, the gaps of each round trip are compared with those of the first: where the path has become faster by
-/// a quarter, a queue that was there has gone, and the estimate over gamma is a quarter above the window, growth leads up to that.
+/// In both cases the undivided estimate becomes the threshold, which follows further gaps while slow start leads up to
+/// it. While congestion avoidance has the window and nothing is lost, the gaps of each round trip are compared with
+/// those of the first one. If the path has become faster by a quarter, a former queue is gone, and the estimate
+/// divided by gamma exceeds the window by a quarter, slow start resumes up to that estimate.
 #[derive(Clone, Debug)]
 pub struct SwiftStartHardened {
     config: SwiftStartHardenedConfig,
-    /// Does the work where there are no arrival times.
+    /// Used if there are no arrival times.
     by_acks: SwiftStart,
     by_arrivals: bool,
     transport_paces: bool,
     phase: Phase,
     flight: Flight,
-    /// The last segment of the flight.
+    /// Last segment of the flight.
     last: Option<TxId>,
     acked: Bytes,
-    /// Bytes that left after the flight.
+    /// Bytes sent after the flight.
     sent: Bytes,
     gaps: Dispersion,
-    /// The round trip without a queue.
+    /// RTT without a queue.
     rtt: Option<Span>,
     rate: Option<Rate>,
-    /// It goes on estimating, and was asked for what it found at the last ACK: who is not asked any more may stop.
+    /// Whether estimation continues, and whether the estimate was queried at the last ACK. Without queries, it ends.
     follows: bool,
     asked: bool,
     after: After,
 }
 
-/// What is known once the start is over.
+/// State after the start.
 #[derive(Clone, Copy, Debug, Default)]
 struct After {
-    /// The law has the window, and not growth.
+    /// Whether congestion avoidance has the window, and not slow start.
     in_law: bool,
-    /// Growth has had it a second time.
+    /// Whether slow start has resumed once.
     again: bool,
-    /// A round trip has begun since the start.
+    /// Whether a round trip has begun since the start.
     round: bool,
-    /// The least round trip in this one.
+    /// Minimum RTT in this round trip.
     least: Option<Span>,
-    /// Of the round trip that has just ended, at its end.
+    /// Measurements of the round trip that has just ended, set when it ends.
     seen: Option<Seen>,
-    /// What others are compared with: that of the first, by pairs as they are.
+    /// Reference for comparison: measurements of the first round trip, later of the one in which slow start resumed.
     usual: Option<Seen>,
 }
 
-/// What a round trip told while the law had the window.
+/// Measurements of a round trip in congestion avoidance.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     rate: Rate,
-    /// The least round trip in it: how much of a queue there was all the time.
+    /// Minimum RTT in it, which shows the standing queue.
     rtt: Span,
 }
 
 impl Seen {
-    /// Whether others have left, who at first had made a queue of what the law keeps on the path of `rtt`: segments come closer, and the
-    /// queue is gone. One of both may come by chance, as where a constant rate falls in or out of step with pairs.
+    /// Returns whether other flows have left, in comparison with `usual` on a path with a minimum RTT of `rtt`. They
+    /// have if segments arrive closer together and the queue that they caused is gone. One of the two alone may be
+    /// coincidence, for instance if a flow of constant rate falls in or out of step with the pairs.
     fn tells_of_room(&self, usual: &Self, rtt: Span) -> bool {
         let queue_is_gone = usual.rtt >= rtt.mul_f64(CLEARLY) && self.rtt <= rtt.mul_f64(NO_QUEUE);
         queue_is_gone && self.rate >= usual.rate.mul_f64(CLEARLY)
@@ -131,7 +137,7 @@ impl Seen {
 }
 
 impl SwiftStartHardened {
-    /// A start as `config` says.
+    /// Creates a hardened Swift Start with configuration `config`.
     #[must_use]
     pub fn new(config: SwiftStartHardenedConfig) -> Self {
         let by_acks = SwiftStart::new(SwiftStartConfig {
@@ -161,25 +167,26 @@ impl SwiftStartHardened {
         }
     }
 
-    /// The rate of payload that the path carries, by the newest estimate.
+    /// Returns the payload rate that the path carries, by the newest estimate.
     #[must_use]
     pub fn estimate(&self) -> Option<Rate> {
         if self.by_arrivals { self.rate } else { self.by_acks.estimate().map(|estimate| estimate.rate()) }
     }
 
-    /// What the path holds, bytes.
+    /// Returns the bytes that the path holds.
     fn holds(&self, path: &Path) -> Option<Bytes> {
         let held = self.rate?.bytes_in(self.rtt?);
         Some(held.min(path.peer_window * 2))
     }
 
-    /// A round of the estimate over gamma, or of the peer's window if that is less: more would have to wait for the peer.
+    /// Returns the plan of a round with the estimate divided by gamma, or the peer's window if that is less, because
+    /// the peer would not accept more.
     fn plan(&self, path: &Path) -> Option<RoundPlan> {
         let window = Bytes(self.holds(path)?.0 / self.config.gamma.max(1)).min(path.peer_window);
         Some(RoundPlan { window, sent: self.sent, rtt: self.rtt?, mss: path.mss })
     }
 
-    /// A round trip after the start ends, and another begins.
+    /// Ends a round trip after the start, and begins the next one.
     fn end_round(&mut self) {
         let rate = self.gaps.rate().filter(|_| self.after.round && self.gaps.gaps() >= TELLING_GAPS);
         self.after.seen = rate.zip(self.after.least.take()).map(|(rate, rtt)| Seen { rate, rtt });
@@ -191,7 +198,7 @@ impl SwiftStartHardened {
         self.flight.disturbed || ack.newly_lost > Bytes::ZERO
     }
 
-    /// An ACK of the flight before there is an estimate.
+    /// Processes an ACK of the flight before there is an estimate.
     fn on_probe_ack(&mut self, first: Option<Time>, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         if ack.delivered == Bytes::ZERO {
             return LaunchStep::Stay;
@@ -222,7 +229,8 @@ impl SwiftStartHardened {
         LaunchStep::Stay
     }
 
-    /// Hands over: what is outstanding is the window, the whole estimate the threshold.
+    /// Ends the start. The window becomes the `outstanding` bytes, if any are given, and the undivided estimate the
+    /// threshold.
     fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> LaunchStep {
         if let Some(outstanding) = outstanding {
             window.cwnd = outstanding.max(self.initial(path)).as_f64();
@@ -239,7 +247,7 @@ impl SwiftStartHardened {
         initial_window::rfc6928(path.mss, self.config.flight)
     }
 
-    /// Whether `ack` is the first one that tells of anything sent after the flight.
+    /// Returns whether `ack` reports anything that was sent after the flight.
     fn is_past_flight(&self, ack: &Ack<'_>) -> bool {
         ack.acked.last().zip(self.last).is_some_and(|(segment, last)| segment.tx > last)
     }
@@ -386,7 +394,7 @@ impl Launch for SwiftStartHardened {
         }
     }
 
-    /// Whatever the signal: the usual answer follows, from what is in flight and not from what was to be.
+    /// The usual response follows for each signal, from the bytes in flight instead of the planned window.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         if !self.by_arrivals {
             return self.by_acks.on_loss(loss, path, window);

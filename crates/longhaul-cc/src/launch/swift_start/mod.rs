@@ -1,8 +1,8 @@
-//! Swift Start: the spacing of the first acknowledgments tells what the path holds; the second round trip sends a part of
-//! that, paced.
+//! Swift Start: the spacing of the first ACKs yields an estimate of the path's capacity, and the second round trip
+//! sends a part of it, paced.
 //!
-//! [`SwiftStart`] is the algorithm as NASA corrected it, [`bbn`] what was corrected, [`hardened`] one that measures at the
-//! receiver.
+//! [`SwiftStart`] is the algorithm with NASA's corrections, [`bbn`] the version before them, and [`hardened`] a
+//! variant that measures at the receiver.
 
 pub mod bbn;
 pub mod dispersion;
@@ -20,7 +20,7 @@ use crate::{
 use estimate::{TickClock, capacity_window};
 use pacing::{Round, RoundPlan, at_once};
 
-/// Segments that the start sends back to back (NASA TM-2004-212938, table 1).
+/// Segments that are sent back to back (NASA TM-2004-212938, table 1).
 pub(crate) const FLIGHT: u32 = 4;
 
 pub(crate) const GAMMA: OptionSpec =
@@ -39,7 +39,7 @@ pub(crate) const ABORT: OptionSpec = OptionSpec::int(
     200,
     "ms to wait for the second ACK: what receivers delay theirs at most",
 );
-/// Swift Start in the registry.
+/// Registry entry of Swift Start.
 pub(crate) static ENTRY: Entry = Entry {
     name: "swift-start",
     slot: Slot::Launch,
@@ -59,51 +59,53 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The configuration of [`SwiftStart`]; the default is the published algorithm.
+    /// Configuration of [`SwiftStart`]; the default is the published algorithm.
     pub struct SwiftStartConfig {
-        /// The window of the second round is the estimate over this: 1 to 8, the more the less the estimate is trusted.
+        /// Divisor of the estimate, 1 to 8, which yields the window of the second round. A larger one trusts the
+        /// estimate less.
         gamma: u64 = GAMMA,
-        /// The clock that times are read by; one with ticks paces, too.
+        /// Clock with which times are read. One with ticks also paces.
         clock: TickClock [TickClock::from_millis] = TICK,
-        /// How long the second ACK is waited for.
+        /// Time to wait for the second ACK.
         abort: Span [Span::from_millis] = ABORT,
-        /// Segments that the start sends back to back.
+        /// Segments that are sent back to back.
         flight: u32 => FLIGHT,
-        /// Take the handshake's round trip where that is less.
+        /// Whether the handshake's RTT is used if it is less.
         handshake_rtt: bool = OptionSpec::flag(
             "handshake-rtt", false,
             "take the handshake's round trip where it is less: the first ACK's has waited for a second segment",
         ),
-        /// Leave the whole estimate for a threshold, so that growth does not double past it.
+        /// Whether the undivided estimate becomes the threshold, so that slow start does not double the window beyond
+        /// it.
         threshold: bool => false,
     }
 }
 
-/// What a pair of ACKs told.
+/// Estimate from a pair of ACKs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairEstimate {
     /// Bytes that the second ACK covered.
     pub bytes: Bytes,
-    /// From the first data segment to the first ACK, or the handshake's round trip if that was less and is asked for.
+    /// Time from the first data segment to the first ACK, or the handshake's RTT if that is less and configured.
     pub rtt: Span,
-    /// From the first ACK to the second.
+    /// Time from the first ACK to the second.
     pub delta: Span,
 }
 
 impl PairEstimate {
-    /// What the path holds, over `gamma`.
+    /// Returns the bytes that the path holds, divided by `gamma`.
     #[must_use]
     pub fn window(&self, gamma: u64) -> Bytes {
         Bytes(capacity_window(self.bytes.0, self.rtt.as_nanos(), self.delta.as_nanos(), gamma))
     }
 
-    /// The rate of payload that it stands for.
+    /// Returns the payload rate of the estimate.
     #[must_use]
     pub fn rate(&self) -> Rate {
         Rate::from_bytes_over(self.bytes, self.delta)
     }
 
-    /// As estimates with names, before the divisor and after it.
+    /// Reports the estimates by name, before the divisor and after it.
     fn tell(&self, gamma: u64, tell: &mut dyn FnMut(Estimate)) {
         for (name, value) in [
             ("start-rate", Quantity::Rate(self.rate())),
@@ -117,19 +119,19 @@ impl PairEstimate {
     }
 }
 
-/// Segments of a flight that are told apart: more than any has that leaves in full segments.
+/// Most segments of a flight that are tracked, which is more than any flight of full-sized segments has.
 const MOST_SEGMENTS: usize = 12;
 
-/// What left at first, back to back.
+/// The first flight, sent back to back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flight {
-    /// When its first segment left.
+    /// Time at which its first segment was sent.
     pub(crate) sent_at: Option<Time>,
-    /// All of it, bytes.
+    /// Its bytes.
     pub(crate) bytes: Bytes,
-    /// Something was sent again.
+    /// Whether anything was retransmitted.
     pub(crate) disturbed: bool,
-    /// Where its segments end, bytes from its beginning; they need not be of one size, as a path MTU probe may be among them.
+    /// Ends of its segments in bytes from its beginning. Sizes may differ, because a path MTU probe may be among them.
     ends: [Bytes; MOST_SEGMENTS],
     len: usize,
 }
@@ -150,86 +152,88 @@ impl Flight {
         }
     }
 
-    /// Whether it filled a window of so many bytes but for less than a segment of `mss`.
+    /// Returns whether the flight filled a window of `window` bytes up to less than one segment of `mss`.
     pub(crate) fn filled(&self, window: Bytes, mss: Bytes) -> bool {
         self.bytes + mss > window && self.len <= MOST_SEGMENTS
     }
 
-    /// Segments among its first `acked` bytes.
+    /// Returns the number of segments in its first `acked` bytes.
     fn segments(&self, acked: Bytes) -> usize {
         self.ends.iter().take(self.len).filter(|end| **end <= acked).count()
     }
 }
 
-/// Where the start stands.
+/// State of the start.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Not begun, or over.
+    /// Not started, or over.
     Off,
-    /// The flight leaves, and its first ACK is waited for.
+    /// The flight is sent, and its first ACK is awaited.
     First(Flight),
-    /// The ACK that closes the pair is.
+    /// The ACK that completes the pair is awaited.
     Second(Pair),
-    /// The second round.
+    /// The second round is paced.
     Paced(Round),
 }
 
-/// A first ACK that waits for a second one.
+/// A first ACK and the state until the second one arrives.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     flight: Flight,
-    /// When the first ACK arrived, by the kernel's time, and when it was processed.
+    /// Time at which the first ACK arrived, according to the kernel, and time at which it was processed.
     at: Time,
     told_at: Time,
-    /// Bytes that the first ACK covered, and all that are acknowledged by now.
+    /// Bytes that the first ACK covered, and all bytes acknowledged so far.
     first: Bytes,
     acked: Bytes,
-    /// Bytes that left since.
+    /// Bytes sent since.
     sent: Bytes,
 }
 
-/// What is to become of a start after an ACK.
+/// Next step of a start after an ACK.
 enum Next {
     Wait,
-    /// No estimate: growth goes on from the window as it is.
+    /// There is no estimate, and growth continues from the current window.
     GiveUp,
 }
 
 /// Swift Start with the corrections of NASA TM-2004-212938.
 ///
-/// Four segments leave back to back. The first ACK, normally of two, lets three more go. The second, `delta` later, makes the
-/// estimate: `ce_cwnd = bytes x rtt / delta / gamma`, where the bytes are what it covers, and the round trip is from the first
-/// data segment to the first ACK. If that is more than the window, the rest of it leaves evenly over the next round trip, in
-/// which ACKs do not open the window. Then the window is what is outstanding, at least the initial one, and growth takes over.
+/// Four segments are sent back to back. The first ACK, normally of two segments, releases three more. The second ACK,
+/// `delta` later, yields the estimate `ce_cwnd = bytes * rtt / delta / gamma`, where `bytes` are those that the second
+/// ACK covers, and `rtt` is the time from the first data segment to the first ACK. If the estimate exceeds the window,
+/// the rest of it is sent evenly over the next round trip, in which ACKs do not open the window. Then the window
+/// becomes the outstanding bytes, at least the initial window, and the slow-start variant follows.
 ///
-/// There is no estimate, and growth goes on as without, if anything is sent again, lost or overtaken; if the first ACK covers
-/// more than two segments or the second one less; if the second does not come within the abort timer; if they were merged or
-/// came at one time; if there were fewer segments to send; or if it is no more than the window.
+/// There is no estimate, and slow start continues, in any of these cases: a segment is retransmitted, lost or
+/// reordered; the first ACK covers more than two segments, or the second one fewer; the second ACK does not arrive
+/// within the abort timer; the ACKs were merged or arrived at the same time; there were fewer segments to send; the
+/// estimate does not exceed the window.
 #[derive(Clone, Debug)]
 pub struct SwiftStart {
     config: SwiftStartConfig,
     phase: Phase,
-    /// The segment size of the flight.
+    /// Segment size of the flight.
     mss: Bytes,
     transport_paces: bool,
     estimate: Option<PairEstimate>,
 }
 
 impl SwiftStart {
-    /// A start as `config` says.
+    /// Creates a Swift Start with configuration `config`.
     #[must_use]
     pub const fn new(config: SwiftStartConfig) -> Self {
         Self { config, phase: Phase::Off, mss: Bytes::ZERO, transport_paces: true, estimate: None }
     }
 
-    /// The estimate, once there is one, whether or not it was worth a paced round.
+    /// Returns the estimate, once there is one, even if no paced round followed.
     #[must_use]
     pub const fn estimate(&self) -> Option<PairEstimate> {
         self.estimate
     }
 
-    /// The window of the flight, bytes: that of RFC 6928 for so many segments, which are fewer where they are larger than
-    /// Ethernet's.
+    /// Returns the window of the flight in bytes: that of RFC 6928 for the configured number of segments. It has fewer
+    /// segments if they are larger than Ethernet's.
     fn initial(&self, mss: Bytes) -> Bytes {
         initial_window::rfc6928(mss, self.config.flight)
     }
@@ -273,7 +277,7 @@ impl SwiftStart {
         self.decide(&pair, ack, path, window)
     }
 
-    /// The estimate, and whether it is worth a paced round.
+    /// Computes the estimate, and starts a paced round if the estimate exceeds the window.
     fn decide(&mut self, pair: &Pair, ack: &Ack<'_>, path: &Path, window: &Window) -> Next {
         let clock = self.config.clock;
         let delta = clock.steps(pair.at, ack.rx_time.unwrap_or(ack.now));
@@ -295,7 +299,7 @@ impl SwiftStart {
         Next::Wait
     }
 
-    /// Hands over: what is outstanding is the window.
+    /// Ends the start. The window becomes the `outstanding` bytes, if any are given.
     fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> LaunchStep {
         if let Some(outstanding) = outstanding {
             window.cwnd = outstanding.max(self.initial(path.mss)).as_f64();
@@ -307,7 +311,7 @@ impl SwiftStart {
         LaunchStep::Done
     }
 
-    /// Shows the window of a paced round, or ends it.
+    /// Sets the window of a paced round, or ends the round.
     fn show(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
         let Phase::Paced(round) = &self.phase else { return LaunchStep::Stay };
         if round.is_over() {
@@ -319,12 +323,12 @@ impl SwiftStart {
     }
 }
 
-/// Whether an ACK tells of anything but segments that arrived in order, each by itself.
+/// Returns whether an ACK reports anything but segments that arrived in order, or was merged with another one.
 pub(crate) fn is_disturbed(flight: &Flight, ack: &Ack<'_>) -> bool {
     flight.disturbed || ack.coalesced || ack.newly_lost > Bytes::ZERO || ack.delivered != ack.cumulative
 }
 
-/// Slow start by a segment an ACK, as it is beside a start that waits.
+/// Increases the window by at most one segment per ACK, as slow start does while the estimate is awaited.
 pub(crate) fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
     if ack.cwnd_limited {
         window.cwnd += ack.cumulative.min(path.mss).as_f64();
@@ -424,7 +428,7 @@ impl Launch for SwiftStart {
         }
     }
 
-    /// Whatever the signal: the usual answer follows, from what is in flight and not from what was to be.
+    /// The usual response follows for each signal, from the bytes in flight instead of the planned window.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         if matches!(self.phase, Phase::Paced(_)) {
             window.keep_outstanding(loss.ack.flight_size, self.initial(path.mss));

@@ -1,4 +1,4 @@
-//! A round trip of which the departures are spread.
+//! Paced round: a round trip in which departures are spread evenly.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -6,31 +6,33 @@ use super::estimate::TickClock;
 use crate::compose::Overlay;
 use crate::{Ack, Pace, Path, SendLimit, Sent};
 
-/// Segments that leave in one tick at most (Partridge et al., BBN Technical Report 8339).
+/// Most segments that are sent in one tick (Partridge et al., BBN Technical Report 8339).
 const MOST_A_TICK: u64 = 2;
-/// Beyond a segment, the pacer lets go at once what the rate releases in this time, as the transport's own default does.
+/// The pacer releases at once what the rate allows in this time, and at least a segment. This equals the default of
+/// the transport.
 const QUANTUM: Span = Span::from_micros(250);
 
-/// Instants of departure are at least so far apart on average, so that a timer never fires for every nanosecond.
+/// Least average interval between departures, so that a timer does not fire every nanosecond.
 const LEAST_INTERVAL: Span = Span::from_micros(1);
 
-/// Lets everything go that the window allows: a burst.
+/// Suspends pacing: everything that the window allows may be sent as a burst.
 pub(crate) fn at_once() -> Overlay {
     Overlay { pace: Some(Pace { rate: Rate::MAX, quantum: Some(Bytes(1 << 16)) }), ..Overlay::default() }
 }
 
-/// When segments leave that are spread by a clock of one's own.
+/// Departure times of segments that this module spreads with its own clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Departures {
-    /// The first instant is one interval after this, or this itself.
+    /// Start: the first instant is one interval after this time, or this time itself.
     pub from: Time,
-    /// The time over which `instants` are spread.
+    /// Time over which `instants` are spread.
     pub rtt: Span,
     /// Instants of departure in that time; at least one.
     pub instants: u64,
-    /// Segments that leave at each instant, again and again.
+    /// Segments that are sent at each instant; the pattern repeats.
     pub pattern: &'static [u64],
-    /// Of departures; with ticks at most two segments leave in each, and what fell behind catches up within that.
+    /// Clock of departures. With ticks, at most two segments are sent per tick, and missed departures catch up within
+    /// that limit.
     pub clock: TickClock,
     /// Whether the first instant is `from` itself.
     at_once: bool,
@@ -38,28 +40,28 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// `instants` of them in `rtt`, or in a microsecond for each if that is longer, each one segment, the first an interval after
-    /// `from`.
+    /// Spreads `instants` departures of one segment each over `rtt`, or over one microsecond per departure if that is
+    /// longer. The first is one interval after `from`.
     #[must_use]
     pub fn even(from: Time, rtt: Span, instants: u64, clock: TickClock) -> Self {
         let rtt = rtt.max(LEAST_INTERVAL * instants);
         Self { from, rtt, instants, pattern: &[1], clock, at_once: false, passed: 0 }
     }
 
-    /// The same in groups, the first of which leaves at once.
+    /// Returns the same instants with groups of segments, the first of which is sent at once.
     #[must_use]
     pub fn grouped(self, pattern: &'static [u64]) -> Self {
         Self { pattern, at_once: true, ..self }
     }
 
-    /// Instants that have come.
+    /// Returns the number of instants up to `now`.
     fn owed(&self, now: Time) -> u64 {
         let product = u128::from((now - self.from).as_nanos()) * u128::from(self.instants.max(1));
         let owed = product / u128::from(self.rtt.as_nanos().max(1)) + u128::from(self.at_once);
         u64::try_from(owed).unwrap_or(u64::MAX)
     }
 
-    /// Segments of the first so many instants.
+    /// Returns the segments of the first `instants` instants.
     fn segments(&self, instants: u64) -> u64 {
         let len = self.pattern.len().max(1) as u64;
         let cycle: u64 = self.pattern.iter().sum();
@@ -67,7 +69,7 @@ impl Departures {
         (instants / len).saturating_mul(cycle).saturating_add(rest)
     }
 
-    /// Segments that may leave now, beyond those that might before.
+    /// Returns the segments that may be sent in addition to those granted before.
     pub fn grant(&mut self, now: Time) -> u64 {
         let (before, mut passed) = (self.segments(self.passed), self.owed(now).max(self.passed));
         if self.clock.ticks() {
@@ -79,7 +81,7 @@ impl Departures {
         self.segments(passed).saturating_sub(before)
     }
 
-    /// When there will be more, after `now`.
+    /// Returns when more segments may be sent, after `now`.
     #[must_use]
     pub fn next(&self, now: Time) -> Time {
         if self.passed < self.owed(now) {
@@ -93,21 +95,21 @@ impl Departures {
     }
 }
 
-/// What a paced round is to be.
+/// Plan of a paced round.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundPlan {
     /// Bytes of the whole round.
     pub window: Bytes,
-    /// Bytes of it that have left already.
+    /// Bytes of it that were already sent.
     pub sent: Bytes,
-    /// The time that it is spread over.
+    /// Time over which it is spread.
     pub rtt: Span,
-    /// The segment size.
+    /// Segment size.
     pub mss: Bytes,
 }
 
 impl RoundPlan {
-    /// Whole segments of the round, in bytes: what is less than a segment is not sent.
+    /// Returns the bytes of the round's whole segments. A remainder below one segment is not sent.
     fn whole(&self) -> Bytes {
         self.mss * (self.window.0 / self.mss.0.max(1))
     }
@@ -118,38 +120,39 @@ impl RoundPlan {
         Pace { rate, quantum: Some(rate.bytes_in(QUANTUM).max(self.mss).min(Bytes(1 << 16))) }
     }
 
-    /// From one departure to the next.
+    /// Returns the time between departures.
     fn interval(&self) -> Span {
         self.rtt / self.window.0.div_ceil(self.mss.0.max(1)).max(1)
     }
 }
 
-/// Who spreads the departures.
+/// Component that spreads the departures.
 #[derive(Clone, Copy, Debug)]
 enum Spread {
     /// The transport, from this time on.
     Transport(Option<Time>),
-    /// We do, by opening the window for each; bytes that it is open for.
+    /// This module, by opening the window for each departure; also the bytes for which it is open.
     Own(Departures, Bytes),
 }
 
-/// A paced round under way: how much of it is left, and when that may leave.
+/// A paced round in progress: the amount that is left, and when it may be sent.
 ///
-/// The window is what is in flight and what may leave, so that it is no more than what is outstanding when the round ends.
+/// The window is the sum of the bytes in flight and those that may be sent, so that it equals the outstanding bytes
+/// when the round ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     quota: Bytes,
     in_flight: Bytes,
     pace: Pace,
     spread: Spread,
-    /// When it ended.
+    /// Time at which it ended.
     over_at: Option<Time>,
     next: Option<Time>,
 }
 
 impl Round {
-    /// A round that begins at `now` with `in_flight` bytes outstanding. The first departure is an interval later. With ticks,
-    /// or where the transport does not pace, the departures are a clock's of our own.
+    /// Starts a round at `now` with `in_flight` bytes outstanding. The first departure is one interval later. If the
+    /// clock has ticks or the transport does not pace, this module spreads the departures.
     #[must_use]
     pub fn new(now: Time, plan: &RoundPlan, in_flight: Bytes, clock: TickClock, transport_paces: bool) -> Self {
         let first = now + plan.interval();
@@ -172,7 +175,7 @@ impl Round {
         round
     }
 
-    /// A better estimate: the round is to be another one.
+    /// Changes the plan of the round after a better estimate.
     pub fn replan(&mut self, now: Time, plan: &RoundPlan) {
         self.quota = plan.whole() - plan.sent;
         self.pace = plan.pace();
@@ -192,7 +195,7 @@ impl Round {
         };
     }
 
-    /// A segment left.
+    /// Records that a segment was sent.
     pub fn on_sent(&mut self, sent: &Sent, mss: Bytes) {
         self.in_flight = sent.in_flight_before + sent.bytes;
         self.quota -= sent.bytes;
@@ -202,8 +205,8 @@ impl Round {
         self.close_if_empty(sent.now, mss);
     }
 
-    /// An ACK came: the window must not grow by it. What no longer fits into the peer's window is not sent, and an
-    /// application that pauses ends the round.
+    /// Processes an ACK, which must not increase the window. Data that does not fit into the peer's window any more is
+    /// not sent, and a pause of the application ends the round.
     pub fn on_ack(&mut self, ack: &Ack<'_>, path: &Path) {
         self.in_flight = ack.in_flight;
         self.quota = self.quota.min(path.peer_window - ack.in_flight);
@@ -214,7 +217,7 @@ impl Round {
         }
     }
 
-    /// Its time has come.
+    /// Handles the tick at [`next_tick`](Self::next_tick).
     pub fn on_tick(&mut self, now: Time, mss: Bytes) {
         match &mut self.spread {
             Spread::Transport(first) => {
@@ -225,7 +228,7 @@ impl Round {
         self.set_next(now);
     }
 
-    /// The window now, bytes.
+    /// Returns the window in bytes.
     #[must_use]
     pub fn window(&self) -> Bytes {
         let open = match self.spread {
@@ -236,25 +239,25 @@ impl Round {
         self.in_flight + open
     }
 
-    /// Bytes outstanding.
+    /// Returns the outstanding bytes.
     #[must_use]
     pub const fn in_flight(&self) -> Bytes {
         self.in_flight
     }
 
-    /// Whether all of it has left, or no more can.
+    /// Returns whether all of the round was sent, or no more can be.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.over_at.is_some()
     }
 
-    /// When [`on_tick`](Self::on_tick) is to be called: at once if it is over.
+    /// Returns when [`on_tick`](Self::on_tick) should be called: at once if the round is over.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
         self.over_at.or(self.next)
     }
 
-    /// The pace that belongs to it.
+    /// Returns the pace of the round.
     #[must_use]
     pub fn overlay(&self) -> Overlay {
         match self.spread {

@@ -5,7 +5,7 @@ use crate::testing::{MSS, Sender, segments};
 use crate::{Ack, BuildParams, Congestion, Granted, PathEvent, Quantity, SegmentKind, SendLimit, Sent, TxId, unpaced};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// A sender with plenty to send over a round trip of 100 ms; its flight has left.
+/// Returns a sender with much data over a path of 100 ms, whose flight was sent.
 fn sender(spec: &str, granted: Granted) -> Sender {
     let congestion: Congestion = spec.parse().unwrap();
     let mut sender = Sender::with(congestion.build(&BuildParams::default()), granted);
@@ -18,7 +18,7 @@ fn new(spec: &str) -> Sender {
     sender(spec, Granted::basic())
 }
 
-/// What is due happens, up to `until`.
+/// Processes all ticks up to `until`.
 fn pass(sender: &mut Sender, until: Time) {
     while let Some(due) = sender.controller.next_tick().filter(|due| *due <= until) {
         sender.now = sender.now.max(due);
@@ -28,7 +28,7 @@ fn pass(sender: &mut Sender, until: Time) {
     sender.now = until;
 }
 
-/// An ACK of `count` segments so many microseconds later, and what it lets go: how many segments.
+/// Processes an ACK of `count` segments after `micros` microseconds. Returns how many segments it releases.
 fn ack(sender: &mut Sender, micros: u64, count: u64) -> u64 {
     let until = sender.now + Span::from_micros(micros);
     pass(sender, until);
@@ -36,7 +36,8 @@ fn ack(sender: &mut Sender, micros: u64, count: u64) -> u64 {
     sender.fill()
 }
 
-/// A round trip of 100 ms, then the ACKs of two segments each, `delta` apart; what the first lets go.
+/// Processes two ACKs of two segments each after a round trip of 100 ms, `delta` us apart. Returns how many segments
+/// the first one releases.
 fn pair(sender: &mut Sender, delta: u64) -> u64 {
     let left = ack(sender, 100_000, 2);
     ack(sender, delta, 2);
@@ -47,8 +48,9 @@ fn phase(sender: &Sender) -> &'static str {
     sender.snapshot().phase
 }
 
-/// The steps of the corrected algorithm: four segments at once; three for the first ACK; after the second nothing but at the
-/// pace of the estimate, 2920 x 100 / 1 / 4 bytes in 100 ms; after 50 segments the window is what is outstanding.
+/// The steps of the corrected algorithm: four segments are sent at once; the first ACK releases three; after the
+/// second one, segments are paced at the rate of the estimate, 2920 x 100 / 1 / 4 bytes per 100 ms; after 50 segments
+/// the window is the outstanding bytes.
 #[test]
 fn the_second_round_is_the_estimate_over_gamma() {
     let mut sender = new("swift-start+new-reno");
@@ -65,14 +67,15 @@ fn the_second_round_is_the_estimate_over_gamma() {
     let begun = sender.now;
     let first = sender.controller.next_tick().unwrap();
     assert_eq!(first - begun, Span::from_millis(2), "50 segments in 100 ms");
-    // The pace is the transport's part: here all leaves once it may.
+    // Pacing is up to the transport: here everything is sent as soon as it is allowed.
     pass(&mut sender, first);
     assert_eq!((sender.in_flight, sender.cwnd(), phase(&sender)), (segments(50), segments(50), "slow-start"));
     assert_eq!(sender.control().pace, None);
     assert_eq!(sender.ssthresh(), Bytes::MAX, "the threshold stays what it was");
 }
 
-/// What was estimated is told through whatever stands around the start: 2920 bytes in 1 ms, over 100 ms, before the divisor and after it.
+/// The estimate is reported through all wrappers around the start: 2920 bytes in 1 ms, over 100 ms, before the divisor
+/// and after it.
 #[test]
 fn the_estimate_is_told_by_name() {
     let told = |sender: &Sender| {
@@ -99,7 +102,7 @@ fn the_estimate_is_told_by_name() {
     }
 }
 
-/// ACKs in the paced round neither open the window nor let anything go.
+/// ACKs in the paced round neither open the window nor release data.
 #[test]
 fn acks_while_paced_grow_nothing() {
     let mut sender = new("swift-start+new-reno");
@@ -118,7 +121,7 @@ fn acks_while_paced_grow_nothing() {
     assert_eq!((sender.cwnd(), sender.in_flight, phase(&sender)), (segments(48), segments(48), "slow-start"));
 }
 
-/// Gamma divides, and the estimate is by bytes and times alone.
+/// Gamma divides the estimate, which depends on bytes and times only.
 #[test]
 fn gamma_divides_the_estimate() {
     for (gamma, window) in [(1, 200), (2, 100), (8, 25)] {
@@ -130,7 +133,7 @@ fn gamma_divides_the_estimate() {
     }
 }
 
-/// What there is no estimate of, with the segments that leave after: as in slow start by a segment an ACK, which then goes on.
+/// Without an estimate, slow start by one segment per ACK continues.
 #[test]
 fn without_a_sound_pair_slow_start_goes_on() {
     type Case = (&'static str, fn(&mut Sender));
@@ -183,13 +186,13 @@ fn without_a_sound_pair_slow_start_goes_on() {
         let cwnd = sender.cwnd();
         assert!(cwnd >= segments(5) && cwnd <= segments(6), "{name}: {cwnd}");
         ack(&mut sender, 1000, 1);
-        // What was delivered above the hole counts now, too.
+        // Data delivered above the hole also counts then.
         let grown = if name == "one was overtaken" { MSS * 2 } else { MSS };
         assert_eq!(sender.cwnd(), cwnd + grown, "{name}");
     }
 }
 
-/// One segment more than the window is enough.
+/// An estimate of one segment more than the window suffices for a paced round.
 #[test]
 fn an_estimate_above_the_window_paces() {
     let mut sender = new("swift-start+new-reno");
@@ -200,7 +203,7 @@ fn an_estimate_above_the_window_paces() {
     assert_eq!(sender.cwnd(), segments(6), "2920 x 100 / 8 / 4 is 6.25 segments");
 }
 
-/// An ACK of one segment alone: the next two are the pair, whether one ACK covers both or two do.
+/// If the first ACK is of one segment, the next two segments are the pair, covered by one ACK or by two.
 #[test]
 fn the_pair_is_of_two_segments() {
     for acks in [&[1, 2][..], &[1, 1, 1]] {
@@ -211,13 +214,13 @@ fn the_pair_is_of_two_segments() {
         }
         let first = sender.controller.next_tick().unwrap();
         pass(&mut sender, first);
-        // Two segments in 2 ms are a hundred in 100 ms; the fourth of the flight is outstanding beside those.
+        // Two segments in 2 ms are a hundred in 100 ms. In addition, the fourth segment of the flight is outstanding.
         assert_eq!(sender.cwnd(), segments(101), "{acks:?}");
     }
 }
 
-/// A path MTU probe among the flight, larger than the others and one of three that fit the window, and a segment size that is larger
-/// from its delivery on: the pair is of two segments all the same, and the estimate by their bytes.
+/// A path MTU probe is in the flight, which is larger than the other segments, so that the window holds three, and
+/// increases the segment size when delivered. The pair is still of two segments, and the estimate uses their bytes.
 #[test]
 fn segments_of_a_flight_may_differ() {
     let congestion: Congestion = "swift-start(gamma=1)+new-reno".parse().unwrap();
@@ -252,12 +255,12 @@ fn segments_of_a_flight_may_differ() {
     }
 }
 
-/// By a clock with ticks: 100.9 ms are 101 ticks or 100, and no time is a tick.
+/// With a clock with ticks, 100.9 ms are 101 ticks or 100, and a time of zero counts as one tick.
 #[test]
 fn a_tick_is_what_times_are_counted_in() {
     for (offset, delta, window) in [(0, 1000, 100), (50, 1000, 100), (0, 100, 100), (200, 900, 101)] {
         let mut sender = new("swift-start(gamma=2,tick=1)+new-reno");
-        // The flight left at a whole tick; the first ACK comes so much later than 100 ms.
+        // The flight was sent at a whole tick; the first ACK arrives this much later than 100 ms.
         ack(&mut sender, 100_000 + offset * 5, 2);
         ack(&mut sender, delta, 2);
         let mut last = sender.now;
@@ -269,7 +272,7 @@ fn a_tick_is_what_times_are_counted_in() {
     }
 }
 
-/// Fewer than four segments to send tell nothing.
+/// A flight of fewer than four segments yields no estimate.
 #[test]
 fn a_short_flight_is_no_flight() {
     let congestion: Congestion = "swift-start+new-reno".parse().unwrap();
@@ -279,7 +282,8 @@ fn a_short_flight_is_no_flight() {
     assert_eq!(phase(&sender), "slow-start");
 }
 
-/// A loss, a mark or a timeout is answered from what is outstanding, not from what was to be, and ends the round.
+/// The response to a loss, an ECN mark or a timeout starts from the outstanding bytes instead of the planned window,
+/// and ends the round.
 #[test]
 fn congestion_ends_the_round_and_is_answered_from_the_flight() {
     let paced = || {
@@ -304,7 +308,7 @@ fn congestion_ends_the_round_and_is_answered_from_the_flight() {
     assert_eq!(sender.controller.next_tick(), None, "no timer is left");
 }
 
-/// A decrease that is undone brings back what was outstanding, in slow start.
+/// Undoing a decrease restores the outstanding bytes as the window, in slow start.
 #[test]
 fn undo_does_not_bring_the_round_back() {
     let mut sender = new("swift-start+new-reno");
@@ -318,7 +322,8 @@ fn undo_does_not_bring_the_round_back() {
     assert_eq!((sender.cwnd(), phase(&sender), sender.controller.next_tick()), (flight, "slow-start", None));
 }
 
-/// Of a path that lost its SYNs nothing is known, and after idleness or a timeout there is a window: no start.
+/// After lost SYNs nothing is known about the path, and after an idle period or a timeout there is a window: Swift
+/// Start does not begin.
 #[test]
 fn only_a_new_connection_starts() {
     let mut sender = new("swift-start+new-reno");
@@ -331,7 +336,7 @@ fn only_a_new_connection_starts() {
     assert_eq!(phase(&sender), "slow-start");
 }
 
-/// Segments larger than Ethernet's: RFC 6928's bytes, not four of them.
+/// With segments larger than Ethernet's, the flight has the bytes of RFC 6928, not four segments.
 #[test]
 fn large_segments_make_a_smaller_flight() {
     let congestion: Congestion = "swift-start+new-reno".parse().unwrap();
@@ -341,7 +346,7 @@ fn large_segments_make_a_smaller_flight() {
     assert_eq!(sender.cwnd(), Bytes(17_896));
 }
 
-/// The handshake's round trip is taken where it is less, and never else.
+/// The handshake's RTT is used only if it is less.
 #[test]
 fn the_handshake_corrects_the_round_trip() {
     for (handshake, window) in [(50, 50), (100, 100), (150, 100)] {
@@ -354,7 +359,7 @@ fn the_handshake_corrects_the_round_trip() {
     }
 }
 
-/// Where the transport does not pace, the segments leave one by one at their times.
+/// If the transport does not pace, segments are sent one by one at their times.
 #[test]
 fn without_a_pacer_each_segment_has_its_time() {
     let granted = Granted { pacing: false, ..Granted::basic() };
@@ -369,7 +374,7 @@ fn without_a_pacer_each_segment_has_its_time() {
     assert_eq!((sender.in_flight, phase(&sender)), (segments(50), "slow-start"));
 }
 
-/// The names that NASA's conclusions ask for.
+/// The compositions that NASA's conclusions call for.
 #[test]
 fn starts_compose_with_laws() {
     let parse = |text: &str| text.parse::<Spec>().unwrap().to_string();

@@ -16,9 +16,9 @@ fn pass(sender: &mut Sender, until: Time) -> Vec<Time> {
     left
 }
 
-/// Figures 1 and 2 of NASA TM-2004-212938: 5 Mb/s, 500 ms. The estimate is of one segment and a round trip too long, so that
-/// the window paces: two segments at the first ACK, then a gap; six in all where the path holds 216; and then six a round
-/// trip for ever.
+/// Figures 1 and 2 of NASA TM-2004-212938: 5 Mb/s, 500 ms. The estimate is of one segment and its `delta` is too long
+/// by a round trip, so the window determines the pace: two segments at the first ACK, then a gap, six segments in
+/// total where the path holds 216, and then six per round trip for the rest of the connection.
 #[test]
 fn six_segments_leave_in_the_second_round_and_in_every_other() {
     let mut sender = Sender::new("swift-start-bbn(gamma=1)+new-reno");
@@ -36,7 +36,7 @@ fn six_segments_leave_in_the_second_round_and_in_every_other() {
     let millis: Vec<_> = left.iter().map(|time| (*time - begun).as_millis()).collect();
     assert_eq!(millis, [593, 676, 760, 843], "a sixth of a round trip apart");
     assert_eq!(sender.in_flight, segments(6));
-    // A round trip after each has left it comes back; the window stays six.
+    // Each segment is acknowledged a round trip after it was sent; the window stays at six.
     for _ in 0..30 {
         let until = sender.now + Span::from_micros(83_334);
         sender.now = until - Span::from_micros(1);
@@ -47,7 +47,7 @@ fn six_segments_leave_in_the_second_round_and_in_every_other() {
     assert_eq!(sender.snapshot().phase, "swift-start-paced");
 }
 
-/// Faults 1 and 2: one segment in a `delta` of a round trip and 5 ms is less than a segment, by whichever clock.
+/// Faults 1 and 2: one segment per `delta` of a round trip and 5 ms is less than a segment, with either clock.
 #[test]
 fn the_estimate_is_of_one_segment_a_round_trip() {
     for tick in [Span::ZERO, Span::from_millis(1)] {
@@ -59,7 +59,7 @@ fn the_estimate_is_of_one_segment_a_round_trip() {
     }
 }
 
-/// Losses are answered, and the paced start is over then.
+/// A loss has the usual response and ends the paced start.
 #[test]
 fn a_loss_ends_it() {
     let mut sender = Sender::new("swift-start-bbn+new-reno");
@@ -73,7 +73,7 @@ fn a_loss_ends_it() {
     assert_eq!(sender.controller.next_tick(), None);
 }
 
-/// Where no round trip is known, or a coarse clock shows none, nothing is spread: a timer would fire every nanosecond for ever.
+/// If the RTT is unknown, or zero by a coarse clock, nothing is paced: a timer would fire every nanosecond.
 #[test]
 fn without_a_round_trip_nothing_is_paced() {
     for rtt in [None, Some(Span::ZERO)] {

@@ -8,7 +8,7 @@ fn at(micros: u64) -> Time {
     Time::from_nanos(micros * 1000)
 }
 
-/// The `tx`-th segment, which left at `sent` and arrived at `arrival`, in microseconds.
+/// Segment number `tx`, sent at `sent` and arrived at `arrival`, in microseconds.
 fn segment(tx: u64, sent: u64, arrival: Option<u64>) -> AckedSegment {
     let mut segment = AckedSegment::new(TxId(tx), at(sent), MSS);
     segment.arrival = arrival.map(at);
@@ -25,7 +25,7 @@ fn mbit(dispersion: &Dispersion) -> Option<f64> {
     dispersion.rate().map(|rate| rate.as_bits_per_sec() as f64 / 1e6)
 }
 
-/// 1448 bytes each 1158.4 us are 10 Mb/s.
+/// 1448 bytes per 1158.4 us are 10 Mb/s.
 #[test]
 fn even_gaps_are_the_rate() {
     let arrivals: Vec<_> = (0..10).map(|k| Some(500_000 + 11_584 * k / 10)).collect();
@@ -33,7 +33,8 @@ fn even_gaps_are_the_rate() {
     assert!((rate - 10.0).abs() < 0.01, "{rate}");
 }
 
-/// Three gaps at least; and what was not reported, was merged, was sent again or left at another time makes none.
+/// An estimate needs three gaps. Segments that were not reported, were merged, were retransmitted or were sent at
+/// another time do not yield a gap.
 #[test]
 fn only_neighbours_that_left_together_count() {
     assert_eq!(flight(&[Some(0), Some(1000), Some(2000)]).rate(), None, "two gaps");
@@ -54,13 +55,13 @@ fn only_neighbours_that_left_together_count() {
     assert_eq!(note(|segment| segment.arrival = Some(at(3500))), 3, "overtaken");
 }
 
-/// The odd early segment does not move the median, and others between the segments show in the whole.
+/// A single early segment does not change the median. Other flows between the segments reduce the rate over all gaps.
 #[test]
 fn the_lower_of_median_and_whole() {
-    // Gaps of 1 ms, but one of 0.1 ms with one of 1.9 ms before it: median and whole are 1 ms.
+    // All gaps are 1 ms, except one of 1.9 ms that is followed by one of 0.1 ms: the median and the mean are 1 ms.
     let early = flight(&[0, 1000, 2000, 3900, 4000, 5000].map(Some));
     assert!((mbit(&early).unwrap() - 11.584).abs() < 0.01);
-    // Every third gap is 4 ms: the median does not see it, the whole is twice as long.
+    // Every third gap is 4 ms: the median does not change, but the mean doubles.
     let shared = flight(&[0, 1000, 2000, 6000, 7000, 8000, 12_000].map(Some));
     assert!((mbit(&shared).unwrap() - 5.792).abs() < 0.01);
     // Most gaps are long.
@@ -79,7 +80,8 @@ fn a_restart_counts_anew() {
 }
 
 proptest! {
-    /// Never above the fastest gap nor above what all took together, whatever arrives.
+    /// For any arrivals, the rate is at most that over all gaps, and at least that or the rate of the longest gap,
+    /// whichever is lower.
     #[test]
     fn the_rate_is_within_what_was_seen(gaps in prop::collection::vec(1_u64..1_000_000, 3..60)) {
         let mut time = 0;

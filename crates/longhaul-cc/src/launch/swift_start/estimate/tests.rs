@@ -1,15 +1,15 @@
 use super::*;
 
-/// Picoseconds in a second: the tables below are not to be exact to a nanosecond only.
+/// Picoseconds per second: the tables below need more than nanosecond precision.
 const PICOS: u64 = 1_000_000_000_000;
 
-/// The time that `bytes` take at a rate in bits a second, in picoseconds.
+/// Returns the serialisation time of `bytes` at `rate` bits per second, in picoseconds.
 fn sending(bytes: u64, rate: u64) -> u64 {
     let picos = u128::from(bytes) * 8 * u128::from(PICOS) / u128::from(rate);
     u64::try_from(picos).unwrap()
 }
 
-/// Segments of rounds that grow by half, as with delayed ACKs, from `first` on until `enough`.
+/// Returns the segments of rounds that grow by half, as with delayed ACKs, from `first` until `enough`.
 fn rounds(first: u64, enough: impl Fn(usize, u64) -> bool) -> Vec<u64> {
     let mut windows = vec![first];
     while !enough(windows.len(), *windows.last().unwrap()) {
@@ -18,12 +18,14 @@ fn rounds(first: u64, enough: impl Fn(usize, u64) -> bool) -> Vec<u64> {
     windows
 }
 
-/// A row of BBN TR 8339's tables 1 and 2: rounds and bytes of slow start until it fills the path, and of Swift Start with
-/// `gamma` for `count` rounds, of which the second is the estimate; or slow start's where the estimate is no more than its.
+/// Returns a row of tables 1 and 2 of BBN TR 8339: rounds and bytes of slow start until it fills the path, and of
+/// Swift Start with `gamma` for `count` rounds, the second of which is the estimate. If the estimate does not exceed
+/// slow start's second round, Swift Start's values are those of slow start.
 fn row(rate: u64, gamma: u64, count: usize) -> ((usize, u64), (usize, u64)) {
     const SEGMENT: u64 = 984;
     let (rtt, gap) = (PICOS / 10, sending(SEGMENT, rate));
-    // What the path holds, in thousandths of a segment, as rounds end when the window is at least that.
+    // Capacity of the path in thousandths of a segment, because rounds end when the window is at least the exact
+    // value.
     let holds = capacity_window(1000, rtt, gap, 1);
     let slow = rounds(4, |_, window| window * 1000 >= holds);
     let sum = |windows: &[u64]| (windows.len(), SEGMENT * windows.iter().sum::<u64>());
@@ -36,7 +38,7 @@ fn row(rate: u64, gamma: u64, count: usize) -> ((usize, u64), (usize, u64)) {
     (sum(&slow), sum(&swift))
 }
 
-/// BBN TR 8339, tables 1 and 2: 984 bytes, 100 ms, delayed ACKs; all ten rows.
+/// BBN TR 8339, tables 1 and 2: all ten rows, with 984 bytes, 100 ms and delayed ACKs.
 #[test]
 fn bbn_tables_1_and_2() {
     let rows = [
@@ -52,7 +54,7 @@ fn bbn_tables_1_and_2() {
     }
 }
 
-/// NASA TM-2004-212938, table 6: all 18 values. They have quarters of a byte, so that they are counted in those.
+/// NASA TM-2004-212938, table 6: all 18 values. Some have quarters of a byte, so the test counts those.
 #[test]
 fn nasa_table_6() {
     let rows = [
@@ -71,8 +73,9 @@ fn nasa_table_6() {
     }
 }
 
-/// NASA TM-2004-212938, table 3: the percentages follow from whole milliseconds of round trip and `delta`. The paper gives
-/// tenths, some cut and some rounded; of 24 of the 25 rows a pair of milliseconds gives them, and of the other it is 0.07 off.
+/// NASA TM-2004-212938, table 3: the percentages follow from an RTT and a `delta` in whole milliseconds. The paper
+/// prints tenths, some truncated and some rounded. For 24 of the 25 rows, a pair of milliseconds matches; the
+/// remaining one differs by 0.07.
 #[test]
 fn nasa_table_3_follows_from_milliseconds() {
     type Row<'a> = (u64, u64, &'a [(f64, u64, u64)]);
@@ -93,7 +96,7 @@ fn nasa_table_3_follows_from_milliseconds() {
     }
 }
 
-/// NASA TM-2004-212938, conclusions: 23.168 Mb/s is the most that a clock of 1 ms can tell.
+/// NASA TM-2004-212938, conclusions: a clock of 1 ms cannot measure more than 23.168 Mb/s.
 #[test]
 fn a_tick_bounds_the_rate() {
     let a_second = 1000;
@@ -103,7 +106,7 @@ fn a_tick_bounds_the_rate() {
     assert_eq!(capacity_window(2896, 503, 1, 4), 364_172, "rounded down to bytes");
 }
 
-/// Ticks are those of the clock, not times passed: 0.2 ms may be one tick, 0.9 ms none.
+/// Ticks are those of the clock, not rounded durations: 0.2 ms may be one tick, and 0.9 ms none.
 #[test]
 fn ticks_are_counted_not_rounded() {
     let clock = TickClock { tick: Span::from_millis(1) };

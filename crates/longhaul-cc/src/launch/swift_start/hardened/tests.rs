@@ -5,7 +5,7 @@ use crate::{AckedSegment, RttSample, SendLimit};
 const RTT: Span = Span::from_millis(100);
 const MILLI: Span = Span::from_millis(1);
 
-/// A start whose flight has left, over a round trip of 100 ms.
+/// A start over a path with an RTT of 100 ms, whose flight was sent.
 struct Start {
     hardened: SwiftStartHardened,
     path: Path,
@@ -14,9 +14,9 @@ struct Start {
     in_flight: Bytes,
     next: u64,
     acked: u64,
-    /// The next ACK begins a round trip.
+    /// Whether the next ACK begins a round trip.
     new_round: bool,
-    /// What ACKs say of the round trip.
+    /// RTT sample of ACKs.
     rtt: Span,
 }
 
@@ -36,7 +36,7 @@ impl Start {
         start
     }
 
-    /// Sends what the window allows, up to so many segments; how many.
+    /// Sends what the window allows, up to `most` segments. Returns how many.
     fn send(&mut self, most: u64) -> u64 {
         let mut count = 0;
         while count < most && (self.in_flight + MSS).as_f64() <= self.window.cwnd {
@@ -49,7 +49,7 @@ impl Start {
         count
     }
 
-    /// An ACK of segments that arrived at these microseconds.
+    /// Processes an ACK of segments that arrived at these times in microseconds.
     fn ack(&mut self, arrivals: &[u64]) -> LaunchStep {
         self.ack_with(arrivals, |_| {})
     }
@@ -89,15 +89,15 @@ const GAMMA_4: SwiftStartHardenedConfig =
     SwiftStartHardenedConfig { gamma: 4, flight: 10, abort: Span::from_millis(200), follow: true };
 const GAMMA_1: SwiftStartHardenedConfig = SwiftStartHardenedConfig { gamma: 1, ..GAMMA_4 };
 
-/// Segments arrive a millisecond apart, so that the path holds 100. ACKs come when they like; from the second on there are three
-/// gaps, and the estimate's quarter is paced, less what left already. Then the window is what is outstanding, and the whole
-/// estimate the threshold.
+/// Segments arrive 1 ms apart, so that the path holds 100. The times of the ACKs do not matter. From the second ACK on
+/// there are three gaps, and a quarter of the estimate is paced, less what was sent before. Then the window is the
+/// outstanding bytes, and the undivided estimate is the threshold.
 #[test]
 fn the_estimate_is_by_arrivals() {
     let mut start = Start::new(GAMMA_4, true);
     assert_eq!(start.in_flight, segments(10));
     assert_eq!((start.ack(&[0, 1000]), start.send(99)), (LaunchStep::Stay, 3), "two and one more");
-    // Together with the first: compressed.
+    // At the same time as the first one: ACK compression.
     assert_eq!(start.ack(&[2000, 3000]), LaunchStep::Stay);
     assert_eq!(start.hardened.estimate(), Some(Rate::from_bytes_over(MSS, MILLI)));
     assert_eq!((start.rate(), start.window.cwnd), (365_000, start.in_flight.as_f64()));
@@ -106,7 +106,7 @@ fn the_estimate_is_by_arrivals() {
     assert_eq!(start.window, Window { cwnd: start.in_flight.as_f64(), ssthresh: segments(100).as_f64() });
 }
 
-/// With gamma 1 the window is the threshold, so that the law takes over.
+/// With gamma 1, the window equals the threshold, so that congestion avoidance follows.
 #[test]
 fn at_gamma_1_the_whole_pipe_is_paced() {
     let mut start = Start::new(GAMMA_1, true);
@@ -121,14 +121,14 @@ fn at_gamma_1_the_whole_pipe_is_paced() {
     assert_eq!((start.window.cwnd, start.window.below_threshold()), (segments(100).as_f64(), false));
 }
 
-/// Later gaps of the flight correct the first: others came between, and the path turns out to give half.
+/// Later gaps of the flight correct the first ones: other flows sent in between, and the path yields a third.
 #[test]
 fn more_gaps_correct_the_estimate() {
     let mut start = Start::new(GAMMA_1, true);
     start.ack(&[0, 1000]);
     start.ack(&[2000, 3000]);
     assert_eq!(start.rate(), 1_460_000);
-    // The flight's six others take three milliseconds each.
+    // The other six segments of the flight take 3 ms each.
     start.ack(&[6000, 9000]);
     start.ack(&[12_000, 15_000]);
     start.ack(&[18_000, 21_000]);
@@ -136,7 +136,7 @@ fn more_gaps_correct_the_estimate() {
     assert!((start.rate() as f64 / 486_666.0 - 1.0).abs() < 1e-3);
 }
 
-/// What receive offload merged says nothing; too few gaps in all of the flight, and growth goes on.
+/// Arrivals merged by receive offload are ignored. If the whole flight has too few gaps, slow start continues.
 #[test]
 fn merged_arrivals_are_left_out() {
     let mut start = Start::new(GAMMA_4, true);
@@ -149,7 +149,7 @@ fn merged_arrivals_are_left_out() {
     assert_eq!(start.window.ssthresh, f64::INFINITY);
 }
 
-/// Without an estimate in time, and with something lost, growth goes on.
+/// Without an estimate in time, or after a loss, slow start continues.
 #[test]
 fn it_gives_up_in_time_and_at_losses() {
     let mut start = Start::new(GAMMA_4, true);
@@ -164,7 +164,7 @@ fn it_gives_up_in_time_and_at_losses() {
     assert_eq!(start.ack(&[2000, 3000]), LaunchStep::Done);
 }
 
-/// No more than the window is no reason to pace, but a threshold all the same.
+/// An estimate that does not exceed the window starts no paced round, but sets the threshold.
 #[test]
 fn a_slow_path_gets_its_threshold() {
     let mut start = Start::new(GAMMA_4, true);
@@ -173,7 +173,8 @@ fn a_slow_path_gets_its_threshold() {
     assert_eq!(start.window, Window { cwnd: segments(12).as_f64(), ssthresh: segments(20).as_f64() });
 }
 
-/// Twice the peer's window at most, of which no more is paced than the peer takes; and never more than the handshake's round trip gives.
+/// The estimate is at most twice the peer's window, and no more than the peer's window is paced. The RTT is at most
+/// that of the handshake.
 #[test]
 fn the_estimate_is_bounded() {
     let mut start = Start::new(GAMMA_1, true);
@@ -190,7 +191,7 @@ fn the_estimate_is_bounded() {
     assert_eq!(start.hardened.holds(&start.path), Some(segments(50)));
 }
 
-/// After the start the threshold follows, round trip by round trip, as long as it is asked for.
+/// After the start, the threshold follows the path, round trip by round trip, as long as it is queried.
 #[test]
 fn the_threshold_follows_the_path() {
     for follow in [true, false] {
@@ -202,7 +203,7 @@ fn the_threshold_follows_the_path() {
         start.tick();
         let threshold = |start: &mut Start| start.hardened.threshold(&start.path).map(|bytes| bytes as u64 / MSS.0);
         assert_eq!(threshold(&mut start), follow.then_some(100));
-        // All that comes in the next round trip takes half as long.
+        // All segments of the next round trip arrive at half the interval.
         for pair in 0..5 {
             start.new_round = pair == 0;
             start.ack(&[4000 + pair * 1000, 4500 + pair * 1000]);
@@ -213,14 +214,14 @@ fn the_threshold_follows_the_path() {
                 "{after:?}"
             );
         }
-        // An ACK after which nobody asks: growth is over.
+        // After an ACK without a query, estimation ends.
         start.ack(&[9000, 9500]);
         start.ack(&[9600, 9700]);
         assert_eq!(threshold(&mut start), None);
     }
 }
 
-/// A peer without reports: the paper's pair of ACKs, with the handshake's round trip, and the threshold.
+/// For a peer without reports, the paper's pair of ACKs is used with the handshake's RTT, and sets the threshold.
 #[test]
 fn without_reports_it_is_the_papers() {
     let mut start = Start::new(GAMMA_4, false);
@@ -234,8 +235,9 @@ fn without_reports_it_is_the_papers() {
     assert_eq!(start.hardened.threshold(&start.path), None);
 }
 
-/// Round trips while the law has a window of 100 segments, which a segment a millisecond fills, or another; what the start then says there is room for,
-/// in segments. In each so many segments come, so many microseconds apart, and the round trip is so many milliseconds.
+/// Simulates round trips while congestion avoidance has a window of 100 segments, which the path fills at one segment
+/// per ms. Each element of `rounds` has the number of segments, their interval in microseconds and the RTT in ms.
+/// Returns the windows, in segments, for which the start reports room.
 fn rooms(start: &mut Start, rounds: &[(u64, u64, u64)]) -> Vec<u64> {
     rooms_beyond(100, start, rounds)
 }
@@ -260,7 +262,8 @@ fn rooms_beyond(cwnd: u64, start: &mut Start, rounds: &[(u64, u64, u64)]) -> Vec
     rooms.into_iter().map(|room| room as u64 / MSS.0).collect()
 }
 
-/// A queue of others that goes, while segments come twice as close: there is room for what the path holds now, once.
+/// If the queue of other flows disappears while segments arrive at half the interval, there is room for what the path
+/// holds, once.
 #[test]
 fn there_is_room_when_others_leave() {
     let shared = [(80, 1000, 200); 3];
@@ -268,11 +271,11 @@ fn there_is_room_when_others_leave() {
     let happens = |rounds: &[(u64, u64, u64)]| rooms(&mut Start::new(GAMMA_1, true), rounds);
     assert_eq!(happens(&[&shared[..], &left, &end].concat()), [200], "until there is more");
     let nothing: [&[(u64, u64, u64)]; 5] = [
-        // Closer, but the queue is there; gone, but no closer.
+        // Closer, but the queue remains; or the queue is gone, but segments are no closer.
         &[(80, 500, 200); 5],
         &[(80, 500, 115); 5],
         &[(80, 1000, 100); 5],
-        // By less than a quarter, and by few gaps.
+        // Closer by less than a quarter; or too few gaps.
         &[(80, 810, 100); 5],
         &[(20, 500, 100); 5],
     ];
@@ -284,7 +287,7 @@ fn there_is_room_when_others_leave() {
     assert_eq!(rooms_beyond(50, &mut Start::new(GAMMA_1, true), &gone), [0; 0], "no closer, though the law has less");
 }
 
-/// Nobody takes more than the estimate over gamma for room, nor without pacing, nor who does not follow.
+/// The room is at most the estimate divided by gamma. There is none without pacing or if estimation has ended.
 #[test]
 fn room_is_the_estimate_over_gamma() {
     let rounds = |gap| [[(80, 1000, 200); 3], [(80, gap, 100); 3]].concat();

@@ -9,7 +9,7 @@ fn at(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(1_000_000 + micros)
 }
 
-/// When each segment leaves if every instant is kept, in microseconds.
+/// Returns the departure times of segments if every instant is met, in microseconds.
 fn times(mut departures: Departures, count: usize) -> Vec<u64> {
     let (mut now, mut times) = (departures.from, Vec::new());
     let mut granted = departures.grant(now);
@@ -28,8 +28,8 @@ fn even_departures_are_an_interval_apart_and_the_last_is_at_the_end() {
     assert_eq!(times(departures, 10), expected);
 }
 
-/// 252 intervals in 503 ms are 1.996 ms each: with a tick of 1 ms the fractions add up, so that the k-th segment leaves at the
-/// first tick at or after k x 1.996 ms.
+/// 252 intervals in 503 ms are 1.996 ms each. With a tick of 1 ms the fractions accumulate, so that the k-th segment
+/// is sent at the first tick at or after k * 1.996 ms.
 #[test]
 fn fractions_of_a_tick_accumulate() {
     let departures = Departures::even(at(0), Span::from_millis(503), 252, TICK);
@@ -37,12 +37,12 @@ fn fractions_of_a_tick_accumulate() {
     assert_eq!(times(departures, 252), expected);
 }
 
-/// At most two leave in a tick, and what fell behind catches up by that.
+/// At most two segments are sent per tick, and missed departures catch up within that limit.
 #[test]
 fn a_tick_lets_two_go_and_what_was_missed_catches_up() {
     let mut departures = Departures::even(at(0), Span::from_millis(10), 15, TICK);
     assert_eq!((departures.grant(at(0)), departures.next(at(0))), (0, at(1000)));
-    // Five ticks were missed: seven segments are due.
+    // Five ticks were missed, so seven segments are due.
     let granted: Vec<_> = (5..10).map(|tick| departures.grant(at(tick * 1000))).collect();
     assert_eq!(granted, [2, 2, 2, 2, 2]);
     assert_eq!(departures.next(at(9000)), at(10_000));
@@ -50,7 +50,7 @@ fn a_tick_lets_two_go_and_what_was_missed_catches_up() {
     assert_eq!((fast.grant(at(5000)), fast.next(at(5000)), fast.grant(at(6000))), (2, at(6000), 2));
 }
 
-/// NASA's patterns: groups a third, a quarter of the round trip apart, the first at once.
+/// NASA's patterns: groups are a third or a quarter of the RTT apart, and the first is sent at once.
 #[test]
 fn groups_leave_together() {
     let six = |groups, pattern| {
@@ -72,7 +72,8 @@ fn send(round: &mut Round, now: Time) {
     round.on_sent(&sent, MSS);
 }
 
-/// 10.5 segments of which three have left: seven more, the first an interval later, and then the window is what is in flight.
+/// Of 10.5 segments three were sent before. Seven more follow, the first after an interval; then the window equals the
+/// bytes in flight.
 #[test]
 fn a_round_sends_its_quota_and_no_more() {
     for transport_paces in [true, false] {
@@ -94,7 +95,8 @@ fn a_round_sends_its_quota_and_no_more() {
     }
 }
 
-/// An ACK in the round takes its bytes off the window. A pause, or a peer's window that shrinks, is the end of what does not fit.
+/// An ACK during the round reduces the window by its bytes. If the application pauses or the peer's window shrinks,
+/// data that does not fit is not sent.
 #[test]
 fn acks_do_not_open_the_window_of_a_round() {
     let mut path = Path::new(MSS);

@@ -1,4 +1,4 @@
-//! What congestion does to either start: before there is an estimate, and in the paced round.
+//! Effect of congestion on each variant of Swift Start: before there is an estimate, and in the paced round.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::recovery::Prr;
 use crate::testing::{MSS, Sender, segments};
 use crate::{Ack, AckedSegment, BuildParams, Granted, Path, PathEvent, SegmentKind, SendLimit, TxId};
 
-/// A law that halves, and notes what it is to judge by.
+/// Congestion avoidance that halves the window and records the causes of its decreases.
 #[derive(Clone, Debug, Default)]
 struct Witness(Arc<Mutex<Vec<Cause>>>);
 
@@ -40,7 +40,7 @@ impl Steady for Witness {
     }
 }
 
-/// The starts; the hardened one by arrivals, and without.
+/// The variants; the hardened one with and without reported arrival times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
     Published,
@@ -51,7 +51,7 @@ enum Start {
 const STARTS: [Start; 3] = [Start::Published, Start::Hardened, Start::Unreported];
 const SIGNALS: [Signal; 3] = [Signal::Loss, Signal::Ecn, Signal::Timeout];
 
-/// A start at gamma 1 over a path that takes a millisecond for a segment and has a round trip of 100 ms; its flight has left.
+/// A start with gamma 1 over a path that needs 1 ms per segment and has an RTT of 100 ms; its flight was sent.
 struct Flow {
     sender: Sender,
     witness: Witness,
@@ -86,12 +86,13 @@ impl Flow {
         Self { sender, witness, start, acked: 0 }
     }
 
-    /// Segments of the first flight, which are its initial window.
+    /// Segments of the first flight, which is the initial window.
     const fn flight(&self) -> u64 {
         if matches!(self.start, Start::Published) { 4 } else { 10 }
     }
 
-    /// So many microseconds later an ACK of `count` segments, each of which arrived a millisecond after the last.
+    /// Processes an ACK of `count` segments after `micros` microseconds; each segment arrived 1 ms after the previous
+    /// one.
     fn ack(&mut self, micros: u64, count: u64, change: impl Fn(&mut Ack<'_>)) {
         let until = self.sender.now + Span::from_micros(micros);
         pass(&mut self.sender, until);
@@ -107,7 +108,8 @@ impl Flow {
         self.sender.tell(&ack);
     }
 
-    /// Up to the first departure of the paced round: the window is open for all of it, and nothing of it has left.
+    /// Returns a flow at the first departure of the paced round: the window is open for the whole round, of which
+    /// nothing was sent.
     fn paced(start: Start) -> Self {
         let mut flow = Self::new(start);
         flow.ack(100_000, 2, |_| {});
@@ -129,7 +131,7 @@ impl Flow {
         }
     }
 
-    /// Nothing of a start is left: no timer, no pace; the law answers.
+    /// Asserts that the start has left no timer and no pace, and that congestion avoidance responds.
     fn is_answered(&self, signal: Signal, what: &str) {
         let expected = match signal {
             Signal::Timeout => "slow-start",
@@ -147,8 +149,8 @@ impl Flow {
     }
 }
 
-/// Loss, mark and timeout while the flight's ACKs are waited for, before and after the first: the answer is by the window that there is,
-/// and no later ACK makes an estimate.
+/// After a loss, mark or timeout while ACKs of the flight are awaited, before and after the first one, the response
+/// uses the current window, and no later ACK yields an estimate.
 #[test]
 fn before_the_estimate_it_is_given_up() {
     for start in STARTS {
@@ -181,7 +183,8 @@ fn before_the_estimate_it_is_given_up() {
     }
 }
 
-/// Something held lost that is not answered, as of an earlier episode: no estimate, and growth goes on.
+/// If an ACK marks data lost without a response, as in an earlier episode, there is no estimate, and slow start
+/// continues.
 #[test]
 fn a_flight_with_losses_is_no_flight() {
     for start in STARTS {
@@ -199,8 +202,9 @@ fn a_flight_with_losses_is_no_flight() {
     }
 }
 
-/// In the paced round the quota that has not left is void: a loss, a mark and a timeout are judged by what is outstanding, or the initial
-/// window if that is more, whatever law it is; and where one turns out to have been spurious that is what returns.
+/// In the paced round, the quota that was not sent is void: the response to a loss, a mark or a timeout uses the
+/// outstanding bytes, or the initial window if that is more, with any congestion avoidance. If the response was
+/// spurious, that window is restored.
 #[test]
 fn in_the_paced_round_the_unsent_quota_is_void() {
     for start in STARTS {
@@ -226,7 +230,8 @@ fn in_the_paced_round_the_unsent_quota_is_void() {
     }
 }
 
-/// Where less than the initial window is outstanding when the round ends, because the application pauses, that is what is handed over.
+/// If the application pauses and less than the initial window is outstanding when the round ends, the window becomes
+/// the initial one.
 #[test]
 fn no_less_than_the_initial_window_is_handed_over() {
     for start in STARTS {
@@ -241,7 +246,7 @@ fn no_less_than_the_initial_window_is_handed_over() {
     }
 }
 
-/// A millisecond for a segment is the rate that all three find.
+/// All three variants find the rate of one segment per ms.
 #[test]
 fn the_rate_is_the_paths() {
     for start in STARTS {
