@@ -5,7 +5,7 @@ use longhaul_units::Bytes;
 use crate::describe::OptionSpec;
 use crate::{Ack, Detection, Episode, Granted, Path};
 
-/// Most segments that one ACK may count for if the transport does not pace (RFC 3465, section 2.2).
+/// Maximum number of segments that one ACK may count for if the transport does not pace (RFC 3465, section 2.2).
 const UNPACED: u32 = 2;
 
 /// Option of all slow-start variants that use the limit of RFC 3465.

@@ -42,8 +42,8 @@ crate::options! {
     pub struct AstartConfig {
         /// Initial window in segments (RFC 6928 allows ten).
         initial_segments: u32 = IW_OPTION,
-        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
-        /// otherwise.
+        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
+        /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
         /// Pacing rate in windows per round trip.
         train: f64 = OptionSpec::float(

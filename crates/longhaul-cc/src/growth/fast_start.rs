@@ -44,8 +44,8 @@ pub struct FastStart {
     threshold: f64,
     limit: AckLimit,
     delay: Delay,
-    /// Previous RTT sample. At most one sample in a row is increased by the receiver's delayed-ACK timer, so the
-    /// smaller of two is used.
+    /// Previous RTT sample. The receiver's delayed-ACK timer increases at most one sample in a row, so the lesser of
+    /// two successive samples is used.
     last: Option<Span>,
 }
 
@@ -66,8 +66,8 @@ impl Stage for FastStart {
     }
 
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
-        // ACKs of less than half a segment are ignored: a few bytes pass each link sooner than a full-sized segment
-        // does, and with their RTT as the base, every full-sized segment would seem to have queued.
+        // ACKs of less than half a segment are ignored. A few bytes pass each link sooner than a full-sized segment,
+        // and if their RTT became the base RTT, every full-sized segment would seem to have queued.
         if let Some(sample) = ack.rtt.filter(|_| ack.delivered * 2 >= path.mss) {
             let rtt = self.last.replace(sample.rtt).map_or(sample.rtt, |last| last.min(sample.rtt));
             self.delay.sample(rtt, ack.prior_in_flight.segments(path.mss), RTT_GAIN);

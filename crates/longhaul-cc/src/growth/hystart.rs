@@ -1,5 +1,5 @@
-//! HyStart as in Linux's CUBIC (Ha, Rhee): slow start that ends when an ACK train becomes as long as the RTT or the
-//! RTT grows.
+//! HyStart as in Linux's CUBIC (Ha, Rhee): slow start that ends when an ACK train is as long as the RTT, or when the
+//! RTT increases.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -9,10 +9,10 @@ use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Granted, NeedError, Path, initial_window};
 
-/// The delay detector compares the increase of a round's RTT with the minimum RTT divided by this (Linux,
+/// Divisor of the minimum RTT that yields the increase at which the delay detector ends slow start (Linux,
 /// `tcp_cubic.c`, `hystart_update`).
 const DELAY_DIVISOR: u64 = 8;
-/// Upper bound of the ACK delay that the sender's own batches cause (Linux, `hystart_ack_delay`).
+/// Maximum ACK delay that the sender's own batches cause (Linux, `hystart_ack_delay`).
 const MAX_ACK_DELAY: Span = Span::from_millis(1);
 /// Four batches, for which Linux makes an allowance (`hystart_ack_delay`), of the largest size that segmentation
 /// offload sends at once, in bytes (`gso_max_size`).
@@ -51,8 +51,8 @@ crate::options! {
     pub struct HyStartConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
-        /// otherwise.
+        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
+        /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
         /// Detectors in use.
         detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "what ends it"),
@@ -205,7 +205,7 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// Creates a HyStart with configuration `config`.
+    /// Creates a HyStart slow start with configuration `config`.
     #[must_use]
     pub const fn new(config: HyStartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);

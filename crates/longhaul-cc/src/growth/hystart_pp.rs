@@ -8,9 +8,9 @@ use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path, initial_window};
 
-/// Most segments that one ACK counts for if the transport does not pace (RFC 9406, section 4.3).
+/// Maximum number of segments that one ACK counts for if the transport does not pace (RFC 9406, section 4.3).
 const UNPACED_LIMIT: u32 = 8;
-/// The RTT threshold is the RTT divided by this (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
+/// Divisor of the RTT that yields the RTT threshold (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
 const MIN_RTT_DIVISOR: u64 = 8;
 
 /// Registry entry of HyStart++.
@@ -31,8 +31,8 @@ crate::options! {
     pub struct HyStartPpConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// `L`: most segments that one ACK counts for; zero means no limit if the transport paces, and eight segments
-        /// otherwise.
+        /// `L`: maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and
+        /// eight segments otherwise.
         segments_per_ack: u32 =
             OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 8 if not"),
         /// `MIN_RTT_THRESH`.
@@ -76,7 +76,7 @@ pub struct HyStartPp {
 }
 
 impl HyStartPp {
-    /// Creates a HyStart++ with configuration `config`.
+    /// Creates a HyStart++ slow start with configuration `config`.
     #[must_use]
     pub const fn new(config: HyStartPpConfig) -> Self {
         Self {

@@ -17,7 +17,8 @@ use crate::{Ack, Path, SegmentKind, Sent, initial_window};
 const THRESH_SENT: f64 = 0.26;
 /// Default of `THRESH` with [`Rule::Delivered`] (SEARCH 3.0, draft-chung-ietf-ccwg-00).
 const THRESH_DELIVERED: f64 = 0.35;
-/// Reduction of the window per byte delivered while draining: with a half, one segment is sent per two delivered.
+/// Reduction of the window per byte delivered during the drain. With one half, one segment is sent for each two
+/// delivered.
 const DRAIN: f64 = 0.5;
 
 /// Registry entry of SEARCH.
@@ -56,8 +57,8 @@ crate::options! {
     pub struct SearchConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
-        /// otherwise.
+        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
+        /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
         /// Reference with which deliveries are compared.
         rule: Rule = OptionSpec::choice(
@@ -95,7 +96,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Creates a SEARCH with configuration `config`. A threshold of zero is replaced by the default of the rule.
+    /// Creates a SEARCH slow start with configuration `config`. A threshold of zero is replaced by the default of the
+    /// rule.
     #[must_use]
     pub const fn new(mut config: SearchConfig) -> Self {
         if config.thresh == 0.0 {

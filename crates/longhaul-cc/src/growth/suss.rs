@@ -30,11 +30,11 @@ crate::options! {
     pub struct SussConfig {
         /// Initial window in segments (RFC 6928).
         initial_segments: u32 = IW_OPTION,
-        /// Most segments that one ACK counts for; zero means no limit if the transport paces, and two segments
-        /// otherwise.
+        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
+        /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
-        /// `suss_max`: most rounds in which the window is quadrupled. The first of them is the second round of the
-        /// connection.
+        /// `suss_max`: maximum number of rounds in which the window is quadrupled. The first of them is the second
+        /// round of the connection.
         jumps: u32 = OptionSpec::int("jumps", 0, 5, 3, "times at most that the window is quadrupled"),
         /// Pace of the data that ACKs release, in windows per round trip.
         train: f64 = OptionSpec::float(
@@ -78,7 +78,7 @@ pub struct Suss {
 }
 
 impl Suss {
-    /// Creates a SUSS with configuration `config`.
+    /// Creates a SUSS slow start with configuration `config`.
     #[must_use]
     pub fn new(config: SussConfig) -> Self {
         Self {
@@ -243,7 +243,8 @@ impl Suss {
             // Red data that was not sent in time must not leave as a burst.
             window.cwnd = window.cwnd.min(ack.prior_in_flight.as_f64().max(red.before));
         }
-        // The ACKs of red data do not raise the window: the red part already includes the room for what they release.
+        // ACKs of red data, and all ACKs during the red part, do not raise the window, because the room for the red
+        // part accounts for them.
         let tail = rounds.count(ack, path.mss);
         let red_ack = self.red.is_some_and(|red| red.running || rounds.is_red(ack));
         let step = raise(window, if red_ack { 0.0 } else { bytes });

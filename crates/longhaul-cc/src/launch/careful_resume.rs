@@ -20,8 +20,8 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Launch(|values| Box::new(CarefulResume::new(CarefulResumeConfig::from_values(values)))),
 };
 
-/// The initial window is paced over an RTT divided by this, because nothing can be decided before its end is
-/// acknowledged. RFC 6928 does not require pacing at all.
+/// The initial window is paced over an RTT divided by this. It is sent quickly, because nothing can be decided before
+/// its last segment is acknowledged; RFC 6928 does not require pacing at all.
 const INITIAL_SPREAD: u64 = 8;
 
 crate::options! {

@@ -1,5 +1,5 @@
 //! Halfback (Li, Dong, Godfrey, CoNEXT 2015): a short flow is sent in one round trip. While its ACKs arrive, copies of
-//! its segments are sent from the last one backwards, until the two meet.
+//! its segments are sent from the last one backwards, until ACKs and copies meet.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -31,7 +31,7 @@ const PATH_LIMITED: f64 = 0.9;
 crate::options! {
     /// Configuration of [`Halfback`].
     pub struct HalfbackConfig {
-        /// Most bytes sent in the first round trip.
+        /// Maximum number of bytes sent in the first round trip.
         pacing_threshold: Bytes [Bytes] = OptionSpec::int(
             "pacing-threshold", 2000, 1 << 30, 141_000,
             "bytes that leave in the first round trip at most",

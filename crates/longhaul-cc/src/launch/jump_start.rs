@@ -31,7 +31,7 @@ const SYN_WINDOW: Bytes = Bytes(0xffff);
 crate::options! {
     /// Configuration of [`JumpStart`].
     pub struct JumpStartConfig {
-        /// Most bytes sent in the jump; [`Bytes::MAX`] means no limit.
+        /// Maximum number of bytes sent in the jump; [`Bytes::MAX`] means no limit.
         max_jump: Bytes [bound] =
             OptionSpec::int("max-jump", 0, 1 << 20, 64, "KiB that leave in it at most; 0 is no limit, the original"),
         /// Whether slow start follows. In the paper, congestion avoidance does.
@@ -95,7 +95,7 @@ impl JumpStart {
         self.over()
     }
 
-    /// Ends recovery. The path holds less than what was sent, at least by the bytes lost, so the window becomes half
+    /// Ends recovery. The path holds less than what was sent, by at least the bytes lost, so the window becomes half
     /// of the rest (RFC 7661, section 4.4.1).
     fn repaired(&mut self, repair: Repair, path: &Path, window: &mut Window) -> LaunchStep {
         let rest = (repair.flight - repair.repaired).as_f64() / 2.0;

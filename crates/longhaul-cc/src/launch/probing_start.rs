@@ -73,7 +73,7 @@ crate::options! {
     pub struct ProbingStartConfig {
         /// Kind of the copies, if there is a choice.
         kind: ProbeKind => ProbeKind::Dummy,
-        /// Most segments to which the window may open: 64 in the simulations of the papers.
+        /// Maximum number of segments to which the window may open: 64 in the simulations of the papers.
         max_probe: u32 = OptionSpec::int("max-probe", 1, 4096, 64, "segments that the window may open to"),
         /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift, congestion avoidance does.
         then_slow_start: bool [|then: &str| then == "slow-start"] =

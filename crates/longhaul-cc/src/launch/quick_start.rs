@@ -29,7 +29,7 @@ pub(crate) static ENTRY: Entry = Entry {
 const HEADERS: f64 = 20.0 + 8.0 + 24.0;
 /// Upper bound of the validity of an approval, which is otherwise one round trip (RFC 4782, section 4.4).
 const MAX_VALIDITY: Span = Span::from_secs(3);
-/// `max_ssthresh` of Limited Slow-Start in segments (RFC 3742), by which the window grows while the flight is
+/// `max_ssthresh` of Limited Slow-Start in segments (RFC 3742). The window grows by that algorithm while the flight is
 /// validated.
 const MAX_SSTHRESH: f64 = 100.0;
 /// Pure ACKs per round trip that the receiver is requested not to exceed (RFC 4782, section 4.5).
@@ -232,8 +232,8 @@ impl QuickStart {
         self.ease(window)
     }
 
-    /// Continues until the ACK ratio, which halves per round trip, is two again (RFC 4782, section 4.5). The window
-    /// grows as before.
+    /// Ends the start when the ACK ratio, which halves per round trip, is two again (RFC 4782, section 4.5), or when
+    /// the window reaches its threshold. Until then the window grows as before.
     fn ease(&mut self, window: &Window) -> LaunchStep {
         if self.asked_ratio() > 0 && window.below_threshold() { LaunchStep::Stay } else { self.over() }
     }

@@ -44,7 +44,7 @@ crate::options! {
         /// Segments sent at `rate` before any has arrived, if the loop follows arrivals.
         burst: u32 =
             OptionSpec::int("burst", 1, 1 << 16, 256, "segments at the line's rate before any is seen to arrive"),
-        /// Most segments that the loop sends in the whole connection.
+        /// Maximum number of segments that the loop sends in the whole connection.
         budget: u32 = OptionSpec::int(
             "budget", 0, u32::MAX as u64, u32::MAX as u64,
             "segments of a connection that leave this way",
@@ -108,7 +108,7 @@ pub struct Rc3 {
 }
 
 impl Rc3 {
-    /// Creates an RC3 with configuration `config`.
+    /// Creates an RC3 start-up scheme with configuration `config`.
     #[must_use]
     pub const fn new(config: Rc3Config) -> Self {
         let arrivals = Arrivals { since: None, last: Time::ZERO, bytes: Bytes::ZERO, samples: [None; 2] };

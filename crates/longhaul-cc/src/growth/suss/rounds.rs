@@ -194,8 +194,8 @@ impl Rounds {
         self.round < self.most + 2 && self.grows_slowly(train, least) && self.is_short(least, round_least)
     }
 
-    /// Returns whether the train, if it keeps growing as since the last quadrupled round, is at most one RTT long in
-    /// the next round.
+    /// Extrapolates the growth of the train since the last quadrupled round. Returns whether the train of the next
+    /// round will be at most one RTT long.
     fn grows_slowly(&self, train: Span, least: Span) -> bool {
         let nanos = |span: Span, doublings: u32| u128::from(span.as_nanos()) << doublings.min(32);
         let expected = nanos(train, self.round - 2);
@@ -204,8 +204,8 @@ impl Rounds {
         expected.saturating_mul(expected) <= u128::from(least.as_nanos()).saturating_mul(before)
     }
 
-    /// Returns whether the RTT, if it keeps growing as since the minimum was seen, exceeds the minimum by at most an
-    /// eighth in the next round.
+    /// Extrapolates the growth of the RTT since the minimum was seen. Returns whether the RTT of the next round will
+    /// exceed the minimum by at most an eighth.
     fn is_short(&self, least: Span, round_least: Option<Span>) -> bool {
         let k = u128::from(self.round.saturating_sub(self.least_in));
         let least = u128::from(least.as_nanos());

@@ -107,8 +107,8 @@ fn a_slower_path_is_quadrupled_less_often() {
     }
 }
 
-/// Round 2 with an RTT of 100 ms: 20 more segments are paced over 50 ms, after a guard interval of half of the
-/// remaining round trip without the train. Red ACKs of round 3 do not open the window.
+/// Round 2 with an RTT of 100 ms: 20 additional segments are paced over 50 ms. Before that is a guard interval of half
+/// of what the train and these 50 ms leave of the RTT. Red ACKs of round 3 do not open the window.
 #[test]
 fn the_red_part_is_paced_after_a_guard() {
     let gap = Span::from_micros(100);
@@ -118,8 +118,8 @@ fn the_red_part_is_paced_after_a_guard() {
         assert_eq!(line.sender.controller.next_tick(), None);
         line.step();
     }
-    // The first ACK came after one gap and one propagation RTT, which is the minimum RTT. The ninth came eight gaps
-    // later, which makes a train of ten gaps, one of which is still to come.
+    // The first ACK came after a gap and the propagation RTT, the sum of which is the minimum RTT. The ninth came
+    // eight gaps later, which makes a train of ten gaps, one of which is still to come.
     let least = RTT + gap;
     let guard = (least / 2 - gap * 10) / 2;
     assert_eq!(line.sender.now, began + gap * 9 + RTT);
@@ -192,7 +192,7 @@ fn what_the_red_part_left_unsent_is_no_burst() {
     assert_eq!(line.sender.cwnd(), before + MSS);
 }
 
-/// Returns rounds that stand in round `round`, with a last blue train of length `before`.
+/// Returns the state of rounds in round `round`, after a last blue train of length `before`.
 fn rounds(round: u32, before: Span, least_in: u32) -> Rounds {
     let mut rounds = Rounds::new(segments(10).as_f64(), 3);
     rounds.set(round, before, least_in);
@@ -326,8 +326,8 @@ fn after_a_timeout_it_is_hystart() {
     assert_eq!((line.phase(), line.sender.controller.next_tick()), ("slow-start", None));
 }
 
-/// A blue train that, doubled once per quadrupled round, is longer than half of the RTT caps the window at its current
-/// size plus what the same round still brings per blue byte so far.
+/// The length of the blue train is doubled once per quadrupled round. If the result exceeds half of the RTT, the
+/// window is capped at its current size plus what this round still brings for the blue data acknowledged so far.
 #[test]
 fn a_long_blue_train_caps_the_window_and_ends_it() {
     let gap = Span::from_micros(600);
@@ -369,8 +369,8 @@ fn a_long_round_trip_ends_it() {
 }
 
 /// A loss during the red part: of the 640 segments that the window allows, congestion avoidance sees only those that
-/// were sent. CUBIC's plateau shows this: according to RFC 9438, section 4.1, the window has its old size again K =
-/// cbrt(W_max (1 - beta) / C) seconds after the loss.
+/// were sent. CUBIC's plateau shows this: according to RFC 9438, section 4.1, the window returns to its former size K
+/// = cbrt(W_max (1 - beta) / C) seconds after the loss.
 #[test]
 fn what_was_opened_and_not_sent_is_no_plateau() {
     let mut line = Line::new("suss+cubic", Span::from_micros(10));

@@ -136,7 +136,7 @@ pub(super) enum Verdict {
     Blind,
     /// Gap of the next train.
     Next(Span),
-    /// Least gap that the path carries without a queue.
+    /// Smallest gap that the path carries without a queue.
     Found(Span),
 }
 
@@ -150,7 +150,7 @@ pub(super) struct Search {
     precision: f64,
     /// Gap of the bottleneck link, or a greater one that grew.
     lower: Span,
-    /// Least gap that did not grow.
+    /// Smallest gap that did not grow.
     upper: Option<Span>,
 }
 

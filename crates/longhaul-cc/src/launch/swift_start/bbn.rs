@@ -9,7 +9,7 @@ use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
 use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Path, SegmentKind, Sent};
 
-/// Most segments that a pacing tick releases.
+/// Maximum number of segments that a pacing tick releases.
 const MOST_A_TICK: u64 = 2;
 
 /// Registry entry of BBN's Swift Start.
@@ -37,19 +37,19 @@ crate::options! {
 
 /// Swift Start with the faults that NASA TM-2004-212938 found in BBN's code:
 ///
-/// 1. the SYN counts as the first data and the SYN-ACK as the first ACK, so that `delta` is too large by a round trip;
-/// 2. the estimate is of one segment where an ACK covers two;
-/// 3. pacing begins with the first ACK, by the window that there is;
-/// 4. it never ends, and slow start does not go on;
-/// 5. nothing makes an estimate void;
-/// 6. one below the window paces by the window.
+/// 1. The SYN counts as the first data segment and the SYN-ACK as the first ACK, so `delta` is too large by an RTT.
+/// 2. The estimate uses one segment, even if an ACK covers two.
+/// 3. Pacing begins with the first ACK, at the current window per round trip.
+/// 4. Pacing never ends, and slow start does not continue.
+/// 5. No condition makes an estimate invalid.
+/// 6. If the estimate is below the window, the window determines the pace.
 ///
-/// A loss, a mark or a timeout is answered as ever, and is the end of it.
+/// A loss, an ECN mark or a timeout has the usual response and ends the start.
 #[derive(Clone, Debug)]
 pub struct SwiftStartBbn {
     gamma: u64,
     clock: TickClock,
-    /// Time since which it controls the window; `None` if it does not.
+    /// Time at which it took control of the window; `None` if it is not active.
     begun: Option<Time>,
     /// ACKs of data so far.
     acks: u64,

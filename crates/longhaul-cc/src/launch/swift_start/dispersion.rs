@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use crate::estimate::{PacketPair, PairSample};
 use crate::{AckedSegment, SegmentKind, TxId};
 
-/// Least number of gaps for an estimate. A flight of four segments has this many.
+/// Minimum number of gaps for an estimate. A flight of four segments has this many.
 pub(crate) const LEAST_GAPS: u32 = 3;
 
 /// The previous segment.

@@ -15,11 +15,11 @@ use crate::{
 /// Factor by which the path must have become faster, its RTT shorter, and its capacity greater than the window, before
 /// slow start resumes.
 const CLEARLY: f64 = 1.25;
-/// If the RTT is at most this times the minimum RTT, there is no standing queue: an eighth, as in HyStart++ (RFC 9406,
-/// section 4.3).
+/// Factor on the minimum RTT up to which there is no standing queue. It exceeds one by an eighth, as in HyStart++ (RFC
+/// 9406, section 4.3).
 const NO_QUEUE: f64 = 1.125;
 
-/// Least number of gaps for conclusions from a round trip. With this many, most samples of the median are from that
+/// Minimum number of gaps for conclusions from a round trip. With this many, most samples of the median are from that
 /// round trip.
 const TELLING_GAPS: u32 = 32;
 

@@ -119,7 +119,7 @@ impl PairEstimate {
     }
 }
 
-/// Most segments of a flight that are tracked, which is more than any flight of full-sized segments has.
+/// Maximum number of segments of a flight that are tracked, which is more than any flight of full-sized segments has.
 const MOST_SEGMENTS: usize = 12;
 
 /// The first flight, sent back to back.

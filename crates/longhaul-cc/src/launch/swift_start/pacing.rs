@@ -6,13 +6,13 @@ use super::estimate::TickClock;
 use crate::compose::Overlay;
 use crate::{Ack, Pace, Path, SendLimit, Sent};
 
-/// Most segments that are sent in one tick (Partridge et al., BBN Technical Report 8339).
+/// Maximum number of segments that are sent in one tick (Partridge et al., BBN Technical Report 8339).
 const MOST_A_TICK: u64 = 2;
 /// The pacer releases at once what the rate allows in this time, and at least a segment. This equals the default of
 /// the transport.
 const QUANTUM: Span = Span::from_micros(250);
 
-/// Least average interval between departures, so that a timer does not fire every nanosecond.
+/// Minimum average interval between departures, so that a timer does not fire every nanosecond.
 const LEAST_INTERVAL: Span = Span::from_micros(1);
 
 /// Suspends pacing: everything that the window allows may be sent as a burst.

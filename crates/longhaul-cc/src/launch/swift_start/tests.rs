@@ -219,8 +219,8 @@ fn the_pair_is_of_two_segments() {
     }
 }
 
-/// A path MTU probe is in the flight, which is larger than the other segments, so that the window holds three, and
-/// increases the segment size when delivered. The pair is still of two segments, and the estimate uses their bytes.
+/// The flight includes a path MTU probe. It is larger than the other segments, so the window holds only three, and its
+/// delivery increases the segment size. The pair is still of two segments, and the estimate uses their bytes.
 #[test]
 fn segments_of_a_flight_may_differ() {
     let congestion: Congestion = "swift-start(gamma=1)+new-reno".parse().unwrap();
@@ -255,7 +255,7 @@ fn segments_of_a_flight_may_differ() {
     }
 }
 
-/// With a clock with ticks, 100.9 ms are 101 ticks or 100, and a time of zero counts as one tick.
+/// With a clock that has ticks, 100.9 ms are 101 ticks or 100, and a time of zero counts as one tick.
 #[test]
 fn a_tick_is_what_times_are_counted_in() {
     for (offset, delta, window) in [(0, 1000, 100), (50, 1000, 100), (0, 100, 100), (200, 900, 101)] {
