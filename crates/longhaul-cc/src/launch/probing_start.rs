@@ -73,7 +73,7 @@ crate::options! {
     pub struct ProbingStartConfig {
         /// Kind of the copies, if there is a choice.
         kind: ProbeKind => ProbeKind::Dummy,
-        /// Maximum number of segments to which the window may open: 64 in the simulations of the papers.
+        /// Largest window that the probes may open, in segments: 64 in the simulations of the papers.
         max_probe: u32 = OptionSpec::int("max-probe", 1, 4096, 64, "segments that the window may open to"),
         /// Whether slow start follows the probes. In TCP-Peach and TCP-Swift, congestion avoidance does.
         then_slow_start: bool [|then: &str| then == "slow-start"] =
@@ -99,7 +99,7 @@ enum Phase {
         /// Bytes sent in smaller segments with nothing queued behind them. A copy of those would show nothing about
         /// full-sized segments.
         small: Bytes,
-        /// Time at which the window should follow, if it has not yet.
+        /// Time from which the window may be raised for a full-sized segment, if it has not been yet.
         since: Option<Time>,
     },
     /// Probes are sent, and their ACKs arrive.
@@ -159,8 +159,8 @@ impl ProbingStart {
         self.plan.gap = rtt / u64::from(self.goal(path).max(1));
         self.plan.id = self.plan.id.wrapping_add(1);
         self.settled = 0;
-        // The last probe is sent one gap before the round trip ends. The additional quarter allows for queueing and
-        // slow hosts.
+        // The last probe is sent one gap before the first round trip ends, so its ACK arrives within the second one.
+        // The additional quarter allows for queueing and slow hosts.
         self.phase = Phase::Probing { until: now + rtt * 2 + rtt / 4 };
     }
 

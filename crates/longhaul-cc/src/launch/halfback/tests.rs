@@ -93,7 +93,7 @@ fn a_longer_flow_is_not_copied() {
 }
 
 /// ACKs of 141 segments arrive every 2 ms: at 500 kB/s, the path holds 50 kB per 100 ms. If they arrive as fast as the
-/// segments were sent, they say nothing about the path, and growth continues from what was sent.
+/// segments were sent, they say nothing about the path, and slow start continues from what was sent.
 #[test]
 fn the_acks_rate_is_the_window() {
     for (gap, cwnd, ssthresh) in

@@ -147,7 +147,7 @@ fn a_train_that_fills_the_path_ends_it() {
     assert_eq!(world.window.cwnd, 4000.0, "22.5 ms");
 }
 
-/// Merged arrivals yield no gap: trains become longer up to the initial window, and then growth continues.
+/// Merged arrivals yield no gap. Trains become longer up to the initial window, and then slow start continues.
 #[test]
 fn blind_it_gives_up_at_the_initial_window() {
     let mut world = World::new(true, 0, 0);
@@ -159,7 +159,7 @@ fn blind_it_gives_up_at_the_initial_window() {
     assert_eq!(world.window, Window::new(16_000.0));
 }
 
-/// With no more data to send, growth continues from the initial window, without a threshold.
+/// With no more data to send, slow start continues from the initial window, without a threshold.
 #[test]
 fn a_train_that_is_short_is_the_last() {
     let mut world = World::new(true, 1000, 1000);

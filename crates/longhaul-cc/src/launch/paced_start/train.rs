@@ -143,7 +143,7 @@ pub(super) enum Verdict {
 /// Factor on the gap while no sufficient gap is known: the middle between a gap and twice that gap.
 const RAISE: f64 = 1.5;
 
-/// Search for the least gap that does not grow on the path.
+/// Search for the smallest gap that does not grow on the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     tolerance: f64,

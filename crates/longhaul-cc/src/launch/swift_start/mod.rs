@@ -193,7 +193,7 @@ struct Pair {
 /// Next step of a start after an ACK.
 enum Next {
     Wait,
-    /// There is no estimate, and growth continues from the current window.
+    /// There is no estimate, and slow start continues from the current window.
     GiveUp,
 }
 
