@@ -28,7 +28,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `bbe`.
+    /// Options of `bbe`.
     struct Options {
         keep: f64 = KEEP_CONG,
         threshold: f64 = OptionSpec::float(

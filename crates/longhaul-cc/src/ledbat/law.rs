@@ -20,7 +20,7 @@ const FROZEN_ROUNDS: u64 = 2;
 /// The time between two slowdowns, in durations of the last one: they cost a tenth at most (draft, section 4.4).
 const INTERVAL: u64 = 9;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "ledbat-plus-plus",
     slot: Slot::Steady,
@@ -40,7 +40,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `ledbat-plus-plus`.
+    /// Options of `ledbat-plus-plus`.
     struct Options {
         target: Span [Span::from_millis] = TARGET,
         decrease: f64 =

@@ -31,7 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `ledbat-start`.
+    /// Options of `ledbat-start`.
     struct Options {
         initial_segments: u32 = OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"),
         target: Span [Span::from_millis] = TARGET,

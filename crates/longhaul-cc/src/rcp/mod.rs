@@ -30,7 +30,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `rcp`.
+    /// Options of `rcp`.
     struct Options {
         rate: u64 = OptionSpec::int(
             "rate", 0, 1_000_000, 0,

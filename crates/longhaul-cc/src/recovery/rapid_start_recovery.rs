@@ -25,7 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `rapid-start-recovery`.
+    /// Options of `rapid-start-recovery`.
     struct Options {
         k: f64 [|factors: &str| if factors == "quicly" { K_QUICLY } else { K_DRAFT_02 }] = OptionSpec::choice(
             "factors", &["quicly", "draft-02"],

@@ -1,5 +1,5 @@
-//! TCP Westwood ABSE: at a loss down to what an estimate fills that adapts to congestion; and PNCD, which finds out that there
-//! has been none for long.
+//! TCP Westwood ABSE: a loss sets the window by an estimate that adapts to congestion. PNCD (persistent
+//! non-congestion detection) resumes quick growth after a long time without congestion.
 
 use longhaul_units::{Bytes, Span};
 
@@ -10,15 +10,15 @@ use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::estimate::{EligibleRate, EligibleRateConfig};
 use crate::{Ack, Estimate, Granted, NeedError, Path};
 
-/// A round trip is an eighth above the least: there is a queue (RFC 9406, section 4.2).
+/// An RTT more than 1/8 above the minimum indicates a queue (RFC 9406, section 4.2).
 const QUEUED: u64 = 8;
 
-/// What is kept while there is no estimate: NewReno's half.
+/// Share of the window kept while there is no estimate, as in NewReno.
 const BLIND: f64 = 0.5;
 
-/// What asks for nothing without `pncd`.
+/// Options that have no effect without `pncd`.
 const DETECTING: &[Rule] = &[Rule::With("pncd", Value::Flag(true))];
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "abse",
     slot: Slot::Steady,
@@ -40,7 +40,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `abse`.
+    /// Options of `abse`.
     struct Options {
         estimate: EligibleRateConfig,
         pncd: bool = OptionSpec::flag("pncd", false, "ask for quick growth when there has been no congestion for long")
@@ -50,11 +50,12 @@ crate::options! {
     }
 }
 
-/// ABSE's law.
+/// ABSE congestion avoidance.
 ///
-/// Over a transport that paces, a loss beside a queue leaves no more than the filtered throughput fills. In samples shorter than a round trip the
-/// estimate has the pace as a factor, a quarter above the window's own rate or the trains of a start: as much as the queue takes off, so that
-/// nothing would be given up.
+/// If the transport paces, a loss that occurs with a queue leaves at most the window that the filtered throughput
+/// fills. Samples shorter than a round trip see the pacing rate, which exceeds the window's own rate by a quarter, or
+/// the trains of a start-up scheme. That raises the estimate by about as much as the queue lowers it, so that the
+/// window would not decrease at all.
 #[derive(Clone, Debug)]
 pub struct Abse {
     estimate: EligibleRate,
@@ -64,14 +65,14 @@ pub struct Abse {
 }
 
 impl Abse {
-    /// The law over `estimate`, which asks for quick growth as `pncd` says and keeps at most `ecn_beta` of the window at a
-    /// mark.
+    /// Creates the algorithm with `estimate`. It requests quick growth if `pncd` detects persistent non-congestion,
+    /// and keeps at most `ecn_beta` of the window at a mark.
     #[must_use]
     pub const fn new(estimate: EligibleRate, pncd: Option<Pncd>, ecn_beta: f64) -> Self {
         Self { estimate, paced: false, pncd, ecn_beta }
     }
 
-    /// The window to go on with after `cause`, bytes. A mark is congestion without a doubt.
+    /// Returns the window in bytes after `cause`. A mark always counts as congestion.
     fn target(&self, cause: &Cause, path: &Path) -> f64 {
         let queued = path.latest_rtt.zip(path.min_rtt).is_some_and(|(rtt, least)| rtt > least + least / QUEUED);
         let most = if self.paced && queued { self.estimate.achieved() } else { f64::INFINITY };
@@ -133,55 +134,56 @@ impl Steady for Abse {
 }
 
 crate::options! {
-    /// The constants of [`Pncd`], of an implementation.
+    /// Constants of [`Pncd`], taken from an implementation.
     pub struct PncdConfig {
-        /// The weight of the rate expected now in the bound, 0 to 1.
+        /// Weight of the currently expected rate in the bound, 0 to 1.
         expected: f64 =
             OptionSpec::float("expected", 0.0, 1.0, 0.6, "weight of the rate expected now in what pncd compares with")
                 .ruled(DETECTING),
-        /// Segments that the rate expected now is short of the window's.
+        /// Number of segments by which the expected rate is less than the window's.
         slack: f64 = OptionSpec::float("slack", 0.0, 1000.0, 1.5, "segments that pncd expects less than the window")
             .ruled(DETECTING),
-        /// Round trips after a decrease in which nothing is concluded.
+        /// Number of round trips after a decrease in which the detection is off.
         quiet_rounds: u32 =
             OptionSpec::int("quiet", 0, 1000, 2, "round trips after a decrease in which pncd concludes nothing")
                 .ruled(DETECTING),
     }
 }
 
-/// Persistent non-congestion detection (Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence to handle dynamic,
-/// large, leaky pipes, JSAC 23(2), 2005; form and constants of an implementation).
+/// Persistent non-congestion detection (Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence to handle
+/// dynamic, large, leaky pipes, JSAC 23(2), 2005; form and constants are those of an implementation).
 ///
-/// While there is no congestion the achieved rate follows the window up. It is compared with a bound between the rate that the
-/// threshold promised and the one that the window does now, all as windows over the least round trip:
+/// Without congestion the achieved rate follows the window up. It is compared with a bound between the rates that
+/// belong to the threshold and to the current window, all expressed as windows over the least RTT:
 ///
 /// ```text
 /// RE RTTmin > expected (cwnd - slack) + (1 - expected) ssthresh
 /// ```
 ///
-/// Segments of ACKs for which that is so count up, others down. More than a window of them is persistent non-congestion.
+/// Segments of ACKs for which the inequality holds increase a count, others decrease it. If the count exceeds a
+/// window, there is persistent non-congestion.
 #[derive(Clone, Copy, Debug)]
 pub struct Pncd {
     config: PncdConfig,
     rounds: u32,
-    /// Segments.
+    /// Count in segments.
     count: f64,
 }
 
 impl Pncd {
-    /// A detection with `config`.
+    /// Creates a detection with `config`.
     #[must_use]
     pub const fn new(config: PncdConfig) -> Self {
         Self { config, rounds: 0, count: 0.0 }
     }
 
-    /// Congestion avoidance begins.
+    /// Restarts the detection when congestion avoidance begins.
     pub const fn begin(&mut self) {
         (self.rounds, self.count) = (0, 0.0);
     }
 
-    /// An ACK came while the achieved rate times the least round trip was `filled` bytes. Returns whether there has been no
-    /// congestion for long, once.
+    /// Processes an ACK, with an achieved rate that times the least RTT is `filled` bytes. Returns true once when
+    /// persistent non-congestion is detected.
     pub fn on_ack(&mut self, ack: &Ack<'_>, filled: f64, window: &Window, mss: Bytes) -> bool {
         self.rounds = self.rounds.saturating_add(u32::from(ack.round_start));
         if self.rounds < self.config.quiet_rounds {

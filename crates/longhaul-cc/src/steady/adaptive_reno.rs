@@ -1,4 +1,4 @@
-//! TCP Adaptive Reno (Shimonishi, Murase): probes by how far congestion is, and falls by how near it was.
+//! TCP Adaptive Reno (Shimonishi, Murase): the congestion level sets both the probing increase and the decrease.
 
 use longhaul_units::{Bytes, Span, math};
 
@@ -10,10 +10,10 @@ use crate::estimate::windowed::expiry;
 use crate::estimate::{Bandwidth, BandwidthStart, CongestionLevel};
 use crate::{Ack, Path};
 
-/// How quickly the increase falls with the congestion level (ports).
+/// Default rate at which the increase falls with the congestion level (from ports of the algorithm).
 pub const ALPHA: f64 = 10.0;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "adaptive-reno",
     slot: Slot::Steady,
@@ -31,7 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `adaptive-reno`.
+    /// Options of `adaptive-reno`.
     struct Options {
         per_segment: f64 = OptionSpec::float(
             "per-segment", 0.1, 10_000.0, 10.0,
@@ -47,8 +47,9 @@ crate::options! {
     }
 }
 
-/// Segments up a round trip at the congestion level `c`, for a scale of `most` segments: about `1 + 0.8 most` on an idle
-/// path, one at `c = 1`, one on average over all levels. `alpha`, above zero, is how quickly it falls.
+/// Returns the increase in segments per round trip at the congestion level `c`, with a scale of `most` segments:
+/// about `1 + 0.8 most` on an idle path, one at `c = 1`, and one on average over all levels. `alpha`, which has to be
+/// positive, sets how quickly it falls.
 #[must_use]
 pub fn increase(c: f64, most: f64, alpha: f64) -> f64 {
     let (inverse, exp) = (1.0 / alpha, math::exp(-alpha));
@@ -57,28 +58,29 @@ pub fn increase(c: f64, most: f64, alpha: f64) -> f64 {
     most * math::exp(-alpha * c) + slope * c + level
 }
 
-/// Adaptive Reno's law.
+/// Adaptive Reno congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct AdaptiveReno {
     capacity: Bandwidth,
     level: CongestionLevel,
-    /// Bytes/s of capacity for a segment of the largest increase.
+    /// Capacity in bytes/s per segment of the largest increase.
     per_segment: f64,
     alpha: f64,
-    /// The part of the window that probing added, bytes.
+    /// Part of the window that probing has added, in bytes.
     probe: f64,
-    /// Segments up in this round trip.
+    /// Increase of this round trip in segments.
     rise: f64,
 }
 
 impl AdaptiveReno {
-    /// The law over these estimates; each `per_segment` Mb/s of capacity allow one segment more a round trip.
+    /// Creates the algorithm with these estimates. Each `per_segment` Mb/s of capacity allow an increase of one more
+    /// segment per round trip.
     #[must_use]
     pub fn new(capacity: Bandwidth, level: CongestionLevel, per_segment: f64) -> Self {
         Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, alpha: ALPHA, probe: 0.0, rise: 1.0 }
     }
 
-    /// The same with an increase that falls with the level as `alpha` says, above zero; [`ALPHA`] is usual.
+    /// Sets how quickly the increase falls with the level; `alpha` has to be positive, and [`ALPHA`] is usual.
     #[must_use]
     pub const fn with_alpha(mut self, alpha: f64) -> Self {
         self.alpha = alpha;
@@ -103,8 +105,8 @@ impl Steady for AdaptiveReno {
         (self.probe, self.rise) = (0.0, 1.0);
     }
 
-    /// The base rises as NewReno's; the probing part by the rest of the increase, and not below nothing. The increase is
-    /// computed once a round trip.
+    /// The base window grows as NewReno's, and the probing part by the rest of the increase, down to zero at least.
+    /// The increase is computed once per round trip.
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
         let mss = path.mss.as_f64();
         let share = (grow.as_f64() / window.cwnd).min(1.0) * mss;
@@ -118,7 +120,7 @@ impl Steady for AdaptiveReno {
         SteadyStep::Stay
     }
 
-    /// A mark or a timeout is congestion beyond doubt.
+    /// A mark or a timeout counts as full congestion.
     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
         let losses = matches!(cause.signal, Signal::Loss | Signal::LossAgain);
         let c = if losses { self.level.level(cause.cwnd / path.mss.as_f64()) } else { 1.0 };

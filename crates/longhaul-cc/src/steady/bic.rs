@@ -1,4 +1,4 @@
-//! BIC TCP (Xu, Harfoush, Rhee): a binary search for the window at which the last loss came.
+//! BIC TCP (Xu, Harfoush, Rhee): binary search for the window at which the last loss occurred.
 
 use longhaul_units::Bytes;
 
@@ -7,10 +7,10 @@ use crate::compose::{Cause, Handoff, Reason, Stage, Steady, SteadyStep, Target, 
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
-/// What is kept below the low window: NewReno's half.
+/// Share of the window kept below the low window, as in NewReno.
 const LOW_BETA: f64 = 0.5;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "bic",
     slot: Slot::Steady,
@@ -27,32 +27,32 @@ crate::options! {
     pub struct BicConfig {
         /// Share of the window kept at a loss.
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "share of the window kept at a loss"),
-        /// Most segments up in a round trip.
+        /// Largest increase in segments per round trip.
         s_max: f64 = OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "most segments up a round trip"),
-        /// The search closes `1 / b` of the gap in a round trip.
+        /// The search closes `1 / b` of the gap per round trip.
         b: f64 = OptionSpec::float("b", 2.0, 64.0, 4.0, "part of the gap that a round trip closes: 1/b")
             .ruled(&[Rule::AtMost(&["s-max", "smooth-part"])]),
-        /// Round trips that the rise by `b` segments takes around the last loss's window.
+        /// Number of round trips for an increase of `b` segments around the window of the last loss.
         smooth_part: f64 = OptionSpec::float(
             "smooth-part", 1.0, 1000.0, 20.0,
             "round trips it takes to rise by b segments at the last window",
         ),
-        /// Segments up to which the law is NewReno's.
+        /// Window in segments up to which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 14.0, "segments up to which it is NewReno"),
-        /// Before any loss the window rises by at least a segment for so many acknowledged.
+        /// Before the first loss, the window grows by at least one segment per this many acknowledged.
         searchless: f64 = OptionSpec::float(
             "searchless", 1.0, 1000.0, 20.0,
             "segments acknowledged for one up before any loss, at most",
         ),
-        /// Whether a shrinking share lowers the search's goal.
+        /// Whether a flow whose share shrinks lowers the target of the search.
         fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
         _ = ECN_BETA,
     }
 }
 
 impl BicConfig {
-    /// By how many segments a window of `w` segments rises in a round trip, where the last loss came at `last` segments;
-    /// zero stands for no loss yet.
+    /// Returns the increase in segments per round trip of a window of `w` segments, if the last loss occurred at
+    /// `last` segments. A `last` of zero means that there was no loss yet.
     #[must_use]
     pub fn increase(&self, w: f64, last: f64) -> f64 {
         let raised = if w <= self.low_window {
@@ -65,12 +65,12 @@ impl BicConfig {
         if last == 0.0 { raised.max(w / self.searchless) } else { raised }
     }
 
-    /// Below the last window, `step` of a `b`-th of the gap away.
+    /// Returns the increase below the last window, of which `step` is `1 / b` of the gap.
     fn search(&self, step: f64) -> f64 {
         if step > 1.0 { step.min(self.s_max) } else { self.b / self.smooth_part }
     }
 
-    /// `beyond` segments above the last window: slowly at first, then faster and faster.
+    /// Returns the increase `beyond` segments above the last window: small at first, then growing with the distance.
     fn probe(&self, beyond: f64) -> f64 {
         if beyond < self.b {
             self.b / self.smooth_part
@@ -82,16 +82,16 @@ impl BicConfig {
     }
 }
 
-/// BIC's law.
+/// BIC congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct Bic {
     config: BicConfig,
-    /// The window at the last loss in bytes, less under fast convergence; zero before the first.
+    /// Window at the last loss in bytes, or less under fast convergence; zero before the first loss.
     last: f64,
 }
 
 impl Bic {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub const fn new(config: BicConfig) -> Self {
         Self { config, last: 0.0 }
@@ -105,7 +105,7 @@ impl Stage for Bic {
 }
 
 impl Steady for Bic {
-    /// After a timeout the search starts without a goal (Linux 2.6).
+    /// After a timeout the search starts without a target (Linux 2.6).
     fn begin(&mut self, handoff: &Handoff, _path: &Path, _window: &mut Window) {
         if handoff.reason == Reason::Timeout {
             self.last = 0.0;

@@ -6,10 +6,10 @@ use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, 
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
-/// The greatest step of the target above the window (RFC 9438, section 4.2).
+/// Upper bound of the target, in windows (RFC 9438, section 4.2).
 const MAX_TARGET: f64 = 1.5;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "cubic",
     slot: Slot::Steady,
@@ -30,63 +30,63 @@ crate::options! {
         ecn_beta: f64 = OptionSpec::float("ecn-beta", 0.1, 0.95, 0.7, "share kept at a mark; RFC 8511 proposes 0.85"),
         /// `C` in segments/s^3.
         c: f64 = OptionSpec::float("c", 0.01, 4.0, 0.4, "aggressiveness, segments/s^3"),
-        /// Whether a shrinking share lowers `W_max` further.
+        /// Whether a flow whose share shrinks lowers `W_max` further.
         fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
     }
 }
 
-/// The curve of one congestion-avoidance stage.
+/// Cubic curve of one congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// `t_epoch`, moved on by the time in which the sender was not limited by the window.
+    /// `t_epoch`, advanced by the time in which the window did not limit the sender.
     start: Time,
-    /// When the window last followed the curve.
+    /// Time at which the window last followed the curve.
     updated: Time,
-    /// `K`, seconds.
+    /// `K` in seconds.
     k: f64,
-    /// The plateau, bytes.
+    /// Plateau of the curve in bytes.
     plateau: f64,
 }
 
-/// CUBIC's law. Windows are bytes, times seconds.
+/// CUBIC congestion avoidance. Windows are in bytes, times in seconds.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     config: CubicConfig,
     epoch: Option<Epoch>,
-    /// The window before the last decrease, lower still under fast convergence; zero before the first.
+    /// Window before the last decrease, or less under fast convergence; zero before the first decrease.
     w_max: f64,
-    /// The window when the threshold was last set.
+    /// Window when the threshold was last set.
     cwnd_prior: f64,
-    /// What NewReno would have.
+    /// `W_est`: estimate of the window that NewReno would have.
     w_est: f64,
-    /// The sender paused since the window last followed the curve.
+    /// Whether the sender has paused since the window last followed the curve.
     paused: bool,
 }
 
 impl Cubic {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub const fn new(config: CubicConfig) -> Self {
         Self { config, epoch: None, w_max: 0.0, cwnd_prior: 0.0, w_est: 0.0, paused: false }
     }
 
-    /// `C` in bytes/s^3.
+    /// Returns `C` in bytes/s^3.
     fn c(&self, mss: Bytes) -> f64 {
         self.config.c * mss.as_f64()
     }
 
-    /// RFC 9438, figure 1: the curve at `t` seconds.
+    /// Returns the value of the curve after `t` seconds (RFC 9438, figure 1).
     fn curve(&self, epoch: &Epoch, t: f64, mss: Bytes) -> f64 {
         let away = t - epoch.k;
         self.c(mss) * (away * away * away) + epoch.plateau
     }
 
-    /// The additive increase, segments a round trip, that matches NewReno (RFC 9438, section 4.3).
+    /// Returns the additive increase in segments per round trip that matches NewReno (RFC 9438, section 4.3).
     fn alpha(&self) -> f64 {
         if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - self.config.beta) / (1.0 + self.config.beta) }
     }
 
-    /// Starts a curve at `now` whose plateau is `plateau`; RFC 9438, figure 2.
+    /// Starts a curve towards `plateau` at `now` (RFC 9438, figure 2).
     fn start(&mut self, now: Time, plateau: f64, mss: Bytes, cwnd: f64) {
         let plateau = plateau.max(cwnd);
         let k = math::cbrt((plateau - cwnd) / self.c(mss));
@@ -95,7 +95,8 @@ impl Cubic {
         self.paused = false;
     }
 
-    /// Brings the epoch to `now` and returns it: time without growth does not count (RFC 9438, section 5.8).
+    /// Advances the epoch to `now` and returns it. Time in which the window did not grow is excluded (RFC 9438,
+    /// section 5.8).
     fn advance(&mut self, now: Time) -> Option<Epoch> {
         let epoch = self.epoch.as_mut()?;
         if self.paused {
@@ -114,8 +115,8 @@ impl Stage for Cubic {
 }
 
 impl Steady for Cubic {
-    /// Without a decrease of its own just before, or after a timeout, the curve starts at its plateau (RFC 9438,
-    /// sections 4.8 and 4.10); after a decrease it leads back to `W_max`.
+    /// If this algorithm has made no decrease just before, or after a timeout, the curve starts at its plateau (RFC
+    /// 9438, sections 4.8 and 4.10). After a decrease it leads back to `W_max`.
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window) {
         match handoff.reason {
             Reason::Loss | Reason::Ecn | Reason::Idle => {}
@@ -138,12 +139,15 @@ impl Steady for Cubic {
         let Some(epoch) = self.advance(ack.now) else {
             return SteadyStep::Stay;
         };
+        // W_est grows by alpha segments per window acknowledged (RFC 9438, section 4.3).
         let share = (grow.as_f64() / window.cwnd).min(1.0);
         self.w_est += self.alpha() * path.mss.as_f64() * share;
         let t = ack.now.since(epoch.start).as_secs_f64();
+        // Reno-friendly region: the curve is below W_est (RFC 9438, section 4.3).
         if self.curve(&epoch, t, path.mss) < self.w_est {
             window.cwnd = window.cwnd.max(self.w_est);
         } else {
+            // Concave or convex region: aim at the curve one RTT ahead (RFC 9438, sections 4.4 and 4.5).
             let ahead = t + path.srtt.unwrap_or(Span::ZERO).as_secs_f64();
             let target = self.curve(&epoch, ahead, path.mss).clamp(window.cwnd, MAX_TARGET * window.cwnd);
             window.cwnd += (target - window.cwnd) * share;
@@ -164,7 +168,7 @@ impl Steady for Cubic {
         self.paused = true;
     }
 
-    /// `C` is in segments: the curve starts afresh towards the same plateau.
+    /// Starts a new curve towards the same plateau, because `C` is in segments.
     fn on_mss(&mut self, now: Time, _old: Bytes, path: &Path, window: &Window) {
         if let Some(epoch) = self.epoch {
             let w_est = self.w_est;

@@ -7,15 +7,15 @@ use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Episode, Path};
 
-/// What is kept at a loss: NewReno's half.
+/// Share of the window kept at a loss, as in NewReno.
 const BETA: f64 = 0.5;
-/// Samples of a window over which the round trip is averaged: a third of it.
+/// Number of samples over which the RTT is averaged, as a divisor of the window: a third of it.
 const SAMPLES_A_WINDOW: f64 = 3.0;
-/// Tuning of alpha: segments, and the throughput in segments/s from which it holds and below which it is left again.
-/// From memory of the early Linux releases.
+/// Steps of alpha tuning: alpha in segments, and the throughputs in segments/s above which a step is entered and
+/// below which it is left. The values are those of the early Linux implementations, from memory.
 const TUNED: [(f64, f64, f64); 3] = [(8.0, 0.0, 0.0), (20.0, 1500.0, 1250.0), (200.0, 15_000.0, 12_500.0)];
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "fast",
     slot: Slot::Steady,
@@ -30,23 +30,23 @@ pub(crate) static ENTRY: Entry = Entry {
 crate::options! {
     /// FAST's constants.
     pub struct FastConfig {
-        /// Segments that the flow keeps in the queue.
+        /// Number of segments that the flow keeps in the queue.
         alpha: f64 = OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue")
             .ruled(&[Rule::With("tuning", Value::Flag(false))]),
-        /// Whether alpha follows the throughput instead.
+        /// Whether alpha follows the throughput instead of being fixed.
         tuning: bool = OptionSpec::flag("tuning", false, "alpha by throughput, 8, 20 or 200, instead"),
-        /// How far an update moves towards its goal, 0 to 1.
+        /// Part of the distance to its target that an update moves the window by, 0 to 1.
         gamma: f64 = OptionSpec::float("gamma", 0.01, 1.0, 0.5, "how far an update moves towards the goal"),
-        /// The largest weight of a sample in the average round trip.
+        /// Largest weight of a sample in the average RTT.
         rtt_gain: f64 =
             OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "largest weight of a round-trip sample in the average"),
-        /// The least time between updates.
+        /// Least time between updates.
         interval: Span [Span::from_millis] = OptionSpec::int("interval", 0, 1000, 10, "least time between updates, ms"),
         _ = ECN_BETA,
     }
 }
 
-/// The least and the average round trip, in seconds.
+/// Least and average RTT in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
     base: f64,
@@ -54,7 +54,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// A sample of `rtt`, whose weight in the average is three in a window of `segments`, and `gain` at most.
+    /// Adds a sample of `rtt`. Its weight in the average is 3 / `segments`, and at most `gain`.
     pub(crate) fn sample(&mut self, rtt: Span, segments: f64, gain: f64) {
         let rtt = rtt.as_secs_f64();
         let weight = (SAMPLES_A_WINDOW / segments.max(1.0)).min(gain);
@@ -62,40 +62,40 @@ impl Delay {
         self.average = Some(self.average.map_or(rtt, |old| old + weight * (rtt - old)));
     }
 
-    /// The average queueing delay in seconds; zero before the first sample.
+    /// Returns the average queueing delay in seconds, or zero before the first sample.
     pub(crate) fn queueing(&self) -> f64 {
         self.average.map_or(0.0, |average| (average - self.base).max(0.0))
     }
 
-    /// Base over average round trip; one before the first sample.
+    /// Returns the ratio of the base RTT to the average RTT, or one before the first sample.
     fn ratio(&self) -> f64 {
         self.average.filter(|average| *average > 0.0).map_or(1.0, |average| (self.base / average).min(1.0))
     }
 }
 
-/// FAST's law.
+/// FAST congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct Fast {
     config: FastConfig,
     delay: Delay,
-    /// Which of the tuned values holds.
+    /// Index of the current step of alpha tuning.
     tuned: usize,
-    /// When the last update was, and whether the round trip that shows its effect is over.
+    /// Time of the last update, and whether the round trip that shows its effect is over.
     updated: Option<Time>,
     settled: bool,
-    /// The window to rise to, and by which part of what is acknowledged.
+    /// Target of the increase in bytes, and the part of the acknowledged bytes by which the window approaches it.
     goal: f64,
     slope: f64,
 }
 
 impl Fast {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub fn new(config: FastConfig) -> Self {
         Self { config, delay: Delay::default(), tuned: 0, updated: None, settled: true, goal: 0.0, slope: 0.0 }
     }
 
-    /// Segments to keep in the queue at a window of `segments`.
+    /// Returns the number of segments to keep in the queue at a window of `segments`.
     fn alpha(&mut self, segments: f64) -> f64 {
         if !self.config.tuning {
             return self.config.alpha;
@@ -110,8 +110,8 @@ impl Fast {
         TUNED.get(self.tuned).map_or(self.config.alpha, |(alpha, _, _)| *alpha)
     }
 
-    /// The update: `(1 - gamma) W + gamma (base / RTT W_old + alpha)`, twice the window at most. `W_old` is what was in
-    /// flight when the segment that is acknowledged now was sent: this round trip is its effect.
+    /// Computes the update `(1 - gamma) W + gamma (base / RTT W_old + alpha)`, at most twice the window. `W_old` is
+    /// the amount in flight when the segment acknowledged now was sent, because the current RTT is its effect.
     fn update(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let mss = path.mss.as_f64();
         let w_old = ack.rate.map_or(window.cwnd, |rate| rate.tx_in_flight.as_f64().min(window.cwnd.max(mss)));
@@ -119,7 +119,7 @@ impl Fast {
         let gamma = self.config.gamma;
         let goal = (1.0 - gamma) * window.cwnd + gamma * (self.delay.ratio() * w_old + alpha);
         self.goal = goal.min(2.0 * window.cwnd).max(2.0 * mss);
-        // A rise is spread over the ACKs of a window, a fall is due at once.
+        // An increase is spread over the ACKs of a window, a decrease takes effect at once.
         self.slope = ((self.goal - window.cwnd) / window.cwnd).max(0.0);
         window.cwnd = window.cwnd.min(self.goal);
         self.updated = Some(ack.now);
@@ -145,7 +145,8 @@ impl Steady for Fast {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
-        // Fast recovery holds the window. The repair after a timeout is as long as the window is small: it has to rise.
+        // Fast recovery holds the window. Recovery after a timeout takes longer with a small window, so the window
+        // has to grow.
         let may_rise = matches!(ack.episode, Episode::None | Episode::Rto);
         if ack.round_start && ack.cwnd_limited && may_rise {
             let early = self.updated.is_some_and(|updated| ack.now.since(updated) < self.config.interval);

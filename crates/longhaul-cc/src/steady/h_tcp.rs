@@ -1,4 +1,5 @@
-//! H-TCP (Leith, Shorten): the longer since the last congestion, the faster up; the fuller the queue was, the less kept.
+//! H-TCP (Leith, Shorten): the increase grows with the time since the last congestion, and the decrease with the
+//! queue.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -8,11 +9,11 @@ use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::estimate::round_rate::Sampler;
 use crate::{Ack, Episode, Path};
 
-/// Round trip at which scaling by the round trip changes nothing, seconds, and the range of the scale (Linux).
+/// RTT in seconds at which scaling by the RTT has no effect, and the range of the scale (Linux).
 const SCALE_RTT: f64 = 0.1;
 const SCALE_RANGE: (f64, f64) = (0.1, 2.0);
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "h-tcp",
     slot: Slot::Steady,
@@ -31,35 +32,37 @@ pub(crate) static ENTRY: Entry = Entry {
 crate::options! {
     /// H-TCP's constants.
     pub struct HTcpConfig {
-        /// How long after a congestion the law is NewReno's.
+        /// Time after a congestion event in which the algorithm is NewReno.
         delta_low: Span [Span::from_millis] =
             OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion in which it is NewReno, ms"),
-        /// The least share kept at a loss.
+        /// Smallest share of the window kept at a loss.
         beta_min: f64 = OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "least share kept at a loss")
             .ruled(&[Rule::AtMost(&["beta-max"])]),
-        /// The largest; `beta_min` wins where it is larger.
+        /// Largest share kept at a loss; `beta_min` wins where it is larger.
         beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "largest share kept at a loss")
             .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// Whether the share is the least over the largest round trip.
+        /// Whether the share is the ratio of the least to the largest RTT.
         adaptive_backoff: bool =
             OptionSpec::flag("adaptive-backoff", true, "keep the least over the largest round trip, not beta-min"),
-        /// A throughput that changed by more than this part since the last congestion calls for `beta_min`.
+        /// If the throughput has changed by more than this part since the last congestion event, `beta_min` is kept.
         rate_change: f64 =
             OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "change of the throughput beyond which beta-min is kept")
                 .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// What of the distance between the largest and the least round trip is remembered after a congestion, 0 to 1.
+        /// Part of the difference between the largest and the least RTT that is kept after a congestion event, 0 to
+        /// 1.
         memory: f64 = OptionSpec::float(
             "memory", 0.0, 1.0, 0.95,
             "part of the largest queueing delay remembered after a congestion",
         ).ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// Whether the increase is in proportion to the round trip.
+        /// Whether the increase is proportional to the RTT.
         rtt_scaling: bool = OptionSpec::flag("rtt-scaling", false, "rise in proportion to the round trip"),
         _ = ECN_BETA,
     }
 }
 
 impl HTcpConfig {
-    /// Segments up a round trip, `since` after the last congestion, before it is matched to the decrease.
+    /// Returns the increase in segments per round trip, `since` after the last congestion event, before it is matched
+    /// to the decrease.
     #[must_use]
     pub fn increase(&self, since: Span) -> f64 {
         let late = (since - self.delta_low).as_secs_f64();
@@ -67,28 +70,28 @@ impl HTcpConfig {
     }
 }
 
-/// H-TCP's law.
+/// H-TCP congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct HTcp {
     config: HTcpConfig,
-    /// The last congestion, moved on by the time in which the window did not limit the sender.
+    /// Time of the last congestion event, advanced by the time in which the window did not limit the sender.
     epoch: Option<Time>,
-    /// When the window last rose.
+    /// Time of the last increase.
     updated: Time,
     paused: bool,
-    /// The share kept at the last congestion.
+    /// Share kept at the last congestion event.
     beta: f64,
     rtt_min: Option<Span>,
-    /// Seconds.
+    /// Largest RTT in seconds.
     rtt_max: f64,
     sampler: Sampler,
-    /// The highest throughput since the last congestion and that of the epoch before, bytes/s; zero if unknown.
+    /// Highest throughput since the last congestion event, and that of the epoch before, in bytes/s; zero if unknown.
     rate: f64,
     old_rate: f64,
 }
 
 impl HTcp {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub const fn new(config: HTcpConfig) -> Self {
         Self {
@@ -105,8 +108,8 @@ impl HTcp {
         }
     }
 
-    /// Segments up a round trip at `now`: matched to the decrease, so that with beta 1/2 and soon after a congestion it
-    /// is NewReno's one.
+    /// Returns the increase in segments per round trip at `now`. It is matched to the decrease, so that it equals
+    /// NewReno's one segment if beta is 1/2 and the last congestion event was less than `delta_low` ago.
     fn alpha(&mut self, now: Time) -> f64 {
         let epoch = self.epoch.get_or_insert(now);
         if self.paused {
@@ -121,7 +124,7 @@ impl HTcp {
         }
     }
 
-    /// The share to keep now.
+    /// Returns the share of the window to keep at a loss.
     fn backoff(&self) -> f64 {
         let least = self.config.beta_min;
         let changed = (self.rate - self.old_rate).abs() > self.config.rate_change * self.old_rate;
@@ -140,9 +143,10 @@ impl Stage for HTcp {
             self.rtt_min = Some(self.rtt_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
         }
         if ack.episode != Episode::None {
-            return true; // what is delivered in repair was sent under the old window
+            return true; // data delivered during recovery was sent under the old window
         }
-        // SRTT would lag some eight round trips behind (RFC 7323, appendix G): a queue that fills in fewer would look short.
+        // SRTT lags some eight round trips behind (RFC 7323, appendix G), so that a queue that fills in fewer would
+        // look short.
         if let Some(sample) = ack.rtt {
             self.rtt_max = self.rtt_max.max(sample.rtt.as_secs_f64());
         }

@@ -1,4 +1,4 @@
-//! HighSpeed TCP (RFC 3649): a larger window rises faster and falls less.
+//! HighSpeed TCP (RFC 3649): the larger the window, the larger the increase and the smaller the decrease.
 
 use longhaul_units::{Bytes, math};
 
@@ -9,17 +9,18 @@ use crate::{Ack, Path};
 
 /// `High_Window` in segments (RFC 3649, section 5).
 const HIGH_WINDOW: f64 = 83_000.0;
-/// The response function `p(w) = RESPONSE / w^1.2`. RFC 3649, section 5, prints 0.078; the program of its appendix B,
-/// which made the table, has 1 / 12.8.
+/// Factor of the response function `p(w) = RESPONSE / w^1.2`. RFC 3649, section 5, prints 0.078, but the program in
+/// its appendix B, which generated the table, has 1 / 12.8.
 const RESPONSE: f64 = 1.0 / 12.8;
 const RESPONSE_EXPONENT: f64 = 1.2;
-/// The least decrease: the last row of RFC 3649's table. The formula falls on and turns negative near 567,000 segments.
+/// Smallest decrease: the last row of the table in RFC 3649. The formula falls further and is negative above about
+/// 567,000 segments.
 const LEAST_DECREASE: f64 = 0.09;
-/// The window may move by this part before its increase is computed anew: that costs a power and a logarithm, and
-/// changes the increase by less than a thousandth.
+/// Relative change of the window after which its increase is recomputed. The computation takes a power and a
+/// logarithm, and a change of this size alters the increase by less than a thousandth.
 const STALE: f64 = 1.0 / 1024.0;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "hstcp",
     slot: Slot::Steady,
@@ -34,9 +35,9 @@ pub(crate) static ENTRY: Entry = Entry {
 crate::options! {
     /// HighSpeed TCP's constants (RFC 3649, section 5).
     pub struct HstcpConfig {
-        /// `Low_Window`: segments up to which the law is NewReno's.
+        /// `Low_Window`: window in segments up to which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 2.0, 10_000.0, 38.0, "segments up to which it is NewReno"),
-        /// `High_Decrease`: the share given up at a loss at 83,000 segments.
+        /// `High_Decrease`: share of the window given up at a loss at 83,000 segments.
         high_decrease: f64 =
             OptionSpec::float("high-decrease", 0.01, 0.5, 0.1, "share given up at a loss at 83,000 segments"),
         _ = ECN_BETA,
@@ -44,7 +45,7 @@ crate::options! {
 }
 
 impl HstcpConfig {
-    /// `b(w)`: the share of a window of `w` segments that is given up at a loss (RFC 3649, section 5).
+    /// Returns `b(w)`: the share of a window of `w` segments given up at a loss (RFC 3649, section 5).
     #[must_use]
     pub fn decrease(&self, w: f64) -> f64 {
         if w <= self.low_window {
@@ -54,8 +55,8 @@ impl HstcpConfig {
         (0.5 + (self.high_decrease - 0.5) * way).clamp(self.high_decrease.min(LEAST_DECREASE), 0.5)
     }
 
-    /// `a(w)`: by how many segments a window of `w` rises in a round trip (RFC 3649, section 5); never less than
-    /// NewReno's one, which the formula is just above `low_window`.
+    /// Returns `a(w)`: the increase in segments per round trip of a window of `w` segments (RFC 3649, section 5). It
+    /// is never less than NewReno's one segment, although the formula is just above `low_window`.
     #[must_use]
     pub fn increase(&self, w: f64) -> f64 {
         if w <= self.low_window { 1.0 } else { self.formula(w).max(1.0) }
@@ -68,17 +69,17 @@ impl HstcpConfig {
     }
 }
 
-/// HighSpeed TCP's law, computed rather than looked up.
+/// HighSpeed TCP congestion avoidance, computed instead of looked up in the RFC's table.
 #[derive(Clone, Debug)]
 pub struct Hstcp {
     config: HstcpConfig,
-    /// The window in segments for which `increase` was computed.
+    /// Window in segments for which `increase` was computed.
     computed_for: f64,
     increase: f64,
 }
 
 impl Hstcp {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub const fn new(config: HstcpConfig) -> Self {
         Self { config, computed_for: 0.0, increase: 1.0 }

@@ -1,4 +1,4 @@
-//! TCP Hybla (Caini, Firrincieli): a long round trip gets the throughput of a short one.
+//! TCP Hybla (Caini, Firrincieli): a flow with a long RTT gets the throughput of one with a short RTT.
 
 use longhaul_units::{Bytes, Span};
 
@@ -7,7 +7,7 @@ use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
-/// What is kept at a loss: NewReno's half.
+/// Share of the window kept at a loss, as in NewReno.
 const BETA: f64 = 0.5;
 
 pub(crate) const RTT0: OptionSpec =
@@ -15,7 +15,8 @@ pub(crate) const RTT0: OptionSpec =
 pub(crate) const MAX_GAIN: OptionSpec =
     OptionSpec::float("max-gain", 1.0, 1000.0, 8.0, "most segments up for a segment acknowledged");
 
-/// The law in the registry. It takes as much as `rho^2` NewReno flows with the same round trip: not for shared networks.
+/// Registry entry. For controlled environments only, because it takes as much as `rho^2` NewReno flows with the same
+/// RTT.
 pub(crate) static ENTRY: Entry = Entry {
     name: "hybla",
     slot: Slot::Steady,
@@ -31,7 +32,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `hybla`.
+    /// Options of `hybla`.
     struct Options {
         rtt0: Span [Span::from_millis] = RTT0,
         max_gain: f64 = MAX_GAIN,
@@ -39,7 +40,7 @@ crate::options! {
     }
 }
 
-/// Hybla's normalised round trip: the connection's over a reference's, one at least.
+/// Hybla's normalised RTT: ratio of the connection's RTT to that of a reference flow, at least one.
 #[derive(Clone, Copy, Debug)]
 pub struct Rho {
     reference: Span,
@@ -48,13 +49,13 @@ pub struct Rho {
 }
 
 impl Rho {
-    /// In units of `reference` (the paper's RTT0 is 25 ms).
+    /// Creates the ratio to `reference` (the paper's RTT0 is 25 ms).
     #[must_use]
     pub const fn new(reference: Span) -> Self {
         Self { reference, least: Span::MAX, value: 1.0 }
     }
 
-    /// Learns the least round trip. SRTT would not do: in a queue that others keep, it hardly comes down when the queue does.
+    /// Updates the least RTT. SRTT is unsuitable, because it hardly decreases with the queue if other flows keep one.
     pub fn observe(&mut self, path: &Path) {
         if let Some(rtt) = path.min_rtt.filter(|rtt| *rtt < self.least) {
             let reference = self.reference.max(Span::from_nanos(1)).as_secs_f64();
@@ -62,14 +63,14 @@ impl Rho {
         }
     }
 
-    /// The ratio; one before the first sample.
+    /// Returns the ratio, or one before the first sample.
     #[must_use]
     pub const fn value(&self) -> f64 {
         self.value
     }
 }
 
-/// Hybla's law.
+/// Hybla congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct Hybla {
     rho: Rho,
@@ -77,7 +78,7 @@ pub struct Hybla {
 }
 
 impl Hybla {
-    /// The law over `rho` that rises by no more than `max_gain` segments for each one acknowledged.
+    /// Creates the algorithm over `rho`. Its increase is at most `max_gain` segments per segment acknowledged.
     #[must_use]
     pub const fn new(rho: Rho, max_gain: f64) -> Self {
         Self { rho, max_gain }

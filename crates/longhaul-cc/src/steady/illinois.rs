@@ -1,4 +1,5 @@
-//! TCP-Illinois (Liu, Basar, Srikant): losses say when to decrease, delay says by how much and how fast to rise.
+//! TCP-Illinois (Liu, Basar, Srikant): losses trigger decreases, and the delay sets the sizes of increase and
+//! decrease.
 
 use longhaul_units::Bytes;
 
@@ -8,14 +9,15 @@ use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path};
 
-/// NewReno's, for small windows and after a timeout.
+/// NewReno's alpha and beta, for small windows and after a timeout.
 const RENO: (f64, f64) = (1.0, 0.5);
 
-/// The largest queueing delay counts as at least this part of the least round trip: a delay that rises by less is no queue (RFC 9406,
-/// section 4.2). Without a queue the largest delay is that of the flow's own bursts, microseconds, and they would rule both curves.
+/// Lower bound of the largest queueing delay, as a part of the least RTT: a smaller rise of the delay does not
+/// indicate a queue (RFC 9406, section 4.2). Without a queue the largest delay is that of the flow's own bursts,
+/// microseconds, which would otherwise determine both curves.
 const FLOOR: f64 = 0.125;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "illinois",
     slot: Slot::Steady,
@@ -31,38 +33,38 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// TCP-Illinois' constants (Linux, but for `floor`).
+    /// Constants of TCP-Illinois, those of Linux except for `floor`.
     pub struct IllinoisConfig {
-        /// Least segments up a round trip.
+        /// Smallest increase in segments per round trip.
         alpha_min: f64 = OptionSpec::float("alpha-min", 0.1, 1.0, 0.3, "least segments up a round trip"),
-        /// Most segments up a round trip.
+        /// Largest increase in segments per round trip.
         alpha_max: f64 = OptionSpec::float("alpha-max", 1.0, 100.0, 10.0, "most segments up a round trip"),
-        /// Least share given up at a loss.
+        /// Smallest share of the window given up at a loss.
         beta_min: f64 = OptionSpec::float("beta-min", 0.06, 0.5, 0.125, "least share given up at a loss")
             .ruled(&[Rule::AtMost(&["beta-max"])]),
         /// Largest share given up; `beta_min` wins where it is larger.
         beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.9, 0.5, "largest share given up at a loss"),
-        /// Segments below which the law is NewReno's.
+        /// Window in segments below which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 15.0, "segments below which it is NewReno"),
-        /// The part of the largest queueing delay up to which the rise is largest, under 1.
+        /// Part of the largest queueing delay up to which the increase is largest, less than 1.
         rise_part: f64 =
             OptionSpec::float("rise-part", 0.0, 0.9, 0.01, "part of the largest delay up to which the rise is largest"),
-        /// The part of it up to which the decrease is least.
+        /// Part of the largest queueing delay up to which the decrease is smallest.
         least_part: f64 = OptionSpec::float(
             "least-part", 0.0, 1.0, 0.1,
             "part of the largest delay up to which the decrease is least",
         ).ruled(&[Rule::AtMost(&["most-part"])]),
-        /// The part of it from which the decrease is largest.
+        /// Part of the largest queueing delay from which the decrease is largest.
         most_part: f64 = OptionSpec::float(
             "most-part", 0.0, 1.0, 0.8,
             "part of the largest delay from which the decrease is largest",
         ),
-        /// The part of the least round trip that the largest queueing delay counts as at least; 0 is Linux.
+        /// Lower bound of the largest queueing delay, as a part of the least RTT. Linux has none (0).
         floor: f64 = OptionSpec::float(
             "floor", 0.0, 1.0, FLOOR,
             "part of the least round trip that the largest delay counts as at least",
         ),
-        /// Round trips in a row without a queue after which the rise is largest again.
+        /// Number of consecutive round trips without a queue after which the increase is largest again.
         theta: u32 =
             OptionSpec::int("theta", 1, 1000, 5, "round trips without a queue until the rise is largest again"),
         _ = ECN_BETA,
@@ -70,8 +72,8 @@ crate::options! {
 }
 
 impl IllinoisConfig {
-    /// Segments up a round trip at a queueing delay of `delay` where `most` is the largest seen: a hyperbola from
-    /// `alpha_max` at `rise_part` of that to `alpha_min` at the largest.
+    /// Returns the increase in segments per round trip at a queueing delay of `delay`, if `most` is the largest seen.
+    /// The curve is a hyperbola from `alpha_max` at `rise_part` of `most` to `alpha_min` at `most`.
     #[must_use]
     pub fn rise(&self, delay: f64, most: f64) -> f64 {
         let first = self.rise_part * most;
@@ -82,7 +84,7 @@ impl IllinoisConfig {
         range * self.alpha_max / (range + (self.alpha_max / self.alpha_min - 1.0) * (delay - first))
     }
 
-    /// The share given up at a loss at such a delay: linear between `least_part` and `most_part`.
+    /// Returns the share given up at a loss at that delay, linear between `least_part` and `most_part`.
     #[must_use]
     pub fn decrease(&self, delay: f64, most: f64) -> f64 {
         let (low, high) = (self.least_part * most, self.most_part * most);
@@ -96,26 +98,27 @@ impl IllinoisConfig {
     }
 }
 
-/// TCP-Illinois' law.
+/// TCP-Illinois congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct Illinois {
     config: IllinoisConfig,
     rounds: RoundRtt,
     alpha: f64,
     beta: f64,
-    /// Whether there was a queue since the rise was largest, and for how many round trips there has been none.
+    /// Whether there has been a queue since the increase was last largest, and for how many round trips there has
+    /// been none.
     above: bool,
     good: u32,
 }
 
 impl Illinois {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub const fn new(config: IllinoisConfig) -> Self {
         Self { config, rounds: RoundRtt::new(), alpha: config.alpha_max, beta: RENO.1, above: false, good: 0 }
     }
 
-    /// Decides on the round that begins, by the mean delay of the last.
+    /// Sets increase and decrease for the round that begins, from the mean delay of the last round.
     fn judge(&mut self, segments: f64) {
         if segments < self.config.low_window {
             (self.alpha, self.beta) = RENO;

@@ -1,4 +1,4 @@
-//! LogWestwood+ (Kliazovich, Granelli, Miorandi): Westwood+ that returns to its last maximum logarithmically.
+//! LogWestwood+ (Kliazovich, Granelli, Miorandi): Westwood+ with a logarithmic return to the last maximum window.
 
 use longhaul_units::Bytes;
 
@@ -8,11 +8,11 @@ use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Episode, Path};
 
-/// The least alpha and the greatest that a dynamic one takes; the least is that of one implementation.
+/// Bounds of a dynamic alpha; the lower one is that of one implementation.
 const LEAST_ALPHA: f64 = 0.01;
 const MOST_ALPHA: f64 = 1000.0;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "log-westwood-plus",
     slot: Slot::Steady,
@@ -29,7 +29,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `log-westwood-plus`.
+    /// Options of `log-westwood-plus`.
     struct Options {
         alpha: f64 =
             OptionSpec::float("alpha", 1.0, MOST_ALPHA, 2.0, "part of the gap that a round trip closes: 1/alpha"),
@@ -41,25 +41,27 @@ crate::options! {
     }
 }
 
-/// LogWestwood+'s law.
+/// LogWestwood+ congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct LogWestwoodPlus {
     westwood: Westwood,
     alpha: Alpha,
-    /// The window at the last loss, bytes; zero before the first.
+    /// Window at the last loss in bytes; zero before the first.
     w_max: f64,
 }
 
 impl LogWestwoodPlus {
-    /// The decrease of `westwood`, and an increase that closes `1 / alpha` of the gap to the last maximum a round trip.
+    /// Creates an algorithm with the decrease of `westwood`, and an increase that closes `1 / alpha` of the gap to
+    /// the last maximum per round trip.
     #[must_use]
     pub const fn new(westwood: Westwood, alpha: f64) -> Self {
         let alpha = Alpha { start: alpha, now: alpha, dynamic: false, grown: 0.0, disorder: false };
         Self { westwood, alpha, w_max: 0.0 }
     }
 
-    /// The same with an `alpha` that only begins as given, and again after each loss and after each disorder. It is halved for
-    /// each segment that the window rises by, down to 0.01, and doubled by each ACK for a segment behind a hole.
+    /// Makes `alpha` dynamic. It starts from the given value, and again after each loss and each period of
+    /// reordering. It is halved per segment of window increase, down to 0.01, and doubled by each ACK for a segment
+    /// behind a hole.
     #[must_use]
     pub const fn dynamic(mut self) -> Self {
         self.alpha.dynamic = true;
@@ -67,13 +69,13 @@ impl LogWestwoodPlus {
     }
 }
 
-/// How slowly the gap closes.
+/// Divisor that determines how slowly the gap closes.
 #[derive(Clone, Copy, Debug)]
 struct Alpha {
     start: f64,
     now: f64,
     dynamic: bool,
-    /// Segments up since it was halved.
+    /// Increase in segments since alpha was last halved.
     grown: f64,
     /// Whether segments arrive out of order.
     disorder: bool,
@@ -84,7 +86,8 @@ impl Alpha {
         (self.now, self.grown, self.disorder) = (self.start, 0.0, false);
     }
 
-    /// More delivered than the cumulative point advanced: there is a hole. With the hole closed all is open again.
+    /// If more was delivered than the cumulative ACK advanced by, there is a hole. When the hole closes, alpha is
+    /// reset.
     fn on_ack(&mut self, ack: &Ack<'_>) {
         if !self.dynamic || ack.episode != Episode::None {
             return;
@@ -130,7 +133,7 @@ impl Steady for LogWestwoodPlus {
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
         let (per_byte, before) = (1.0 / path.mss.as_f64(), window.cwnd);
         let gap = (self.w_max - before) * per_byte;
-        // No more than slow start.
+        // The increase is at most that of slow start.
         let rise = (gap / self.alpha.now).max(1.0).min(before * per_byte);
         additive(window, rise, grow, path.mss);
         self.alpha.on_growth((window.cwnd - before) * per_byte);

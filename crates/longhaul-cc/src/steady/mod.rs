@@ -1,4 +1,4 @@
-//! Laws: how the window follows the network's share.
+//! Congestion-avoidance algorithms: how the window follows the available bandwidth after slow start.
 
 pub mod abse;
 pub mod adaptive_reno;
@@ -41,15 +41,15 @@ use longhaul_units::Bytes;
 use crate::compose::Window;
 use crate::describe::OptionSpec;
 
-/// A gentler answer to marks (RFC 8511), for each law that knows no other answer to them than that to a loss: the
-/// composition gives it ([`Composed::keeping_at_marks`](crate::compose::Composed::keeping_at_marks)). A law that has this
-/// very option among those of its [`Entry`](crate::describe::Entry) needs no code for it.
+/// Smaller decrease on ECN marks (RFC 8511), for each algorithm that responds to marks as it does to losses. The
+/// composition applies it ([`Composed::keeping_at_marks`](crate::compose::Composed::keeping_at_marks)), so that an
+/// algorithm whose [`Entry`](crate::describe::Entry) lists this very option needs no code for it.
 pub const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.0, 0.95, 0.0, "share kept at a mark, 0: as at a loss; RFC 8511 proposes 0.8");
 
-/// Raises the window by `alpha` segments for each window acknowledged, of which `grow` bytes are a part: byte counting
-/// (RFC 5681, section 3.1) in fractions, so that delayed and merged ACKs count in full. `alpha` of 1 is NewReno's increase
-/// per round trip. `grow` counts at most as the whole window, and `window.cwnd` has to be positive.
+/// Increases the window by `alpha` segments per window acknowledged, of which `grow` bytes are a part. This is byte
+/// counting (RFC 5681, section 3.1) in fractions, so that delayed and merged ACKs count in full. An `alpha` of 1 is
+/// NewReno's increase per round trip. `grow` counts as one window at most, and `window.cwnd` has to be positive.
 ///
 /// ```
 /// use longhaul_cc::compose::Window;

@@ -1,4 +1,4 @@
-//! NewReno's law (RFC 5681): one segment up a round trip, half down at congestion.
+//! NewReno congestion avoidance (RFC 5681): one segment up per round trip, half down at congestion.
 
 use longhaul_units::Bytes;
 
@@ -6,7 +6,7 @@ use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, 
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "new-reno",
     slot: Slot::Steady,
@@ -22,7 +22,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `new-reno`.
+    /// Options of `new-reno`.
     struct Options {
         beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 0.5, "share of the window kept at a loss"),
         ecn_beta: f64 =
@@ -30,18 +30,18 @@ crate::options! {
     }
 }
 
-/// Additive increase, multiplicative decrease with byte counting.
+/// Additive increase and multiplicative decrease with byte counting.
 #[derive(Clone, Debug)]
 pub struct NewReno {
     beta: f64,
     ecn_beta: f64,
-    /// Bytes acknowledged since the window last rose (RFC 5681's recommended counting).
+    /// Bytes acknowledged since the last increase (the counting that RFC 5681 recommends).
     counted: f64,
 }
 
 impl NewReno {
-    /// The law that keeps `beta` of the window at a loss or timeout and `ecn_beta` of it at a mark; RFC 5681's is
-    /// one half for both.
+    /// Creates the algorithm. It keeps `beta` of the window at a loss or timeout, and `ecn_beta` at a mark. RFC 5681
+    /// has one half for both.
     #[must_use]
     pub const fn new(beta: f64, ecn_beta: f64) -> Self {
         Self { beta, ecn_beta, counted: 0.0 }
@@ -62,7 +62,7 @@ impl Steady for NewReno {
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
         self.counted += grow.as_f64();
         if self.counted >= window.cwnd {
-            // More than a window in one ACK still raises by one segment only.
+            // An ACK for more than a window still increases it by one segment only.
             self.counted = (self.counted - window.cwnd).min(window.cwnd);
             window.cwnd += path.mss.as_f64();
         }

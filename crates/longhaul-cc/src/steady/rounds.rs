@@ -1,5 +1,5 @@
-//! A flow in rounds for the tests of laws: every segment acknowledged by itself, ACKs evenly spread over the round trip,
-//! decreases that take no time.
+//! Single flow in round trips for the tests of congestion-avoidance algorithms. Each segment has its own ACK, the
+//! ACKs are spread evenly over the round trip, and decreases take no time.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -13,16 +13,16 @@ pub(crate) struct Rounds<L> {
     pub(crate) window: Window,
     pub(crate) path: Path,
     pub(crate) now: Time,
-    /// The round trip of ACKs from now on.
+    /// Round-trip time of the following ACKs.
     pub(crate) rtt: Span,
-    /// When the round ends.
+    /// End of the current round.
     round_end: Time,
-    /// The window when the round began: what was in flight when the segments acknowledged now were sent.
+    /// Window at the start of the round: the amount in flight when the segments acknowledged in it were sent.
     round_window: f64,
 }
 
 impl<L: Steady> Rounds<L> {
-    /// A flow of `segments` segments whose law takes over now, over a path with `rtt`.
+    /// Creates a flow of `segments` segments over a path with `rtt`, whose congestion avoidance begins now.
     pub(crate) fn new(law: L, rtt: Span, segments: f64) -> Self {
         let now = Time::from_nanos(5_000_000_000);
         let window = Window::new(segments * MSS.as_f64());
@@ -41,12 +41,12 @@ impl<L: Steady> Rounds<L> {
         self.law.begin(&Handoff::new(self.now, reason), &self.path, &mut self.window);
     }
 
-    /// The window in segments.
+    /// Returns the window in segments.
     pub(crate) fn cwnd(&self) -> f64 {
         self.window.cwnd / MSS.as_f64()
     }
 
-    /// An ACK for one segment, a window's share of the round trip after the last.
+    /// Processes an ACK for one segment, which arrives 1/window of a round trip after the previous one.
     pub(crate) fn ack(&mut self) {
         self.now += self.rtt.mul_f64(1.0 / self.cwnd());
         self.sample();
@@ -71,7 +71,7 @@ impl<L: Steady> Rounds<L> {
         self.window.bound(MSS, Bytes(1 << 40));
     }
 
-    /// As many ACKs as the window has segments; returns by how many segments it rose.
+    /// Processes one ACK per segment of the window and returns the increase in segments.
     pub(crate) fn round(&mut self) -> f64 {
         let before = self.cwnd();
         for _ in 0..before.round() as u64 {
@@ -80,7 +80,7 @@ impl<L: Steady> Rounds<L> {
         self.cwnd() - before
     }
 
-    /// Round trips of `rtt` until `seconds` have passed.
+    /// Processes ACKs until `seconds` have passed.
     pub(crate) fn run(&mut self, seconds: f64) {
         let until = self.now + Span::from_secs_f64(seconds);
         while self.now < until {
@@ -88,13 +88,13 @@ impl<L: Steady> Rounds<L> {
         }
     }
 
-    /// The law's answer to `signal`, not applied.
+    /// Returns the algorithm's response to `signal` without applying it.
     pub(crate) fn ask(&mut self, signal: Signal) -> Target {
         let cause = Cause::new(self.now, signal, Bytes::from_f64(self.window.cwnd), self.window.cwnd);
         self.law.reduce(&cause, &self.path)
     }
 
-    /// A loss, answered and repaired at once; returns the share of the window that was kept.
+    /// Simulates a loss with instant recovery and returns the share of the window that was kept.
     pub(crate) fn lose(&mut self) -> f64 {
         let before = self.window.cwnd;
         let target = self.ask(Signal::Loss);
@@ -103,14 +103,15 @@ impl<L: Steady> Rounds<L> {
         self.window.cwnd / before
     }
 
-    /// A timeout after which slow start has led back to the threshold.
+    /// Simulates a timeout, after which slow start has reached the threshold.
     pub(crate) fn time_out(&mut self) {
         let target = self.ask(Signal::Timeout);
         self.window = Window { cwnd: target.ssthresh, ssthresh: target.ssthresh };
         self.begin(Reason::Timeout);
     }
 
-    /// The average window in segments with one loss in `1 / p` segments, over `episodes` after as many to settle.
+    /// Returns the average window in segments with one loss per `1 / p` segments, measured over `episodes` episodes
+    /// after as many to settle.
     pub(crate) fn average(&mut self, p: f64, episodes: u32) -> f64 {
         let (mut sent, mut since) = (0_u64, self.now);
         for episode in 0..2 * episodes {

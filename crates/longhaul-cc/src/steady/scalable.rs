@@ -7,8 +7,8 @@ use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
-/// The law in the registry. Multiplicative increase and decrease does not converge to fair shares, and a large window
-/// takes bandwidth from all smaller ones: not for shared networks.
+/// Registry entry. For controlled environments only: multiplicative increase with multiplicative decrease does not
+/// converge to fair shares, and a flow with a large window takes bandwidth from all flows with smaller ones.
 pub(crate) static ENTRY: Entry = Entry {
     name: "scalable",
     slot: Slot::Steady,
@@ -23,22 +23,22 @@ pub(crate) static ENTRY: Entry = Entry {
 crate::options! {
     /// Scalable TCP's constants (Kelly, CCR 2003; quoted in RFC 3649, section 8).
     pub struct ScalableConfig {
-        /// Segments up for each segment acknowledged.
+        /// Increase in segments per segment acknowledged.
         a: f64 = OptionSpec::float("a", 0.001, 0.1, 0.01, "segments up for a segment acknowledged"),
         /// Share of the window given up at a loss.
         b: f64 = OptionSpec::float("b", 0.05, 0.5, 0.125, "share given up at a loss"),
-        /// The legacy window: segments up to which the law is NewReno's.
+        /// Legacy window in segments, up to which the algorithm is NewReno.
         low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 16.0, "segments up to which it is NewReno"),
         _ = ECN_BETA,
     }
 }
 
-/// Scalable TCP's law.
+/// Scalable TCP congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct Scalable(ScalableConfig);
 
 impl Scalable {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub const fn new(config: ScalableConfig) -> Self {
         Self(config)

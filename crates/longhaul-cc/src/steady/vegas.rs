@@ -1,4 +1,4 @@
-//! TCP Vegas (Brakmo, Peterson): holds two to four segments in the queue.
+//! TCP Vegas (Brakmo, Peterson): keeps two to four segments in the queue.
 
 use longhaul_units::Bytes;
 
@@ -8,11 +8,11 @@ use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path};
 
-/// What is kept at a loss: NewReno's half, as in Linux. The authors' code keeps three quarters, which a shared network should not be
-/// asked to bear beside flows that halve.
+/// Share of the window kept at a loss, as in NewReno and Linux. The authors' code keeps three quarters, which is
+/// unfair to competing flows that halve.
 const KEEP: f64 = 0.5;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "vegas",
     slot: Slot::Steady,
@@ -28,7 +28,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `vegas`.
+    /// Options of `vegas`.
     struct Options {
         alpha: f64 = OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "segments in the queue below which the window rises")
             .ruled(&[Rule::AtMost(&["beta"])]),
@@ -38,32 +38,33 @@ crate::options! {
     }
 }
 
-/// Vegas' law.
+/// Vegas congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     alpha: f64,
     beta: f64,
     keep: f64,
     rounds: RoundRtt,
-    /// Segments up in this round.
+    /// Increase of this round in segments.
     rise: f64,
 }
 
 impl Vegas {
-    /// The law that holds between `alpha` and `beta` segments in the queue; where `beta` is less than `alpha`, the window
-    /// falls above `alpha`.
+    /// Creates an algorithm that keeps between `alpha` and `beta` segments in the queue. If `beta` is less than
+    /// `alpha`, the window decreases above `alpha`.
     #[must_use]
     pub const fn new(alpha: f64, beta: f64) -> Self {
         Self { alpha, beta, keep: KEEP, rounds: RoundRtt::new(), rise: 1.0 }
     }
 
-    /// The same that keeps the share `keep` (0 to 1) of the window at a loss.
+    /// Sets the share of the window kept at a loss to `keep` (0 to 1).
     #[must_use]
     pub const fn with_keep(self, keep: f64) -> Self {
         Self { keep, ..self }
     }
 
-    /// Decides on the round that begins, by the samples of the last; after too few the law is NewReno's (Linux).
+    /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
+    /// NewReno's (Linux).
     fn judge(&mut self, path: &Path, window: &mut Window) {
         let Some(round) = self.rounds.last_of_enough() else {
             self.rise = 1.0;
@@ -90,13 +91,13 @@ impl Stage for Vegas {
 }
 
 impl Steady for Vegas {
-    /// Until the first whole round of its own it rises as NewReno.
+    /// Increases as NewReno until the first complete round of congestion avoidance.
     fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
         self.rise = 1.0;
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
-        // A window that was not used up says nothing about the queue it would make.
+        // A window that was not fully used does not show which queue it would cause.
         if ack.round_start && ack.cwnd_limited {
             self.judge(path, window);
         }

@@ -1,4 +1,4 @@
-//! TCP Veno (Fu, Liew): NewReno that rises at half speed while it has a backlog.
+//! TCP Veno (Fu, Liew): NewReno that increases at half speed while it has a backlog.
 
 use longhaul_units::Bytes;
 
@@ -9,12 +9,12 @@ use crate::describe::{Entry, Make, Safety, Slot};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path};
 
-/// Segments up a round trip with a backlog: one every second round trip.
+/// Increase with a backlog in segments per round trip: one segment every second round trip.
 const CONGESTED: f64 = 0.5;
-/// What is kept at a loss; the loss classifier `veno` makes that 0.8 for losses by chance.
+/// Share of the window kept at a loss. With the loss classifier `veno`, random losses keep 0.8.
 const BETA: f64 = 0.5;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "veno",
     slot: Slot::Steady,
@@ -27,30 +27,31 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of congestion avoidance `veno`.
+    /// Options of the congestion-avoidance algorithm `veno`.
     struct Options {
         backlog: f64 = BACKLOG,
         _ = ECN_BETA,
     }
 }
 
-/// Veno's law.
+/// Veno congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct Veno {
-    /// Segments in the queue from which the path counts as congested.
+    /// Number of segments in the queue from which the path counts as congested.
     limit: f64,
     rounds: RoundRtt,
     alpha: f64,
 }
 
 impl Veno {
-    /// The law for which a backlog of `limit` segments is congestion (the paper's beta is 3).
+    /// Creates the algorithm. A backlog of `limit` segments counts as congestion (the paper's beta is 3).
     #[must_use]
     pub const fn new(limit: f64) -> Self {
         Self { limit, rounds: RoundRtt::new(), alpha: 1.0 }
     }
 
-    /// Decides on the round that begins, by the samples of the last; after too few the law is NewReno's (Linux).
+    /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
+    /// NewReno's (Linux).
     fn judge(&mut self, segments: f64) {
         let round = self.rounds.last_of_enough();
         let backlog = round.map_or(0.0, |round| self.rounds.backlog(segments, round.min));

@@ -1,4 +1,4 @@
-//! TCP Westwood and its kin: at a loss the window becomes what the path was seen to carry, not half.
+//! TCP Westwood and its variants: a loss sets the window to the measured bandwidth-delay product instead of half.
 
 use longhaul_units::{Bytes, Span};
 
@@ -9,14 +9,14 @@ use crate::estimate::windowed::{RTT_MIN_WINDOW, expiry};
 use crate::estimate::{AchievedRate, Bandwidth, BandwidthStart, RoundRate, WindowedMin, round_rate};
 use crate::{Ack, Estimate, Path, Quantity};
 
-/// What is kept while there is no estimate: NewReno's half.
+/// Share of the window kept while there is no estimate, as in NewReno.
 const BLIND: f64 = 0.5;
 
 pub(super) const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "most of the window kept at a mark");
 const KEEP: OptionSpec = OptionSpec::float("keep", 0.0, 0.99, 0.9, "part of the rate estimate kept a round trip");
 
-/// Westwood with the filtered bandwidth, in the registry.
+/// Registry entry of Westwood with the filtered bandwidth.
 pub(crate) static ENTRY: Entry = Entry {
     name: "westwood",
     slot: Slot::Steady,
@@ -31,7 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
     }),
 };
 
-/// Westwood RE in the registry.
+/// Registry entry of Westwood RE.
 pub(crate) static RE: Entry = Entry {
     name: "westwood-re",
     slot: Slot::Steady,
@@ -46,7 +46,7 @@ pub(crate) static RE: Entry = Entry {
     }),
 };
 
-/// Westwood CRB in the registry.
+/// Registry entry of Westwood CRB.
 pub(crate) static CRB: Entry = Entry {
     name: "westwood-crb",
     slot: Slot::Steady,
@@ -62,7 +62,7 @@ pub(crate) static CRB: Entry = Entry {
     }),
 };
 
-/// Westwood+ in the registry.
+/// Registry entry of Westwood+.
 pub(crate) static PLUS: Entry = Entry {
     name: "westwood-plus",
     slot: Slot::Steady,
@@ -75,7 +75,7 @@ pub(crate) static PLUS: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of all variants.
+    /// Options of all variants.
     pub(super) struct Common {
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
         ecn_beta: f64 = ECN_BETA,
@@ -89,7 +89,7 @@ impl Common {
 }
 
 crate::options! {
-    /// The options of the bandwidth filter.
+    /// Options of the bandwidth filter.
     struct Filter {
         tau: Span [Span::from_millis] =
             OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
@@ -107,7 +107,7 @@ impl Filter {
 }
 
 crate::options! {
-    /// The options of `westwood`.
+    /// Options of `westwood`.
     struct Options {
         filter: Filter,
         common: Common,
@@ -115,7 +115,7 @@ crate::options! {
 }
 
 crate::options! {
-    /// The options of `westwood-re`.
+    /// Options of `westwood-re`.
     struct ReOptions {
         keep: f64 = KEEP,
         from_rise: bool [|from: &str| from == "rise"] = OptionSpec::choice(
@@ -127,7 +127,7 @@ crate::options! {
 }
 
 crate::options! {
-    /// The options of `westwood-crb`.
+    /// Options of `westwood-crb`.
     struct CrbOptions {
         filter: Filter,
         keep: f64 = KEEP,
@@ -140,7 +140,7 @@ crate::options! {
 }
 
 crate::options! {
-    /// The options of `westwood-plus`.
+    /// Options of `westwood-plus`.
     pub(super) struct PlusOptions {
         least: Span [Span::from_millis] = OptionSpec::int("least", 1, 10_000, 50, "least span of a sample, ms"),
         keep: f64 = OptionSpec::float(
@@ -159,7 +159,8 @@ impl PlusOptions {
     }
 }
 
-/// RE that keeps `keep` per round trip; unless it starts from slow start's last rate, it starts as after congestion.
+/// Returns an RE that keeps `keep` per round trip. Unless it starts from slow start's last rate, it starts as after
+/// congestion.
 fn achieved(keep: f64, from_rise: bool) -> AchievedRate {
     let mut re = AchievedRate::new(keep);
     if !from_rise {
@@ -168,20 +169,20 @@ fn achieved(keep: f64, from_rise: bool) -> AchievedRate {
     re
 }
 
-/// Which rate a loss leaves a window for.
+/// Rate estimate that sets the window after a loss.
 #[derive(Clone, Copy, Debug)]
 pub enum Eligible {
-    /// BE: Westwood as first published.
+    /// BE, as in the first publication of Westwood.
     Bandwidth(Bandwidth),
-    /// RE: Westwood RE.
+    /// RE, as in Westwood RE.
     Achieved(AchievedRate),
-    /// Westwood CRB: RE if the window exceeds `theta` times what RE fills without a queue, BE if not.
+    /// Westwood CRB: RE if the window exceeds `theta` times what RE fills without a queue, else BE.
     Combined {
         /// The filtered bandwidth.
         be: Bandwidth,
         /// The achieved rate.
         re: AchievedRate,
-        /// The ratio above which a queue, and so congestion, is presumed.
+        /// Ratio above which a queue, and so congestion, is presumed.
         theta: f64,
     },
     /// Westwood+.
@@ -189,7 +190,7 @@ pub enum Eligible {
 }
 
 impl Eligible {
-    /// What there is of BE and RE.
+    /// Returns the available ones of BE and RE.
     fn rates(&self) -> [Option<Estimate>; 2] {
         match self {
             Self::Bandwidth(be) => [Estimate::rate("be", be.rate()), None],
@@ -211,7 +212,7 @@ impl Eligible {
         }
     }
 
-    /// Congestion has shown.
+    /// Ends the start-up of the estimates at the first congestion event.
     const fn settle(&mut self) {
         match self {
             Self::Bandwidth(be) => be.settle(),
@@ -224,8 +225,8 @@ impl Eligible {
         }
     }
 
-    /// The window in bytes that fills the path without a queue, where `cwnd` bytes were allowed and `rtt_min` seconds is
-    /// the least round trip; zero if nothing is known.
+    /// Returns the window in bytes that fills the path without a queue, for a congestion window of `cwnd` bytes and a
+    /// least RTT of `rtt_min` seconds; zero if there is no estimate.
     fn window(&self, cwnd: f64, rtt_min: f64) -> f64 {
         match self {
             Self::Bandwidth(be) => be.rate() * rtt_min,
@@ -238,7 +239,7 @@ impl Eligible {
         }
     }
 
-    /// Whether a timeout may mean another path, so that the least round trip is learnt anew (Westwood+ in Linux).
+    /// Returns whether a timeout resets the least RTT, because the path may have changed (Westwood+ in Linux).
     const fn relearns(&self) -> bool {
         matches!(self, Self::Plus(_))
     }
@@ -254,7 +255,7 @@ crate::options! {
     }
 }
 
-/// Westwood's law over one of its estimates.
+/// Westwood congestion avoidance with one of its estimates.
 #[derive(Clone, Debug)]
 pub struct Westwood {
     eligible: Eligible,
@@ -265,8 +266,8 @@ pub struct Westwood {
 }
 
 impl Westwood {
-    /// The law over `eligible`, which keeps at most `ecn_beta` of the window at a mark. The least round trip is that of the
-    /// connection.
+    /// Creates the algorithm with the estimate `eligible`. It keeps at most `ecn_beta` of the window at a mark, and
+    /// its least RTT never expires.
     #[must_use]
     pub const fn new(eligible: Eligible, ecn_beta: f64) -> Self {
         let forever = Span::MAX;
@@ -274,13 +275,13 @@ impl Westwood {
         Self { eligible, ecn_beta, rtt: RttChoice::Latest, rtt_min_window: forever, rtt_min }
     }
 
-    /// The same with round trips of another kind.
+    /// Sets the kind of RTT used for samples and the minimum.
     #[must_use]
     pub const fn with_rtt(self, rtt: RttChoice) -> Self {
         Self { rtt, ..self }
     }
 
-    /// The same with a least round trip that is that of the last `window`: a longer route is found after as long.
+    /// Sets the lifetime of the least RTT. A longer route is detected after that time.
     #[must_use]
     pub const fn with_rtt_min_window(self, window: Span) -> Self {
         Self { rtt_min_window: window, rtt_min: WindowedMin::new(window), ..self }
@@ -293,8 +294,8 @@ impl Westwood {
         }
     }
 
-    /// The window to go on with after `cause`, bytes. A mark is congestion without a doubt, so that an estimate above
-    /// the window is no reason to ignore it (RFC 3168, section 5).
+    /// Returns the window in bytes after `cause`. A mark always indicates congestion, so that it reduces the window
+    /// even if the estimate exceeds it (RFC 3168, section 5).
     fn target(&self, cause: &Cause) -> f64 {
         let rtt_min = self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
         let eligible = self.eligible.window(cause.cwnd, rtt_min);

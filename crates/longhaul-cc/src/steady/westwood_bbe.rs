@@ -1,4 +1,5 @@
-//! TCPW-BBE: Westwood whose decrease follows the congestion level, measured by the bottleneck's buffer.
+//! TCPW-BBE: Westwood with a decrease that follows the congestion level, measured by the delay of the bottleneck's
+//! buffer.
 
 use longhaul_units::{Bytes, Span, math};
 
@@ -15,26 +16,26 @@ mod capacity;
 use capacity::Capacity;
 pub use capacity::CapacitySource;
 
-/// What is kept at a loss by congestion: NewReno's half (Gerla et al., PFLDnet 2006, figure 7).
+/// Share of the window kept at a loss by congestion, as in NewReno (Gerla et al., PFLDnet 2006, figure 7).
 const HALF: f64 = 0.5;
-/// The level of a full buffer.
+/// Congestion level of a full buffer.
 const CONGESTED: f64 = 1.0;
 
-/// The memory of the round trip at congestion, an option of the classifier, too.
+/// Part of the RTT at congestion that is kept at a loss; also an option of the loss classifier.
 pub(crate) const KEEP_CONG: OptionSpec =
     OptionSpec::float("keep", 0.0, 0.99, 0.85, "part of the round trip at congestion kept at a loss");
 
-/// How long a round trip may be the least, in seconds: an option of all that judge by the level. Where it never ends, a longer
-/// route looks congested for ever.
+/// Lifetime of the least RTT in seconds, an option of all algorithms that use the congestion level. If it never
+/// expires, a longer route looks congested forever.
 pub(crate) const RTT_MIN_WINDOW: OptionSpec =
     OptionSpec::int("rtt-min-window", 0, 3600, 60, "seconds that a round trip may be the least; 0: for ever");
 
-/// Adaptive Reno's policy asks for no estimate, and without `delta` none asks for RE.
+/// The policy `adaptive-reno` uses no estimate, and without `delta` RE is not used.
 const ESTIMATED: &[Rule] = &[Rule::Without("policy", Value::Choice("adaptive-reno"))];
 const RE: &[Rule] =
     &[Rule::Without("policy", Value::Choice("adaptive-reno")), Rule::Without("delta", Value::Float(0.0))];
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "westwood-bbe",
     slot: Slot::Steady,
@@ -56,15 +57,15 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The window after a loss at congestion level c, from a window W, where the estimate fills E.
+    /// Window after a loss at congestion level c, for a window W and an estimate that fills E.
     pub enum Policy {
         /// `(1 - c) min(W, E) + c W/2`, within W/2 and W: Westwood without congestion, NewReno with a full buffer.
         Interpolate = "interpolate",
-        /// `min(W, E)`: cannot halve where the buffer is a small part of the path.
+        /// `min(W, E)`: cannot halve the window if the buffer is a small part of the path.
         PlainEre = "plain-ere",
-        /// `W / (1 + c)`, as [`AdaptiveReno`](super::AdaptiveReno).
+        /// `W / (1 + c)`, as in [`AdaptiveReno`](super::AdaptiveReno).
         AdaptiveReno = "adaptive-reno",
-        /// W/2 from a threshold of c on, `min(W, E)` below it.
+        /// W/2 if c reaches a threshold, `min(W, E)` below it.
         Discriminate = "discriminate",
     }
 }
@@ -72,9 +73,9 @@ crate::options! {
 crate::options! {
     /// The constants of [`WestwoodBbe`].
     pub struct WestwoodBbeConfig {
-        /// The window after a loss.
+        /// Policy for the window after a loss.
         policy: Policy = OptionSpec::choice("policy", Policy::NAMES, "what a loss leaves at a given congestion level"),
-        /// The level from which [`Policy::Discriminate`] halves.
+        /// Level from which [`Policy::Discriminate`] halves the window.
         threshold: f64 =
             OptionSpec::float("threshold", 0.0, 1.0, 0.5, "level from which the policy discriminate halves")
                 .ruled(&[Rule::With("policy", Value::Choice("discriminate"))]),
@@ -90,22 +91,22 @@ crate::options! {
         /// Whether slow start resumes when pairs show that the capacity has risen.
         restart: bool = OptionSpec::flag("restart", false, "slow start up to a capacity that pairs show to have risen")
             .ruled(&[Rule::With("capacity", Value::Choice("pairs"))]),
-        /// What of the round trip at congestion is kept at a loss, 0 to 1.
+        /// Part of the RTT at congestion that is kept at a loss, 0 to 1.
         keep: f64 = KEEP_CONG,
-        /// The time constant of BE.
+        /// Time constant of BE.
         tau: Span [Span::from_millis] =
             OptionSpec::int("tau", 1, 60_000, 1000, "time constant of BE's filter, ms").ruled(ESTIMATED),
-        /// What RE keeps per round trip, 0 to 1.
+        /// Part of RE kept per round trip, 0 to 1.
         keep_re: f64 = OptionSpec::float("keep-re", 0.0, 0.99, 0.9, "part of RE kept a round trip").ruled(RE),
         /// Lifetime of the minimum RTT.
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
-        /// What is kept at a mark.
+        /// Share of the window kept at a mark.
         ecn_beta: f64 = ECN_BETA,
     }
 }
 
-/// The eligible rate at congestion level `c`: `be` without congestion, quickly `re` with it, `u be + (1 - u) re` with
-/// `u = exp(-delta c)`.
+/// Returns the eligible rate at congestion level `c`: `u be + (1 - u) re` with `u = exp(-delta c)`. It is `be`
+/// without congestion and falls quickly to `re` as the level rises.
 #[must_use]
 pub fn eligible(be: f64, re: f64, c: f64, delta: f64) -> f64 {
     let u = math::exp(-delta * c);
@@ -113,8 +114,8 @@ pub fn eligible(be: f64, re: f64, c: f64, delta: f64) -> f64 {
 }
 
 impl WestwoodBbeConfig {
-    /// The window after a loss at level `c` under a window of `cwnd`, where congestion would leave half of `base` and
-    /// the estimate fills `eligible`; all in the same unit.
+    /// Returns the window after a loss at level `c` and a window of `cwnd`, if congestion leaves half of `base` and
+    /// the estimate fills `eligible`. All windows have the same unit.
     #[must_use]
     pub fn window(&self, c: f64, cwnd: f64, base: f64, eligible: f64) -> f64 {
         let (kept, half) = (cwnd.min(eligible), HALF * base);
@@ -128,21 +129,21 @@ impl WestwoodBbeConfig {
     }
 }
 
-/// TCPW-BBE's law.
+/// TCPW-BBE congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct WestwoodBbe {
     config: WestwoodBbeConfig,
     level: CongestionLevel,
     capacity: Capacity,
-    /// Rises of the capacity that are answered.
+    /// Number of capacity increases already responded to.
     rises: u32,
     re: AchievedRate,
-    /// The level at the last loss, for logs.
+    /// Congestion level at the last loss, for logs.
     at_loss: Option<f64>,
 }
 
 impl WestwoodBbe {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub fn new(config: WestwoodBbeConfig) -> Self {
         Self {
@@ -155,9 +156,11 @@ impl WestwoodBbe {
         }
     }
 
-    /// The bytes that the estimate at level `c` fills without a queue, under a window of `cwnd`; `None` while nothing is known.
+    /// Returns the number of bytes that the estimate at level `c` fills without a queue, for a window of `cwnd`;
+    /// `None` while nothing is known.
     ///
-    /// Pairs are measured by what the peer reports. No more of them counts than fills the window, which no law leaves more of.
+    /// A capacity from pairs depends on reports of the peer. It therefore counts only up to the rate that fills the
+    /// window; congestion avoidance never leaves more than that.
     fn fills(&self, c: f64, cwnd: f64) -> Option<f64> {
         let rtt_min = self.level.rtt_min()?.as_secs_f64();
         let capacity = self.capacity.rate();
@@ -171,7 +174,7 @@ impl WestwoodBbe {
         let window = self.config.window(c, cause.cwnd, cause.base, fills);
         if cause.signal == Signal::Ecn {
             let most = self.config.ecn_beta * cause.base;
-            // The others keep half at the level of congestion, for which the share stands.
+            // The other policies keep half at the level of congestion; `ecn-beta` replaces that half.
             return if self.config.policy == Policy::PlainEre { window.min(most) } else { most };
         }
         let severity = cause.verdict.severity.clamp(0.0, 1.0);
@@ -225,8 +228,8 @@ impl Steady for WestwoodBbe {
         SteadyStep::Grow
     }
 
-    /// A mark or a timeout is congestion beyond doubt. The level is asked before this loss moves it, and moved once an
-    /// episode.
+    /// A mark or a timeout counts as full congestion. The level is read before this loss updates it, and updated once
+    /// per episode.
     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
         let losses = matches!(cause.signal, Signal::Loss | Signal::LossAgain);
         let c = if losses { self.level.level(cause.cwnd / path.mss.as_f64()) } else { CONGESTED };

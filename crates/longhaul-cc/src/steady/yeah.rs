@@ -1,4 +1,4 @@
-//! YeAH-TCP (Baiocchi, Castellani, Vacirca): Scalable while the queue is short, NewReno and draining while it is not.
+//! YeAH-TCP (Baiocchi, Castellani, Vacirca): Scalable TCP while the queue is short, else NewReno with draining.
 
 use longhaul_units::Bytes;
 
@@ -8,12 +8,12 @@ use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path};
 
-/// The most that a loss takes.
+/// Largest decrease at a loss, as a part of the window.
 const MOST_CUT: f64 = 0.5;
-/// The floor under the window that draining respects, to begin with, segments.
+/// Initial value of the estimated NewReno window, below which draining does not go, in segments.
 const RENO_START: f64 = 2.0;
 
-/// The law in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "yeah",
     slot: Slot::Steady,
@@ -28,50 +28,53 @@ pub(crate) static ENTRY: Entry = Entry {
 crate::options! {
     /// YeAH's constants (Linux).
     pub struct YeahConfig {
-        /// Segments in the queue above which it is drained.
+        /// Number of segments in the queue above which it is drained.
         queue: f64 = OptionSpec::float("queue", 1.0, 10_000.0, 80.0, "segments in the queue from which it is drained"),
-        /// Queueing delay over base round trip above which the law is slow.
+        /// Ratio of queueing delay to base RTT above which the slow mode applies.
         delay: f64 =
             OptionSpec::float("delay", 0.01, 10.0, 0.125, "queueing delay over base round trip from which it is slow"),
-        /// `1 / gamma` of the queue is drained in a round trip.
+        /// `1 / gamma` of the queue is drained per round trip.
         gamma: f64 = OptionSpec::float("gamma", 0.1, 100.0, 1.0, "what of the queue is drained: 1/gamma"),
-        /// The most of the window that is drained in a round trip.
+        /// Largest part of the window that is drained per round trip.
         epsilon: f64 = OptionSpec::float("epsilon", 0.05, 0.9, 0.5, "most of the window that is drained at once"),
-        /// Segments up for one acknowledged in the fast mode, as Scalable's; never less than one a round trip.
+        /// Increase in the fast mode in segments per segment acknowledged, as Scalable TCP's; at least one segment
+        /// per round trip.
         rise: f64 = OptionSpec::float("rise", 0.0001, 1.0, 0.01, "segments up for one acknowledged while it is fast"),
-        /// The least that a loss takes, 0.5 at most.
+        /// Smallest decrease at a loss as a part of the window, at most 0.5.
         delta: f64 = OptionSpec::float("delta", 0.01, MOST_CUT, 0.125, "least of the window that a loss takes"),
-        /// Round trips in the slow mode from which a loss halves: NewReno is about.
+        /// Number of consecutive round trips in the slow mode from which a loss halves the window, because NewReno
+        /// flows are taken to compete.
         rho: u32 = OptionSpec::int("rho", 1, 1000, 16, "slow round trips in a row from which a loss halves"),
-        /// Round trips in the fast mode from which NewReno is not.
+        /// Number of round trips in the fast mode after which no NewReno flows are taken to compete.
         zeta: u32 = OptionSpec::int("zeta", 1, 1000, 50, "fast round trips after which NewReno's window is forgotten"),
         _ = ECN_BETA,
     }
 }
 
-/// YeAH's law. Windows are segments.
+/// YeAH congestion avoidance. Windows are in segments.
 #[derive(Clone, Debug)]
 pub struct Yeah {
     config: YeahConfig,
     rounds: RoundRtt,
-    /// The queue that the last round showed.
+    /// Queue measured in the last round, in segments.
     backlog: f64,
-    /// The window that a NewReno flow beside this one might have; draining stops there.
+    /// Estimated window of a competing NewReno flow, at which draining stops.
     reno: f64,
-    /// Round trips in a row in the slow mode; zero means that the law is fast.
+    /// Number of consecutive round trips in the slow mode; zero in the fast mode.
     slow_rounds: u32,
     fast_rounds: u32,
 }
 
 impl Yeah {
-    /// The law with `config`.
+    /// Creates the algorithm with `config`.
     #[must_use]
     pub const fn new(config: YeahConfig) -> Self {
         let rounds = RoundRtt::new();
         Self { config, rounds, backlog: 0.0, reno: RENO_START, slow_rounds: 0, fast_rounds: 0 }
     }
 
-    /// Decides on the round that begins, by the least sample of the last; returns the window to go on with, segments.
+    /// Chooses the mode for the round that begins, from the least RTT sample of the last round. Returns the new
+    /// window in segments.
     fn judge(&mut self, w: f64) -> f64 {
         let (Some(round), Some(base)) = (self.rounds.last_of_enough(), self.rounds.base()) else {
             return w;
@@ -103,7 +106,7 @@ impl Yeah {
         (w - (self.backlog / self.config.gamma).min(w * self.config.epsilon)).max(self.reno)
     }
 
-    /// The share of a window of `w` segments that a loss leaves.
+    /// Returns the share of a window of `w` segments that a loss leaves.
     fn keep(&self, w: f64) -> f64 {
         let share = self.backlog / w.max(1.0);
         let cut =
@@ -136,7 +139,7 @@ impl Steady for Yeah {
         SteadyStep::Stay
     }
 
-    /// A loss that ends slow start takes the queue, too, of which no round under this law has told.
+    /// A loss that ends slow start also gives up the queue, which no round of congestion avoidance has measured yet.
     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
         let w = cause.base / path.mss.as_f64();
         if let Some(round) = self.rounds.last().filter(|_| self.backlog <= 0.0) {

@@ -54,7 +54,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `udt`.
+    /// Options of `udt`.
     struct Options {
         seed: u64 =
             OptionSpec::int("seed", 0, u32::MAX as u64, 0, "seed of the random numbers that spread decreases"),

@@ -31,7 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of `xcp`.
+    /// Options of `xcp`.
     struct Options {
         iw: u32 =
             OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),

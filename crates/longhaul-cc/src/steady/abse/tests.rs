@@ -11,7 +11,7 @@ fn law() -> Abse {
     Abse::new(EligibleRate::new(EligibleRateConfig::default()), None, 0.5)
 }
 
-/// A flow that has held 1000 segments over a path of 100 ms with `queue_ms` of queue for 20 s.
+/// Returns a flow that has held 1000 segments for 20 s over a path of 100 ms with `queue_ms` of queue.
 fn flow(queue_ms: u64) -> Rounds<Abse> {
     let mut flow = Rounds::new(law(), MS100, 1000.0);
     flow.run(0.2);
@@ -24,7 +24,7 @@ fn flow(queue_ms: u64) -> Rounds<Abse> {
     flow
 }
 
-/// RTTmin / RTT is kept: all of it without a queue.
+/// A loss keeps RTTmin / RTT of the window, which is all of it without a queue.
 #[test]
 fn a_loss_leaves_what_fills_the_path() {
     for (queue, expected) in [(0, 1.0), (50, 2.0 / 3.0), (100, 0.5), (300, 0.25)] {
@@ -33,8 +33,9 @@ fn a_loss_leaves_what_fills_the_path() {
     }
 }
 
-/// 100 kB a round trip, in trains of a tenth of it: their rate is the path's, and several times what the flow has. A loss beside a queue, from hosts
-/// that pace, goes by what the flow has; others go by the estimate.
+/// 100 kB per round trip arrive in trains that take a tenth of it. Their rate is that of the path, several times that
+/// of the flow. If the host paces, a loss with a queue keeps what the flow achieves; otherwise it keeps what the
+/// estimate fills.
 #[test]
 fn a_pace_is_no_share_of_a_queue() {
     let kept = |pacing: bool, queue: Span| {
@@ -66,8 +67,8 @@ fn a_round_raises_by_one_segment() {
     assert!((flow(0).round() - 1.0).abs() < 0.01);
 }
 
-/// Without an estimate, and at a mark, half is kept; a classifier's doubt keeps more; an estimate above the window raises only
-/// the threshold.
+/// Without an estimate, and at a mark, half is kept. A classifier that judges a loss as random keeps more. An
+/// estimate above the window raises only the threshold.
 #[test]
 fn marks_and_ignorance_halve_and_doubt_keeps_more() {
     assert_eq!(Rounds::new(law(), MS100, 100.0).lose(), 0.5);
@@ -86,7 +87,7 @@ fn marks_and_ignorance_halve_and_doubt_keeps_more() {
     assert!((target.ssthresh / cwnd - 0.5).abs() < 0.01);
 }
 
-/// ACKs of one segment at a window of 100 above a threshold of 100; how many until PNCD speaks, of 1000.
+/// Processes up to 1000 ACKs of one segment at a window of 100 and returns the number after which PNCD reports.
 fn acks_until_found(mut pncd: Pncd, filled: f64, ssthresh: f64, limited: bool) -> Option<u32> {
     let window = Window { cwnd: 100.0 * MSS.as_f64(), ssthresh: ssthresh * MSS.as_f64() };
     let mut ack = Ack::new(Time::ZERO);
@@ -97,7 +98,8 @@ fn acks_until_found(mut pncd: Pncd, filled: f64, ssthresh: f64, limited: bool) -
     })
 }
 
-/// Two round trips begin first, then more than a window counts: ACK 101 begins the second, 201 is the hundred and first.
+/// Two rounds have to begin first, and then more than a window has to count: ACK 101 begins the second round, so ACK
+/// 201 is the 101st that counts.
 #[test]
 fn pncd_needs_a_window_above_the_bound() {
     let pncd = Pncd::new(PncdConfig::default());
@@ -107,7 +109,7 @@ fn pncd_needs_a_window_above_the_bound() {
     assert_eq!(acks_until_found(pncd, 79.2, 50.0, true), Some(201));
     assert_eq!(acks_until_found(pncd, 79.0, 50.0, true), None);
     assert_eq!(acks_until_found(pncd, 99.2, 100.0, false), None, "the application is the limit");
-    // Without slack 0.6 * 100 + 0.4 * 100; without quiet round trips the first ACK counts.
+    // Without slack the bound is 0.6 * 100 + 0.4 * 100. Without quiet round trips the first ACK counts.
     let strict = Pncd::new(PncdConfig { slack: 0.0, ..PncdConfig::default() });
     assert_eq!(acks_until_found(strict, 99.9, 100.0, true), None);
     assert_eq!(acks_until_found(strict, 100.1, 100.0, true), Some(201));
@@ -117,7 +119,7 @@ fn pncd_needs_a_window_above_the_bound() {
     }
 }
 
-/// Over an idle path PNCD asks again and again; with a queue that holds the rate down, never.
+/// Over an idle path PNCD reports repeatedly, and with a queue that limits the rate never.
 #[test]
 fn pncd_speaks_on_an_idle_path_only() {
     for (bottleneck, expected) in [(false, true), (true, false)] {
@@ -127,7 +129,7 @@ fn pncd_speaks_on_an_idle_path_only() {
         let mut found = 0;
         for n in 0..30_000 {
             if bottleneck {
-                // 10,000 segments a second: what is above 1000 waits.
+                // The link carries 10,000 segments per second; segments above 1000 wait in the queue.
                 flow.rtt = Span::from_secs_f64(0.1 * (flow.cwnd() / 1000.0).max(1.0));
             }
             flow.now += Span::from_secs_f64(flow.rtt.as_secs_f64() / flow.cwnd());

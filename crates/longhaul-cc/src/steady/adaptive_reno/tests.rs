@@ -2,7 +2,8 @@ use super::*;
 use crate::steady::rounds::Rounds;
 use crate::testing::MSS;
 
-/// W_inc(1) = 1 and its mean over c from 0 to 1 is 1: NewReno's, whatever the largest increase and however quickly it falls.
+/// The increase W_inc(1) is 1, and its mean over c from 0 to 1 is 1, as NewReno's, for any largest increase and
+/// alpha.
 #[test]
 fn the_increase_is_new_renos_at_full_congestion_and_on_average() {
     for alpha in [0.1, 1.0, ALPHA, 100.0] {
@@ -19,7 +20,7 @@ fn the_increase_is_new_renos_at_full_congestion_and_on_average() {
     }
 }
 
-/// 133 ms without a queue and 148 ms at losses, 80 Mb/s: the path of Gerla et al., PFLDnet 2006.
+/// Path of Gerla et al., PFLDnet 2006: 133 ms without a queue, 148 ms at losses, 80 Mb/s.
 fn flow() -> Rounds<AdaptiveReno> {
     let capacity = Bandwidth::new(Span::from_secs(1), BandwidthStart::Round);
     let law = AdaptiveReno::new(capacity, CongestionLevel::new(0.85), 10.0);
@@ -35,7 +36,7 @@ fn flow() -> Rounds<AdaptiveReno> {
     flow
 }
 
-/// W / (1 + c): 1.00, 0.83, 0.71, 0.56, 0.50 for c of 0, 0.2, 0.4, 0.8, 1.
+/// A loss leaves W / (1 + c): 1.00, 0.83, 0.71, 0.56 and 0.50 for c of 0, 0.2, 0.4, 0.8 and 1.
 #[test]
 fn a_loss_keeps_the_window_by_the_congestion_level() {
     for (ms, kept) in [(133, 1.0), (136, 0.833), (139, 0.714), (145, 0.556), (148, 0.5)] {
@@ -49,14 +50,14 @@ fn a_loss_keeps_the_window_by_the_congestion_level() {
     }
 }
 
-/// On the idle path probing adds 0.8 times the capacity over 10 Mb/s to NewReno's segment; near congestion it is given back,
-/// and the base rises on.
+/// On an idle path probing adds 0.8 times the capacity over 10 Mb/s to NewReno's one segment. Near congestion the
+/// probing part is given back, while the base window keeps growing.
 #[test]
 fn probing_comes_and_goes() {
     let mut flow = flow();
     flow.rtt = Span::from_millis(133);
     for _ in 0..2 {
-        flow.round(); // the increase is that of the level when the round began
+        flow.round(); // the increase follows the level at the start of the round
     }
     let before = flow.cwnd();
     for _ in 0..5 {
@@ -65,7 +66,7 @@ fn probing_comes_and_goes() {
     let most = flow.law.capacity.rate() * 8.0 / 10e6;
     let raised = (flow.cwnd() - before) / 5.0;
     assert!((raised - (1.0 + 0.8 * most)).abs() < 0.3, "{raised} at {most}");
-    // At c = 0.33 the increase is negative: probing is undone, never more than that.
+    // At c = 0.33 the increase is negative, which undoes the probing part but nothing else.
     flow.rtt = Span::from_millis(138);
     for _ in 0..100 {
         flow.round();
@@ -75,8 +76,8 @@ fn probing_comes_and_goes() {
     assert!((raised - 1.0).abs() < 0.01, "{raised}");
 }
 
-/// After the route has become 60 ms longer, which is more than the buffer's 15, the level is judged by the new one when the old
-/// round trip is forgotten: a loss without a queue costs nothing again.
+/// The route becomes 60 ms longer, which is more than the buffer's 15 ms. After the old least RTT has expired, the
+/// level is computed from the new one, and a loss without a queue keeps the window again.
 #[test]
 fn a_longer_route_is_no_congestion_for_ever() {
     for (window, kept) in [(Span::MAX, 0.5), (Span::from_secs(10), 1.0)] {

@@ -7,7 +7,7 @@ use crate::steady::rounds::Rounds;
 const RTT: Span = Span::from_millis(100);
 const BETA: f64 = 819.0 / 1024.0;
 
-/// A flow of `w` segments whose last loss came at `last`.
+/// Returns a flow of `w` segments whose last loss occurred at `last` segments.
 fn flow(w: f64, last: f64) -> Rounds<Bic> {
     let mut flow = Rounds::new(Bic::new(BicConfig { fast_convergence: false, ..BicConfig::default() }), RTT, last);
     if last > 0.0 {
@@ -17,25 +17,25 @@ fn flow(w: f64, last: f64) -> Rounds<Bic> {
     flow
 }
 
-/// The regions, with the last loss at 1000 segments: segments a round trip.
+/// Increase in segments per round trip in each region, with the last loss at 1000 segments.
 #[test]
 fn every_region_has_its_increase() {
     let rows = [
         (10.0, 1.0),          // NewReno
-        (14.0, 1.0),          // its last
-        (500.0, 16.0),        // 125 segments to the middle: the most
+        (14.0, 1.0),          // last window of NewReno
+        (500.0, 16.0),        // 125 segments to the middle: the maximum
         (935.0, 16.0),        // 16.25
-        (936.0, 16.0),        // exactly 16: search
+        (936.0, 16.0),        // exactly 16: binary search
         (960.0, 10.0),        // a quarter of the gap
-        (990.0, 2.5),         // a quarter
-        (995.9, 1.025),       // the search's last step
+        (990.0, 2.5),         // a quarter of the gap
+        (995.9, 1.025),       // last step of the search
         (996.0, 0.2),         // 4 segments in 20 round trips
         (1000.0, 0.2),        // at the last loss
-        (1003.9, 0.2),        // slow start of probing
+        (1003.9, 0.2),        // slow start of probing begins
         (1004.0, 4.0 / 3.0),  // a third of the distance
-        (1030.0, 10.0),       // a third
-        (1047.0, 47.0 / 3.0), // its last
-        (1048.0, 16.0),       // the most again
+        (1030.0, 10.0),       // a third of the distance
+        (1047.0, 47.0 / 3.0), // last window of that region
+        (1048.0, 16.0),       // the maximum again
         (5000.0, 16.0),
     ];
     for (w, expected) in rows {
@@ -44,7 +44,7 @@ fn every_region_has_its_increase() {
     }
 }
 
-/// The law applies them: rises of one round at windows inside a region.
+/// The window grows by the region's increase in one round.
 #[test]
 fn a_round_raises_by_the_regions_increase() {
     for (w, expected, tolerance) in
@@ -53,12 +53,12 @@ fn a_round_raises_by_the_regions_increase() {
         let raised = flow(w, 1000.0).round();
         assert!((raised - expected).abs() < tolerance, "{w}: {raised}, not {expected}");
     }
-    // A quarter of the gap, which shrinks by a quarter meanwhile: 1 - exp(-1/4) of 40 segments.
+    // A quarter of the gap per round trip, while the gap shrinks by a quarter: 1 - exp(-1/4) of 40 segments.
     let raised = flow(960.0, 1000.0).round();
     assert!((raised - 40.0 * (1.0 - (-0.25_f64).exp())).abs() < 0.3, "{raised}");
 }
 
-/// Before any loss: at least a twentieth a round trip.
+/// Before the first loss the window grows by at least a twentieth per round trip.
 #[test]
 fn without_a_loss_it_rises_by_a_twentieth() {
     for (w, expected) in [(1000.0, 50.0), (100.0, 16.0), (10.0, 1.0)] {
@@ -90,9 +90,9 @@ fn fast_convergence_lowers_the_goal() {
     }
 }
 
-/// In steady state under one loss in 1/p segments with a window so large that the additive part rules, BIC is AIMD(16,
-/// 0.8): an epoch from 0.8 W to W rises 0.2 W in steps of 16 at 0.9 W a round trip, W = sqrt(16 / (0.18 p)), but for the
-/// search's last log2-like part. The additive part covers it within 15 % at p = 1e-7.
+/// With one loss per 1/p segments and a window so large that the additive part dominates, BIC is AIMD(16, 0.8). An
+/// epoch from 0.8 W to W grows by 0.2 W in steps of 16 at an average of 0.9 W per round trip, so that W = sqrt(16 /
+/// (0.18 p)) except for the logarithmic last part of the search. The simulation agrees within 15 % at p = 1e-7.
 #[test]
 fn large_windows_are_additive() {
     let p = 1e-7_f64;

@@ -3,12 +3,12 @@ use crate::testing::{MSS, segments};
 
 const RTT: Span = Span::from_millis(100);
 
-/// CUBIC alone: one segment an ACK, evenly spaced over the round trip; a decrease takes no time.
+/// CUBIC alone, with one ACK per segment, evenly spaced over the round trip; a decrease takes no time.
 struct Flow {
     law: Cubic,
     window: Window,
     path: Path,
-    /// Seconds since `BASE`.
+    /// Time in seconds since `BASE`.
     time: f64,
 }
 
@@ -67,8 +67,8 @@ impl Flow {
     }
 }
 
-/// The average window in segments with one loss in `1 / p` segments, over `episodes` after as many to settle, from a
-/// window of `start` segments.
+/// Returns the average window in segments with one loss per `1 / p` segments, over `episodes` after as many to
+/// settle, from a window of `start` segments.
 fn average_window(rtt: Span, p: f64, start: f64, episodes: u32) -> f64 {
     let config = CubicConfig { fast_convergence: false, ..CubicConfig::default() };
     let mut flow = Flow::new(config, rtt, start);
@@ -87,10 +87,10 @@ fn average_window(rtt: Span, p: f64, start: f64, episodes: u32) -> f64 {
     sent as f64 * rtt.as_secs_f64() / (flow.time - since)
 }
 
-/// RFC 9438, table 1 (RTT 0.1 s) and table 2 (0.01 s): the average window under deterministic loss. The formula behind the
-/// table assumes a window that follows the curve exactly, which here moves in steps of a segment and aims a round trip
-/// ahead: 0.5 % is allowed. An epoch ends on the curve's flat part, so that another window converges to this one only
-/// slowly: the flow starts at its maximum, average / 0.925, and must stay.
+/// RFC 9438, table 1 (RTT 0.1 s) and table 2 (0.01 s): average window under deterministic loss. The formula behind
+/// the tables assumes a window that follows the curve exactly; here it moves in steps of a segment and aims one round
+/// trip ahead, so that 0.5 % deviation is allowed. Another start window converges only slowly, because an epoch ends
+/// on the flat part of the curve. The flow therefore starts at its maximum, average / 0.925, and must stay there.
 #[test]
 fn the_response_function_is_rfc_9438s() {
     for (rtt, p, expected) in [(100, 1e-4, 187.0), (100, 1e-5, 1054.0), (100, 1e-6, 5926.0), (10, 1e-7, 5926.0)] {
@@ -108,8 +108,8 @@ fn other_windows_converge_to_the_response_function() {
     }
 }
 
-/// In the same tables the rows where CUBIC does as Reno: 12, 38, 120 and 379. They stand for sqrt(1.5 / p); AIMD(0.53, 0.7)
-/// with the rise to one segment above the old window stays within 10 % of it.
+/// Rows of the same tables in the Reno-friendly region: 12, 38, 120 and 379 segments, or sqrt(1.5 / p). AIMD(0.53,
+/// 0.7), with an increase of one segment above the old window, stays within 10 % of them.
 #[test]
 fn the_friendly_region_is_renos() {
     for (rtt, p, expected) in [(100, 1e-2, 12.2), (100, 1e-3, 38.7), (10, 1e-4, 122.5), (10, 1e-5, 387.3)] {
@@ -118,7 +118,8 @@ fn the_friendly_region_is_renos() {
     }
 }
 
-/// RFC 9438, section 4.3: 3 (1 - beta) / (1 + beta) segments a round trip until the old window is reached, then one.
+/// RFC 9438, section 4.3: the increase is 3 (1 - beta) / (1 + beta) segments per round trip up to the old window,
+/// then one.
 #[test]
 fn the_friendly_window_rises_by_alpha_and_then_by_one() {
     let mut flow = Flow::new(CubicConfig::default(), Span::from_millis(1), 20.0);
@@ -139,7 +140,8 @@ fn the_friendly_window_rises_by_alpha_and_then_by_one() {
     }
 }
 
-/// RFC 9438, figures 1 and 2: from 0.7 W the window is back at W after K = cbrt(0.3 W / C) seconds, along the cubic.
+/// RFC 9438, figures 1 and 2: the window returns from 0.7 W to W in K = cbrt(0.3 W / C) seconds, along the cubic
+/// curve.
 #[test]
 fn the_window_follows_the_closed_form() {
     let (w_max, c) = (2000.0, 0.4);
@@ -155,7 +157,7 @@ fn the_window_follows_the_closed_form() {
     }
 }
 
-/// RFC 9438, section 4.2: at most half the window a round trip, however far the curve is.
+/// RFC 9438, section 4.2: the window grows by at most half per round trip, however far above it the curve is.
 #[test]
 fn one_round_trip_raises_by_half_at_most() {
     let config = CubicConfig { c: 4.0, ..CubicConfig::default() };
@@ -170,7 +172,7 @@ fn one_round_trip_raises_by_half_at_most() {
     assert!((flow.cwnd() / before - 1.5).abs() < 1e-9, "{before} to {}", flow.cwnd());
 }
 
-/// RFC 9438, section 5.8: pauses don't advance the curve.
+/// RFC 9438, section 5.8: pauses do not advance the curve.
 #[test]
 fn time_without_growth_does_not_count() {
     let run = |pause: f64| {
@@ -188,7 +190,8 @@ fn time_without_growth_does_not_count() {
     assert!((with / without - 1.0).abs() < 1e-3, "{with} after a pause, {without} without");
 }
 
-/// RFC 9438, sections 4.8 and 4.10: after a timeout, and after slow start without loss, the curve starts at its plateau.
+/// RFC 9438, sections 4.8 and 4.10: after a timeout, and after slow start without loss, the curve starts at its
+/// plateau.
 #[test]
 fn after_a_timeout_and_after_a_lossless_start_k_is_zero() {
     for reason in [Reason::Timeout, Reason::NoLoss] {
@@ -216,7 +219,7 @@ fn fast_convergence_lowers_the_plateau() {
     }
 }
 
-/// RFC 9438, section 4.6: the floors differ between losses and marks.
+/// RFC 9438, section 4.6: losses and marks have different floors.
 #[test]
 fn marks_may_leave_one_segment() {
     let mut flow = Flow::new(CubicConfig::default(), RTT, 1.2);
@@ -225,7 +228,7 @@ fn marks_may_leave_one_segment() {
     assert_eq!(flow.reduce(Signal::Loss).cwnd, segments(2).as_f64());
 }
 
-/// A new segment size keeps the window and leads to the same plateau.
+/// A new segment size keeps the window and the plateau.
 #[test]
 fn a_new_segment_size_leads_to_the_same_plateau() {
     let mut flow = Flow::new(CubicConfig::default(), RTT, 1000.0);

@@ -8,8 +8,9 @@ fn flow(alpha: f64, base_ms: u64, segments: f64) -> Rounds<Fast> {
     Rounds::new(Fast::new(config), Span::from_millis(base_ms), segments)
 }
 
-/// One update, by hand: at W = W_old = 1000 and 125 ms on 100 ms, 500 + 0.5 (800 + 100) = 950, at once; without a queue
-/// 500 + 0.5 (1000 + 100) = 1050, over a round trip; the other round trip holds.
+/// Updates computed by hand. At W = W_old = 1000 and 125 ms over a base of 100 ms, the result is 500 + 0.5 (800 +
+/// 100) = 950 and takes effect at once. Without a queue it is 500 + 0.5 (1000 + 100) = 1050, spread over a round
+/// trip. Every other round trip holds the window.
 #[test]
 fn an_update_moves_half_way_every_second_round_trip() {
     let mut law = Fast::new(FastConfig { rtt_gain: 1.0, ..FastConfig::default() });
@@ -21,7 +22,7 @@ fn an_update_moves_half_way_every_second_round_trip() {
     law.on_ack(&ack, MSS, &path, &mut window);
     assert!((window.cwnd / MSS.as_f64() - 950.0).abs() < 1e-9, "{}", window.cwnd);
 
-    // With 900 in flight when the segment was sent: 500 + 0.5 (720 + 100).
+    // With 900 segments in flight when the segment was sent: 500 + 0.5 (720 + 100).
     let mut rate = RateSample::new(Bytes(1_460_000), Span::from_millis(100));
     rate.tx_in_flight = MSS * 900;
     ack.rate = Some(rate);
@@ -43,7 +44,7 @@ fn an_update_moves_half_way_every_second_round_trip() {
 #[test]
 fn an_update_doubles_at_most_and_leaves_two_segments() {
     let mut small = flow(1000.0, 100, 10.0);
-    // The first round trip holds, the second doubles, the third holds.
+    // The first round trip holds the window, the second doubles it, the third holds it.
     let changes: Vec<_> = (0..3).map(|_| small.round()).collect();
     assert!((small.cwnd() - 20.0).abs() < 0.1, "{changes:?}");
     let mut late = flow(1.0, 1, 4.0);
@@ -55,13 +56,13 @@ fn an_update_doubles_at_most_and_leaves_two_segments() {
     assert!((late.cwnd() - 2.0).abs() < 0.01, "{}", late.cwnd());
 }
 
-/// Equilibrium of one flow: alpha segments in the queue, from below and from above.
+/// One flow has its equilibrium at alpha segments in the queue, from below and from above.
 #[test]
 fn one_flow_keeps_alpha_segments_in_the_queue() {
     let (capacity, base) = (10_000.0, Span::from_millis(100));
     for (alpha, start) in [(100.0, 300.0), (100.0, 2000.0), (20.0, 1000.0), (200.0, 1000.0)] {
         let mut flow = flow(alpha, 100, start);
-        flow.round(); // at the base round trip
+        flow.round(); // a round at the base RTT
         for _ in 0..120 * 1000 {
             flow.rtt = base.max(Span::from_secs_f64(flow.cwnd() / capacity));
             flow.ack();
@@ -71,7 +72,8 @@ fn one_flow_keeps_alpha_segments_in_the_queue() {
     }
 }
 
-/// The queueing delay that flows of these windows and base round trips share over a bottleneck of `capacity` segments/s.
+/// Returns the queueing delay that flows of these windows and base RTTs share at a bottleneck of `capacity`
+/// segments/s.
 fn shared_queue(flows: &[Rounds<Fast>], bases: &[f64], capacity: f64) -> f64 {
     let rate = |q: f64| flows.iter().zip(bases).map(|(flow, base)| flow.cwnd() / (base + q)).sum::<f64>();
     let (mut low, mut high) = (0.0, 10.0);
@@ -82,14 +84,14 @@ fn shared_queue(flows: &[Rounds<Fast>], bases: &[f64], capacity: f64) -> f64 {
     low
 }
 
-/// Equilibrium of several: throughput alpha / q, whatever the round trip (Infocom 2004).
+/// Several flows have their equilibrium at a throughput of alpha / q, for any RTT (Infocom 2004).
 #[test]
 fn flows_share_by_alpha_and_not_by_round_trip() {
     let capacity = 10_000.0;
     for alphas in [[100.0, 100.0], [150.0, 50.0]] {
         let bases = [0.05, 0.2];
         let mut flows = vec![flow(alphas[0], 50, 500.0), flow(alphas[1], 200, 500.0)];
-        // Each has seen its path empty.
+        // Each flow has seen its path empty.
         for flow in &mut flows {
             flow.round();
         }
@@ -109,13 +111,14 @@ fn flows_share_by_alpha_and_not_by_round_trip() {
     }
 }
 
-/// A base round trip that was measured with a queue counts that queue as path: the known unfairness to those who came first.
+/// A base RTT measured with a queue includes that queue. This is the known unfairness towards flows that started
+/// earlier.
 #[test]
 fn a_latecomer_takes_the_standing_queue_for_the_path() {
     let capacity = 10_000.0;
     let mut flow = flow(100.0, 120, 1200.0);
     for _ in 0..200 * 1000 {
-        // 20 ms are others' queue, seen as base.
+        // 20 ms are the queue of other flows, taken for base RTT.
         flow.rtt = Span::from_millis(120).max(Span::from_secs_f64(flow.cwnd() / capacity));
         flow.ack();
     }
@@ -123,7 +126,7 @@ fn a_latecomer_takes_the_standing_queue_for_the_path() {
     assert!((in_queue - 300.0).abs() < 10.0, "{in_queue}");
 }
 
-/// Alpha by throughput with hysteresis: 8, 20, 200.
+/// Alpha follows the throughput with hysteresis: 8, 20, 200.
 #[test]
 fn alpha_can_follow_the_throughput() {
     let mut law = Fast::new(FastConfig { tuning: true, ..FastConfig::default() });
@@ -163,8 +166,8 @@ fn the_average_spans_a_third_of_the_window() {
     assert!((small.queueing() - 0.025).abs() < 1e-9);
 }
 
-/// After a timeout what is left of a long flight is repaired in the law's window: a hundred segments, one a round trip,
-/// would take as many.
+/// After a timeout the rest of a long flight is retransmitted within the window of congestion avoidance. Without an
+/// increase, a hundred segments at one per round trip would take a hundred round trips.
 #[test]
 fn the_window_rises_while_a_timeout_is_repaired() {
     let after = |episode| {

@@ -1,4 +1,4 @@
-//! Where TCPW-BBE has the capacity from.
+//! Sources of TCPW-BBE's capacity estimate.
 
 use longhaul_units::{Rate, Span};
 
@@ -6,40 +6,40 @@ use crate::estimate::{Bandwidth, BandwidthStart, FusedCapacity, FusedConfig, Tcp
 use crate::{Ack, Demands, Needs, Path};
 
 crate::options! {
-    /// What stands for the capacity in the eligible rate.
+    /// Source of the capacity in the eligible rate.
     pub enum CapacitySource {
-        /// BE: the ACKs alone.
+        /// BE, from ACKs alone.
         Be = "be",
-        /// TCPProbe's pairs, and BE before the first.
+        /// TCPProbe's pairs, with BE until the first pair.
         Pairs = "pairs",
-        /// Both, as [`FusedCapacity`] has them.
+        /// Both, combined by [`FusedCapacity`].
         Fused = "fused",
     }
 }
 
 impl CapacitySource {
-    /// Pairs, and times of arrival, which make them accurate.
+    /// Returns the demand for flipped pairs, and for arrival times, which make them accurate.
     pub(super) fn needs(self) -> Needs {
         let wanted = self != Self::Be;
         Needs { preferred: Demands { pairs: wanted, arrival_times: wanted, ..Demands::default() }, ..Needs::default() }
     }
 }
 
-/// The estimate of one flow.
+/// Capacity estimate of one flow.
 #[derive(Clone, Debug)]
 pub(super) enum Capacity {
     Be(Bandwidth),
     Pairs {
         be: Bandwidth,
         probe: Box<TcpProbe>,
-        /// The part of a packet that is payload.
+        /// Part of a packet that is payload.
         payload: f64,
     },
     Fused(Box<FusedCapacity>),
 }
 
 impl Capacity {
-    /// BE has the time constant `tau`.
+    /// Creates the estimate; BE has the time constant `tau`.
     pub(super) fn new(source: CapacitySource, tau: Span) -> Self {
         let be = Bandwidth::new(tau, BandwidthStart::Rise);
         match source {
@@ -65,7 +65,7 @@ impl Capacity {
         }
     }
 
-    /// Congestion has shown.
+    /// Ends the start-up of BE at the first congestion event.
     pub(super) const fn settle(&mut self) {
         match self {
             Self::Be(be) | Self::Pairs { be, .. } => be.settle(),
@@ -73,7 +73,7 @@ impl Capacity {
         }
     }
 
-    /// In payload bytes a second; zero before there is anything.
+    /// Returns the capacity in payload bytes per second, or zero before the first estimate.
     pub(super) fn rate(&self) -> f64 {
         match self {
             Self::Be(be) => be.rate(),
@@ -85,7 +85,7 @@ impl Capacity {
         }
     }
 
-    /// How often pairs showed that it has risen.
+    /// Returns how often pairs showed that the capacity has risen.
     pub(super) const fn rises(&self) -> u32 {
         match self {
             Self::Pairs { probe, .. } => probe.rises(),
@@ -93,7 +93,7 @@ impl Capacity {
         }
     }
 
-    /// Whether a peer that lies about arrivals can make it as large as it likes.
+    /// Returns whether a peer that reports false arrival times can inflate the estimate without bound.
     pub(super) const fn is_hearsay(&self) -> bool {
         !matches!(self, Self::Be(_))
     }
