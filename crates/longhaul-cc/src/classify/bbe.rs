@@ -1,4 +1,4 @@
-//! BBE's loss classifier: a loss is as congestive as the queueing delay is close to that of a full buffer.
+//! BBE's loss classifier: the closer the queueing delay is to that of a full buffer, the more severe is a loss.
 
 use longhaul_units::Span;
 
@@ -9,7 +9,7 @@ use crate::estimate::windowed::expiry;
 use crate::steady::westwood_bbe::{KEEP_CONG, RTT_MIN_WINDOW};
 use crate::{Ack, Path};
 
-/// The classifier in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "bbe",
     slot: Slot::Loss,
@@ -39,7 +39,7 @@ crate::options! {
     }
 }
 
-/// Tells losses apart by the congestion level.
+/// Classifier that judges losses by the congestion level.
 #[derive(Clone, Debug)]
 pub struct BbeLoss {
     level: CongestionLevel,
@@ -47,8 +47,8 @@ pub struct BbeLoss {
 }
 
 impl BbeLoss {
-    /// Losses are as severe as the `level`. With a `threshold` above 0 they are congestion from that level on and chance below
-    /// it.
+    /// Creates the classifier. The severity of a loss is the `level`. With a `threshold` above 0, losses at or above
+    /// that level count as congestion, and losses below it as random.
     #[must_use]
     pub const fn new(level: CongestionLevel, threshold: f64) -> Self {
         Self { level, threshold }
@@ -67,7 +67,7 @@ impl Stage for BbeLoss {
 }
 
 impl LossClassifier for BbeLoss {
-    /// The level before this loss moves it; it is moved once an episode.
+    /// Uses the level before this loss updates it; it is updated once per episode.
     fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict {
         let c = self.level.level(loss.ack.flight_size.segments(path.mss));
         if loss.signal == Signal::Loss {
@@ -86,7 +86,7 @@ mod tests {
     use crate::RttSample;
     use crate::testing::{MSS, Sender, segments};
 
-    /// 133 ms without a loss, a loss at 148 ms, then one at `ms`.
+    /// Returns the severity of a loss at `ms`, after 133 ms without a loss and a loss at 148 ms.
     fn severity(threshold: f64, ms: u64) -> f64 {
         let mut classifier = BbeLoss::new(CongestionLevel::new(0.85), threshold);
         let path = Path::new(MSS);
@@ -95,7 +95,7 @@ mod tests {
             let mut ack = Ack::new(Time::ZERO);
             ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
             ack.flight_size = segments(900);
-            // The least of the last eight counts.
+            // The minimum of the last eight samples counts.
             for _ in 0..8 {
                 classifier.observe(&ack, &path);
             }
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// With it NewReno keeps all of its window at a loss without a queue, and half with a full buffer.
+    /// With this classifier NewReno keeps all of its window at a loss without a queue, and half with a full buffer.
     #[test]
     fn it_spares_new_reno_losses_by_chance() {
         let mut sender = Sender::new("growth=slow-start,steady=new-reno,loss=bbe");

@@ -1,4 +1,4 @@
-//! Loss classifiers: what a loss meant.
+//! Loss classifiers, which judge whether a loss was caused by congestion.
 
 pub mod bbe;
 pub mod none;

@@ -1,10 +1,10 @@
-//! No classification: every loss is congestion, as RFC 5681 has it.
+//! No classification: every loss counts as congestion, as in RFC 5681.
 
 use crate::Path;
 use crate::compose::{Loss, LossClassifier, Stage, Verdict};
 use crate::describe::{Entry, Make, Safety, Slot};
 
-/// No classification in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "none",
     slot: Slot::Loss,
@@ -16,7 +16,7 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Loss(|_| Box::new(AllCongestion)),
 };
 
-/// Takes every loss for congestion.
+/// Classifier that takes every loss for congestion.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllCongestion;
 

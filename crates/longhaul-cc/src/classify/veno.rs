@@ -1,16 +1,16 @@
-//! Veno's loss classifier (Fu, Liew): a loss without a backlog came by chance.
+//! Veno's loss classifier (Fu, Liew): a loss without a backlog counts as random.
 
 use crate::compose::{Loss, LossClassifier, Stage, Verdict};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path};
 
-/// The option that the law and the classifier share.
+/// Option that the congestion-avoidance algorithm and the classifier share.
 pub(crate) const BACKLOG: OptionSpec =
     OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "segments in the queue from which the path counts as congested")
         .ruled(&[Rule::Shared]);
 
-/// The classifier in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "veno",
     slot: Slot::Loss,
@@ -26,14 +26,14 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of the classifier `veno`.
+    /// Options of the classifier `veno`.
     struct Options {
         backlog: f64 = BACKLOG,
         severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "how congestive a loss by chance counts"),
     }
 }
 
-/// Takes losses without a backlog for chance.
+/// Classifier that takes losses without a backlog for random ones.
 #[derive(Clone, Debug)]
 pub struct VenoLoss {
     limit: f64,
@@ -42,8 +42,8 @@ pub struct VenoLoss {
 }
 
 impl VenoLoss {
-    /// Losses with less than `limit` segments in the queue are as congestive as `severity`: 0.4 turns a law's half into
-    /// Veno's fifth.
+    /// Creates the classifier. Losses with fewer than `limit` segments in the queue have the given `severity`: 0.4
+    /// turns a decrease by half into Veno's fifth.
     #[must_use]
     pub const fn new(limit: f64, severity: f64) -> Self {
         Self { limit, severity, rounds: RoundRtt::new() }
@@ -62,7 +62,8 @@ impl Stage for VenoLoss {
 }
 
 impl LossClassifier for VenoLoss {
-    /// The running round's least sample, or the last round's if there is none yet; without either the loss is congestion.
+    /// Uses the least RTT of the current round, or of the last round if there is none yet. Without either, the loss
+    /// counts as congestion.
     fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict {
         let Some(round) = self.rounds.current().or(self.rounds.last()) else {
             return Verdict::CONGESTION;
@@ -94,7 +95,7 @@ mod tests {
         classifier.classify(&Loss { signal: Signal::Loss, ack: &ack }, &path).severity
     }
 
-    /// 100 segments at 100 ms base: 103 ms are 2.9 segments in the queue, 104 ms 3.8.
+    /// Over a base RTT of 100 ms, 100 segments at 103 ms have 2.9 segments in the queue, and 3.8 at 104 ms.
     #[test]
     fn three_segments_divide_chance_from_congestion() {
         assert_eq!(verdict(&[100, 103], 100), 0.4);

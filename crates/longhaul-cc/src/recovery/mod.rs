@@ -1,4 +1,4 @@
-//! Recovery: the window while losses are repaired.
+//! Recovery algorithms: the window while lost data is retransmitted.
 
 pub mod new_reno;
 pub mod probing;

@@ -1,10 +1,10 @@
-//! NewReno's fast recovery (RFC 6582), for peers without SACK.
+//! NewReno fast recovery (RFC 6582), for peers without SACK.
 
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Demands, Detection, Needs, Path};
 
-/// The recovery in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "new-reno",
     slot: Slot::Recovery,
@@ -17,18 +17,18 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// The options of the recovery `new-reno`.
+    /// Options of the recovery `new-reno`.
     struct Options {
         careful_exit: bool =
             OptionSpec::flag("careful-exit", true, "leave with at most one segment more than is in flight"),
     }
 }
 
-/// RFC 6582's recovery against an in-flight count that duplicate ACKs lower.
+/// Fast recovery of RFC 6582, with a count of bytes in flight that duplicate ACKs lower.
 ///
-/// RFC 6582 inflates the window by a segment for each duplicate ACK and deflates it at a partial ACK, because its
-/// FlightSize cannot shrink before a cumulative ACK. Here the transport lowers the bytes in flight by a segment for each
-/// duplicate ACK instead (RFC 9937, section 6.2), so the same behaviour is a constant window of ssthresh.
+/// In RFC 6582 the window grows by a segment per duplicate ACK and shrinks at a partial ACK, because FlightSize
+/// cannot decrease before a cumulative ACK. This transport lowers the bytes in flight by a segment per duplicate ACK
+/// instead (RFC 9937, section 6.2). The same behaviour then takes a constant window of ssthresh.
 #[derive(Clone, Debug)]
 pub struct NewReno {
     careful_exit: bool,
@@ -36,8 +36,8 @@ pub struct NewReno {
 }
 
 impl NewReno {
-    /// The recovery that at its end leaves a window of `min(ssthresh, in flight + 1 segment)` if `careful_exit`, which
-    /// avoids a burst, and ssthresh otherwise (RFC 6582, section 3.2, step 3, options 1 and 2).
+    /// Creates the recovery. With `careful_exit` it ends with a window of `min(ssthresh, in flight + 1 segment)`,
+    /// which avoids a burst, and with ssthresh otherwise (RFC 6582, section 3.2, step 3, options 1 and 2).
     #[must_use]
     pub const fn new(careful_exit: bool) -> Self {
         Self { careful_exit, target: 0.0 }

@@ -1,9 +1,10 @@
-//! The recoveries of the satellite schemes: while losses are repaired, low-priority probes ask whether the path still carries
-//! what it carried. A loss by congestion lets as many through as the window gave up; those are ignored. What comes through beyond
-//! that says that the loss was chance, and gives the window back, in the round trip after the repair: the window expanding period.
+//! Recoveries of the satellite schemes. While losses are retransmitted, low-priority probes test whether the path
+//! still carries as much as before. After a loss by congestion, as many probes are answered as the window gave up;
+//! these are ignored. Further answers show that the loss was random, and restore the window, in the round trip after
+//! the recovery: the window expanding period.
 //!
-//! TCP-Peach's Rapid Recovery (Akyildiz, Morabito, Palazzo, ToN 9(3), 2001), Peach+'s Quick Recovery (Akyildiz, Zhang, Fang, IEEE
-//! Comm. Letters 6(7), 2002), TCP-Swift's Speedy Recovery (Leung, Yeung, ISCC 2004).
+//! TCP-Peach's Rapid Recovery (Akyildiz, Morabito, Palazzo, ToN 9(3), 2001), Peach+'s Quick Recovery (Akyildiz,
+//! Zhang, Fang, IEEE Comm. Letters 6(7), 2002), TCP-Swift's Speedy Recovery (Leung, Yeung, ISCC 2004).
 
 use longhaul_units::{Bytes, Span};
 
@@ -12,13 +13,15 @@ use crate::describe::{Entry, Make, Safety, Slot, Values};
 use crate::launch::probing_start::DSCP_OPTION;
 use crate::{Ack, Demands, Detection, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan};
 
-/// Plans are numbered from here on, launches' from zero: a loss may end a start's plan by one of these, and that is another.
+/// First plan number of recoveries. Start-up schemes number theirs from zero, so that a recovery's plan differs from
+/// the plan of a start-up scheme that the loss ended.
 const FIRST_PLAN: u32 = 1 << 31;
 
-/// Probes that the ACK of a segment releases (TCP-Peach: two for each ACK, so that the path gets what it had).
+/// Number of probes that the ACK of a segment releases (TCP-Peach has two per ACK, so that the path carries as much
+/// as before).
 const EACH_ACK: u32 = 2;
 
-/// Rapid Recovery in the registry.
+/// Registry entry of Rapid Recovery.
 pub(crate) static RAPID: Entry = Entry {
     name: "rapid-recovery",
     slot: Slot::Recovery,
@@ -30,7 +33,7 @@ pub(crate) static RAPID: Entry = Entry {
     make: Make::Recovery(|values| recovery(Scheme::Rapid, values)),
 };
 
-/// Quick Recovery in the registry.
+/// Registry entry of Quick Recovery.
 pub(crate) static QUICK: Entry = Entry {
     name: "quick-recovery",
     slot: Slot::Recovery,
@@ -42,8 +45,8 @@ pub(crate) static QUICK: Entry = Entry {
     make: Make::Recovery(|values| recovery(Scheme::Quick, values)),
 };
 
-/// Speedy Recovery in the registry. A queue that knows no priorities lets so many probes through that congestion passes for chance,
-/// and who shares it pays.
+/// Registry entry of Speedy Recovery. A queue without priorities passes so many probes that congestion is taken for
+/// random loss, at the expense of competing flows.
 pub(crate) static SPEEDY: Entry = Entry {
     name: "speedy-recovery",
     slot: Slot::Recovery,
@@ -55,7 +58,8 @@ pub(crate) static SPEEDY: Entry = Entry {
     make: Make::Recovery(|values| recovery(Scheme::Speedy { gated: true }, values)),
 };
 
-/// Speedy Recovery as it was published. Its window expands after a loss by congestion, too, so that nothing is given up in the end.
+/// Registry entry of Speedy Recovery as published. Its window also expands after a loss by congestion, so that the
+/// decrease is undone.
 pub(crate) static SPEEDY_PAPER: Entry = Entry {
     name: "speedy-recovery-paper",
     slot: Slot::Recovery,
@@ -72,7 +76,7 @@ fn recovery(scheme: Scheme, values: &mut Values<'_>) -> Box<dyn Recovery> {
     Box::new(ProbingRecovery::new(config))
 }
 
-/// Which of the three.
+/// Variant of the recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// TCP-Peach.
@@ -81,8 +85,9 @@ pub enum Scheme {
     Quick,
     /// TCP-Swift.
     Speedy {
-        /// Whether data expand the window only after more probes came through than a congested path lets, and no further than
-        /// it was. In the paper they do after any loss, so that one by congestion lowers nothing in the end.
+        /// Whether data expands the window only after more probes have been answered than a congested path passes,
+        /// and only up to the window before the loss. In the paper it does after any loss, so that a loss by
+        /// congestion has no lasting effect.
         gated: bool,
     },
 }
@@ -91,30 +96,31 @@ crate::options! {
     /// The configuration of [`ProbingRecovery`].
     #[derive(Eq)]
     pub struct ProbingRecoveryConfig {
-        /// Which scheme.
+        /// Variant of the recovery.
         scheme: Scheme => Scheme::Rapid,
-        /// The probes' DiffServ codepoint.
+        /// DiffServ codepoint of the probes.
         dscp: u8 = DSCP_OPTION,
     }
 }
 
-/// What is known of the loss that is repaired, and of the probes sent for it.
+/// State of the current loss and of the probes sent for it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Loss {
-    /// The window before, and what it falls to, bytes.
+    /// Window before the loss, and target of the decrease, in bytes.
     before: f64,
     target: f64,
-    /// Probes that may still leave (`adsn` of the papers, `aosn` of TCP-Swift).
+    /// Number of probes that may still be sent (`adsn` of the papers, `aosn` of TCP-Swift).
     left: u32,
-    /// A mark began it, which is never chance: nothing is asked and nothing returns.
+    /// Whether a mark started the episode. A mark is never random, so that no probes are sent and the window is not
+    /// restored.
     by_mark: bool,
-    /// Answers that are still to be ignored (`wdsn`).
+    /// Number of answers that are still to be ignored (`wdsn`).
     ignored: u32,
-    /// The window expanding period lasts until so much is delivered in total.
+    /// Total of delivered bytes at which the window expanding period ends.
     expands_until: Option<Bytes>,
 }
 
-/// One of the three recoveries.
+/// One of the three probing recoveries.
 #[derive(Clone, Debug)]
 pub struct ProbingRecovery {
     config: ProbingRecoveryConfig,
@@ -124,7 +130,7 @@ pub struct ProbingRecovery {
 }
 
 impl ProbingRecovery {
-    /// The recovery.
+    /// Creates the recovery.
     #[must_use]
     pub fn new(config: ProbingRecoveryConfig) -> Self {
         let kind = if config.scheme == Scheme::Rapid { ProbeKind::Dummy } else { ProbeKind::Outstanding };
@@ -133,8 +139,8 @@ impl ProbingRecovery {
         Self { config, granted: false, loss: Loss::default(), plan }
     }
 
-    /// An ACK lets two probes go: in TCP-Peach always, in the others where the pipe leaves no room for data.
-    /// One that delivers several segments stands for as many.
+    /// Releases two probes per ACK: in TCP-Peach always, in the other schemes if the pipe has no room for data. An
+    /// ACK that delivers several segments counts as that many.
     fn release(&mut self, ack: &Ack<'_>, path: &Path, window: &Window) {
         let room = ack.in_flight.as_f64() < window.cwnd;
         if !self.granted || (room && self.config.scheme != Scheme::Rapid) {
@@ -146,14 +152,15 @@ impl ProbingRecovery {
         self.plan.segments += probes;
     }
 
-    /// Answers to probes: as many as congestion lets through are ignored, each further one is a segment of window.
+    /// Counts answers to probes. As many as congestion lets through are ignored; each further one adds a segment to
+    /// the window.
     fn count(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let ignored = ack.probe.acked.min(self.loss.ignored);
         self.loss.ignored -= ignored;
         self.raise(f64::from(ack.probe.acked - ignored) * path.mss.as_f64(), path, window);
     }
 
-    /// A window above the peer's is of no use and was never tried.
+    /// Increases the window, up to the peer's receive window, because a larger one is neither useful nor tested.
     fn raise(&self, bytes: f64, path: &Path, window: &mut Window) {
         let ceiling = match self.config.scheme {
             Scheme::Speedy { gated: false } => f64::INFINITY,
@@ -163,8 +170,8 @@ impl ProbingRecovery {
         window.cwnd = (window.cwnd + bytes).min(ceiling.max(window.cwnd));
     }
 
-    /// Data that the window expanding period brought: congestion avoidance in TCP-Peach, one segment for each in TCP-Swift, so that
-    /// delayed ACKs do not halve it.
+    /// Grows the window for data acknowledged in the window expanding period: as congestion avoidance in TCP-Peach,
+    /// by one segment per segment in TCP-Swift, so that delayed ACKs do not halve the increase.
     fn expand(&self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let delivered = ack.delivered.as_f64();
         let bytes = match self.config.scheme {
@@ -181,7 +188,7 @@ impl Stage for ProbingRecovery {
         Needs { preferred, ..Needs::default() }
     }
 
-    /// Without probes it is RFC 6675's recovery.
+    /// Without probes the recovery is that of RFC 6675.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.granted = granted.probes;
         Ok(())
@@ -198,7 +205,8 @@ impl Stage for ProbingRecovery {
 }
 
 impl Recovery for ProbingRecovery {
-    /// The window falls at once; as many probes as it had segments may leave, and as many answers as it gives up are ignored.
+    /// Decreases the window at once. As many probes may be sent as the window had segments, and as many answers are
+    /// ignored as it gives up.
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let mss = path.mss.as_f64().max(1.0);
         let before = window.cwnd.min(ack.prior_in_flight.as_f64().max(target)).max(target);
@@ -225,7 +233,8 @@ impl Recovery for ProbingRecovery {
         if over { RecoveryStep::Done } else { RecoveryStep::Stay }
     }
 
-    /// The period lasts until the last segment that leaves now is acknowledged: a window.
+    /// Starts the window expanding period. It lasts until the last segment that may be sent now is acknowledged,
+    /// which is one window.
     fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
         if !self.granted || self.loss.by_mark || ack.in_flight == Bytes::ZERO && !ack.cwnd_limited {
             window.cwnd = self.loss.target;

@@ -6,7 +6,7 @@ use crate::compose::{Recovery, RecoveryStep, Stage, Window};
 use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Detection, Episode, Path, SegmentKind, SendLimit, Sent};
 
-/// The recovery in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "prr",
     slot: Slot::Recovery,
@@ -18,43 +18,47 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Recovery(|_| Box::new(Prr::new())),
 };
 
-/// PRR: for each byte delivered in recovery, `ssthresh / RecoverFS` bytes may leave, until the bytes in flight meet
-/// the target; below it they grow towards it no faster than slow start.
+/// PRR. Per byte delivered in recovery, `ssthresh / RecoverFS` bytes may be sent, until the bytes in flight reach the
+/// target. Below the target they grow towards it at most as fast as in slow start.
 #[derive(Clone, Debug)]
 pub struct Prr {
-    /// The law's window, bytes: `ssthresh` in RFC 9937.
+    /// Target of congestion avoidance in bytes: `ssthresh` in RFC 9937.
     target: u64,
-    /// Bytes in flight when the episode began (`RecoverFS`); at least one.
+    /// Bytes in flight at the start of the episode (`RecoverFS`), at least one.
     recover_flight: u64,
     /// Bytes delivered in the episode.
     delivered: u64,
     /// Bytes sent in the episode, retransmissions included.
     out: u64,
-    /// Bytes that were allowed beyond those delivered, for the window to grow. What of it the pacer holds back stays.
+    /// Bytes allowed beyond those delivered, for the window to grow. The allowance includes bytes that the pacer
+    /// holds back.
     grown: u64,
     sack: bool,
 }
 
 impl Prr {
-    /// The recovery; it has no options.
+    /// Creates the recovery, which has no options.
     #[must_use]
     pub const fn new() -> Self {
         Self { target: 0, recover_flight: 1, delivered: 0, out: 0, grown: 0, sack: true }
     }
 
-    /// `SndCnt` of RFC 9937, section 6.2, for an ACK that delivered something.
+    /// Returns `SndCnt` of RFC 9937, section 6.2, for an ACK that delivered data.
     ///
-    /// The RFC has what is allowed leave before the next ACK. A pacer does not: ACKs that come in a bunch would each replace
-    /// what the one before allowed, and the window would grow by a segment or two a round trip. So what the pacer held back is
-    /// still allowed.
+    /// The RFC assumes that the allowed bytes are sent before the next ACK. With pacing they are not. If ACKs arrive
+    /// in a bunch, each would replace the allowance of the previous one, and the window would grow by only one or two
+    /// segments per round trip. The bytes that the pacer holds back are therefore still allowed.
     fn allowance(&mut self, ack: &Ack<'_>, mss: Bytes) -> u64 {
         let in_flight = ack.in_flight.0;
         if in_flight > self.target {
-            // No more than RecoverFS can be in proportion to it (segments that grew in mid-episode could be).
+            // Proportional part: the delivered bytes count up to RecoverFS, which segments that became larger during
+            // the episode could exceed.
             let delivered = u128::from(self.delivered.min(self.recover_flight));
             let due = (delivered * u128::from(self.target)).div_ceil(u128::from(self.recover_flight));
             return u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.out);
         }
+        // Slow-start part (PRR-SSRB): at or below the target, a segment more per ACK that advances SND.UNA without
+        // new losses.
         let safe = ack.cumulative > Bytes::ZERO && ack.newly_lost == Bytes::ZERO;
         if ack.limit != SendLimit::Pacing {
             let used = self.out.saturating_sub(self.delivered.saturating_sub(ack.delivered.0));
@@ -66,8 +70,8 @@ impl Prr {
         kept.max(ack.delivered.0.saturating_add(growth)).min(self.target - in_flight)
     }
 
-    /// Sets the window for what may leave now. An ACK that delivered nothing keeps what was still allowed, so that a
-    /// loss found by timer frees nothing by itself.
+    /// Sets the window for what may be sent now. An ACK that delivered nothing keeps the remaining allowance, so that
+    /// a loss detected by a timer allows nothing by itself.
     fn step(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let mut allowed = if ack.delivered == Bytes::ZERO {
             (Bytes::from_f64(window.cwnd) - ack.prior_in_flight).0
@@ -79,8 +83,8 @@ impl Prr {
             self.allowance(ack, path.mss)
         };
         if self.out == 0 && ack.episode != Episode::None {
-            // The first retransmission is due at once; less than a segment would not let it leave. A congestion mark
-            // calls for none.
+            // The first retransmission is sent at once, for which the window has to allow a full segment. A
+            // congestion mark requires no retransmission.
             allowed = allowed.max(path.mss.0);
         }
         window.cwnd = ack.in_flight.as_f64() + allowed as f64;
@@ -111,12 +115,12 @@ impl Stage for Prr {
 
 impl Recovery for Prr {
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
-        // The transport states RecoverFS for a loss; for a mark it is what was in flight.
+        // The transport states RecoverFS for a loss. For a mark it is the amount in flight.
         let flight = ack.recover_flight.max(ack.in_flight + ack.delivered);
         *self =
             Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), sack: self.sack, ..Self::new() };
         if ack.delivered == Bytes::ZERO {
-            window.cwnd = ack.prior_in_flight.as_f64(); // nothing is left over from before the decrease
+            window.cwnd = ack.prior_in_flight.as_f64(); // discards the allowance from before the decrease
         }
         self.step(ack, path, window);
     }

@@ -1,18 +1,18 @@
-//! Rapid Start's first recovery (Oku): the window shrinks with what arrives and with what was lost.
+//! First recovery of Rapid Start (Oku): the window shrinks with delivered and lost data.
 
 use super::Prr;
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Detection, Episode, Path, Sent};
 
-/// `K` of draft-kazuho-ccwg-rapid-start's first versions and of quicly.
+/// `K` of the first versions of draft-kazuho-ccwg-rapid-start and of quicly.
 const K_QUICLY: f64 = 11.0 / 18.0;
 /// `K` of draft-kazuho-ccwg-rapid-start-02, appendix A.
 const K_DRAFT_02: f64 = 2.0 / 3.0;
-/// By how much the window may have outgrown the path: threefold.
+/// Largest ratio by which the window is assumed to have outgrown the path.
 const OVERSHOOT: f64 = 3.0;
 
-/// The recovery in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "rapid-start-recovery",
     slot: Slot::Recovery,
@@ -34,12 +34,12 @@ crate::options! {
     }
 }
 
-/// The reduction factors for a decrease to `beta`.
+/// Reduction factors for a decrease to `beta`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Factors {
-    /// What is left of the window at once, and what is taken off for each byte lost.
+    /// Part of the window that is left at once, and reduction per byte lost.
     lost: f64,
-    /// What is taken off for each byte that arrives.
+    /// Reduction per byte delivered.
     acked: f64,
 }
 
@@ -50,34 +50,35 @@ impl Factors {
     }
 }
 
-/// The first episode, under way.
+/// State of the first episode.
 #[derive(Clone, Copy, Debug)]
 struct First {
     factors: Factors,
-    /// No less than that, bytes.
+    /// Lower bound of the window in bytes.
     floor: f64,
-    /// No more than that at the end, bytes.
+    /// Upper bound of the window at the end in bytes.
     target: f64,
     cwnd: f64,
-    /// What was in flight when it began and is neither known to have arrived nor to be lost, bytes.
+    /// Bytes that were in flight at the start of the episode and are neither known as delivered nor as lost.
     unknown: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Nothing was lost yet.
+    /// No loss has occurred yet.
     Fresh,
     First(First),
-    /// The first episode is over; the threshold follows with the next ACK.
+    /// The first episode has ended; the threshold follows with the next ACK.
     Settling,
-    /// PRR.
+    /// All other episodes use PRR.
     Later,
 }
 
-/// Rapid Start's recovery for the first episode of a connection, PRR for all others.
+/// Rapid Start's recovery for the first episode of a connection, and PRR for all others.
 ///
-/// At the end the window is `beta` times what the path delivered in the round trip of the repair, by however much it had
-/// outgrown that; the law's own target, `beta` times the window before, is the most.
+/// At the end the window is `beta` times what the path delivered in the round trip of the recovery, no matter by how
+/// much the window had exceeded that. It is at most the target of congestion avoidance, `beta` times the window
+/// before.
 #[derive(Clone, Debug)]
 pub struct RapidStartRecovery {
     k: f64,
@@ -86,14 +87,14 @@ pub struct RapidStartRecovery {
 }
 
 impl RapidStartRecovery {
-    /// The recovery with the factor `k`, 0 to 1: the smaller it is, the longer nothing leaves.
+    /// Creates the recovery with the factor `k`, 0 to 1. The smaller the factor, the longer nothing is sent.
     #[must_use]
     pub const fn new(k: f64) -> Self {
         Self { k, state: State::Fresh, prr: Prr::new() }
     }
 
     fn begin(&self, target: f64, ack: &Ack<'_>, path: &Path, window: &Window) -> First {
-        // The decrease is taken from what was in flight, as the law's is.
+        // The decrease starts from the bytes in flight, as in congestion avoidance.
         let before = window.cwnd.min(ack.flight_size.max(path.mss).as_f64());
         let beta = (target / before).clamp(0.0, 1.0);
         let least = 2.0 * path.mss.as_f64();
@@ -104,8 +105,8 @@ impl RapidStartRecovery {
 }
 
 impl First {
-    /// What `ack` takes off. Once all is told of what was in flight, the window is where it is to be: what is repaired after
-    /// that says nothing more of the overshoot.
+    /// Applies the reduction for `ack`. Once all data in flight at the start is known as delivered or lost, the
+    /// window is final, because later retransmissions show nothing more about the overshoot.
     fn shrink(&mut self, ack: &Ack<'_>, window: &mut Window) {
         let (acked, lost) = (ack.delivered.as_f64(), ack.newly_lost.as_f64());
         let share = (self.unknown / (acked + lost).max(1.0)).min(1.0);
@@ -117,7 +118,7 @@ impl First {
 }
 
 impl Stage for RapidStartRecovery {
-    /// After a timeout there is nothing left of the start.
+    /// A timeout ends the effects of the start-up phase.
     fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
         if matches!((self.state, ack.episode), (State::Fresh, Episode::Rto)) {
             self.state = State::Later;
@@ -146,7 +147,7 @@ impl Recovery for RapidStartRecovery {
                 first.shrink(ack, window);
                 self.state = State::First(first);
             }
-            // A retransmission was lost: the law's lower target is the most.
+            // A retransmission was lost: the lower target of congestion avoidance is the upper bound.
             State::First(first) => {
                 first.target = first.target.min(target);
                 first.shrink(ack, window);
@@ -164,7 +165,8 @@ impl Recovery for RapidStartRecovery {
                 first.shrink(ack, window);
                 RecoveryStep::Stay
             }
-            // Else slow start would lead from here to the law's threshold, which goes by the window before.
+            // Otherwise slow start would continue up to the threshold of congestion avoidance, which is based on the
+            // window before.
             State::Settling => {
                 self.state = State::Later;
                 window.ssthresh = window.ssthresh.min(window.cwnd);

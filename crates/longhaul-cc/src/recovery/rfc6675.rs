@@ -1,10 +1,10 @@
-//! SACK-based recovery's window (RFC 6675): the pipe is held at the new threshold.
+//! Window of SACK-based recovery (RFC 6675): the pipe is held at the new threshold.
 
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
 use crate::describe::{Entry, Make, Safety, Slot};
 use crate::{Ack, Demands, Detection, Needs, Path};
 
-/// The recovery in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "rfc6675",
     slot: Slot::Recovery,
@@ -16,14 +16,15 @@ pub(crate) static ENTRY: Entry = Entry {
     make: Make::Recovery(|_| Box::new(Rfc6675::new())),
 };
 
-/// RFC 6675's recovery: cwnd is ssthresh at once, and the scoreboard's pipe (here [`Ack::in_flight`]) does the rest.
+/// Recovery of RFC 6675. The window is ssthresh at once, and the scoreboard's pipe (here [`Ack::in_flight`]) controls
+/// sending.
 #[derive(Clone, Debug, Default)]
 pub struct Rfc6675 {
     target: f64,
 }
 
 impl Rfc6675 {
-    /// The recovery; it has no options.
+    /// Creates the recovery, which has no options.
     #[must_use]
     pub const fn new() -> Self {
         Self { target: 0.0 }

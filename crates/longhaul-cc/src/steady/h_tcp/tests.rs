@@ -6,7 +6,7 @@ fn flow(config: HTcpConfig, rtt_ms: u64, segments: f64) -> Rounds<HTcp> {
     Rounds::new(HTcp::new(config), Span::from_millis(rtt_ms), segments)
 }
 
-/// 1 + 10 (D - 1) + ((D - 1) / 2)^2 after the first second.
+/// The increase is 1 + 10 (D - 1) + ((D - 1) / 2)^2 after the first second.
 #[test]
 fn the_increase_is_quadratic_in_time() {
     let config = HTcpConfig::default();
@@ -15,7 +15,7 @@ fn the_increase_is_quadratic_in_time() {
     }
 }
 
-/// The law applies it by time, not by round trips: at 10 and at 40 ms.
+/// The increase depends on time, not on round trips: at RTTs of 10 and 40 ms.
 #[test]
 fn a_round_raises_by_the_increase_of_its_time() {
     for rtt in [10, 40] {
@@ -24,7 +24,7 @@ fn a_round_raises_by_the_increase_of_its_time() {
         for _ in 0..3 {
             flow.run(1.0);
             let since = flow.now.since(flow.law.epoch.expect("an epoch"));
-            // With beta = 1/2 the increase is not scaled; the window and the time move during the round.
+            // With beta = 1/2 the increase is not scaled. The window and the time advance during the round.
             let expected = HTcpConfig::default().increase(since + Span::from_millis(rtt / 2));
             let raised = flow.round();
             assert!((raised / expected - 1.0).abs() < 0.02, "{rtt} ms, {since:?}: {raised}, not {expected}");
@@ -32,8 +32,8 @@ fn a_round_raises_by_the_increase_of_its_time() {
     }
 }
 
-/// Least over largest round trip, within 0.5 and 0.8, once the throughput of two epochs is alike; the increase is then
-/// 2 (1 - beta) times as large.
+/// Once the throughputs of two epochs are alike, the ratio of least to largest RTT is kept, between 0.5 and 0.8. The
+/// increase is then 2 (1 - beta) times as large.
 #[test]
 fn the_backoff_follows_the_queue() {
     for (queued_ms, expected) in [(100, 0.8), (140, 100.0 / 140.0), (300, 0.5)] {
@@ -48,14 +48,15 @@ fn the_backoff_follows_the_queue() {
         flow.window.cwnd = 1000.0 * 1460.0;
         flow.run(0.9);
         let kept = flow.lose();
-        // The rise of rtt_max is a little forgotten at each congestion, and seen again in the next epoch.
+        // At each congestion event rtt_max decays a little, and the next epoch measures it again.
         assert!((kept - expected).abs() < 0.01, "{queued_ms} ms: {kept}, not {expected}");
         let raised = flow.round();
         assert!((raised - 2.0 * (1.0 - kept)).abs() < 0.02, "{queued_ms} ms: {raised}");
     }
 }
 
-/// A queue that fills to 0.96 of the path within four round trips: 100 / 196 is kept, though SRTT would have seen a third of it.
+/// A queue fills to 0.96 of the path within four round trips, so that 100 / 196 is kept. SRTT would have seen a third
+/// of it.
 #[test]
 fn a_queue_that_fills_fast_counts_in_full() {
     let mut flow = flow(HTcpConfig::default(), 100, 1000.0);
@@ -74,7 +75,7 @@ fn a_queue_that_fills_fast_counts_in_full() {
     assert!((kept - 100.0 / 196.0).abs() < 0.005, "{kept}");
 }
 
-/// A throughput that changed by more than a fifth: a half.
+/// If the throughput has changed by more than a fifth, half is kept.
 #[test]
 fn a_changed_throughput_halves() {
     let usual = [(1.0, false), (0.85, false), (0.7, true), (1.15, false), (1.3, true)];

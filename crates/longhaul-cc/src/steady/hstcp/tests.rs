@@ -11,7 +11,7 @@ fn flow(segments: f64) -> Rounds<Hstcp> {
     Rounds::new(Hstcp::new(HstcpConfig::default()), RTT, segments)
 }
 
-/// RFC 3649, appendix B: window, increase, decrease in hundredths.
+/// Table of RFC 3649, appendix B: window, increase, decrease in hundredths.
 #[rustfmt::skip]
 const TABLE: [(u32, u32, u32); 73] = [
     (38, 1, 50), (118, 2, 44), (221, 3, 41), (347, 4, 38), (495, 5, 37), (663, 6, 35),
@@ -29,8 +29,8 @@ const TABLE: [(u32, u32, u32); 73] = [
     (94717, 73, 9),
 ];
 
-/// The program of appendix B prints a row at the first window whose increase exceeds the last row's by more than one,
-/// starting from an increase of exactly one.
+/// The program of appendix B starts from an increase of exactly one and prints a row at the first window whose
+/// increase exceeds that of the last row by more than one.
 #[test]
 fn all_rows_of_the_table_come_out() {
     let config = HstcpConfig::default();
@@ -51,8 +51,8 @@ fn a_round_raises_by_the_tables_increase_and_a_loss_lowers_by_its_decrease() {
     for (w, a, b) in TABLE {
         let mut flow = flow(f64::from(w));
         let raised = flow.round();
-        // The row's real increase lies between its own integer and the next. As the window rises during the round, W
-        // ACKs that add a / W each raise it by sqrt(W^2 + 2 a W) - W.
+        // The exact increase lies between the row's integer and the next. The window grows during the round, so that
+        // W ACKs, each of which adds a / W, increase it by sqrt(W^2 + 2 a W) - W.
         let in_a_round = |a: u32| (f64::from(w) * f64::from(w + 2 * a)).sqrt() - f64::from(w);
         assert!((in_a_round(a) - 0.01..in_a_round(a + 1) + 0.1).contains(&raised), "{w}: {raised}, not {a}");
         let kept = Rounds::new(Hstcp::new(HstcpConfig::default()), RTT, f64::from(w)).lose();
@@ -60,8 +60,8 @@ fn a_round_raises_by_the_tables_increase_and_a_loss_lowers_by_its_decrease() {
     }
 }
 
-/// RFC 3649, section 5: w = 0.12 / p^0.835 above 38 segments, under deterministic loss. The average of a sawtooth is what
-/// the function is about.
+/// RFC 3649, section 5: w = 0.12 / p^0.835 above 38 segments under deterministic loss. The function describes the
+/// average of the sawtooth.
 #[test]
 fn the_response_function_is_rfc_3649s() {
     for p in [1e-3_f64, 1e-4, 1e-5, 1e-6] {
@@ -79,12 +79,12 @@ fn small_windows_are_new_renos() {
         assert!((flow(w).lose() - 0.5).abs() < 1e-9);
     }
     assert_eq!(flow(3.0).ask(Signal::Loss).cwnd, segments(2).as_f64());
-    // The formula is below one just above 38 segments.
+    // The formula is less than one just above 38 segments.
     assert_eq!(HstcpConfig::default().increase(39.0), 1.0);
     assert!(HstcpConfig::default().formula(39.0) < 1.0);
 }
 
-/// Ten gigabytes: the formula for b would be negative.
+/// At a window of ten gigabytes the formula for b would be negative.
 #[test]
 fn huge_windows_still_fall() {
     let w = 1e10 / MSS.as_f64();
@@ -92,7 +92,7 @@ fn huge_windows_still_fall() {
     assert!(HstcpConfig::default().increase(w).is_finite());
 }
 
-/// The cached increase is within a thousandth of the formula's.
+/// The cached increase differs from the formula's by less than a thousandth.
 #[test]
 fn the_cache_is_fresh_enough() {
     let mut law = Hstcp::new(HstcpConfig::default());

@@ -7,8 +7,8 @@ fn flow(rtt_ms: u64, segments: f64) -> Rounds<Hybla> {
     Rounds::new(law, Span::from_millis(rtt_ms), segments)
 }
 
-/// rho^2 segments a round trip, so that the throughput rises by the same amount a second at any round trip; NewReno's one
-/// up to 25 ms.
+/// The increase is rho^2 segments per round trip, so that the throughput grows by the same amount per second at any
+/// RTT. Up to 25 ms it is NewReno's one segment.
 #[test]
 fn a_round_raises_by_rho_squared() {
     for (rtt, rho) in [(5, 1.0), (25, 1.0), (50, 2.0), (100, 4.0), (600, 24.0)] {
@@ -19,7 +19,8 @@ fn a_round_raises_by_rho_squared() {
     }
 }
 
-/// Sawtooth: W between W/2 and W with rho^2 up: 1.5 / p = (W average / rho)^2, the throughput of the reference flow.
+/// The sawtooth runs between W/2 and W with an increase of rho^2. Then 1.5 / p = (W average / rho)^2, which is the
+/// throughput of the reference flow.
 #[test]
 fn the_response_function_is_that_of_the_reference() {
     let (p, rho) = (1e-5_f64, 4.0);
@@ -28,7 +29,7 @@ fn the_response_function_is_that_of_the_reference() {
     assert!((average / expected - 1.0).abs() < 0.03, "{average}, not {expected}");
 }
 
-/// A small window over a long path could rise by hundreds of segments an ACK: the bound holds it.
+/// Without the bound, a small window over a long path would grow by hundreds of segments per ACK.
 #[test]
 fn the_gain_is_bounded() {
     let mut law = Hybla::new(Rho::new(Span::from_millis(25)), 8.0);
@@ -41,7 +42,7 @@ fn the_gain_is_bounded() {
     assert_eq!(window.cwnd, segments(18).as_f64());
 }
 
-/// In a whole controller the window rises by more than what is acknowledged.
+/// In a complete controller the window grows by more than the acknowledged amount.
 #[test]
 fn a_sender_rises_by_rho_squared() {
     let mut sender = Sender::after_a_loss("slow-start+hybla");

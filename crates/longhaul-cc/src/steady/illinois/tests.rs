@@ -4,7 +4,7 @@ use super::*;
 use crate::steady::rounds::Rounds;
 use crate::testing::MSS;
 
-/// A flow that has seen 100 ms and 200 ms and now has round trips of `rtt` ms.
+/// Returns a flow that has seen RTTs of 100 ms and 200 ms and then had `rounds` rounds of `rtt_us`.
 fn flow(rtt_us: u64, rounds: u32) -> Rounds<Illinois> {
     let mut flow = Rounds::new(Illinois::new(IllinoisConfig::default()), Span::from_millis(100), 200.0);
     flow.round();
@@ -19,8 +19,8 @@ fn flow(rtt_us: u64, rounds: u32) -> Rounds<Illinois> {
     flow
 }
 
-/// The curves: 10 segments up to a hundredth of the largest delay, 0.3 at it; an eighth down up to a tenth of it, a half from
-/// eight tenths.
+/// The increase is 10 segments up to 1 % of the largest delay and 0.3 at the largest. The decrease is 1/8 up to 10 %
+/// of it, and half from 80 %.
 #[test]
 fn the_curves_have_their_end_points() {
     let config = IllinoisConfig::default();
@@ -45,11 +45,11 @@ fn the_curves_have_their_end_points() {
     assert!((moved.rise(1.0, 1.0) - 0.3).abs() < 1e-9);
     let step = IllinoisConfig { least_part: 0.5, most_part: 0.5, ..config };
     assert_eq!((step.decrease(0.5, 1.0), step.decrease(0.51, 1.0)), (0.125, 0.5));
-    // No delay was ever seen.
+    // Before any delay has been seen.
     assert_eq!((config.rise(0.0, 0.0), config.decrease(0.0, 0.0)), (10.0, 0.125));
 }
 
-/// The law applies them to the mean delay of a round: of a largest delay of 100 ms.
+/// Rounds and losses follow the curves by the mean delay of a round, with a largest delay of 100 ms.
 #[test]
 fn rounds_rise_and_losses_lower_by_the_curves() {
     for rtt in [110_000, 130_000, 150_000, 180_000, 200_000] {
@@ -64,8 +64,9 @@ fn rounds_rise_and_losses_lower_by_the_curves() {
     }
 }
 
-/// A path without a queue, whose round trips differ by the flow's own bursts of up to 80 us: below a hundredth of an eighth of
-/// 100 ms. The rise is the largest and a loss gives up an eighth, where without the floor the bursts' own maximum would rule.
+/// The path has no queue, but RTTs differ by the flow's own bursts of up to 80 us, which is less than 1 % of 1/8 of
+/// 100 ms. The increase is largest and a loss gives up an eighth. Without the floor, the maximum of the bursts would
+/// decide.
 #[test]
 fn bursts_are_no_queue() {
     for (floor, rise, kept) in [(0.125, 10.0, 0.875), (0.0, 990.0 / (99.0 + 49.0 * (10.0 / 0.3 - 1.0)), 0.6875)] {
@@ -85,7 +86,7 @@ fn bursts_are_no_queue() {
     }
 }
 
-/// A buffer that holds more than the floor, here a quarter of the round trip, is judged by its own delay as before.
+/// A buffer that exceeds the floor, here a quarter of the RTT, is judged by its own delay.
 #[test]
 fn a_queue_above_the_floor_is_what_it_is() {
     for floor in [0.0, 0.125] {
@@ -102,7 +103,7 @@ fn a_queue_above_the_floor_is_what_it_is() {
     }
 }
 
-/// After a queue the rise is largest only when five rounds in a row had none.
+/// After a queue, the increase is largest again only after five consecutive rounds without one.
 #[test]
 fn five_good_rounds_bring_the_largest_rise_back() {
     let raised: Vec<_> = (1..10).map(|rounds| flow(100_000, rounds).round() > 5.0).collect();

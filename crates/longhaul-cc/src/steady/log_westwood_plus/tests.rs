@@ -6,7 +6,7 @@ use crate::steady::rounds::Rounds;
 use crate::steady::westwood::Eligible;
 use crate::testing::MSS;
 
-/// A flow that lost at 1000 segments with as much in the queue as on the path: on with 500.
+/// Returns a flow that lost at 1000 segments, half of them in the queue, and continues with 500.
 fn after_a_loss() -> Rounds<LogWestwoodPlus> {
     after_a_loss_of(law())
 }
@@ -30,14 +30,15 @@ fn after_a_loss_of(law: LogWestwoodPlus) -> Rounds<LogWestwoodPlus> {
     flow
 }
 
-/// dW/dn = (W_max - W) / (2 W) for each segment: after a round trip 1 - exp(-1/2) of the gap is closed, as the window
-/// changes little meanwhile; near the maximum one segment a round trip, and above it, too.
+/// dW/dn = (W_max - W) / (2 W) per segment. A round trip closes 1 - exp(-1/2) of the gap, since the window changes
+/// little meanwhile. Near and above the maximum the increase is one segment per round trip.
 #[test]
 fn the_gap_closes_logarithmically() {
     let mut flow = after_a_loss();
     let gap = 1000.0 - flow.cwnd();
     let raised = flow.round();
-    // As many ACKs as the window had segments: the window that divides grows by up to 1/e of the gap in that time.
+    // One ACK per segment of the window. The window, which divides the increase, grows by up to 1/e of the gap in
+    // that time.
     assert!((0.3..0.4).contains(&(raised / gap)), "{raised} of {gap}");
     while flow.cwnd() < 999.0 {
         flow.round();
@@ -47,7 +48,7 @@ fn the_gap_closes_logarithmically() {
     }
 }
 
-/// It comes back from half of W to W - 2 in log_2-like time, where NewReno takes 500 rounds.
+/// The window returns from half of W to W - 2 in logarithmic time; NewReno takes 500 rounds.
 #[test]
 fn it_returns_in_tens_of_rounds() {
     let mut flow = after_a_loss();
@@ -65,8 +66,8 @@ fn before_a_loss_it_is_new_reno() {
     assert!((flow.round() - 1.0).abs() < 0.01);
 }
 
-/// 2, and half as much for each segment up: 1, 1/2, ... The gap of 500 segments is closed in a round trip, where a constant
-/// alpha takes more than eight. The least is 0.01, and a loss begins with 2 again.
+/// Alpha starts at 2 and is halved per segment of increase: 1, 1/2 and so on. It closes the gap of 500 segments in
+/// one round trip, where a constant alpha takes more than eight. The least alpha is 0.01, and a loss resets it to 2.
 #[test]
 fn a_dynamic_alpha_halves_with_each_segment() {
     let mut flow = after_a_loss_of(law().dynamic());
@@ -85,7 +86,8 @@ fn a_dynamic_alpha_halves_with_each_segment() {
     assert_eq!(flow.law.alpha.now, 2.0);
 }
 
-/// ACKs for segments behind a hole double it, and hold it; with the hole closed it is 2 again. A constant one does not move.
+/// ACKs for segments behind a hole double alpha and stop its decrease. When the hole closes, it is 2 again. A
+/// constant alpha does not change.
 #[test]
 fn a_dynamic_alpha_doubles_with_disorder() {
     for (law, expected) in [(law().dynamic(), [4.0, 8.0, 16.0, 2.0]), (law(), [2.0; 4])] {

@@ -13,7 +13,7 @@ fn cause(signal: Signal, window: Bytes) -> Cause {
     Cause::new(Time::ZERO, signal, window, window.as_f64())
 }
 
-/// One segment a round trip, however the ACKs are cut (RFC 5681, section 3.1).
+/// One segment per round trip, however the ACKs divide the data (RFC 5681, section 3.1).
 #[test]
 fn a_window_of_acks_raises_by_one_segment() {
     for cut in [100, 1460, 2920, 14_600] {
@@ -26,7 +26,7 @@ fn a_window_of_acks_raises_by_one_segment() {
     }
 }
 
-/// With one loss in 1/p segments the window swings between W/2 and W where 3/8 W^2 = 1/p, so it averages
+/// With one loss per 1/p segments the window moves between W/2 and W, where 3/8 W^2 = 1/p, so that its average is
 /// sqrt(3 / (2 p)) (Mathis et al., CCR 1997).
 #[test]
 fn the_sawtooth_has_its_closed_form() {
@@ -64,7 +64,7 @@ fn the_decrease_is_half_with_a_floor() {
     assert_eq!(marked, Target { ssthresh: segments(2).as_f64(), cwnd: segments(1).as_f64() });
 }
 
-/// RFC 8511's factor, and a verdict between chance and congestion.
+/// RFC 8511's factor, and a loss judged between chance and congestion.
 #[test]
 fn marks_and_verdicts_scale_the_decrease() {
     let path = Path::new(MSS);
@@ -78,7 +78,7 @@ fn marks_and_verdicts_scale_the_decrease() {
 }
 
 proptest! {
-    /// No cut of the ACKs, however small or large, raises by more than a segment for each window acknowledged.
+    /// However the ACKs divide the data, the window grows by at most one segment per window acknowledged.
     #[test]
     fn never_more_than_a_segment_for_a_window(acks in prop::collection::vec(1_u64..200_000, 1..200)) {
         let (mut law, path) = (law(), Path::new(MSS));

@@ -24,7 +24,7 @@ fn small_windows_are_new_renos() {
 }
 
 /// An epoch from 7/8 W to W takes W / 8 / 0.01 segments and ln(8/7) / 0.01 round trips, so that the average window is
-/// 1 / (p x 100 ln(8/7)): 0.0749 / p.
+/// 1 / (p x 100 ln(8/7)) = 0.0749 / p.
 #[test]
 fn the_response_function_is_its_closed_form() {
     for p in [1e-3, 1e-4, 1e-5] {
@@ -34,7 +34,8 @@ fn the_response_function_is_its_closed_form() {
     }
 }
 
-/// What gives the law its name: the rounds to recover from a loss, ln(8/7) / ln(1.01) = 13.4, are the same for all windows.
+/// The property that Scalable TCP is named for: a loss takes ln(8/7) / ln(1.01) = 13.4 rounds to recover from, at any
+/// window.
 #[test]
 fn recovery_takes_thirteen_rounds_at_any_window() {
     for w in [100.0, 1000.0, 50_000.0] {
@@ -49,7 +50,7 @@ fn recovery_takes_thirteen_rounds_at_any_window() {
     }
 }
 
-/// Two flows that lose together keep their ratio for ever: why the law is not for shared networks.
+/// Two flows with synchronised losses keep their ratio forever, which is why the algorithm is not internet-safe.
 #[test]
 fn synchronised_losses_never_make_two_flows_equal() {
     let (mut large, mut small) = (flow(1000.0), flow(100.0));

@@ -13,7 +13,8 @@ fn flow(segments: f64) -> Rounds<Vegas> {
     flow
 }
 
-/// W (1 - base / RTT) at W = 100: 1.96 segments at 102 ms, 2.9 at 103 ms, 3.8 at 104 ms, 4.8 at 105 ms.
+/// The backlog is W (1 - base / RTT) at W = 100: 1.96 segments at 102 ms, 2.9 at 103 ms, 3.8 at 104 ms, 4.8 at 105
+/// ms.
 #[test]
 fn it_rises_below_two_segments_and_falls_above_four() {
     for (rtt, expected) in [(100, 1.0), (102, 1.0), (103, 0.0), (104, 0.0), (105, -1.0), (300, -1.0)] {
@@ -27,7 +28,7 @@ fn it_rises_below_two_segments_and_falls_above_four() {
     }
 }
 
-/// Over a bottleneck of `capacity` segments a second the queue settles inside the band, from below and from above.
+/// At a bottleneck of `capacity` segments per second the queue settles within the band, from below and from above.
 #[test]
 fn the_queue_settles_between_alpha_and_beta() {
     let capacity = 1000.0;

@@ -10,7 +10,7 @@ fn flow() -> Rounds<Veno> {
     flow
 }
 
-/// N = W (1 - base / RTT) with W near 100: 102 ms are 2 segments, 104 ms are 4.
+/// The backlog is N = W (1 - base / RTT) with W near 100: 2 segments at 102 ms, 4 at 104 ms.
 #[test]
 fn a_backlog_of_three_segments_halves_the_rise() {
     for (rtt, expected) in [(100, 1.0), (102, 1.0), (104, 0.5), (200, 0.5)] {
@@ -28,7 +28,7 @@ fn it_halves_at_a_loss_by_itself() {
     assert!((flow().lose() - 0.5).abs() < 1e-4);
 }
 
-/// The profile: a loss without a backlog keeps 0.8, one with a backlog half.
+/// In the profile `veno` a loss without a backlog keeps 0.8, and one with a backlog half.
 #[test]
 fn the_profile_tells_losses_apart() {
     for (queued, kept) in [(100, 0.8), (200, 0.5)] {

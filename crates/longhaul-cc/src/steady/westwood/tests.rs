@@ -19,7 +19,8 @@ fn all() -> [Eligible; 4] {
     ]
 }
 
-/// A flow that has held 1000 segments for `secs` seconds over a path of 100 ms with `queue_ms` of queue at the end.
+/// Returns a flow that has held 1000 segments for `secs` seconds over a path of 100 ms, with `queue_ms` of queue at
+/// the end.
 fn flow(eligible: Eligible, queue_ms: u64, secs: f64) -> Rounds<Westwood> {
     let mut flow = Rounds::new(Westwood::new(eligible, 0.5), MS100, 1000.0);
     flow.run(0.2);
@@ -32,7 +33,7 @@ fn flow(eligible: Eligible, queue_ms: u64, secs: f64) -> Rounds<Westwood> {
     flow
 }
 
-/// A loss without a queue changes nothing: the rate is the window over the least round trip.
+/// A loss without a queue keeps the window, because the rate is the window over the least RTT.
 #[test]
 fn a_loss_by_chance_keeps_the_window() {
     for eligible in all() {
@@ -41,7 +42,7 @@ fn a_loss_by_chance_keeps_the_window() {
     }
 }
 
-/// With a standing queue the window is cut by what the queue holds: RTTmin / RTT is kept.
+/// A loss with a standing queue gives up the queue's part of the window: RTTmin / RTT is kept.
 #[test]
 fn a_loss_with_a_queue_drains_it() {
     for (queue, expected) in [(50, 2.0 / 3.0), (100, 0.5), (300, 0.25)] {
@@ -52,7 +53,7 @@ fn a_loss_with_a_queue_drains_it() {
     }
 }
 
-/// The threshold is the estimate's even where that is above the window, which stays (MobiCom 2001).
+/// The threshold becomes the estimate even if that exceeds the window, which stays as it is (MobiCom 2001).
 #[test]
 fn the_window_never_rises_at_a_loss() {
     let mut flow = flow(Eligible::Plus(RoundRate::new(Span::from_millis(50))), 0, 6.0);
@@ -68,7 +69,7 @@ fn a_round_raises_by_one_segment() {
     assert!((flow.round() - 1.0).abs() < 0.01);
 }
 
-/// Without an estimate, and at a mark, half is kept; a classifier's doubt keeps more.
+/// Without an estimate, and at a mark, half is kept. A classifier that judges a loss as random keeps more.
 #[test]
 fn marks_and_ignorance_halve_and_doubt_keeps_more() {
     let mut blind = Rounds::new(Westwood::new(Eligible::Bandwidth(be()), 0.5), MS100, 100.0);
@@ -85,7 +86,7 @@ fn marks_and_ignorance_halve_and_doubt_keeps_more() {
     }
 }
 
-/// CRB presumes congestion where the window is more than 1.4 times what RE fills.
+/// CRB presumes congestion if the window is more than 1.4 times what RE fills.
 #[test]
 fn crb_chooses_by_the_queue() {
     for (queue, cwnd_over_achieved) in [(30, 1.3), (50, 1.5)] {
@@ -95,13 +96,13 @@ fn crb_chooses_by_the_queue() {
         assert!((ratio - cwnd_over_achieved).abs() < 0.02, "{ratio}");
         let doubled = Eligible::Combined { be: Bandwidth::new(Span::from_secs(1), BandwidthStart::Round), re, theta };
         let chosen = doubled.window(1460e3, 0.1);
-        // A BE of zero shows which of the two was taken.
+        // A BE of zero shows which of the two estimates was used.
         assert_eq!(chosen > 0.0, ratio > 1.4, "{queue} ms");
         assert!(be.rate() > 0.0);
     }
 }
 
-/// Westwood+ learns the least round trip anew after a timeout; the others keep it.
+/// Westwood+ measures the least RTT anew after a timeout; the other variants keep it.
 #[test]
 fn only_plus_forgets_the_least_round_trip_at_a_timeout() {
     for eligible in all() {
@@ -112,8 +113,8 @@ fn only_plus_forgets_the_least_round_trip_at_a_timeout() {
     }
 }
 
-/// The route becomes 100 ms longer, and no queue is there: what fills it is the window, once the old round trip is forgotten;
-/// with the connection's least round trip half of that, for ever.
+/// The route becomes 100 ms longer, without a queue. Once the old least RTT has expired, a loss keeps the window.
+/// With a minimum that never expires, half of it is lost forever.
 #[test]
 fn a_longer_route_is_found_when_the_window_has_passed() {
     for (window, expected) in [(Span::MAX, 0.5), (Span::from_secs(10), 1.0)] {
@@ -134,7 +135,7 @@ fn a_longer_route_is_found_when_the_window_has_passed() {
     }
 }
 
-/// With the smoothed round trip a single short sample is not the least.
+/// With the smoothed RTT, a single short sample is not the minimum.
 #[test]
 fn the_least_smoothed_round_trip_is_another() {
     for (rtt, expected) in [(RttChoice::Latest, 50), (RttChoice::Smoothed, 100)] {
@@ -151,7 +152,8 @@ fn the_least_smoothed_round_trip_is_another() {
     }
 }
 
-/// The first decrease ends what rises with slow start; a decrease that is undone brings back the law of before, in which it goes on.
+/// The first decrease ends the start-up of the estimates. An undone decrease restores the earlier state, in which
+/// start-up continues.
 #[test]
 fn an_undone_decrease_leaves_the_start_as_it_was() {
     let be = Bandwidth::new(Span::from_secs(1), BandwidthStart::Rise);

@@ -4,8 +4,8 @@ use crate::estimate::PairSample;
 use crate::steady::rounds::Rounds;
 use crate::testing::MSS;
 
-/// The Tokyo path's numbers (Gerla et al., PFLDnet 2006): 133 ms, 148 ms at losses, a window of 900 segments of 1448 bytes.
-/// What each policy keeps, in hundredths.
+/// Numbers of the Tokyo path (Gerla et al., PFLDnet 2006): RTT 133 ms, 148 ms at losses, a window of 900 segments of
+/// 1448 bytes. The table states the share that each policy keeps, in hundredths.
 const KEPT: [(u64, f64, f64, f64); 5] = [
     // RTT, plain, interpolate, adaptive-reno
     (133, 1.00, 1.00, 1.00),
@@ -19,7 +19,7 @@ fn level(rtt: u64) -> f64 {
     (rtt as f64 - 133.0) / 15.0
 }
 
-/// Each policy by itself, with BE the path's 80 Mb/s and RE the window over the round trip.
+/// Each policy by itself, with BE at the path's 80 Mb/s and RE at the window over the RTT.
 #[test]
 fn the_policies_keep_what_the_table_says() {
     for (rtt, plain, interpolated, reno) in KEPT {
@@ -42,7 +42,7 @@ fn the_policies_keep_what_the_table_says() {
     }
 }
 
-/// The same in a flow: estimates from ACKs, levels from losses.
+/// Flow whose estimates come from ACKs, and levels from losses.
 fn flow(policy: Policy) -> Rounds<WestwoodBbe> {
     flow_of(WestwoodBbeConfig { policy, ..WestwoodBbeConfig::default() })
 }
@@ -62,7 +62,7 @@ fn flow_of(config: WestwoodBbeConfig) -> Rounds<WestwoodBbe> {
     flow
 }
 
-/// A queue that has just come: BE and RE are still those without one, so that E is the whole window.
+/// A queue has just formed. BE and RE are still those without it, so that E is the whole window.
 #[test]
 fn a_new_queue_shows_in_the_level_only() {
     for (rtt, ..) in KEPT {
@@ -76,7 +76,7 @@ fn a_new_queue_shows_in_the_level_only() {
         for (policy, expected) in policies {
             let mut flow = flow(policy);
             flow.rtt = Span::from_millis(rtt);
-            // The least of the last eight counts.
+            // The minimum of the last eight samples counts.
             for _ in 0..8 {
                 flow.ack();
             }
@@ -86,7 +86,7 @@ fn a_new_queue_shows_in_the_level_only() {
     }
 }
 
-/// Eighty round trips of so many milliseconds.
+/// Runs eighty round trips of `rtt` ms.
 fn keep_at(flow: &mut Rounds<WestwoodBbe>, rtt: u64) {
     flow.rtt = Span::from_millis(rtt);
     for _ in 0..80 {
@@ -96,14 +96,15 @@ fn keep_at(flow: &mut Rounds<WestwoodBbe>, rtt: u64) {
     flow.window.cwnd = 900.0 * MSS.as_f64();
 }
 
-/// Once the flow itself has kept the queue for long, RE has fallen, and with it what is left: the table in full.
+/// Once the flow itself has kept the queue for long, RE has fallen, and with it the window after a loss: the complete
+/// table.
 #[test]
 fn the_estimate_falls_to_the_achieved_rate_with_the_level() {
     for (rtt, _, interpolated, _) in KEPT {
         let mut flow = flow(Policy::Interpolate);
         keep_at(&mut flow, rtt);
         let kept = flow.lose();
-        // BE is no more than the rate, too: E = 133 / RTT.
+        // BE does not exceed the rate either: E = 133 / RTT.
         let c = level(rtt);
         let expected = (1.0 - c) * 133.0 / rtt as f64 + c * 0.5;
         assert!((kept - expected).abs() < 0.006, "{rtt} ms: {kept}, not {expected}");
@@ -111,7 +112,8 @@ fn the_estimate_falls_to_the_achieved_rate_with_the_level() {
     }
 }
 
-/// The level that a loss was answered by, the buffer's delay, and both rates are told; at 140 ms of 133 to 148 it is 7/15.
+/// The level at the last loss, the delay of the buffer, and both rates are reported. At 140 ms between 133 and 148 ms
+/// the level is 7/15.
 #[test]
 fn what_it_knows_is_told_by_name() {
     let mut flow = flow(Policy::Interpolate);
@@ -122,12 +124,14 @@ fn what_it_knows_is_told_by_name() {
     assert_eq!(told.iter().map(|estimate| estimate.name).collect::<Vec<_>>(), ["be", "re", "level", "buffer"]);
     let Quantity::Number(c) = told[2].value else { panic!("{told:?}") };
     assert!((c - level(140)).abs() < 1e-9, "{c}");
-    // A single loss at less than half of the buffer's 15 ms is taken for a random one, and leaves the memory as it is.
+    // A single loss at less than half of the buffer's 15 ms is taken for a random one, and does not change the stored
+    // value.
     let Quantity::Span(buffer) = told[3].value else { panic!("{told:?}") };
     assert!((buffer.as_secs_f64() - 0.015).abs() < 1e-6, "{buffer:?}");
 }
 
-/// Marks, and timeouts, are a full buffer; a classifier's doubt keeps more; without an estimate half is kept.
+/// Marks and timeouts count as a full buffer. A classifier that judges a loss as random keeps more. Without an
+/// estimate half is kept.
 #[test]
 fn marks_and_timeouts_halve() {
     for policy in [Policy::Interpolate, Policy::AdaptiveReno, Policy::Discriminate] {
@@ -149,8 +153,8 @@ fn a_round_raises_by_one_segment() {
     assert!((flow(Policy::Interpolate).round() - 1.0).abs() < 0.01);
 }
 
-/// With the capacity from pairs the estimate does not sink with the flow's own queue: the table itself, where BE alone leaves less.
-/// A peer that reports an endless capacity gains nothing.
+/// A capacity from pairs does not fall because of the flow's own queue, so that the shares are those of the table,
+/// while BE alone leaves less. A peer that reports an infinite capacity gains nothing.
 #[test]
 fn with_pairs_it_is_the_table() {
     for (rtt, _, interpolated, _) in KEPT {
@@ -178,8 +182,8 @@ fn pairs_are_asked_for_only_where_they_are_used() {
     }
 }
 
-/// A route of 80 Mb/s becomes one of 800: with `restart` the law asks for growth up to what pairs say that fills it, once. What
-/// is filled already is no reason.
+/// A route of 80 Mb/s becomes one of 800 Mb/s. With `restart` the algorithm resumes slow start once, up to the window
+/// that the capacity from pairs fills. It does not if the window already fills the path.
 #[test]
 fn a_risen_capacity_begins_growth_again() {
     for (restart, after, expected) in [(true, 14_480, 1), (false, 14_480, 0), (true, 144_800, 0)] {

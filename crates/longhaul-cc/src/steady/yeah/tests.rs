@@ -6,7 +6,7 @@ use crate::testing::MSS;
 
 const BASE: Span = Span::from_millis(100);
 
-/// A flow of `segments` that has seen a round at the base round trip and now has `rtt` ms.
+/// Returns a flow of `segments` that has seen a round at the base RTT and then had `rounds` rounds of `rtt` ms.
 fn flow(segments: f64, rtt: u64, rounds: u32) -> Rounds<Yeah> {
     let mut flow = Rounds::new(Yeah::new(YeahConfig::default()), BASE, segments);
     flow.round();
@@ -19,7 +19,8 @@ fn flow(segments: f64, rtt: u64, rounds: u32) -> Rounds<Yeah> {
     flow
 }
 
-/// A short queue: a hundredth up, one segment at least. 110 ms on 100 ms are a tenth, and 45 of 500 segments.
+/// With a short queue the window grows by a hundredth, at least one segment. 110 ms over a base of 100 ms are a
+/// tenth, or 45 of 500 segments.
 #[test]
 fn a_short_queue_is_scalable() {
     for (segments, rtt, expected) in [(1000.0, 100, 10.0), (500.0, 110, 5.0), (40.0, 100, 1.0)] {
@@ -28,14 +29,15 @@ fn a_short_queue_is_scalable() {
     }
 }
 
-/// 115 ms are late, but the queue of 500 segments is 65: one segment up, nothing drained.
+/// 115 ms exceed the delay limit, but the queue of 500 segments is 65: the window grows by one segment and nothing is
+/// drained.
 #[test]
 fn a_late_round_is_new_renos() {
     let raised = flow(500.0, 115, 3).round();
     assert!((raised - 1.0).abs() < 0.01, "{raised}");
 }
 
-/// More than 80 segments in the queue are drained at once, but no more than half of the window.
+/// A queue of more than 80 segments is drained at once, but at most by half of the window.
 #[test]
 fn a_long_queue_is_drained() {
     for (segments, rtt) in [(1000.0, 110), (1000.0, 150), (1000.0, 400)] {
@@ -52,7 +54,7 @@ fn a_long_queue_is_drained() {
     }
 }
 
-/// Over a bottleneck the queue settles below 80 segments, without losses.
+/// At a bottleneck the queue settles below 80 segments, without losses.
 #[test]
 fn the_queue_stays_short() {
     let capacity = 10_000.0;
@@ -69,11 +71,11 @@ fn the_queue_stays_short() {
     assert!(flow.cwnd() > 950.0, "{}", flow.cwnd());
 }
 
-/// A loss takes the queue, and a half after sixteen slow rounds.
+/// A loss gives up the queue, and half of the window after sixteen slow rounds.
 #[test]
 fn a_loss_takes_the_queue() {
     for (rtt, rounds, kept) in [(100, 3, 0.875), (105, 3, 0.875), (120, 3, 0.833), (120, 15, 0.833), (120, 20, 0.5)] {
-        // 300 segments: at 120 ms a queue of 50, which is late but not drained.
+        // At 300 segments and 120 ms there are 50 in the queue, which exceeds the delay limit but is not drained.
         let share = flow(300.0, rtt, rounds).lose();
         assert!((share - kept).abs() < 0.01, "{rtt} ms, {rounds} rounds: {share}");
     }
@@ -88,7 +90,7 @@ fn a_loss_takes_an_eighth_at_least_and_a_half_at_most() {
     }
 }
 
-/// Draining stops at what NewReno would have: it rises by one each slow round and halves at a loss.
+/// Draining stops at the estimated NewReno window, which grows by one segment per slow round and is halved by a loss.
 #[test]
 fn draining_leaves_new_renos_window() {
     let mut law = Yeah::new(YeahConfig::default());
@@ -104,7 +106,7 @@ fn draining_leaves_new_renos_window() {
     assert_eq!(law.reno, 2.0, "fifty fast rounds: NewReno is gone");
 }
 
-/// Its constants are options: the rise, the least that a loss takes, and both counts of rounds.
+/// The increase, the smallest decrease at a loss, and both counts of rounds are options.
 #[test]
 fn the_constants_are_options() {
     let config = YeahConfig { rise: 0.02, delta: 0.3, rho: 5, zeta: 2, ..YeahConfig::default() };
