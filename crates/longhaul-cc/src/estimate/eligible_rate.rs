@@ -1,4 +1,4 @@
-//! TCP Westwood ABSE's eligible rate estimate ERE: a window and a filter that both adapt to congestion.
+//! TCP Westwood ABSE's eligible rate estimate ERE, with a window and a filter that both adapt to congestion.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -8,44 +8,44 @@ use super::windowed::{RTT_MIN_WINDOW, expiry};
 use crate::describe::{OptionSpec, Rule, Value};
 use crate::{Ack, Sent};
 
-/// The most values of U that the largest is taken from.
+/// Upper bound of [`EligibleRateConfig::recent`].
 pub const MOST_RECENT: usize = 32;
 
-/// Bytes/s below which nothing has changed but the last digits.
+/// Rate in bytes/s below which a change counts as rounding error.
 const LEAST_CHANGE: f64 = 1e-9;
 
-/// Without `n` the filter does not use the changes between samples.
+/// Options that have no effect without `n`, because the filter ignores the changes between samples.
 const FILTERED: &[Rule] = &[Rule::Without("n", Value::Float(0.0))];
 
 crate::options! {
-    /// The constants of [`EligibleRate`].
+    /// Constants of [`EligibleRate`].
     pub struct EligibleRateConfig {
-        /// What the throughput filter keeps at each ACK, 0 to 1.
+        /// Part of the filtered throughput kept at each ACK, 0 to 1.
         epsilon: f64 = OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "part of the filtered throughput kept at an ACK"),
-        /// What the average of the changes between samples keeps at each ACK, 0 to 1.
+        /// Part of the average change between samples kept at each ACK, 0 to 1.
         beta: f64 =
             OptionSpec::float("beta", 0.0, 0.99, 0.6, "part of the average change of samples kept at an ACK")
                 .ruled(FILTERED),
-        /// Round trips that the filter's time constant grows by when samples change most.
+        /// Number of round trips by which the filter's time constant grows when samples change most.
         n: f64 =
             OptionSpec::float("n", 0.0, 100.0, 10.0, "round trips that the filter slows down by while samples change"),
-        /// How many of the latest changes the largest is taken from, 1 to [`MOST_RECENT`].
+        /// Number of the latest average changes whose maximum is used, 1 to [`MOST_RECENT`].
         recent: usize =
             OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "average changes that the largest is taken from")
                 .ruled(FILTERED),
-        /// The shortest window of a sample.
+        /// Shortest window of a sample.
         floor: Span [Span::from_micros] = OptionSpec::int("floor", 1, 100_000, 1000, "least window of a sample, us"),
         /// Lifetime of the minimum RTT.
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
     }
 }
 
-/// ERE in bytes/s (Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002; by the
-/// equations as others quote them).
+/// ERE in bytes/s (Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002;
+/// equations as quoted by others).
 ///
-/// A sample is the rate over a window that the congestion chooses. Without a queue it is as short as the distance of two
-/// ACKs, which sees the path's bandwidth as a packet pair does; the longer the queue, the closer it comes to a round trip,
-/// over which the rate is what the flow achieves:
+/// A sample is the rate over a window that depends on the congestion. Without a queue it is as short as the time
+/// between two ACKs, and measures the path's bandwidth as a packet pair does. The longer the queue, the closer the
+/// window comes to a round trip, over which the rate is that of the flow:
 ///
 /// ```text
 /// Th <- epsilon Th + (1 - epsilon) (bytes of the last RTT) / RTT
@@ -61,38 +61,39 @@ crate::options! {
 /// ERE <- (2 tau - d) / (2 tau + d) ERE + 2 d / (2 tau + d) s
 /// ```
 ///
-/// The bytes of an ACK count as delivered evenly since the ACK before, so that windows have no edges. `cwnd` is what was in
-/// flight. `d` is the ACK's share of the window as a time, `RTT x delivered / cwnd`: with evenly spread ACKs the distance to
-/// the one before, but in bursts it weights data and not the silence between them, in which the window and not the path was
-/// the limit. The least window is `d`, too, or the configured floor if that is longer.
+/// The bytes of an ACK count as delivered evenly since the ACK before, so that windows have no edges. `cwnd` is the
+/// amount in flight. `d` is the ACK's share of the window as a time, `RTT x delivered / cwnd`. With evenly spread
+/// ACKs it is the time since the previous ACK. In bursts it weights data instead of the gaps between them, in which
+/// the window was the limit and not the path. The least window is the larger of `d` and the configured floor.
 ///
-/// No path delivers faster than was sent: where the time that the bytes of a window took to send is known and is longer than
-/// the window, the ACKs were compressed, by a queue on their way or by a peer that withholds them, and the rate is that of
-/// sending (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section 3.3).
+/// No path delivers faster than the sender sends. If the bytes of a window are known to have been sent over a longer
+/// time than the window, the ACKs were compressed, by a queue on their way or by a peer that withholds them. The rate
+/// is then that of sending (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section
+/// 3.3).
 ///
-/// Nor does a silence of the application say what the path delivers (RFC 9002, section 7.8, says as much of the window): no
-/// window of a sample reaches back over one.
+/// A pause of the application does not show what the path delivers either (RFC 9002, section 7.8, states the same of
+/// the window), so that no sample's window includes one.
 #[derive(Clone, Debug)]
 pub struct EligibleRate {
     config: EligibleRateConfig,
-    /// The least window, nanoseconds.
+    /// Least window in nanoseconds.
     floor: f64,
     delivered: Delivered,
-    /// Where the last round trip began, and the last window.
+    /// Starts of the last round trip and of the last window.
     cursors: [Cursor; 2],
     rtt_min: WindowedMin,
     throughput: Option<f64>,
-    /// Nanoseconds.
+    /// Window of the last sample in nanoseconds.
     window: f64,
     sample: Option<f64>,
     changes: Changes,
     estimate: Option<f64>,
-    /// When the first and the last of what is not yet acknowledged left that followed a pause of the application.
+    /// Send times of the first and the last unacknowledged segment that followed a pause of the application.
     resumed: Option<(Time, Time)>,
 }
 
 impl EligibleRate {
-    /// An estimate with `config`.
+    /// Creates an estimate with `config`.
     #[must_use]
     pub fn new(config: EligibleRateConfig) -> Self {
         Self {
@@ -110,12 +111,12 @@ impl EligibleRate {
         }
     }
 
-    /// An ACK of `now` said that `delivered` of the `in_flight` bytes arrived, under a round trip of `rtt`.
+    /// Processes an ACK at `now` for `delivered` of the `in_flight` bytes, with an RTT of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, in_flight: Bytes, rtt: Option<Span>) {
         self.on_ack_of(None, now, delivered, in_flight, rtt);
     }
 
-    /// A segment left: whether the application had paused before it.
+    /// Processes the transmission of a segment, which may follow a pause of the application.
     pub fn on_sent(&mut self, sent: &Sent) {
         if !sent.pause.is_zero() {
             let first = self.resumed.map_or(sent.now, |(first, _)| first);
@@ -123,9 +124,10 @@ impl EligibleRate {
         }
     }
 
-    /// What an ACK says, under a round trip of `rtt`: the same, and when its data had left.
+    /// Processes an ACK as [`on_ack`](Self::on_ack) does, with an RTT of `rtt`, and uses the send time of its data.
     pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
+        // Samples must not reach back over a pause: restart once data sent after it is acknowledged.
         if let (Some((first, last)), Some(sent_at)) = (self.resumed, sent_at)
             && sent_at >= first
         {
@@ -145,12 +147,14 @@ impl EligibleRate {
         };
         let round = rtt.as_nanos() as f64;
         let rtt_min = self.rtt_min.update(now, rtt).as_nanos() as f64;
+        // Th: filtered throughput of the last round trip.
         let Some(achieved) = self.rate_over(rtt, 0) else {
             return;
         };
         let keep = self.config.epsilon;
         let throughput = self.throughput.map_or(achieved, |old| keep * old + (1.0 - keep) * achieved);
         self.throughput = Some(throughput);
+        // T: window of the sample, from the share of the queue.
         let cwnd = in_flight.max(delivered).as_f64();
         let per_byte = round / cwnd;
         let share = per_byte * delivered.as_f64();
@@ -161,44 +165,44 @@ impl EligibleRate {
         }
     }
 
-    /// ERE in bytes/s; zero before there is one.
+    /// Returns ERE in bytes/s, or zero before the first estimate.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.estimate.unwrap_or(0.0)
     }
 
-    /// Th, the filtered throughput in bytes/s; zero before there is one.
+    /// Returns the filtered throughput Th in bytes/s, or zero before the first sample.
     #[must_use]
     pub fn throughput(&self) -> f64 {
         self.throughput.unwrap_or(0.0)
     }
 
-    /// The window of the last sample, seconds.
+    /// Returns the window of the last sample in seconds.
     #[must_use]
     pub fn window(&self) -> f64 {
         self.window * 1e-9
     }
 
-    /// The last sample in bytes/s; zero before there is one.
+    /// Returns the last sample in bytes/s, or zero before the first one.
     #[must_use]
     pub fn sample(&self) -> f64 {
         self.sample.unwrap_or(0.0)
     }
 
-    /// The bytes in flight that fill the path without a queue at this rate, ERE times the least round trip; zero before
-    /// there is an estimate.
+    /// Returns the number of bytes in flight that fill the path without a queue at ERE, which is ERE times the least
+    /// RTT; zero before the first estimate.
     #[must_use]
     pub fn fills(&self) -> f64 {
         self.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
 
-    /// The same at the filtered throughput.
+    /// Returns the same for the filtered throughput.
     #[must_use]
     pub fn achieved(&self) -> f64 {
         self.throughput() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
 
-    /// The rate in the last `span`, or in as much of it as is known, and no more than it was sent at.
+    /// Returns the rate over the last `span`, or the known part of it; it is at most the rate of sending.
     fn rate_over(&mut self, span: Span, which: usize) -> Option<f64> {
         let Part { bytes, nanos, sent, unit } = self.delivered.over(span, &mut self.cursors[which]);
         let nanos = nanos.max(unit * self.floor.min(span.as_nanos() as f64)).max(sent);
@@ -208,7 +212,7 @@ impl EligibleRate {
     fn filter(&mut self, sample: f64, share: f64, rtt: f64) {
         let change = self.sample.map_or(0.0, |before| (sample - before).abs());
         let (average, largest) = self.changes.add(change, self.config.beta);
-        // Both times the largest change, for one division.
+        // Both are multiplied by the largest change, to save a division.
         let (tau, share) = (rtt * (largest + self.config.n * average), share * largest);
         let keep = ((2.0 * tau - share) / (2.0 * tau + share)).clamp(0.0, 1.0);
         self.estimate = Some(self.estimate.map_or(sample, |old| keep * old + (1.0 - keep) * sample));
@@ -216,12 +220,12 @@ impl EligibleRate {
     }
 }
 
-/// U, and the latest of its values.
+/// U and its latest values.
 #[derive(Clone, Copy, Debug)]
 struct Changes {
     average: f64,
     latest: [f64; MOST_RECENT],
-    /// The largest of the latest.
+    /// Largest of the latest values.
     largest: f64,
     next: usize,
     count: usize,
@@ -232,7 +236,7 @@ impl Changes {
         Self { average: 0.0, latest: [0.0; MOST_RECENT], largest: 0.0, next: 0, count: count.clamp(1, MOST_RECENT) }
     }
 
-    /// Averages `change`; returns U and the largest of the latest, 0 and 1 if nothing changed.
+    /// Adds `change` to the average. Returns U and its largest recent value, or 0 and 1 if nothing changed.
     fn add(&mut self, change: f64, beta: f64) -> (f64, f64) {
         self.average = beta * self.average + (1.0 - beta) * change;
         let forgotten = self.latest.get_mut(self.next).map_or(0.0, |slot| core::mem::replace(slot, self.average));

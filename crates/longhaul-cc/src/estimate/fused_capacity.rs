@@ -1,4 +1,4 @@
-//! The capacity of the narrow link, at once and accurately: BE fused with TCPProbe's pairs.
+//! Estimator of the bottleneck capacity that is both fast and accurate: BE fused with TCPProbe's pairs.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -12,33 +12,39 @@ mod pairs;
 
 use pairs::Pairs;
 
-/// What is delivered counts as what the path can carry if it came in so many least round trips.
+/// Delivered data proves a rate of the path if it was measured over this many least RTTs.
 const FLOOR_SPAN: u64 = 4;
-/// So many least round trips long.
+/// Window of that lower bound, in least RTTs.
 const FLOOR_WINDOW: u64 = 8;
-/// With CapProbe's number of pairs so many of full weight have to agree: one or two may do so by chance.
+/// Weight of agreeing pairs needed once as many pairs as CapProbe's were seen, because one or two may agree by
+/// chance.
 const LEAST_WEIGHT: f64 = 3.0;
-/// With fewer pairs, this part of all: what traffic does to pairs is not the same to half of them.
+/// Part of all pairs that has to agree while there are fewer, because cross traffic does not distort half of the
+/// pairs in the same way.
 const MAJORITY: f64 = 0.5;
-/// So many pairs in a row that contradict the others, and agree with one another, mean another path.
+/// Number of consecutive pairs that contradict the others, and agree with one another, from which the path is taken
+/// as changed.
 const UNANIMOUS: u32 = 10;
-/// So many mean it even if they don't agree. Where a tenth of the pairs is undistorted, one row in 37,000 of that length has none.
+/// Number of consecutive contradicting pairs from which the path is taken as changed even if they do not agree. If a
+/// tenth of the pairs is undistorted, one sequence of that length in 37,000 has none.
 const CONTRADICTING: u32 = 100;
 
-/// What a [`FusedCapacity`] goes by.
+/// Configuration of a [`FusedCapacity`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedConfig {
-    /// The time constant of BE, at least 1 us; 1 s.
+    /// Time constant of BE, at least 1 us. Default: 1 s.
     pub tau: Span,
-    /// What a single reading may be wrong by: the coarser clock's resolution; 1 us. Two are in each dispersion.
+    /// Largest error of a single reading, the resolution of the coarser clock. A dispersion has two readings.
+    /// Default: 1 us.
     pub clock: Span,
-    /// Dispersions agree that differ by no more than this part, 0 to 0.5, and two readings; 0.05.
+    /// Part by which dispersions may differ, in addition to two readings, and still agree; 0 to 0.5. Default: 0.05.
     pub share: f64,
-    /// Converged when pairs agree with the best that weigh so much, and half as much as all that were seen, above 0; 6.
+    /// The estimate converges if the pairs that agree with the best one have this weight, and half of the number of
+    /// all pairs seen; more than 0. Default: 6.
     pub sure: f64,
-    /// Converged with a weight of 3, too, once so many pairs were seen, at least 1; 40, as CapProbe.
+    /// Number of pairs seen after which a weight of 3 is enough, at least 1. Default: 40, as in CapProbe.
     pub least: u32,
-    /// Pairs and least round trips are forgotten when they are older; 120 s.
+    /// Lifetime of pairs and least RTTs. Default: 120 s.
     pub window: Span,
 }
 
@@ -56,60 +62,63 @@ impl Default for FusedConfig {
 }
 
 impl FusedConfig {
-    /// Whether two dispersions, the second the one to compare with, stand for one rate.
+    /// Returns whether two dispersions stand for the same rate; `other` is the reference.
     fn agree(&self, one: Span, other: Span) -> bool {
         one.max(other) - one.min(other) <= other.mul_f64(self.share) + self.clock * 2
     }
 }
 
-/// What a [`FusedCapacity`] knows, in bytes of IP packets a second once a pair has told how large these are.
+/// Estimate of a [`FusedCapacity`], in bytes of IP packets per second once a pair has shown their size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedEstimate {
-    /// The capacity, and what it can be if only the best pair's waiting and the clock are to blame. What was delivered in
-    /// some round trips bounds it below.
+    /// Capacity and its range, if only the queueing of the best pair and the clock cause errors. The lower bound is
+    /// what was delivered over some round trips.
     pub rate: RateRange,
-    /// How much of it the pairs say, 0 to 1; BE says the rest.
+    /// Weight of the pairs in the estimate, 0 to 1; the rest is BE.
     pub trust: f64,
-    /// Pairs that were looked at since the path last changed.
+    /// Number of pairs since the last change of the path.
     pub samples: u32,
-    /// Of those that are kept, the ones that agree with the best.
+    /// Number of stored pairs that agree with the best one.
     pub support: u32,
     /// Whether enough pairs agree.
     pub converged: bool,
 }
 
-/// BE and TCPProbe in one, which Gerla et al. (PFLDnet 2006, section 3.2 and conclusions) leave to future work: BE knows something
-/// after a round trip, but fluctuates; TCPProbe is accurate, but has to wait for a pair that waited nowhere, and for forty pairs to
-/// know that it did.
+/// Combination of BE and TCPProbe, which Gerla et al. (PFLDnet 2006, section 3.2 and conclusions) leave to future
+/// work. BE has an estimate after one round trip, but fluctuates. TCPProbe is accurate, but has to wait for a pair
+/// that was not queued anywhere, and for forty pairs to confirm that it was not.
 ///
-/// A pair whose first packet waited for `w` longer than the least round trip of *all* ACKs can be wrong by `w`, so that it weighs
+/// The dispersion of a pair whose first packet was queued for `w` (its delay exceeds the least RTT of *all* ACKs by
+/// `w`) can be wrong by `w`. The weight of a pair is therefore
 ///
 /// ```text
 /// weight = D / (D + 2 w)        D its dispersion
 /// ```
 ///
-/// The pair with the least sum of delays is the best, as in CapProbe, and the weights of those that agree with it are summed.
-/// That sum, up to one, is how much of the estimate the pairs say, by the weighted mean of their dispersions; BE says the
-/// rest. So one pair that waited nowhere replaces BE at once. Where a standing queue delays every pair, BE is the rate of
-/// the link, and stays. In no case is the estimate less than what was delivered over four round trips without a repair, and pairs slower
-/// than that are no candidates.
+/// As in CapProbe, the pair with the least sum of delays is the best. The weights of the pairs that agree with it are
+/// summed. That sum, up to one, is the weight of the pairs in the estimate, by the weighted mean of their
+/// dispersions; the rest is BE. A single pair without queueing replaces BE at once. If a standing queue delays every
+/// pair, BE measures the rate of the link and remains the estimate. The estimate is at least the rate delivered over
+/// four round trips outside of recovery, and slower pairs are ignored.
 ///
-/// It has converged when the weight that agrees is 6 and half of what all pairs could weigh, or 3 among forty pairs: CapProbe asks
-/// for forty in any case.
+/// The estimate converges if the agreeing weight is 6 and half of what all pairs could weigh, or 3 with forty pairs
+/// or more. CapProbe always needs forty.
 ///
-/// A faster pair that waited less is the best at once. That the path has become slower show ten pairs in a row that contradict the
-/// best and agree with one another, or a hundred that contradict it: what was before them is forgotten, the least round trip, too.
+/// A faster pair that was queued for less time becomes the best one at once. The path is taken as slower after ten
+/// consecutive pairs that contradict the best one and agree with one another, or after a hundred that contradict it.
+/// The earlier pairs and the least RTT are then discarded.
 ///
-/// 1.7 kB, no allocation; a pair costs some hundred operations, an ACK without one as much as BE.
+/// The size is 1.7 kB without allocations. A pair costs some hundred operations, and an ACK without a pair as many as
+/// BE.
 #[derive(Clone, Debug)]
 pub struct FusedCapacity {
     config: FusedConfig,
     be: Bandwidth,
     delivered: Sampler,
     floor: WindowedMax,
-    /// The least round trip.
+    /// Least RTT.
     least: WindowedMin,
-    /// The least since a pair last agreed with the best.
+    /// Least RTT since a pair last agreed with the best one.
     recent: Span,
     pairs: Pairs,
     /// Payload bytes of a full segment.
@@ -118,7 +127,7 @@ pub struct FusedCapacity {
 }
 
 impl FusedCapacity {
-    /// Without samples. A `share` that is no number or negative counts as zero.
+    /// Creates an estimator without samples. A `share` that is negative or not a number counts as zero.
     #[must_use]
     pub fn new(config: FusedConfig) -> Self {
         Self {
@@ -134,7 +143,7 @@ impl FusedCapacity {
         }
     }
 
-    /// An ACK came: what it delivered, its round trip, and the pair that it completed.
+    /// Processes an ACK: the data it delivered, its RTT, and the pair that it completed.
     pub fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         let now = ack.rx_time.unwrap_or(ack.now);
         self.mss = path.mss;
@@ -148,7 +157,7 @@ impl FusedCapacity {
         if ack.episode == Episode::None {
             self.on_delivered(ack.delivered, now);
         } else {
-            // Under repair an ACK may cover at once what arrived long before.
+            // In recovery one ACK may cover data that arrived long before.
             self.delivered = Sampler::new(Span::ZERO);
         }
         if let Some(pair) = &ack.pair {
@@ -156,7 +165,7 @@ impl FusedCapacity {
         }
     }
 
-    /// A round trip of any segment.
+    /// Adds the RTT of any segment.
     pub fn on_rtt(&mut self, rtt: Span, now: Time) {
         self.recent = self.recent.min(rtt);
         self.least.update(now, rtt);
@@ -170,7 +179,8 @@ impl FusedCapacity {
         }
     }
 
-    /// A pair was measured at `now`, which never goes back. Whether it is of use: absurd ones change nothing.
+    /// Adds a pair measured at `now`, which never decreases. Returns whether it was used; invalid samples change
+    /// nothing.
     pub fn on_pair(&mut self, sample: &PairSample, now: Time) -> bool {
         if sample.rate().is_none() {
             return false;
@@ -185,7 +195,7 @@ impl FusedCapacity {
         true
     }
 
-    /// Looks whether the path is another.
+    /// Detects a change of the path.
     fn follow(&mut self, now: Time) {
         if self.pairs.judge_newest(&self.config, self.slowest()) {
             self.recent = Span::MAX;
@@ -202,12 +212,13 @@ impl FusedCapacity {
         }
     }
 
-    /// What is known as of the newest ACK or pair; `None` before there is anything.
+    /// Returns the estimate as of the newest ACK or pair, or `None` before the first.
     #[must_use]
     pub fn estimate(&self) -> Option<FusedEstimate> {
         let (quick, floor) = (self.be.rate() * self.overhead(), self.floor());
         let evidence = self.pairs.evidence(&self.config, self.least.get().unwrap_or_default(), self.slowest());
         let bytes = self.pairs.bytes;
+        // Without a usable pair the estimate is BE alone.
         let Some(evidence) = evidence else {
             let value = rate(quick.max(floor));
             let range = RateRange { low: rate(floor), value, high: Rate::MAX };
@@ -215,10 +226,12 @@ impl FusedCapacity {
             let known = FusedEstimate { rate: range, trust: 0.0, samples, support: 0, converged: false };
             return (value > Rate::ZERO).then_some(known);
         };
+        // Combine the pairs with BE by the weight of the pairs.
         let over = |span| Rate::from_bytes_over(bytes, span);
         let pairs = bytes.as_f64() / evidence.dispersion.as_secs_f64();
         let trust = if quick > 0.0 { evidence.weight.min(1.0) } else { 1.0 };
         let value = rate((trust * pairs + (1.0 - trust) * quick).max(floor));
+        // Bound the range by the queueing of the best pair, the clock, and the delivered rate.
         let doubt = evidence.waited + self.config.clock * 2;
         let low = over(evidence.dispersion + doubt).max(rate(floor)).min(value);
         let high = over(evidence.dispersion - doubt).max(value);
@@ -234,42 +247,42 @@ impl FusedCapacity {
         })
     }
 
-    /// The capacity, converged or not; `None` before there is anything.
+    /// Returns the capacity, converged or not, or `None` before the first estimate.
     #[must_use]
     pub fn capacity(&self) -> Option<Rate> {
         self.estimate().map(|estimate| estimate.rate.value)
     }
 
-    /// The same in payload bytes a second, zero before there is anything: comparable with BE.
+    /// Returns the capacity in payload bytes per second, comparable with BE, or zero before the first estimate.
     #[must_use]
     pub fn payload_rate(&self) -> f64 {
         self.capacity().map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 / self.overhead())
     }
 
-    /// Whether enough pairs agree.
+    /// Returns whether enough pairs agree.
     #[must_use]
     pub fn converged(&self) -> bool {
         self.estimate().is_some_and(|estimate| estimate.converged)
     }
 
-    /// How often the path became another, as pairs that contradicted the others told.
+    /// Returns how often the path has changed, as shown by pairs that contradicted the others.
     #[must_use]
     pub const fn changes(&self) -> u32 {
         self.changes
     }
 
-    /// BE, in payload bytes a second.
+    /// Returns BE in payload bytes per second.
     #[must_use]
     pub const fn be(&self) -> f64 {
         self.be.rate()
     }
 
-    /// What was delivered, in bytes of IP packets a second.
+    /// Returns the delivered rate in bytes of IP packets per second.
     fn floor(&self) -> f64 {
         self.floor.get().unwrap_or(0.0) * self.overhead()
     }
 
-    /// The longest dispersion of a pair that is not proved too slow by what was delivered.
+    /// Returns the longest dispersion of a pair that the delivered rate does not prove too slow.
     fn slowest(&self) -> Span {
         let floor = self.floor();
         if floor > 0.0 {
@@ -280,7 +293,7 @@ impl FusedCapacity {
         }
     }
 
-    /// Bytes of an IP packet over those of its payload; 1 while unknown.
+    /// Returns the ratio of an IP packet to its payload, or 1 while unknown.
     fn overhead(&self) -> f64 {
         let (packet, payload) = (self.pairs.bytes.as_f64(), self.mss.as_f64());
         if payload > 0.0 && packet > payload { packet / payload } else { 1.0 }

@@ -1,9 +1,10 @@
-//! Estimators of a path, usable by themselves: fed with what ACKs say, asked for rates in bytes/s or round trips.
+//! Estimators of path properties, which can be used on their own. They take ACKs and return rates in bytes/s or RTTs.
 //!
-//! They are value types. A law, a start or a classifier that uses one owns it, with parameters of its own, and begins it anew
-//! when it likes; one that does not pays nothing. What an estimator lives on beyond RTT and delivery-rate samples, which every
-//! ACK has, its owner asks for by [`Needs`](crate::Needs): segments one by one, arrival times, flipped pairs. To run one beside
-//! any law, own it in what [`watched`](crate::watched) calls.
+//! Estimators are value types. A congestion-avoidance algorithm, start-up scheme or loss classifier that uses one
+//! owns it, with its own parameters, and may restart it at any time; others have no cost. RTT and delivery-rate
+//! samples come with every ACK. Other inputs (individual segments, arrival times, flipped pairs) are requested by the
+//! owner in its [`Needs`](crate::Needs). To run an estimator without influence on the controller, own it in the
+//! function that [`watched`](crate::watched) calls.
 
 pub mod achieved_rate;
 pub mod bandwidth;

@@ -1,28 +1,28 @@
-//! Packet pair: two packets sent back to back leave the narrow link as far apart as it takes to send the second.
+//! Packet pair: two packets sent back to back leave the narrow link as far apart as it takes to transmit the second.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// What a pair of packets, or a train, met on its way.
+/// Measurement of a pair of packets, or of a train.
 ///
-/// The delays only serve to tell pairs that had to wait from those that had not: a constant may be added to both, as the
-/// offset of a receiver's clock is. All samples that are compared need the same constant.
+/// The delays only distinguish pairs that were queued from pairs that were not. A constant, such as the offset of a
+/// receiver's clock, may be added to both, if it is the same for all samples that are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairSample {
-    /// From when the first packet was sent until it arrived, or until its ACK did.
+    /// Time from the transmission of the first packet to its arrival, or to the arrival of its ACK.
     pub first_delay: Span,
-    /// Likewise for the second packet, and for the last one of a train.
+    /// The same for the second packet, or for the last one of a train.
     pub second_delay: Span,
-    /// How far apart the two arrived. Zero is absurd: no link is infinitely fast.
+    /// Time between the two arrivals. Zero is invalid, because no link is infinitely fast.
     pub dispersion: Span,
-    /// Bytes that arrived in the dispersion: the second packet's, for a train those of all packets but the first.
+    /// Bytes that arrived in the dispersion: those of the second packet, or of all packets of a train but the first.
     pub bytes: Bytes,
-    /// Whether the receiver's offload merged the two, so that the dispersion is not the path's.
+    /// Whether receive offload merged the two packets, so that the dispersion is not that of the path.
     pub coalesced: bool,
 }
 
 impl PairSample {
-    /// The sample of two packets of which is known when each was sent and when it arrived, on one clock. `None` if the
-    /// second did not arrive after the first, or one arrived before it was sent.
+    /// Returns the sample of two packets, each given as send time and arrival time on one clock. Returns `None` if
+    /// the second did not arrive after the first, or one arrived before it was sent.
     #[must_use]
     pub fn of(first: (Time, Time), second: (Time, Time), bytes: Bytes) -> Option<Self> {
         let causal = first.0 <= first.1 && second.0 <= second.1 && first.1 < second.1;
@@ -35,30 +35,30 @@ impl PairSample {
         })
     }
 
-    /// The rate that the dispersion stands for; `None` if the sample is absurd: no bytes or no dispersion, or merged.
+    /// Returns the rate of the dispersion, or `None` if the sample is invalid: no bytes, no dispersion, or merged.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         let is_sound = !self.coalesced && !self.dispersion.is_zero() && self.bytes > Bytes::ZERO;
         is_sound.then(|| Rate::from_bytes_over(self.bytes, self.dispersion))
     }
 
-    /// The sum of both delays: least for a pair that waited nowhere.
+    /// Returns the sum of both delays, which is least for a pair that was not queued.
     #[must_use]
     pub fn sum(&self) -> Span {
         self.first_delay + self.second_delay
     }
 }
 
-/// How many samples [`PacketPair`] remembers.
+/// Number of samples that [`PacketPair`] keeps.
 const KEPT: usize = 64;
 
-/// The classic estimate of a path's capacity, from the rates of the newest 64 pairs.
+/// Classic estimate of a path's capacity, from the rates of the newest 64 pairs.
 ///
-/// Each distorted pair is wrong in its own way. Cross traffic between the two packets widens the gap: the rate is too low.
-/// A first packet that waits behind others on a link after the narrow one lets the second catch up: the rate is too high.
-/// Undistorted pairs all agree, so that the capacity is a mode of the rates, but often not the largest one (Dovrolis,
-/// Ramanathan, Moore, INFOCOM 2001), and the median is only right while less than half the pairs are distorted to
-/// either side. [`CapProbe`](super::CapProbe) looks at the delays instead.
+/// Distorted pairs have different errors. Cross traffic between the two packets increases the dispersion, so that the
+/// rate is too low. If the first packet is queued at a link after the narrow one, the second catches up, and the rate
+/// is too high. Undistorted pairs all agree, so that the capacity is a mode of the rates, but often not the largest
+/// one (Dovrolis, Ramanathan, Moore, INFOCOM 2001). The median is correct only while less than half of the pairs are
+/// distorted in either direction. [`CapProbe`](super::CapProbe) uses the delays instead.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketPair {
     rates: [Rate; KEPT],
@@ -68,13 +68,13 @@ pub struct PacketPair {
 }
 
 impl PacketPair {
-    /// Without samples.
+    /// Creates an estimator without samples.
     #[must_use]
     pub const fn new() -> Self {
         Self { rates: [Rate::ZERO; KEPT], len: 0, next: 0, dropped: 0 }
     }
 
-    /// Takes a sample, and counts it as dropped if it is absurd.
+    /// Adds a sample, or counts it as dropped if it is invalid.
     pub fn on_pair(&mut self, sample: &PairSample) {
         match (sample.rate(), self.rates.get_mut(self.next)) {
             (Some(rate), Some(slot)) => {
@@ -86,19 +86,19 @@ impl PacketPair {
         }
     }
 
-    /// Samples that the estimates rest on, at most 64.
+    /// Returns the number of samples that the estimates are based on, at most 64.
     #[must_use]
     pub const fn samples(&self) -> usize {
         self.len
     }
 
-    /// Absurd samples.
+    /// Returns the number of invalid samples.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// The median of the rates: of an even number, the mean of the two in the middle.
+    /// Returns the median of the rates; for an even number, the mean of the two in the middle.
     #[must_use]
     pub fn median(&self) -> Option<Rate> {
         let (sorted, len) = self.sorted();
@@ -106,8 +106,9 @@ impl PacketPair {
         Some(mean(&[*low, *high]))
     }
 
-    /// The mode of the rates: the mean of the most rates that fit into a bin which is wide as `width` (such as 0.1) times its
-    /// lower end. Of equally full bins the lowest counts. Bins lie wherever samples do, so that none is cut by an edge.
+    /// Returns the mode of the rates: the mean of the largest group that fits into a bin whose width is `width` (such
+    /// as 0.1) times its lower end. Of equally full bins the lowest counts. Each bin starts at a sample, so that no
+    /// group is cut by a fixed edge.
     #[must_use]
     pub fn mode(&self, width: f64) -> Option<Rate> {
         let (sorted, len) = self.sorted();
@@ -121,7 +122,7 @@ impl PacketPair {
         bins.reduce(|best, bin| if bin.len() > best.len() { bin } else { best }).map(mean)
     }
 
-    /// The rates in ascending order at the beginning, and how many there are.
+    /// Returns the rates in ascending order and their number.
     fn sorted(&self) -> ([Rate; KEPT], usize) {
         let mut rates = self.rates;
         if let Some(used) = rates.get_mut(..self.len) {
@@ -166,7 +167,7 @@ mod tests {
         pairs
     }
 
-    /// 12,000 bits in 150 us are 80 Mb/s; nine of them in 1350 us too.
+    /// 12,000 bits in 150 us are 80 Mb/s, and so are nine times as many in 1350 us.
     #[test]
     fn the_rate_is_bytes_over_dispersion() {
         let pair = PairSample::of((at(0), at(5_000_000)), (at(10_000), at(5_150_000)), Bytes(1500)).unwrap();
@@ -190,8 +191,8 @@ mod tests {
         assert_eq!((PacketPair::new().median(), PacketPair::new().mode(0.1)), (None, None));
     }
 
-    /// The mode finds the link where the median falls for a majority of expanded pairs, and a larger group of compressed
-    /// ones misleads the mode: both are known faults.
+    /// The mode finds the link if a majority of expanded pairs lowers the median. A larger group of compressed pairs
+    /// misleads the mode. Both faults are known.
     #[test]
     fn median_and_mode_have_their_faults() {
         let close = |rate: Option<Rate>, mbit: f64| (rate.unwrap().as_bits_per_sec() as f64 / 1e6 - mbit).abs() < 0.01;
@@ -203,7 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sort of the newest 64.
+        /// Compared with a sort of the newest 64 rates.
         #[test]
         fn the_median_is_that_of_the_newest(mbits in prop::collection::vec(1_u64..1000, 1..200)) {
             let mut newest: Vec<u64> = mbits.iter().rev().take(64).map(|m| of_rate(*m).rate().unwrap().as_bytes_per_sec()).collect();

@@ -170,7 +170,7 @@ impl ProbingRecovery {
         window.cwnd = (window.cwnd + bytes).min(ceiling.max(window.cwnd));
     }
 
-    /// Grows the window for data acknowledged in the window expanding period: as congestion avoidance in TCP-Peach,
+    /// Increases the window for data acknowledged in the window expanding period: as congestion avoidance in TCP-Peach,
     /// by one segment per segment in TCP-Swift, so that delayed ACKs do not halve the increase.
     fn expand(&self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         let delivered = ack.delivered.as_f64();

@@ -13,15 +13,16 @@ fn ere() -> EligibleRate {
     EligibleRate::new(EligibleRateConfig::default())
 }
 
-/// 1 MB/s in ACKs of 10 kB each 10 ms, 100 kB in flight: no queue.
+/// 1 MB/s in ACKs of 10 kB every 10 ms, with `in_flight` bytes in flight; 100 kB are the path without a queue.
 fn smooth(ere: &mut EligibleRate, from: u64, to: u64, in_flight: u64, rtt: Span) {
     for k in from..to {
         ere.on_ack(at(10_000 * k), Bytes(10_000), Bytes(in_flight), Some(rtt));
     }
 }
 
-/// Without a queue the window is the distance of two ACKs, with one RTT (VE - RE) / VE: a queue of half the round trip
-/// makes it RTT / 2, one of three quarters 3 RTT / 4. Every window has the rate of a steady flow.
+/// Without a queue the window is the time between two ACKs, otherwise RTT (VE - RE) / VE: RTT / 2 if the queue is
+/// half of the round trip, 3 RTT / 4 if it is three quarters. Over every window the rate of a steady flow is the
+/// same.
 #[test]
 fn the_window_is_the_queues_share_of_the_round_trip() {
     for (rtt_ms, expected) in [(100, 0.01), (200, 0.100), (400, 0.300)] {
@@ -37,8 +38,9 @@ fn the_window_is_the_queues_share_of_the_round_trip() {
     }
 }
 
-/// Trains of ten ACKs, 1 ms apart, once a round trip: without a queue ERE is the rate in the trains, as a packet pair's.
-/// As the queue grows (the same trains, four times as much in flight) it falls to the rate achieved.
+/// Trains of ten ACKs, 1 ms apart, once per round trip. Without a queue ERE is the rate within the trains, as of a
+/// packet pair. As the queue grows (the same trains with four times as much in flight), it falls to the achieved
+/// rate.
 #[test]
 fn it_slides_from_the_paths_rate_to_the_flows() {
     let mut ere = ere();
@@ -50,7 +52,7 @@ fn it_slides_from_the_paths_rate_to_the_flows() {
     for n in 0..60 {
         train(&mut ere, n, 100_000, RTT);
     }
-    // In a train 10 MB/s; its first ACK is in the silence, and windows are 10 ms.
+    // Within a train the rate is 10 MB/s. Its first ACK also covers the gap before, and windows are 10 ms.
     assert!(ere.rate() > 4e6, "{}", ere.rate());
     for n in 60..260 {
         train(&mut ere, n, 400_000, RTT * 4);
@@ -58,8 +60,8 @@ fn it_slides_from_the_paths_rate_to_the_flows() {
     assert!((ere.rate() / 1e6 - 1.0).abs() < 0.2, "{}", ere.rate());
 }
 
-/// tau = RTT (1 + n U / Umax): with samples that don't change RTT, with ones that change evenly 11 RTT. Seen in what the
-/// filter keeps.
+/// tau = RTT (1 + n U / Umax): RTT if samples do not change, 11 RTT if they change evenly. The part that the filter
+/// keeps shows it.
 #[test]
 fn the_filter_is_slow_where_samples_change() {
     let step = |changes: &[f64]| {
@@ -72,22 +74,22 @@ fn the_filter_is_slow_where_samples_change() {
         ere.filter(ere.sample() + 1e3, 0.01, 0.1);
         (ere.rate() - before) / (ere.sample() - before)
     };
-    // The first change is the largest: U / Umax = 1.
+    // The first change is the largest, so that U / Umax = 1.
     let slow = step(&[]);
     assert!((slow - 2.0 * 0.01 / (2.2 + 0.01)).abs() < 1e-12, "{slow}");
-    // After one of 10^9 three before, U is 0.6^4 of Umax.
+    // Three changes after one of 10^9, U is 0.6^4 of Umax.
     let quick = step(&[1e9, 0.0, 0.0, 0.0]);
     let tau = 0.1 * (1.0 + 10.0 * 0.6_f64.powi(4));
     assert!((quick - 0.02 / (2.0 * tau + 0.01)).abs() < 1e-4, "{quick}");
 }
 
-/// U over the largest of the latest after `change`.
+/// Adds `change` and returns U over its largest recent value.
 fn ratio(changes: &mut Changes, change: f64, beta: f64) -> f64 {
     let (average, largest) = changes.add(change, beta);
     average / largest
 }
 
-/// U is the average of the changes, and the largest is forgotten after ten.
+/// U is the average of the changes, and its maximum is taken over ten values.
 #[test]
 fn the_largest_of_the_latest_is_forgotten() {
     let mut changes = Changes::new(10);
@@ -97,14 +99,14 @@ fn the_largest_of_the_latest_is_forgotten() {
         let now = ratio(&mut changes, 0.0, 0.6);
         assert!((now / 0.6_f64.powi(n) - 1.0).abs() < 1e-12, "{n}");
     }
-    // From now on the largest is that of nine before.
+    // From here on the maximum is the value of nine changes before.
     for _ in 0..5 {
         assert!((ratio(&mut changes, 0.0, 0.6) / 0.6_f64.powi(9) - 1.0).abs() < 1e-12);
     }
 }
 
 proptest! {
-    /// U over its largest value of the latest, against all of its values.
+    /// U and its largest recent value, compared with a search over all values.
     #[test]
     fn the_largest_is_that_of_the_latest(changes in prop::collection::vec(0.0..1e6_f64, 1..100), count in 1..=MOST_RECENT) {
         let mut filter = Changes::new(count);
@@ -118,14 +120,16 @@ proptest! {
     }
 }
 
-/// Two flows share a link, the window of each in one train a round trip, and a queue of half the round trip makes windows of RTT / 2. While a train
-/// of n bytes comes that is shorter than this, samples rise from nothing to n / (RTT / 2): in the mean they are n / RTT, the rate achieved, and so is
-/// what a filter of constant gain (U is its own largest value) makes of them. With the adaptive gain the fall between two trains is the largest change
-/// for ten ACKs, U that much less, and tau short just while samples are small. A train longer than the window has its largest samples when they no
-/// more change, and nothing is taken from it.
+/// Two flows share a link, each sends its window in one train per round trip, and a queue of half the round trip
+/// makes the windows RTT / 2. While a train of n bytes arrives that is shorter than the window, samples rise from
+/// zero to n / (RTT / 2). Their mean is n / RTT, the achieved rate, and so is the result of a filter with constant
+/// gain (U is its own maximum). With the adaptive gain, the fall between two trains is the largest change for ten
+/// ACKs, U is less by as much, and tau is short just while samples are small. A train longer than the window has its
+/// largest samples when they have stopped changing, and is not affected.
 #[test]
 fn the_adaptive_gain_reads_short_trains_low() {
-    /// ERE over the rate achieved, the mean over a round trip, of the flow to which so many of a hundred ACKs belong.
+    /// Returns the ratio of ERE to the achieved rate, averaged over a round trip, of the flow to which `acks` of a
+    /// hundred ACKs belong.
     fn ratio(recent: usize, acks: u64) -> f64 {
         let mut ere = EligibleRate::new(EligibleRateConfig { recent, ..EligibleRateConfig::default() });
         ere.on_ack(at(0), Bytes(2000), Bytes(2000), Some(RTT));
@@ -147,7 +151,7 @@ fn the_adaptive_gain_reads_short_trains_low() {
     assert!((long - 1.0).abs() < 0.02, "{long}");
 }
 
-/// A step of the rate is followed with the time constant of a round trip once the samples are even again.
+/// Once the samples are even again, a step of the rate is followed with a time constant of one round trip.
 #[test]
 fn a_step_is_followed() {
     let mut ere = ere();
@@ -163,7 +167,8 @@ fn a_step_is_followed() {
     assert!(rounds >= 2, "{rounds}");
 }
 
-/// Headers of 16 bytes, and `pauses` of 20 ms later ten segments that leave and arrive at 1 MB/s.
+/// Returns the estimate after headers of 16 bytes and, `pauses` of 20 ms later, ten segments sent and delivered at 1
+/// MB/s.
 fn after_a_header(pauses: &[u64], said: bool) -> EligibleRate {
     let mut ere = ere();
     let leave = |ere: &mut EligibleRate, left: u64, bytes: u64, pause: u64| {
@@ -190,14 +195,15 @@ fn after_a_header(pauses: &[u64], said: bool) -> EligibleRate {
     ere
 }
 
-/// What an application writes before a pause says nothing of the path, and neither does the pause: the rate is the train's.
+/// Data that an application writes before a pause shows nothing about the path, and neither does the pause: the rate
+/// is that of the train.
 #[test]
 fn a_pause_of_the_application_is_no_rate() {
     for pauses in [&[20_000][..], &[20_000, 5_000], &[1_000, 1_000, 30_000]] {
         let rate = after_a_header(pauses, true).rate();
         assert!((rate / 1e6 - 1.0).abs() < 1e-9, "{pauses:?}: {rate}");
     }
-    // One that nobody tells of is the path's.
+    // A pause that is not reported counts as one of the path.
     assert!(after_a_header(&[20_000], false).rate() < 0.6e6);
 }
 
@@ -214,7 +220,7 @@ fn nothing_breaks_it() {
     }
 }
 
-/// 1 MB/s over a route that becomes 100 ms longer fills 200 kB of it, once the old round trip is forgotten.
+/// At 1 MB/s a route that becomes 100 ms longer holds 200 kB, once the old least RTT has expired.
 #[test]
 fn a_longer_route_holds_more_when_the_window_has_passed() {
     for (rtt_min_window, expected) in [(Span::MAX, 1e5), (Span::from_secs(10), 2e5)] {

@@ -1,22 +1,22 @@
-//! The pairs that a fused estimate rests on.
+//! Stored probe pairs of a fused estimate.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use super::super::packet_pair::PairSample;
 use super::FusedConfig;
 
-/// How many pairs are kept.
+/// Number of pairs kept.
 pub(super) const KEPT: usize = 32;
-/// So many of the newest are never the ones to go: the newest tell whether the path has changed.
+/// Number of the newest pairs that are never dropped, because they show whether the path has changed.
 const NEWEST: u32 = 16;
 
-/// A pair that counts.
+/// A usable pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pair {
     at: Time,
-    /// Pairs that came before it.
+    /// Number of pairs before it.
     number: u32,
-    /// The first packet's delay.
+    /// Delay of the first packet.
     delay: Span,
     /// CapProbe's sum of delays.
     sum: Span,
@@ -24,36 +24,36 @@ struct Pair {
 }
 
 impl Pair {
-    /// How much the pair counts, 0 to 1: its dispersion can be wrong by what its first packet waited.
+    /// Returns the weight of the pair, 0 to 1. Its dispersion can be wrong by the queueing delay of its first packet.
     fn weight(&self, least: Span) -> f64 {
         let (dispersion, waited) = (self.dispersion.as_secs_f64(), (self.delay - least).as_secs_f64());
         dispersion / (dispersion + 2.0 * waited)
     }
 }
 
-/// What the pairs say together.
+/// Combined result of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Evidence {
-    /// The mean of the dispersions that agree with the best pair's, by weight.
+    /// Weighted mean of the dispersions that agree with that of the best pair.
     pub(super) dispersion: Span,
-    /// What the best pair's first packet waited.
+    /// Queueing delay of the best pair's first packet.
     pub(super) waited: Span,
-    /// The sum of the weights of the pairs that agree with the best, itself included.
+    /// Sum of the weights of the pairs that agree with the best one, including itself.
     pub(super) weight: f64,
-    /// How many they are.
+    /// Number of those pairs.
     pub(super) agreeing: u32,
 }
 
-/// Up to 32 pairs of packets of one size: the newest 16, and of the others those that waited least.
+/// Up to 32 pairs of packets of the same size: the newest 16, and of the others those with the least sums of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pairs {
     kept: [Pair; KEPT],
     len: usize,
-    /// Bytes of a second packet.
+    /// Size of the second packet in bytes.
     pub(super) bytes: Bytes,
-    /// All that were taken.
+    /// Number of all pairs added.
     pub(super) taken: u32,
-    /// How many in a row, the newest last, did not agree with the best one.
+    /// Number of consecutive pairs, up to the newest, that did not agree with the best one.
     pub(super) strays: u32,
 }
 
@@ -67,7 +67,7 @@ impl Pairs {
         self.kept.get(..self.len).unwrap_or_default()
     }
 
-    /// Their dispersions in the order in which they came.
+    /// Returns the dispersions in the order of arrival.
     #[cfg(test)]
     pub(super) fn dispersions(&self) -> impl DoubleEndedIterator<Item = Span> {
         self.all().iter().map(|pair| pair.dispersion)
@@ -83,14 +83,15 @@ impl Pairs {
         }
     }
 
-    /// Forgets what came before `from`.
+    /// Drops the pairs before `from`.
     pub(super) fn forget(&mut self, from: Time) {
         if self.all().iter().any(|pair| pair.at < from) {
             self.retain(|pair| pair.at >= from);
         }
     }
 
-    /// Takes a pair.
+    /// Adds a pair. If there is no space, the one with the largest sum of delays is dropped, except for the newest
+    /// 16.
     pub(super) fn take(&mut self, sample: &PairSample, at: Time) {
         if self.len == KEPT {
             let old = |pair: &&Pair| pair.number.saturating_add(NEWEST) <= self.taken;
@@ -106,12 +107,12 @@ impl Pairs {
         self.taken = self.taken.saturating_add(1);
     }
 
-    /// The pair with the least sum of delays of those that are not slower than `slowest`.
+    /// Returns the pair with the least sum of delays among those with a dispersion of at most `slowest`.
     fn best(&self, slowest: Span) -> Option<&Pair> {
         self.all().iter().filter(|pair| pair.dispersion <= slowest).min_by_key(|pair| (pair.sum, pair.number))
     }
 
-    /// What the pairs say whose dispersion is at most `slowest`, where nothing waits that needs `least`.
+    /// Returns the result of the pairs with a dispersion of at most `slowest`; a delay of `least` means no queueing.
     pub(super) fn evidence(&self, config: &FusedConfig, least: Span, slowest: Span) -> Option<Evidence> {
         let best = self.best(slowest)?;
         let agreeing = || self.all().iter().filter(|pair| config.agree(pair.dispersion, best.dispersion));
@@ -125,7 +126,8 @@ impl Pairs {
         })
     }
 
-    /// Counts the newest pair among the strays, or ends their row; whether it ended it. Without a best nothing strays.
+    /// Counts the newest pair as contradicting, or resets the count if it agrees. Returns whether it agrees. Without
+    /// a best pair no pair contradicts.
     pub(super) fn judge_newest(&mut self, config: &FusedConfig, slowest: Span) -> bool {
         let newest = self.all().last().map(|pair| pair.dispersion);
         let best = self.best(slowest).map(|pair| pair.dispersion);
@@ -134,7 +136,7 @@ impl Pairs {
         agrees
     }
 
-    /// Whether the newest `count` pairs, at most 16, agree with one another.
+    /// Returns whether the newest `count` pairs, at most 16, agree with one another.
     pub(super) fn newest_agree(&self, config: &FusedConfig, count: u32) -> bool {
         let newest = self.all().iter().rev().take(count as usize);
         let Some(last) = self.all().last() else { return false };
@@ -142,7 +144,7 @@ impl Pairs {
             && newest.into_iter().all(|pair| config.agree(pair.dispersion, last.dispersion))
     }
 
-    /// Drops all but the strays, which are strays no more.
+    /// Drops all pairs except the contradicting ones, which then become the reference.
     pub(super) fn keep_strays(&mut self) {
         let from = self.taken.saturating_sub(self.strays);
         self.retain(|pair| pair.number >= from);

@@ -7,7 +7,7 @@ use crate::RttSample;
 
 const SIZE: Bytes = Bytes(1500);
 const MSS: Bytes = Bytes(1448);
-/// 1500 bytes at 80 Mb/s, microseconds.
+/// Transmission time of 1500 bytes at 80 Mb/s in microseconds.
 const D: u64 = 150;
 const RTT: u64 = 133_000;
 
@@ -19,13 +19,13 @@ fn at(ms: u64) -> Time {
     Time::from_nanos(5_000_000_000) + Span::from_millis(ms)
 }
 
-/// A pair whose first packet waited so long, and that arrived so far apart.
+/// Returns a pair whose first packet was queued for `waited`, with the given dispersion, both in microseconds.
 fn pair(waited: u64, dispersion: u64) -> PairSample {
     let (first_delay, dispersion) = (micros(RTT + waited), micros(dispersion));
     PairSample { first_delay, second_delay: first_delay + dispersion, dispersion, bytes: SIZE, coalesced: false }
 }
 
-/// An estimate after these pairs, a round trip apart; the least round trip is known.
+/// Returns an estimate after these pairs, a round trip apart, with the least RTT known.
 fn after(pairs: impl IntoIterator<Item = PairSample>) -> FusedCapacity {
     let mut fused = FusedCapacity::default();
     fused.on_rtt(micros(RTT), at(0));
@@ -39,7 +39,7 @@ fn mbit(fused: &FusedCapacity) -> f64 {
     fused.capacity().map_or(0.0, |rate| rate.as_bytes_per_sec() as f64 * 8e-6)
 }
 
-/// Uniform in 0 to 1.
+/// Uniform random numbers from 0 to 1.
 #[derive(Clone, Copy)]
 struct Chance(u64);
 
@@ -50,10 +50,10 @@ impl Chance {
     }
 }
 
-/// A narrow link that others use, too: a queue that their packets of 500 bytes fill at random times. In microseconds.
+/// Narrow link with cross traffic: packets of 500 bytes that arrive at random times. All times are in microseconds.
 struct Queue {
     chance: Chance,
-    /// Mb/s, and the part of it that others take.
+    /// Capacity in Mb/s, and the part of it that cross traffic takes.
     capacity: f64,
     load: f64,
     now: f64,
@@ -70,7 +70,7 @@ impl Queue {
         bytes * 8.0 / self.capacity
     }
 
-    /// What a packet of `bytes` that comes at `time` waits.
+    /// Returns the queueing delay of a packet of `bytes` that arrives at `time`.
     fn arrive(&mut self, time: f64, bytes: f64) -> f64 {
         while self.load > 0.0 && self.next <= time {
             self.work = (self.work - (self.next - self.now)).max(0.0) + self.takes(500.0);
@@ -85,7 +85,7 @@ impl Queue {
     }
 }
 
-/// A link at 80 Mb/s behind one of `access`, and one of 100 Mb/s behind it; the least round trip over all is 133 ms.
+/// A link of 80 Mb/s behind one of `access`, and one of 100 Mb/s behind it. The least RTT of the path is 133 ms.
 struct Links {
     access: f64,
     narrow: Queue,
@@ -97,7 +97,7 @@ impl Links {
         Self { access, narrow: Queue::new(seed, 80.0, loads[0]), behind: Queue::new(seed + 1_000_000, 100.0, loads[1]) }
     }
 
-    /// When full packets that leave their sender at these times, microseconds, are answered.
+    /// Returns the times at which full-sized packets sent at `times`, in microseconds, are acknowledged.
     fn pass<const N: usize>(&mut self, times: [f64; N]) -> [Time; N] {
         let narrow = times.map(|time| time + self.narrow.arrive(time, 1500.0) + self.narrow.takes(1500.0));
         let behind = narrow.map(|time| time + self.behind.arrive(time, 1500.0));
@@ -116,10 +116,10 @@ impl Links {
     }
 }
 
-/// What an estimate is off by, as a part of the capacity, and whether it has converged.
+/// Relative error of an estimate, and whether it has converged.
 type State = (f64, bool);
 
-/// The fused estimate and TCPProbe after each round trip, which has one pair and twenty other packets.
+/// Returns the fused estimate and TCPProbe's after each round trip, which has one pair and twenty other packets.
 fn run(seed: u64, access: f64, loads: [f64; 2], rounds: u64) -> Vec<[State; 2]> {
     let mut queue = Links::new(seed, access, loads);
     let (mut fused, mut probe) = (FusedCapacity::default(), TcpProbe::default());
@@ -138,14 +138,15 @@ fn run(seed: u64, access: f64, loads: [f64; 2], rounds: u64) -> Vec<[State; 2]> 
     (1..=rounds).map(round).collect()
 }
 
-/// The first round after which it had converged.
+/// Returns the first round after which the estimate had converged.
 fn converged(run: &[[State; 2]], which: usize) -> usize {
     1 + run.iter().position(|states| states[which].1).unwrap_or(run.len())
 }
 
-/// ACKs of a flow that doubles its window every round trip of 133 ms, each for one segment, as far apart as the narrow link of
-/// 80 Mb/s makes them; one pair in each round. Within 5 % from the first pair on, when BE is off by more than a fifth in all
-/// ten rounds; converged with the sixth pair, TCPProbe with the fortieth.
+/// ACKs of a flow that doubles its window every round trip of 133 ms. Each acknowledges one segment, and their
+/// spacing is that of the narrow link of 80 Mb/s; each round has one pair. The estimate is within 5 % from the first
+/// pair on, while BE is wrong by more than a fifth in all ten rounds. It converges with the sixth pair, TCPProbe with
+/// the fortieth.
 #[test]
 fn it_knows_from_the_first_pair_what_be_does_not_know_in_slow_start() {
     let (mut fused, mut probe, path) = (FusedCapacity::default(), TcpProbe::default(), Path::new(MSS));
@@ -176,8 +177,8 @@ fn it_knows_from_the_first_pair_what_be_does_not_know_in_slow_start() {
     assert_eq!(converged, [Some(6), Some(40)]);
 }
 
-/// Half the narrow link, taken at random times, behind a fast link: of a hundred runs half have converged after 10 round trips, all
-/// after 20, within 10 %, and stay there. TCPProbe takes 40.
+/// Random cross traffic takes half of the narrow link, behind a fast link. Of a hundred runs half converge within 10
+/// round trips and all within 20, with an error of at most 10 % from then on. TCPProbe takes 40.
 #[test]
 fn half_of_the_link_taken_at_random_delays_it_little() {
     let mut rounds = Vec::new();
@@ -193,8 +194,9 @@ fn half_of_the_link_taken_at_random_delays_it_little() {
     assert!(rounds[50] <= 10, "{rounds:?}");
 }
 
-/// Where most pairs are distorted, it takes as many pairs as CapProbe, and is as good: behind a link of 100 Mb/s, with up to 70 % of the
-/// narrow link taken, or half of one behind it, no more than one converged estimate of twenty is off by more than 10 %.
+/// If most pairs are distorted, the estimate needs as many pairs as CapProbe and is as good. Behind a link of 100
+/// Mb/s, with up to 70 % of the narrow link or half of a later one taken, at most one of twenty converged estimates
+/// is off by more than 10 %.
 #[test]
 fn where_most_pairs_are_distorted_it_takes_its_time() {
     for (access, loads) in [(100.0, [0.5, 0.0]), (100.0, [0.7, 0.0]), (1000.0, [0.0, 0.5]), (1000.0, [0.3, 0.5])] {
@@ -209,7 +211,7 @@ fn where_most_pairs_are_distorted_it_takes_its_time() {
     }
 }
 
-/// ACKs for 4 kB each millisecond: BE is 4 MB/s of payload, what was delivered, too.
+/// ACKs for 4 kB every millisecond: BE and the delivered rate are 4 MB/s of payload.
 fn with_be() -> FusedCapacity {
     let (mut fused, mut path) = (FusedCapacity::default(), Path::new(MSS));
     path.latest_rtt = Some(micros(RTT));
@@ -222,7 +224,8 @@ fn with_be() -> FusedCapacity {
     fused
 }
 
-/// Before any pair BE; a pair that waited as long as its dispersion weighs a third, two that agree two thirds.
+/// The estimate is BE before the first pair. A pair queued for as long as its dispersion weighs a third, two that
+/// agree two thirds.
 #[test]
 fn pairs_replace_be_by_what_they_weigh() {
     let mut fused = with_be();
@@ -236,12 +239,12 @@ fn pairs_replace_be_by_what_they_weigh() {
         assert!((mbit(&fused) / expected - 1.0).abs() < 1e-3, "{count}: {} {expected}", mbit(&fused));
         assert!((fused.payload_rate() * 8e-6 * 1500.0 / 1448.0 / expected - 1.0).abs() < 1e-3);
     }
-    // 150 us and what it may have waited, and two readings: 300 and 2 us.
+    // The range is 150 us, the queueing delay, and two readings: 300 and 2 us.
     let low = fused.estimate().unwrap().rate.low.as_bytes_per_sec() as f64;
     assert!((low / (1500.0 / 302e-6) - 1.0).abs() < 1e-4, "{low}");
 }
 
-/// Behind a queue of 20 ms that never empties pairs are distorted in any way, and BE is the link's rate.
+/// Behind a queue of 20 ms that never empties, pairs are distorted in any way, and BE is the rate of the link.
 #[test]
 fn be_stays_where_every_pair_waits() {
     let mut fused = with_be();
@@ -255,7 +258,7 @@ fn be_stays_where_every_pair_waits() {
     }
 }
 
-/// What was delivered proves pairs wrong that are slower, and no estimate is below it.
+/// The delivered rate proves slower pairs wrong, and no estimate is less than it.
 #[test]
 fn pairs_slower_than_what_was_delivered_are_no_candidates() {
     let mut fused = with_be();
@@ -267,7 +270,7 @@ fn pairs_slower_than_what_was_delivered_are_no_candidates() {
     assert!(mbit(&fused) > 70.0, "{}", mbit(&fused));
 }
 
-/// An ACK that ends a repair covers what arrived before: no rate of the path.
+/// An ACK that ends recovery covers data that arrived before, and does not show a rate of the path.
 #[test]
 fn what_a_repair_uncovers_was_not_delivered_at_once() {
     let mut fused = with_be();
@@ -285,8 +288,8 @@ fn what_a_repair_uncovers_was_not_delivered_at_once() {
     assert!((mbit(&fused) / 80.0 - 1.0).abs() < 0.01, "{}", mbit(&fused));
 }
 
-/// Reports of arrivals that are off by a tenth now and then, where the delays of the ACKs are not: such a pair is not the best
-/// because of its error.
+/// Reported arrival times are off by a tenth occasionally, while the delays of the ACKs are correct. Such a pair is
+/// not the best one because of its error.
 #[test]
 fn a_dispersion_that_is_off_does_not_make_a_pair_the_best() {
     let mut fused = after((0..5).map(|_| pair(64, D)));
@@ -298,7 +301,8 @@ fn a_dispersion_that_is_off_does_not_make_a_pair_the_best() {
     assert_eq!((fused.converged(), fused.changes()), (true, 0));
 }
 
-/// At once where it is faster, since such a pair has waited less; the tenth pair where it is slower or the route is longer.
+/// A faster path is followed at once, because its pair has less delay. A slower or longer one is followed at the
+/// tenth pair.
 #[test]
 fn a_change_of_the_path_is_followed() {
     let mut fused = after((0..30).map(|_| pair(0, 2 * D)));
@@ -312,7 +316,7 @@ fn a_change_of_the_path_is_followed() {
     }
 }
 
-/// Pairs that contradict the best, but not with one voice, are traffic; a hundred in a row are another path.
+/// Pairs that contradict the best one without agreeing are cross traffic; a hundred in a row are a changed path.
 #[test]
 fn many_that_contradict_are_another_path_too() {
     let mut fused = after((0..30).map(|_| pair(0, D)));
@@ -324,7 +328,7 @@ fn many_that_contradict_are_another_path_too() {
     }
 }
 
-/// After two minutes the good pairs are forgotten, and those that waited long weigh little.
+/// After two minutes the good pairs expire, and those queued for long have little weight.
 #[test]
 fn old_pairs_are_forgotten() {
     let mut fused = after((0..10).map(|_| pair(0, D)));
@@ -356,7 +360,7 @@ fn absurd_pairs_change_nothing_and_another_size_begins_anew() {
 }
 
 proptest! {
-    /// However many pairs came: the best of all is kept, and so are the newest sixteen.
+    /// After any number of pairs, the best of all and the newest sixteen are kept.
     #[test]
     fn the_best_and_the_newest_are_kept(waits in prop::collection::vec((0_u64..5000, 1_u64..1000), 1..200)) {
         let mut pairs = Pairs::new(SIZE);
@@ -374,7 +378,7 @@ proptest! {
         prop_assert!(ours.map(|(_, dispersion)| micros(*dispersion)).any(|one| one - best.dispersion <= Span::from_nanos(1)));
     }
 
-    /// Whatever comes: no less than was delivered, and within its own range.
+    /// For any input, the estimate is at least the delivered rate and within its own range.
     #[test]
     fn it_is_within_its_range(events in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>(), 0_u64..100_000), 1..300)) {
         let (mut fused, mut path, mut now) = (FusedCapacity::default(), Path::new(MSS), at(0));

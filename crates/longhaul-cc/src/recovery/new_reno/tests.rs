@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::{MSS, segments};
 
-/// RFC 6582, section 3.2, word for word: its window bounds FlightSize, so it is inflated and deflated.
+/// Literal RFC 6582, section 3.2: the window bounds FlightSize, and is therefore inflated and deflated.
 #[derive(Debug)]
 struct Textbook {
     cwnd: u64,
@@ -12,17 +12,17 @@ struct Textbook {
 }
 
 impl Textbook {
-    /// Step 2: the third duplicate ACK found `flight` segments outstanding.
+    /// Step 2: the third duplicate ACK arrives with `flight` segments outstanding.
     fn enter(flight: u64, ssthresh: u64) -> Self {
         Self { cwnd: ssthresh + 3, flight }
     }
 
-    /// Step 4 of RFC 5681, section 3.2.
+    /// RFC 5681, section 3.2, step 4.
     fn duplicate(&mut self) {
         self.cwnd += 1;
     }
 
-    /// The partial ACK of step 3.
+    /// Step 3: a partial ACK.
     fn partial(&mut self, acked: u64) {
         self.flight -= acked;
         self.cwnd = self.cwnd.saturating_sub(acked) + 1;
@@ -35,7 +35,7 @@ impl Textbook {
     }
 }
 
-/// The same sender with a constant window over bytes in flight, in which a duplicate ACK stands for a segment.
+/// The same sender with a constant window over the bytes in flight, from which each duplicate ACK removes a segment.
 struct Ours {
     recovery: NewReno,
     window: Window,
@@ -52,7 +52,8 @@ impl Ours {
         Self { recovery, window, flight, duplicates: 3 }
     }
 
-    /// SND.NXT - SND.UNA less what duplicate ACKs stand for; the lost segment was sent again (RFC 9937, section 6.2).
+    /// SND.NXT - SND.UNA without the segments that duplicate ACKs stand for; the lost segment was retransmitted (RFC
+    /// 9937, section 6.2).
     fn in_flight(&self) -> Bytes {
         segments(self.flight - self.duplicates)
     }
@@ -74,7 +75,7 @@ impl Ours {
 }
 
 proptest! {
-    /// Both senders send the same number of segments after every ACK of an episode, and end with the same window.
+    /// Both senders send the same number of segments after each ACK of an episode, and end with the same window.
     #[test]
     fn a_constant_window_over_the_pipe_is_rfc_6582(
         flight in 5_u64..200,
@@ -84,7 +85,7 @@ proptest! {
         let (mut textbook, mut ours) = (Textbook::enter(flight, ssthresh), Ours::enter(flight, ssthresh));
         for event in events {
             match event {
-                // One segment more has left the network, if one can.
+                // A duplicate ACK: one more segment has left the network, if there is one.
                 None if ours.duplicates + 1 < ours.flight => {
                     textbook.duplicate();
                     ours.duplicates += 1;
@@ -105,7 +106,7 @@ proptest! {
             prop_assert_eq!(textbook.send(), ours.send(), "{:?}", textbook);
             prop_assert_eq!(textbook.flight, ours.flight);
         }
-        // Step 3, full acknowledgment, option 1; all but what is still in flight is acknowledged.
+        // Step 3, full acknowledgment, option 1: everything except what is still in flight is acknowledged.
         let left = ours.in_flight();
         let mut ack = Ack::new(Time::ZERO);
         ack.in_flight = left;

@@ -3,7 +3,7 @@ use crate::ProbeReport;
 use longhaul_units::Time;
 
 const MSS: Bytes = Bytes(1000);
-/// The window at the loss, in segments.
+/// Window at the loss, in segments.
 const BEFORE: u64 = 40;
 
 fn recovery(scheme: Scheme) -> ProbingRecovery {
@@ -18,7 +18,7 @@ fn path() -> Path {
     path
 }
 
-/// An ACK that finds so many segments in flight and reports so many probes.
+/// Returns an ACK after which `in_flight` segments are in flight, and which reports `probes` answered probes.
 fn ack(total: u64, in_flight: u64, probes: u32) -> Ack<'static> {
     let mut ack = Ack::new(Time::ZERO);
     ack.delivered = MSS;
@@ -28,7 +28,7 @@ fn ack(total: u64, in_flight: u64, probes: u32) -> Ack<'static> {
     ack
 }
 
-/// Half of a window of 40 segments, and a round trip of ACKs: 39 duplicates.
+/// Enters recovery with half of a window of 40 segments and processes a round trip of ACKs, 39 duplicates.
 fn repaired(recovery: &mut ProbingRecovery) -> (Window, u32) {
     let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
     recovery.enter(20_000.0, &ack(0, BEFORE - 1, 0), &path(), &mut window);
@@ -43,8 +43,9 @@ fn repaired(recovery: &mut ProbingRecovery) -> (Window, u32) {
     (window, sent)
 }
 
-/// SW-4, SW-5: cwnd0 probes leave beside cwnd0/2 segments of data; growth begins with the (cwnd0/2 + 1)-th answer. If all are
-/// answered, chance was the cause and the window is what it was; if half are, congestion, and it stays halved.
+/// Claims SW-4 and SW-5 of the paper: cwnd0 probes and cwnd0/2 segments of data are sent, and the window grows from the
+/// (cwnd0/2 + 1)-th answer on. If all probes are answered, the loss was random and the window is restored. If half
+/// are, it was congestion, and the window stays halved.
 #[test]
 fn probes_tell_chance_from_congestion() {
     for scheme in [Scheme::Rapid, Scheme::Quick] {
@@ -60,8 +61,9 @@ fn probes_tell_chance_from_congestion() {
     }
 }
 
-/// The expanding period of a round trip: in TCP-Peach data raise the window by a segment in all; in TCP-Swift by one each, gated
-/// until chance is shown and up to the window before, or as the paper has it, whatever the loss was.
+/// The window expanding period lasts one round trip. In TCP-Peach data increases the window by one segment in total. In
+/// TCP-Swift it grows by one segment each: if gated, only once the loss is known to be random and up to the window
+/// before; as published, after any loss.
 #[test]
 fn the_window_expanding_period() {
     let grown = |scheme, answered| {
@@ -93,7 +95,7 @@ fn the_window_expanding_period() {
     near(grown(gated, 40), 40.0);
 }
 
-/// Resolution 16: an odd number of probes left is not overdrawn, however many ACKs come.
+/// Resolution 16: an odd probe budget is not overdrawn, no matter how many ACKs arrive.
 #[test]
 fn r16_the_budget_is_never_overdrawn() {
     let mut recovery = recovery(Scheme::Rapid);
@@ -105,7 +107,7 @@ fn r16_the_budget_is_never_overdrawn() {
     assert_eq!((recovery.plan.segments, recovery.loss.left), (5, 0));
 }
 
-/// Resolutions 5 and 6: TCP-Peach+ and TCP-Swift send data where the pipe has room, and probes only where it has none.
+/// Resolutions 5 and 6: TCP-Peach+ and TCP-Swift send data if the pipe has room, and probes only if it has none.
 #[test]
 fn r05_r06_data_come_before_probes() {
     for (scheme, probes) in [(Scheme::Rapid, 4), (Scheme::Quick, 2), (Scheme::Speedy { gated: true }, 2)] {
@@ -117,7 +119,7 @@ fn r05_r06_data_come_before_probes() {
     }
 }
 
-/// The recovery as it stands when half of a window of 40 segments is repaired, and the window expands.
+/// Returns the state at the end of a recovery with half of a window of 40 segments, when the window expands.
 fn expanding(scheme: Scheme) -> (ProbingRecovery, Window) {
     let mut recovery = recovery(scheme);
     let (window, _) = repaired(&mut recovery);
@@ -128,7 +130,8 @@ const GATED: Scheme = Scheme::Speedy { gated: true };
 const PAPER: Scheme = Scheme::Speedy { gated: false };
 const ALL: [Scheme; 4] = [Scheme::Rapid, Scheme::Quick, GATED, PAPER];
 
-/// Resolution 8: the figure never halves. What is kept is the window before; the budget and what is ignored are of that.
+/// Resolution 8: the paper's figure never halves the window. The window before is stored first; the probe budget and
+/// the number of ignored answers derive from it.
 #[test]
 fn r08_the_window_is_halved_after_it_was_kept() {
     for scheme in ALL {
@@ -142,7 +145,7 @@ fn r08_the_window_is_halved_after_it_was_kept() {
     }
 }
 
-/// Resolution 9: pipe is what the transport counts, not the window less the duplicates.
+/// Resolution 9: the pipe is what the transport counts, not the window minus the duplicate ACKs.
 #[test]
 fn r09_the_pipe_is_counted_not_reckoned() {
     for (in_flight, released) in [(19, 0), (20, 2), (39, 2)] {
@@ -153,7 +156,7 @@ fn r09_the_pipe_is_counted_not_reckoned() {
     }
 }
 
-/// Resolution 10: duplicate and partial ACKs lower the pipe and do not inflate the window as well.
+/// Resolution 10: duplicate and partial ACKs lower the pipe, and do not inflate the window in addition.
 #[test]
 fn r10_no_ack_of_data_inflates_the_window_in_recovery() {
     for scheme in ALL {
@@ -169,7 +172,8 @@ fn r10_no_ack_of_data_inflates_the_window_in_recovery() {
     }
 }
 
-/// Resolutions 11 and 15: `wdsn` falls to zero and then the window grows; what was counted in recovery and after it is one sum.
+/// Resolutions 11 and 15: the window grows once `wdsn` is zero. Answers in recovery and after it are counted
+/// together.
 #[test]
 fn r11_r15_answers_are_counted_across_the_end_of_recovery() {
     for scheme in ALL {
@@ -188,8 +192,8 @@ fn r11_r15_answers_are_counted_across_the_end_of_recovery() {
     }
 }
 
-/// Resolutions 12 and 13: the period begins with the recovery ACK, not before, and lasts until what was sent by then is
-/// acknowledged: a window more than had been delivered, the last segment of it included.
+/// Resolutions 12 and 13: the period begins with the recovery ACK, not before. It lasts until all data sent by then
+/// is acknowledged, including the last segment, which is one window after the recovery ACK.
 #[test]
 fn r12_r13_the_period_is_from_the_recovery_ack_to_the_last_segment_sent_by_it() {
     let (mut recovery, mut window) = expanding(PAPER);
@@ -203,9 +207,9 @@ fn r12_r13_the_period_is_from_the_recovery_ack_to_the_last_segment_sent_by_it() 
     assert_eq!(window.cwnd, 40_000.0, "the last one counts");
 }
 
-/// Resolution 13 once more: what the recovery ACK leaves room for may never leave, as the application has nothing more or the peer takes no
-/// more. Then there is no last segment to wait for: the first ACK that finds the window no limit, or nothing in flight, ends the period, and
-/// raises nothing.
+/// Resolution 13, continued: data that the recovery ACK leaves room for may never be sent, because the application
+/// has no more or the peer's window is full. There is no last segment to wait for then. The period ends at the first
+/// ACK at which the window is not the limit, or nothing is in flight; that ACK does not increase the window.
 #[test]
 fn r13_a_sender_that_stops_ends_the_period() {
     for scheme in ALL {
@@ -225,7 +229,7 @@ fn r13_a_sender_that_stops_ends_the_period() {
     }
 }
 
-/// Resolution 14: an answer that also acknowledges data (the probe repaired a hole) is both.
+/// Resolution 14: an answer that also acknowledges data, because the probe filled a hole, counts as both.
 #[test]
 fn r14_an_answer_that_repairs_is_an_answer_and_an_ack() {
     let (mut recovery, mut window) = expanding(PAPER);
@@ -236,7 +240,8 @@ fn r14_an_answer_that_repairs_is_an_answer_and_an_ack() {
     assert_eq!(window.cwnd, 23_000.0);
 }
 
-/// Resolution 17: a timeout voids what is left of the budget and what is to be ignored. The next loss begins a plan of its own.
+/// Resolution 17: a timeout voids the rest of the budget and the number of answers to ignore. The next loss starts
+/// its own plan.
 #[test]
 fn r17_a_timeout_clears_everything() {
     let (mut recovery, mut window) = expanding(GATED);
@@ -250,8 +255,9 @@ fn r17_a_timeout_clears_everything() {
     assert_eq!((recovery.plan.segments, recovery.loss.left), (2, 6));
 }
 
-/// Resolution 18: gated, nothing grows on data before chance is shown, and then to the window before at most. As the paper has it, a
-/// loss gives nothing up: by congestion the window is what it was, by chance half as much again. Never beyond the peer's.
+/// Resolution 18: if gated, data does not increase the window before the loss is known to be random, and then at most to
+/// the window before. As published, a loss has no lasting decrease: after congestion the window is restored, and
+/// after a random loss it is half as large again. It never exceeds the peer's window.
 #[test]
 fn r18_gated_keeps_the_decrease_and_paper_does_not() {
     let grown = |scheme, probes, peer| {
@@ -261,7 +267,7 @@ fn r18_gated_keeps_the_decrease_and_paper_does_not() {
         (1..=20).for_each(|k| _ = recovery.on_ack(&ack(BEFORE + k, 20, 0), &path, &mut window));
         (window.cwnd / 1000.0).floor()
     };
-    // By congestion half of the 40 probes come through, by chance all.
+    // After congestion half of the 40 probes are answered, after a random loss all.
     assert_eq!((grown(GATED, 19, 64), grown(PAPER, 19, 64)), (20.0, 40.0));
     assert_eq!((grown(GATED, 40, 64), grown(PAPER, 40, 64)), (40.0, 60.0));
     for scheme in ALL {
@@ -269,21 +275,23 @@ fn r18_gated_keeps_the_decrease_and_paper_does_not() {
     }
 }
 
-/// Resolution 24: no probe leaves after the recovery ACK, and what it lets go is of the period: a window where less was in flight.
+/// Resolution 24: no probe is sent after the recovery ACK. Data that the recovery ACK allows belongs to the period,
+/// which is a window long even if less was in flight.
 #[test]
 fn r24_what_the_recovery_ack_lets_go_is_of_the_period() {
     for (in_flight, last) in [(12, 20), (20, 20), (31, 31)] {
         let mut recovery = recovery(GATED);
         let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
         recovery.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);
-        // Half a segment more is none that leaves.
+        // Half a segment of room allows no further segment.
         window.cwnd += 500.0;
         recovery.exit(&ack(BEFORE, in_flight, 0), &path(), &mut window);
         assert_eq!((recovery.loss.expands_until, recovery.overlay().probe), (Some(MSS * (BEFORE + last)), None));
     }
 }
 
-/// Resolution 25: after the halving the window is below the pipe; the difference does not wrap, and releases probes, not data.
+/// Resolution 25: after the decrease the window is smaller than the pipe. The difference does not wrap, and it
+/// releases probes, not data.
 #[test]
 fn r25_a_negative_room_is_none() {
     for (in_flight, room) in [(39, false), (21, false), (20, false), (19, true), (0, true)] {
@@ -306,8 +314,8 @@ fn r26_delayed_acks_do_not_halve_the_growth() {
     }
 }
 
-/// Resolution 26 once more: where a receiver acknowledges every third segment only, each such ACK releases as many probes as three, and
-/// never more than the budget has.
+/// Resolution 26, continued: if a receiver acknowledges every third segment only, each such ACK releases the probes
+/// of three, up to the budget.
 #[test]
 fn r26_delayed_acks_do_not_thin_the_probes() {
     for each in [1, 3, 30] {
@@ -320,7 +328,7 @@ fn r26_delayed_acks_do_not_thin_the_probes() {
     }
 }
 
-/// A loss inside the period ends it; the next recovery begins from the window as it has become.
+/// A loss in the period ends it. The next recovery starts from the current window.
 #[test]
 fn a_loss_in_the_period_cancels_it() {
     let (mut recovery, mut window) = expanding(PAPER);
@@ -333,7 +341,8 @@ fn a_loss_in_the_period_cancels_it() {
     assert!(recovery.overlay().probe.is_some_and(|plan| plan.id != first && plan.segments == 2));
 }
 
-/// A start's plan that a loss interrupts is not taken for the recovery's: the transport tells plans apart by their numbers alone.
+/// A start-up scheme's plan that a loss interrupts differs from the recovery's plan, because the transport identifies
+/// plans by their numbers only.
 #[test]
 fn plans_of_starts_and_recoveries_differ() {
     let spec: crate::registry::Spec = "tcp-swift".parse().unwrap();
@@ -353,7 +362,7 @@ fn plans_of_starts_and_recoveries_differ() {
     assert_ne!(start.id, recovery.id);
 }
 
-/// Without probes, or where the sender is not limited by the window, nothing expands.
+/// Without probes, or if the window does not limit the sender, the window does not expand.
 #[test]
 fn without_probes_it_is_plain_recovery() {
     let mut plain = ProbingRecovery::new(ProbingRecoveryConfig { scheme: Scheme::Speedy { gated: false }, dscp: 1 });
@@ -365,7 +374,7 @@ fn without_probes_it_is_plain_recovery() {
     assert_eq!(window.cwnd, 20_000.0);
 }
 
-/// A mark is congestion and never chance: no probe leaves, and the window stays where the law put it.
+/// A mark always indicates congestion: no probe is sent, and the window stays where congestion avoidance set it.
 #[test]
 fn a_mark_is_not_asked_about() {
     for scheme in [Scheme::Rapid, Scheme::Quick, Scheme::Speedy { gated: false }] {

@@ -5,7 +5,7 @@ use super::*;
 use crate::TxId;
 use crate::testing::{MSS, segments};
 
-/// PRR between a window of segments and what ACKs say of them.
+/// PRR with a window and the state of the flight, in segments.
 struct Repair {
     prr: Prr,
     window: Window,
@@ -13,7 +13,7 @@ struct Repair {
     sent: u64,
 }
 
-/// What one ACK says, in segments.
+/// Contents of one ACK in segments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Says {
     delivered: u64,
@@ -22,7 +22,7 @@ struct Says {
 }
 
 impl Repair {
-    /// An episode with `in_flight` segments in flight before the ACK that begins it, towards `target` segments.
+    /// Starts an episode towards `target` segments, with `in_flight` segments in flight before the first ACK.
     fn begin(in_flight: u64, target: u64, says: Says) -> Self {
         let mut repair = Self {
             prr: Prr::new(),
@@ -53,7 +53,7 @@ impl Repair {
         self.prr.on_ack(&ack, &Path::new(MSS), &mut self.window);
     }
 
-    /// Sends what the window allows, retransmissions or new data; returns how many segments.
+    /// Sends what the window allows, retransmissions or new data. Returns the number of segments.
     fn send(&mut self) -> u64 {
         let mut count = 0;
         while (self.in_flight + MSS).as_f64() <= self.window.cwnd {
@@ -77,10 +77,10 @@ impl Repair {
 
 const DELIVERS_ONE: Says = Says { delivered: 1, lost: 0, cumulative: 0 };
 
-/// The setting of RFC 6937, section 4, first example: 20 segments in flight, the first is lost, ssthresh is 10. Worked by
-/// RFC 9937's equations in bytes: after k segments delivered k x 10 / 20 may have left, so every second ACK releases a
-/// segment once the forced retransmission is paid for, where RFC 6675 is silent for eight ACKs. At k = 16 ten are in
-/// flight, and from there on what arrives is replaced.
+/// Setting of RFC 6937, section 4, first example: 20 segments are in flight, the first is lost, and ssthresh is 10.
+/// By RFC 9937's equations in bytes, k x 10 / 20 segments may have been sent after k were delivered. Every second ACK
+/// therefore releases a segment once the forced retransmission is compensated, while RFC 6675 is silent for eight
+/// ACKs. At k = 16 ten segments are in flight, and each further delivery is replaced.
 #[test]
 fn one_loss_halves_the_flight_evenly() {
     let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 1, cumulative: 0 });
@@ -92,8 +92,9 @@ fn one_loss_halves_the_flight_evenly() {
     assert_eq!(repair.in_flight, segments(10));
 }
 
-/// The second example there: of 20 segments most are lost at once, so that fewer than ssthresh remain. Each ACK releases
-/// what it delivered; once SND.UNA advances without further loss, a segment more, until the target.
+/// Second example of that section: most of 20 segments are lost at once, so that fewer than ssthresh remain. Each ACK
+/// releases what it delivered. Once SND.UNA advances without further losses, it releases one segment more, up to the
+/// target.
 #[test]
 fn a_burst_of_losses_conserves_segments_then_grows_to_the_target() {
     let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 15, cumulative: 0 });
@@ -107,7 +108,7 @@ fn a_burst_of_losses_conserves_segments_then_grows_to_the_target() {
     assert_eq!(repair.in_flight, segments(10));
 }
 
-/// After a congestion mark there is nothing to retransmit: what is in flight shrinks from the first ACK on.
+/// A congestion mark requires no retransmission: the amount in flight decreases from the first ACK on.
 #[test]
 fn a_mark_forces_nothing() {
     let mut ack = Ack::new(Time::ZERO);
@@ -117,19 +118,19 @@ fn a_mark_forces_nothing() {
     assert!(window.cwnd < (ack.in_flight + MSS).as_f64(), "{}", window.cwnd);
 }
 
-/// RFC 9937, section 6.2: the retransmission leaves at once, whatever the proportion says.
+/// RFC 9937, section 6.2: the first retransmission is sent at once, even if the proportion does not allow it.
 #[test]
 fn the_first_retransmission_is_forced() {
-    // A timer found the loss, and nothing was delivered.
+    // A timer detected the loss, and nothing was delivered.
     let mut repair = Repair::begin(100, 50, Says { delivered: 0, lost: 10, cumulative: 0 });
     assert_eq!(repair.send(), 1);
-    // Later losses found by timer release nothing by themselves.
+    // Later losses detected by a timer release nothing by themselves.
     repair.tell(Says { delivered: 0, lost: 20, cumulative: 0 });
     assert_eq!(repair.send(), 0);
     assert_eq!(repair.acks(1, DELIVERS_ONE).len(), 1);
 }
 
-/// RFC 9937, section 6.2: without SACK no more than RecoverFS counts as delivered.
+/// RFC 9937, section 6.2: without SACK, delivery counts up to RecoverFS.
 #[test]
 fn without_sack_delivery_is_capped() {
     let mut repair = Repair::begin(10, 5, Says { delivered: 1, lost: 1, cumulative: 0 });
@@ -153,8 +154,8 @@ fn the_end_leaves_the_target_and_probes_do_not_count() {
 }
 
 proptest! {
-    /// While more is in flight than the target, what was sent is ceil(delivered x target / RecoverFS); below it never more
-    /// than what was delivered and a segment for each ACK; and the target is never exceeded from below.
+    /// While more than the target is in flight, the amount sent is ceil(delivered x target / RecoverFS). Below the
+    /// target it is at most the delivered amount and one segment per ACK. The target is never exceeded from below.
     #[test]
     fn proportion_above_and_conservation_below(
         flight in 4_u64..400,
@@ -185,8 +186,9 @@ proptest! {
     }
 }
 
-/// The ACKs of a round trip come in a bunch, and the pacer lets what they allow leave after the last: twice as much leaves as
-/// came, as if each had been answered at once. Where nothing else but the window held it back, it is not kept.
+/// The ACKs of a round trip arrive in a bunch, and the pacer sends what they allow only after the last one. Twice the
+/// delivered amount is sent, as if each ACK had been answered at once. If only the window was the limit, the
+/// allowance does not accumulate.
 #[test]
 fn what_the_pacer_holds_back_stays_allowed() {
     let one = Says { delivered: 1, lost: 0, cumulative: 1 };

@@ -3,8 +3,8 @@ use longhaul_units::{Bytes, Time};
 use super::*;
 use crate::testing::{MSS, Sender, segments};
 
-/// draft-kazuho-ccwg-rapid-start: 53/60 and 11/60 for beta 0.7, 29/36 and 11/36 for 0.5; draft 02, section 3.3.1: 9/10 and
-/// 1/5, 5/6 and 1/3.
+/// draft-kazuho-ccwg-rapid-start: 53/60 and 11/60 for beta 0.7, 29/36 and 11/36 for 0.5. Draft 02, section 3.3.1:
+/// 9/10 and 1/5, 5/6 and 1/3.
 #[test]
 fn the_factors_are_those_of_the_drafts() {
     for (k, beta, lost, acked) in [
@@ -21,8 +21,8 @@ fn the_factors_are_those_of_the_drafts() {
     }
 }
 
-/// A window of `cwnd` segments, all in flight, of which `lost` segments were lost and are found one for each that arrives:
-/// the window in segments while none has arrived, and at the end.
+/// Runs a recovery with `cwnd` segments in flight, of which `lost` were lost; one loss is detected per delivered
+/// segment. Returns the window in segments before the first delivery and at the end.
 fn repaired(k: f64, beta: f64, cwnd: u64, lost: u64) -> (f64, f64) {
     let mut recovery = RapidStartRecovery::new(k);
     let path = Path::new(MSS);
@@ -45,7 +45,7 @@ fn repaired(k: f64, beta: f64, cwnd: u64, lost: u64) -> (f64, f64) {
     (first, window.cwnd / MSS.as_f64())
 }
 
-/// Appendix A of draft 02: the window is beta times what arrived, whatever was lost.
+/// Draft 02, appendix A: the window is beta times the delivered amount, however much was lost.
 #[test]
 fn at_the_end_the_window_is_beta_times_what_arrived() {
     for k in [K_QUICLY, K_DRAFT_02] {
@@ -60,7 +60,7 @@ fn at_the_end_the_window_is_beta_times_what_arrived() {
     }
 }
 
-/// A repair that takes longer than a round trip takes nothing more off.
+/// A recovery that takes longer than a round trip reduces the window no further.
 #[test]
 fn what_is_repaired_later_takes_nothing_off() {
     let mut recovery = RapidStartRecovery::new(K_DRAFT_02);
@@ -71,7 +71,7 @@ fn what_is_repaired_later_takes_nothing_off() {
     recovery.enter(segments(50).as_f64(), &ack, &path, &mut window);
     (ack.delivered, ack.newly_lost) = (segments(60), segments(20));
     recovery.on_ack(&ack, &path, &mut window);
-    // 5/6 of 100, less a third of 60 and 5/6 of 20; then of the 20 that are left of the 80.
+    // 5/6 of 100, minus a third of 60 and 5/6 of 20. After that only 20 of the remaining 80 count.
     let expected = |acked: f64, lost: f64| 250.0 / 3.0 - acked / 3.0 - lost * 5.0 / 6.0;
     assert!((window.cwnd / MSS.as_f64() - expected(60.0, 20.0)).abs() < 1e-6);
     recovery.on_ack(&ack, &path, &mut window);
@@ -81,7 +81,7 @@ fn what_is_repaired_later_takes_nothing_off() {
     assert_eq!(window.cwnd, last);
 }
 
-/// No less than a third of beta: two thirds may have been lost by tripling.
+/// The window keeps at least a third of beta, because a threefold overshoot can have lost two thirds.
 #[test]
 fn no_more_is_taken_off_than_a_threefold_overshoot() {
     let mut recovery = RapidStartRecovery::new(K_QUICLY);
@@ -91,7 +91,7 @@ fn no_more_is_taken_off_than_a_threefold_overshoot() {
     (ack.flight_size, ack.newly_lost) = (segments(300), segments(290));
     recovery.enter(segments(210).as_f64(), &ack, &path, &mut window);
     assert!((window.cwnd - segments(70).as_f64()).abs() < 1e-6, "{}", window.cwnd);
-    // And no less than two segments.
+    // The window also keeps at least two segments.
     let mut recovery = RapidStartRecovery::new(K_QUICLY);
     let mut window = Window::new(segments(4).as_f64());
     (ack.flight_size, ack.newly_lost) = (segments(4), segments(4));
@@ -99,8 +99,8 @@ fn no_more_is_taken_off_than_a_threefold_overshoot() {
     assert_eq!(window.cwnd, segments(2).as_f64());
 }
 
-/// In a whole controller: the decrease is from what is in flight, the threshold follows the window at the end, and the next
-/// episode is PRR's.
+/// In a complete controller the decrease starts from the amount in flight, the threshold follows the window at the
+/// end, and PRR handles the next episode.
 #[test]
 fn the_law_takes_over_at_the_window_that_fits() {
     let mut sender = Sender::new("rapid-start+new-reno+rapid-start-recovery");
@@ -110,11 +110,11 @@ fn the_law_takes_over_at_the_window_that_fits() {
     sender.round();
     assert_eq!(sender.cwnd(), segments(90));
     sender.lose();
-    // 29/36 of 90, less what the ACK delivered and found lost.
+    // 29/36 of 90, minus the reduction for what the ACK delivered and marked lost.
     let lost = 29.0 / 36.0 * 89.0 - 11.0 / 36.0;
     assert!((sender.cwnd().segments(MSS) - lost).abs() < 0.01, "{}", sender.cwnd().segments(MSS));
     assert_eq!(sender.snapshot().phase, "recovery");
-    // Of the others half is lost.
+    // Half of the other segments are lost.
     sender.now += sender.rtt;
     let mut ack = sender.acked(44);
     (ack.newly_lost, ack.episode) = (segments(44), Episode::In);
@@ -128,7 +128,7 @@ fn the_law_takes_over_at_the_window_that_fits() {
     assert_eq!(sender.ssthresh(), window);
 }
 
-/// A loss after a timeout has nothing to do with the start.
+/// A loss after a timeout is unrelated to the start-up phase.
 #[test]
 fn after_a_timeout_it_is_prr() {
     let mut recovery = RapidStartRecovery::new(K_QUICLY);
@@ -141,13 +141,13 @@ fn after_a_timeout_it_is_prr() {
     (ack.flight_size, ack.prior_in_flight, ack.in_flight) = (segments(100), segments(100), segments(98));
     (ack.recover_flight, ack.delivered, ack.newly_lost) = (segments(100), MSS, MSS);
     recovery.enter(segments(50).as_f64(), &ack, &path, &mut window);
-    // What is in flight and what may leave for it; Rapid Start's would be 79.
+    // The amount in flight and what PRR allows in addition; Rapid Start's recovery would leave 79.
     assert!(window.cwnd > segments(98).as_f64() && window.cwnd <= segments(99).as_f64());
     recovery.exit(&ack, &path, &mut window);
     assert_eq!(window.cwnd, segments(50).as_f64());
 }
 
-/// RFC 5681: from what is in flight, where the application does not fill the window.
+/// RFC 5681: the decrease starts from the amount in flight if the application does not fill the window.
 #[test]
 fn the_decrease_is_taken_from_what_is_in_flight() {
     let mut recovery = RapidStartRecovery::new(K_QUICLY);
@@ -157,7 +157,7 @@ fn the_decrease_is_taken_from_what_is_in_flight() {
     ack.flight_size = segments(20);
     recovery.enter(segments(10).as_f64(), &ack, &path, &mut window);
     assert!((window.cwnd - 29.0 / 36.0 * segments(20).as_f64()).abs() < 1e-6, "{}", window.cwnd);
-    // An episode that ends before everything is told of leaves no more than the law's target.
+    // An episode that ends before all data is accounted for leaves at most the target of congestion avoidance.
     recovery.exit(&Ack::new(Time::ZERO), &path, &mut window);
     assert_eq!(window.cwnd, segments(10).as_f64());
 }
