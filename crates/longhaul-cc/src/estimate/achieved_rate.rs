@@ -1,36 +1,36 @@
-//! TCP Westwood's rate estimate RE: what was delivered over the last round trip.
+//! TCP Westwood's rate estimate RE: the data delivered over the last round trip.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use super::round_rate::Sampler;
 use crate::Ack;
 
-/// RE in bytes/s: what was delivered over a round trip, sampled once a round trip into a moving average.
+/// RE in bytes/s: the data delivered over a round trip, sampled once per round trip into a moving average.
 ///
-/// Until [`settle`](Self::settle) is called, at the first sign of congestion, the estimate is the last sample: an average over ten
-/// round trips is slower than a slow start.
+/// Until [`settle`](Self::settle) is called at the first congestion event, the estimate is the last sample, because
+/// an average over ten round trips is slower than slow start.
 ///
-/// ACK compression within a round trip does not show. In congestion it is cwnd / RTT, what the flow achieves, where
-/// [`Bandwidth`](super::Bandwidth) is closer to what the path could carry. (Wang, Valla, Sanadidi, Ng, Gerla,
+/// ACK compression within a round trip has no effect. In congestion the estimate is cwnd / RTT, the rate of the flow,
+/// while [`Bandwidth`](super::Bandwidth) is closer to the capacity of the path. (Wang, Valla, Sanadidi, Ng, Gerla,
 /// Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002.)
 #[derive(Clone, Copy, Debug)]
 pub struct AchievedRate {
-    /// What of the old estimate is kept at each sample.
+    /// Part of the old estimate that is kept at each sample.
     keep: f64,
     sampler: Sampler,
     estimate: Option<f64>,
-    /// Whether it still is the last sample.
+    /// Whether the estimate still is the last sample.
     rises: bool,
 }
 
 impl AchievedRate {
-    /// An estimate that keeps `keep` (0 to 1) of its old value at each sample; 0.9 is what implementations use.
+    /// Creates an estimate that keeps `keep` (0 to 1) of its old value at each sample; implementations use 0.9.
     #[must_use]
     pub const fn new(keep: f64) -> Self {
         Self { keep, sampler: Sampler::new(Span::ZERO), estimate: None, rises: true }
     }
 
-    /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
+    /// Processes an ACK at `now` for `delivered` bytes, with an RTT of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         if let Some(sample) = self.sampler.on_ack(now, delivered, rtt) {
             let keep = if self.rises { 0.0 } else { self.keep };
@@ -38,17 +38,17 @@ impl AchievedRate {
         }
     }
 
-    /// What an ACK says, under a round trip of `rtt`.
+    /// Processes an ACK with an RTT of `rtt`.
     pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         self.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt);
     }
 
-    /// From now on the estimate is an average.
+    /// Turns the estimate into an average from here on.
     pub const fn settle(&mut self) {
         self.rises = false;
     }
 
-    /// The estimate in bytes/s; zero before there is one.
+    /// Returns the estimate in bytes/s, or zero before the first sample.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.estimate.unwrap_or(0.0)
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// ACKs that come in one burst a round trip give the same rate: the fault of BE.
+    /// ACKs that arrive in one burst per round trip yield the same rate, while they mislead BE.
     #[test]
     fn compression_within_a_round_trip_does_not_show() {
         let mut re = AchievedRate::new(0.9);
@@ -88,7 +88,7 @@ mod tests {
         assert!((re.rate() / 1e6 - 1.0).abs() < 0.01, "{}", re.rate());
     }
 
-    /// A moving average that keeps 0.9 a round trip: after n samples of a step of one, 1 - 0.9^n.
+    /// The moving average keeps 0.9 per round trip: n samples after a step of one it is 1 - 0.9^n.
     #[test]
     fn a_step_is_followed_by_a_tenth_a_round_trip() {
         let mut re = AchievedRate::new(0.9);
@@ -103,7 +103,8 @@ mod tests {
         }
     }
 
-    /// Until congestion shows it is the last round trip's rate, however fast that changes; then nine tenths of it stay.
+    /// Before the first congestion event the estimate is the rate of the last round trip, however fast that changes.
+    /// After it, nine tenths of the estimate are kept.
     #[test]
     fn it_rises_with_a_slow_start() {
         let mut re = AchievedRate::new(0.9);

@@ -1,53 +1,55 @@
-//! TCP Westwood's bandwidth estimate BE: the rate of every ACK, low-pass filtered.
+//! TCP Westwood's bandwidth estimate BE: the rate of every ACK, passed through a low-pass filter.
 
 use longhaul_units::{Bytes, Rate, Span, Time, math};
 
 use super::WindowedMax;
 use crate::Ack;
 
-/// Time constants for which delivery-rate samples bound the estimate: what is older weighs less than e^-3, a twentieth.
+/// Window of the delivery-rate samples that bound the estimate, in time constants: older samples have a weight of
+/// less than e^-3, a twentieth.
 const CEILING: u64 = 3;
 
-/// A part of tau / 2 that is no span to measure a rate over: 10 ms of the usual second, as in ns-2.
+/// Part of tau / 2 that is too short to measure a rate over: 10 ms for the usual second, as in ns-2.
 const LEAST_REST: f64 = 0.02;
 
 /// BE in bytes/s.
 ///
-/// Each ACK gives the sample `b = delivered / (time since the ACK before)`. The samples pass Tustin's discretisation of
-/// a first-order low-pass filter with the time constant `tau`, whose coefficients follow the time between ACKs:
+/// Each ACK yields the sample `b = delivered / (time since the previous ACK)`. The samples pass Tustin's
+/// discretisation of a first-order low-pass filter with the time constant `tau`, whose coefficients depend on the
+/// time between ACKs:
 ///
 /// ```text
 /// BE <- (2 tau - d) / (2 tau + d) BE + d / (2 tau + d) (b + b before)
 /// ```
 ///
-/// With `d = tau / 10` these are the 19/21 and 1/21 that papers quote. While nothing is acknowledged for half of `tau`,
-/// samples of zero are inserted, two in each `tau`, as sampling at the Nyquist rate asks. (Casetti, Gerla, Mascolo,
-/// Sanadidi, Wang, TCP Westwood, MobiCom 2001.)
+/// With `d = tau / 10` the coefficients are the 19/21 and 1/21 that papers quote. If nothing is acknowledged for half
+/// of `tau`, samples of zero are inserted, two per `tau`, as sampling at the Nyquist rate requires. (Casetti, Gerla,
+/// Mascolo, Sanadidi, Wang, TCP Westwood, MobiCom 2001.)
 ///
-/// ACKs of the same instant count as one. Back-to-back ACKs (ACK compression) make single samples very large and the
-/// estimate too high: the reason for [`AchievedRate`](super::AchievedRate) and [`RoundRate`](super::RoundRate). Where it is
-/// known when data left, compression is bounded: ACKs of data that left at one instant count as one, too, and a sample
-/// is no more than the rate its bytes were sent at (as in the delivery-rate samples of
-/// draft-cheng-iccrg-delivery-rate-estimation, section 3.3). And as an average is not above what it is the average of, the
-/// estimate is no more than the largest of the latest delivery-rate samples, which span a round trip each. So a peer gains
-/// little by choosing when to send its ACKs.
+/// ACKs that arrive at the same instant count as one. ACKs that arrive back to back (ACK compression) make single
+/// samples very large and the estimate too high; [`AchievedRate`](super::AchievedRate) and
+/// [`RoundRate`](super::RoundRate) avoid that. If the send times of data are known, the effect of compression is
+/// bounded. ACKs of data sent at one instant then count as one, too, and a sample is at most the rate at which its
+/// bytes were sent (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section 3.3).
+/// Because an average cannot exceed its samples, the estimate is also at most the largest of the latest delivery-rate
+/// samples, each of which spans a round trip. A peer therefore gains little by choosing when to send its ACKs.
 #[derive(Clone, Copy, Debug)]
 pub struct Bandwidth {
-    /// Nanoseconds.
+    /// Time constant in nanoseconds.
     tau: f64,
-    /// When the last sample ended; `None` before the first ACK.
+    /// End of the last sample; `None` before the first ACK.
     last: Option<Time>,
-    /// When the newest data of the last sample had left, and of what came since.
+    /// Send times of the newest data of the last sample, and of the newest data acknowledged since.
     sent: Option<(Time, Time)>,
-    /// Bytes that the next sample has so far.
+    /// Bytes collected for the next sample.
     pending: f64,
-    /// The sample before.
+    /// Previous sample.
     sample: f64,
     estimate: f64,
     seed: Seed,
-    /// Whether it still is the largest of the latest delivery-rate samples.
+    /// Whether the estimate still is the largest of the latest delivery-rate samples.
     rises: bool,
-    /// The largest of the latest rounds' delivery-rate samples, of this round's, and of all of these.
+    /// Largest delivery-rate sample of the latest rounds, of the current round, and of both.
     ceiling: WindowedMax,
     round: Rate,
     largest: f64,
@@ -56,21 +58,21 @@ pub struct Bandwidth {
 crate::options! {
     /// Initial value of the filter.
     pub enum BandwidthStart {
-        /// The largest of the latest delivery-rate samples when it is told to [settle](Bandwidth::settle), at the first
-        /// congestion event. A filter is slower than slow start: the first loss would otherwise leave the window of
-        /// some `tau` before.
+        /// The largest of the latest delivery-rate samples at the time of [settle](Bandwidth::settle), at the first
+        /// congestion event. The filter is slower than slow start, so that the first loss would otherwise leave the
+        /// window of some `tau` before.
         Rise = "rise",
         /// The rate of the first round trip.
         Round = "round",
-        /// Zero, as published: the filter needs several `tau` to be of use.
+        /// Zero, as published: the filter needs several `tau` to become useful.
         Zero = "zero",
     }
 }
 
-/// The rate of the first round trip.
+/// Measurement of the first round trip's rate.
 #[derive(Clone, Copy, Debug)]
 enum Seed {
-    /// Bytes delivered since the first ACK, and when that was.
+    /// Bytes delivered since the first ACK, and the time of that ACK.
     Collecting {
         since: Option<Time>,
         bytes: f64,
@@ -79,7 +81,7 @@ enum Seed {
 }
 
 impl Bandwidth {
-    /// An estimate with the time constant `tau` (at least 1 us).
+    /// Creates an estimate with the time constant `tau` (at least 1 us).
     #[must_use]
     pub fn new(tau: Span, start: BandwidthStart) -> Self {
         let seed =
@@ -100,12 +102,13 @@ impl Bandwidth {
         }
     }
 
-    /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
+    /// Processes an ACK at `now` for `delivered` bytes, with an RTT of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         self.on_ack_of(None, now, delivered, rtt);
     }
 
-    /// What an ACK says, under a round trip of `rtt`: the same, and when and how fast its data had left.
+    /// Processes an ACK as [`on_ack`](Self::on_ack) does, with an RTT of `rtt`, and uses the send time and delivery
+    /// rate of its data.
     pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
         if ack.round_start && self.round > Rate::ZERO {
@@ -135,7 +138,7 @@ impl Bandwidth {
             self.sent = Some(self.sent.map_or((at, at), |(last, newest)| (last, newest.max(at))));
         }
         let Some(last) = self.last else {
-            // Nothing is known of the time before the first.
+            // The data of the first ACK was delivered over an unknown time.
             self.last = Some(now);
             return;
         };
@@ -152,25 +155,26 @@ impl Bandwidth {
         }
     }
 
-    /// Congestion has shown: from now on the estimate is the filter's, wherever it started.
+    /// Ends the start-up of the estimate at the first congestion event: from here on it is the filter's output.
     pub const fn settle(&mut self) {
         self.rises = false;
     }
 
-    /// The estimate in bytes/s; zero before there is one.
+    /// Returns the estimate in bytes/s, or zero before the first sample.
     #[must_use]
     pub const fn rate(&self) -> f64 {
         self.estimate
     }
 
-    /// Adds the zero samples of a gap of `gap` nanoseconds; returns the part of it that is left for the real sample.
+    /// Adds the zero samples of a gap of `gap` nanoseconds. Returns the part of the gap that is left for the real
+    /// sample.
     fn insert_zeros(&mut self, gap: f64) -> f64 {
         let step = self.tau / 2.0;
         if gap <= step {
             return gap;
         }
         let count = (gap / step).ceil() - 1.0;
-        // The first pairs the last real sample with a zero, the others two zeros.
+        // The first step averages the last real sample with a zero, the others two zeros.
         self.filter(0.0, step);
         self.estimate *= math::pow(0.6, count - 1.0);
         let rest = gap - count * step;
@@ -178,7 +182,7 @@ impl Bandwidth {
     }
 
     fn filter(&mut self, sample: f64, gap: f64) {
-        // The sample is the result of a division: this one does not wait for it.
+        // The sample is the result of a division; this division does not depend on it.
         let part = 1.0 / (2.0 * self.tau + gap);
         let next = part * (2.0 * self.tau - gap) * self.estimate + part * gap * (sample + self.sample);
         (self.estimate, self.sample) = (next.max(0.0), sample);

@@ -1,34 +1,35 @@
-//! The bottleneck's buffer, as delay and in bytes: how much the round trip exceeds its minimum when segments are lost.
+//! Size of the bottleneck's buffer, as delay and in bytes: the excess of the RTT over its minimum when segments are
+//! lost.
 
 use longhaul_units::{Bytes, Rate, Span};
 
 use super::CongestionLevel;
 use crate::Ack;
 
-/// How many bins a histogram has.
+/// Number of bins of a histogram.
 const BINS: usize = 512;
-/// The part of the losses that the two bins around their peak must hold for it to be one.
+/// Part of the losses that the two bins around a peak must hold.
 const PEAK: f64 = 0.3;
-/// Fewer losses make no peak.
+/// Least number of losses for a peak.
 const LEAST_LOSSES: u64 = 10;
 
-/// The buffer in bytes that delays by `delay` at `capacity`: 15 ms at 80 Mb/s are 150 kB (Gerla et al., PFLDnet 2006,
-/// section 3.1).
+/// Returns the buffer in bytes that causes `delay` at `capacity`: 15 ms at 80 Mb/s are 150 kB (Gerla et al., PFLDnet
+/// 2006, section 3.1).
 #[must_use]
 pub fn bytes(delay: Span, capacity: Rate) -> Bytes {
     capacity.bytes_in(delay)
 }
 
-/// The buffer's delay from two distributions of the round trip: of all samples, and of those just before losses. Where the
-/// path is congested the first has its peak at the least round trip and the second at that of a full buffer; their distance
-/// is the buffer. (Gerla et al., PFLDnet 2006, section 3.1 and figure 3.) Losses by chance have no peak of their own
-/// (figure 4): then nothing is known.
+/// Delay of the buffer, from two distributions of the RTT: that of all samples, and that of the samples just before
+/// losses. If the path is congested, the first one peaks at the least RTT and the second at that of a full buffer;
+/// the difference is the delay of the buffer. (Gerla et al., PFLDnet 2006, section 3.1 and figure 3.) Random losses
+/// have no peak of their own (figure 4), so that the delay is unknown.
 ///
-/// [`CongestionLevel`] follows the same delay as a moving average, while the connection runs.
+/// [`CongestionLevel`] tracks the same delay as a moving average during the connection.
 #[derive(Clone, Debug)]
 pub struct BufferDelay {
     width: Span,
-    /// The round trip, in widths, of the first bin.
+    /// RTT of the first bin, in bin widths.
     base: Option<u64>,
     all: Histogram,
     losses: Histogram,
@@ -53,7 +54,7 @@ impl Histogram {
         self.count = self.count.saturating_add(1);
     }
 
-    /// Moves everything `by` bins up.
+    /// Moves all counts up by `by` bins.
     fn shift(&mut self, by: usize) {
         let by = by.min(BINS);
         let beyond: u64 = self.bins.drain(BINS - by..).sum();
@@ -63,7 +64,8 @@ impl Histogram {
         }
     }
 
-    /// The fullest bin (the lowest of them), and the part of all that it and the fuller of its neighbours hold.
+    /// Returns the fullest bin (the lowest of them), and the part of all samples in it and the fuller of its
+    /// neighbours.
     fn peak(&self) -> Option<(usize, f64)> {
         let (at, most) = self.bins.iter().enumerate().rev().max_by_key(|(_, count)| **count)?;
         let side = |bin: Option<usize>| bin.and_then(|bin| self.bins.get(bin)).copied().unwrap_or(0);
@@ -73,15 +75,15 @@ impl Histogram {
 }
 
 impl BufferDelay {
-    /// Distributions in steps of `width` (at least a microsecond), of which there are 512: longer round trips fall into the
-    /// last.
+    /// Creates distributions of 512 bins with a width of `width` (at least a microsecond). Longer RTTs fall into the
+    /// last bin.
     #[must_use]
     pub fn new(width: Span) -> Self {
         let width = width.max(Span::from_micros(1));
         Self { width, base: None, all: Histogram::new(), losses: Histogram::new(), latest: Span::ZERO }
     }
 
-    /// An ACK came.
+    /// Processes an ACK.
     pub fn on_ack(&mut self, ack: &Ack<'_>) {
         if let Some(sample) = ack.rtt {
             self.latest = sample.rtt;
@@ -90,7 +92,7 @@ impl BufferDelay {
         }
     }
 
-    /// A loss was found; the last sample is that just before it.
+    /// Processes a loss, just before which the last sample was taken.
     pub fn on_loss(&mut self) {
         if self.base.is_some() {
             let bin = self.bin(self.latest);
@@ -98,7 +100,7 @@ impl BufferDelay {
         }
     }
 
-    /// The buffer's delay, if losses have a peak above that of all samples.
+    /// Returns the delay of the buffer, if losses have a peak above that of all samples.
     #[must_use]
     pub fn delay(&self) -> Option<Span> {
         let (usual, _) = self.all.peak()?;
@@ -107,7 +109,7 @@ impl BufferDelay {
         known.then(|| self.width * (full - usual) as u64)
     }
 
-    /// The bin of `rtt`; a new minimum moves the bins.
+    /// Returns the bin of `rtt`. A new minimum shifts the bins.
     fn bin(&mut self, rtt: Span) -> usize {
         let step = rtt.as_nanos() / self.width.as_nanos();
         let base = self.base.map_or(step, |base| base.min(step));
@@ -120,8 +122,8 @@ impl BufferDelay {
     }
 }
 
-/// How much is lost, and how much of that by chance: at a congestion level under a half (Gerla et al., PFLDnet 2006,
-/// section 3.1, tells the two apart by the same delay, by eye).
+/// Loss rate, and the part of it that is random: losses at a congestion level of less than a half (Gerla et al.,
+/// PFLDnet 2006, section 3.1, distinguish them manually by the same delay).
 #[derive(Clone, Copy, Debug)]
 pub struct LossRate {
     level: CongestionLevel,
@@ -131,13 +133,13 @@ pub struct LossRate {
 }
 
 impl LossRate {
-    /// Rates over the whole connection, by `level`.
+    /// Creates rates over the whole connection, which classify losses by `level`.
     #[must_use]
     pub const fn new(level: CongestionLevel) -> Self {
         Self { level, delivered: 0.0, lost: 0.0, random: 0.0 }
     }
 
-    /// An ACK came, under a window of `segments`.
+    /// Processes an ACK at a window of `segments`.
     pub fn on_ack(&mut self, ack: &Ack<'_>, segments: f64) {
         self.level.on_ack(ack);
         self.delivered += ack.delivered.as_f64();
@@ -154,13 +156,13 @@ impl LossRate {
         }
     }
 
-    /// The part of the bytes sent that was lost, 0 to 1.
+    /// Returns the part of the sent bytes that was lost, 0 to 1.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.part(self.lost)
     }
 
-    /// The part of the bytes sent that was lost by chance.
+    /// Returns the part of the sent bytes that was lost at random.
     #[must_use]
     pub fn random(&self) -> f64 {
         self.part(self.random)
@@ -185,13 +187,13 @@ mod tests {
         ack
     }
 
-    /// The path of figure 3: mostly 133 ms, losses close to 148 ms, a few at random.
+    /// Path of figure 3: mostly 133 ms, most losses close to 148 ms, a few at random.
     #[test]
     fn the_buffer_is_the_distance_of_the_peaks() {
         let mut buffer = BufferDelay::new(Span::from_millis(1));
         for n in 0_u64..2000 {
             if n == 1000 {
-                buffer.on_ack(&ack(130_500)); // the least is neither the first nor the most frequent
+                buffer.on_ack(&ack(130_500)); // the minimum is neither the first sample nor the most frequent one
             }
             let busy = 133_000 + (n * 7919) % 15_500;
             buffer.on_ack(&ack(if n % 2 == 1 { 133_400 } else { busy + 2 }));
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(bytes(delay, Rate::from_bits_per_sec(80_000_000)), Bytes(150_000));
     }
 
-    /// Figure 4: losses at random round trips have the distribution of all.
+    /// Figure 4: losses at random RTTs are distributed like all samples.
     #[test]
     fn random_losses_have_no_peak() {
         let mut buffer = BufferDelay::new(Span::from_millis(1));
@@ -230,7 +232,8 @@ mod tests {
         assert_eq!((buffer.all.bins[50], buffer.all.bins[BINS - 1], buffer.all.bins.len()), (2, 1, BINS));
     }
 
-    /// Of 1 % lost, three quarters at 133 ms, once the path's 148 ms at congestion are known.
+    /// One percent of the data is lost, three quarters of that at 133 ms, after the path's 148 ms at congestion are
+    /// known.
     #[test]
     fn losses_without_a_queue_are_by_chance() {
         let mut losses = LossRate::new(CongestionLevel::new(0.85));
@@ -238,7 +241,7 @@ mod tests {
         losses.on_ack(&ack(133_000), 900.0);
         for n in 0..4000 {
             let mut event = ack(if n % 4 == 0 { 148_000 } else { 133_000 });
-            // The level's round trip is the least of the last eight.
+            // The RTT of the level is the minimum of the last eight samples.
             for _ in 1..8 {
                 losses.on_ack(&event, 900.0);
             }

@@ -1,71 +1,71 @@
-//! CapProbe: of all packet pairs, believe the one that waited least.
+//! CapProbe: of all packet pairs, the one with the least delay shows the capacity.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::packet_pair::PairSample;
 use super::rate_range::RateRange;
 
-/// What a [`CapProbe`] asks of its samples.
+/// Configuration of a [`CapProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapProbeConfig {
-    /// So many samples before anything counts as converged; at least 1. 40 in the published procedure.
+    /// Number of samples needed for convergence, at least 1; 40 in the published procedure.
     pub least: u32,
-    /// What a single delay may be wrong by: the coarser clock's resolution, 0 for one without error. Two readings are in each
-    /// sum.
+    /// Largest error of a single delay: the resolution of the coarser clock, or 0 for an exact one. Each sum has two
+    /// readings.
     pub clock: Span,
-    /// So much of the dispersion may the least sum exceed the sum of the least delays by, 0 to 0.5. It bounds the error of
-    /// the estimate: 0.05 is 5 %.
+    /// Part of the dispersion by which the least sum may exceed the sum of the least delays, 0 to 0.5. It bounds the
+    /// error of the estimate: 0.05 is 5 %.
     pub share: f64,
-    /// A minimum is forgotten when it is older than this, or up to half as old: what a route has become shows after that
-    /// long.
+    /// Lifetime of a minimum, which may also expire up to half earlier. A longer route is detected after that time.
     pub window: Span,
 }
 
 impl Default for CapProbeConfig {
-    /// 40 samples, 1 us, 5 %, and two minutes: four times what the published trace needed for its least sum.
+    /// 40 samples, 1 us, 5 %, and two minutes, which is four times what the published trace needed for its least sum.
     fn default() -> Self {
         Self { least: 40, clock: Span::from_micros(1), share: 0.05, window: Span::from_secs(120) }
     }
 }
 
-/// What a [`CapProbe`] knows.
+/// Estimate of a [`CapProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapProbeEstimate {
-    /// The rate of the pair with the least sum of delays, and what it can be if only [`excess`](Self::excess) and the clock
-    /// are to blame.
+    /// Rate of the pair with the least sum of delays, and its range if only [`excess`](Self::excess) and the clock
+    /// cause errors.
     pub rate: RateRange,
     /// By how much its sum exceeds the sum of the least delays: what its packets waited in all.
     pub excess: Span,
-    /// The least sum.
+    /// Least sum of delays.
     pub sum: Span,
-    /// Samples that were looked at.
+    /// Number of samples used.
     pub samples: u32,
-    /// Of those, the ones whose sum is as small as the least, within tolerance.
+    /// Number of samples whose sum is as small as the least, within tolerance.
     pub support: u32,
-    /// Whether there are enough samples, and the excess is within tolerance.
+    /// Whether there are enough samples and the excess is within tolerance.
     pub converged: bool,
 }
 
-/// The filter of CapProbe (Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004): a pair whose dispersion is wrong had to wait
-/// with at least one packet, so that the pair with the least sum of delays is the one to believe.
+/// Filter of CapProbe (Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004). If the dispersion of a pair is wrong, at
+/// least one of its packets was queued, so that the pair with the least sum of delays is the most reliable one.
 ///
-/// Its convergence test is that the least sum is the sum of the least delays of each packet: then no packet of that
-/// pair waited for longer than the best ever did. If the least delays are those of an idle path, the dispersion is wrong
-/// by the excess at most.
+/// The estimate converges if the least sum equals the sum of the least delays of each packet. Then no packet of that
+/// pair was queued for longer than the best packets. If the least delays are those of an idle path, the error of the
+/// dispersion is at most the excess.
 ///
-/// A constant in all delays, such as the offset of a clock, is in both sides of that test and drops out. A drift does not:
-/// delays have to be measured by one clock, or its drift taken out of them. All samples need one size; one of
-/// another size begins anew. 152 bytes, no allocation, a few comparisons a sample.
+/// A constant in all delays, such as the offset of a clock, is in both sides of that test and cancels. A drift does
+/// not: the delays have to be measured by one clock, or be corrected for drift. All samples have the same size; a
+/// sample of another size restarts the filter. It takes 152 bytes without allocations, and a few comparisons per
+/// sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapProbe {
     config: CapProbeConfig,
-    /// Samples of the last half window or less.
+    /// Samples of the current half window.
     new: Minima,
-    /// Those of the half window before.
+    /// Samples of the previous half window.
     old: Minima,
 }
 
-/// The least delays and the best pair of a stretch of time.
+/// Least delays and best pair of a period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Minima {
     since: Time,
@@ -90,24 +90,24 @@ const EMPTY: Minima = Minima {
 };
 
 impl CapProbe {
-    /// Without samples. A `share` that is no number or negative counts as zero.
+    /// Creates a filter without samples. A `share` that is negative or not a number counts as zero.
     #[must_use]
     pub const fn new(config: CapProbeConfig) -> Self {
         Self { config, new: EMPTY, old: EMPTY }
     }
 
-    /// What it asks of its samples.
+    /// Returns the configuration.
     #[must_use]
     pub const fn config(&self) -> &CapProbeConfig {
         &self.config
     }
 
-    /// A clock turned out to be coarser, or finer.
+    /// Sets the resolution of the clock, if it turns out to be coarser or finer.
     pub const fn set_clock(&mut self, clock: Span) {
         self.config.clock = clock;
     }
 
-    /// Takes a sample at `now`, which never goes back. Whether it is of use: absurd ones change nothing.
+    /// Adds a sample at `now`, which never decreases. Returns whether it was used; invalid samples change nothing.
     pub fn on_pair(&mut self, sample: &PairSample, now: Time) -> bool {
         if sample.rate().is_none() {
             return false;
@@ -121,12 +121,12 @@ impl CapProbe {
         true
     }
 
-    /// Forgets all samples: the route has changed, or the application knows better.
+    /// Discards all samples, for example because the route has changed.
     pub const fn reset(&mut self) {
         (self.new, self.old) = (EMPTY, EMPTY);
     }
 
-    /// What is known as of the newest sample; `None` before there is one.
+    /// Returns the estimate as of the newest sample, or `None` before the first.
     #[must_use]
     pub fn estimate(&self) -> Option<CapProbeEstimate> {
         let best = self.merged()?;
@@ -142,18 +142,18 @@ impl CapProbe {
         Some(CapProbeEstimate { rate, excess, sum: best.sum, samples: best.samples, support: best.support, converged })
     }
 
-    /// The least delays of a first and of a second packet; `None` before there is a sample.
+    /// Returns the least delays of first and second packets, or `None` before the first sample.
     #[must_use]
     pub fn least_delays(&self) -> Option<(Span, Span)> {
         self.merged().map(|minima| (minima.first, minima.second))
     }
 
-    /// By how much sums may differ that are as good as equal.
+    /// Returns the difference up to which two sums count as equal.
     fn tolerance(&self, dispersion: Span) -> Span {
         self.config.clock * 2 + dispersion.mul_f64(self.config.share)
     }
 
-    /// Drops what is older than the window.
+    /// Drops samples older than the window.
     fn age(&mut self, now: Time) {
         let half = self.config.window / 2;
         let passed = now.since(self.new.since);

@@ -1,39 +1,40 @@
-//! How close to congestion a path is: the queueing delay over what it was at past losses.
+//! Congestion level of a path: the queueing delay relative to that at past losses.
 
 use longhaul_units::Span;
 
 use super::WindowedMin;
 use crate::Ack;
 
-/// A gap between the least round trip and that at losses under which the clock's noise rules: a millisecond, or this part
-/// of the least round trip.
+/// Gap between the least RTT and that at losses below which the noise of the clock dominates: the larger of a
+/// millisecond and this part of the least RTT.
 const NOISE: (f64, f64) = (0.001, 0.02);
-/// Segments in the queue from which a path of which nothing is known counts as congested (Veno's beta).
+/// Number of queued segments from which an unknown path counts as congested (Veno's beta).
 const BACKLOG: f64 = 3.0;
-/// A loss at less than this part of the delay that losses had looks random: it says nothing of the buffer.
+/// A loss at less than this part of the queueing delay at losses counts as random, and does not update the level.
 const RANDOM: f64 = 0.5;
-/// So many losses in a row that look random mean that the buffer has shrunk, or that the route is another.
+/// Number of consecutive random losses from which the buffer is taken to have shrunk, or the route to have changed.
 const PATIENCE: u32 = 20;
 
-/// So many samples, of which the least is the round trip now: what waits for a processor, in a radio or for other packets
-/// of its own burst delays single packets, and a queue all of them.
+/// Number of samples whose minimum is the current RTT. Waiting for a processor, a radio or other packets of the same
+/// burst delays single packets, while a queue delays all of them.
 const RECENT: usize = 8;
 
-/// The congestion level `c = (RTT - RTTmin) / (RTTcong - RTTmin)`, 0 to 1, where RTTcong is the moving average of the round
-/// trips just before losses (Shimonishi, Sanadidi, Gerla; quoted by Gerla et al., PFLDnet 2006).
+/// Congestion level `c = (RTT - RTTmin) / (RTTcong - RTTmin)`, 0 to 1, where RTTcong is the moving average of the
+/// RTTs just before losses (Shimonishi, Sanadidi, Gerla; quoted by Gerla et al., PFLDnet 2006).
 ///
-/// RTT is the least of the last eight samples, as a single one says more of a host's scheduling than of a queue.
+/// RTT is the minimum of the last eight samples, because a single one depends more on the host's scheduling than on
+/// the queue.
 ///
-/// Losses that look random don't lower RTTcong. After twenty of them in a row it moves towards the largest of theirs.
+/// Losses that seem random do not lower RTTcong. After twenty of them in a row it moves towards their largest RTT.
 ///
-/// RTTmin may be that of the last minute, say, in place of the connection's. Where it then rises by more than noise, the route
-/// is another, and RTTcong, which was the old one's, is learnt anew.
+/// RTTmin may have a limited lifetime, such as a minute, instead of that of the connection. If it then rises by more
+/// than noise, the route has changed, and RTTcong is measured anew.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionLevel {
     keep: f64,
     least: WindowedMin,
     recent: [Span; RECENT],
-    /// Which of them comes next.
+    /// Index of the next sample.
     next: usize,
     congested: Option<f64>,
     random: u32,
@@ -41,21 +42,22 @@ pub struct CongestionLevel {
 }
 
 impl CongestionLevel {
-    /// An estimate whose RTTcong keeps `keep` (0 to 1) of its old value at a loss, and whose RTTmin is the connection's.
+    /// Creates an estimate whose RTTcong keeps `keep` (0 to 1) of its old value at a loss, and whose RTTmin never
+    /// expires.
     #[must_use]
     pub const fn new(keep: f64) -> Self {
         let least = WindowedMin::new(Span::MAX);
         Self { keep, least, recent: [Span::MAX; RECENT], next: 0, congested: None, random: 0, random_max: 0.0 }
     }
 
-    /// The same with an RTTmin that is the least of the last `window`.
+    /// Sets the lifetime of RTTmin to `window`.
     #[must_use]
     pub const fn with_rtt_min_window(mut self, window: Span) -> Self {
         self.least.set_window(window);
         self
     }
 
-    /// An ACK came.
+    /// Processes an ACK.
     pub fn on_ack(&mut self, ack: &Ack<'_>) {
         if let Some(sample) = ack.rtt {
             self.recent[self.next % RECENT] = sample.rtt;
@@ -69,23 +71,23 @@ impl CongestionLevel {
         }
     }
 
-    /// The least round trip of the window, if there was one.
+    /// Returns the least RTT of the window, if there is one.
     #[must_use]
     pub fn rtt_min(&self) -> Option<Span> {
         self.least.get()
     }
 
-    /// The round trip now in seconds; only after a sample.
+    /// Returns the current RTT in seconds; valid only after a sample.
     fn latest(&self) -> f64 {
         self.recent.into_iter().min().unwrap_or(Span::ZERO).as_secs_f64()
     }
 
-    /// RTTmin in seconds.
+    /// Returns RTTmin in seconds.
     fn least(&self) -> Option<f64> {
         self.least.get().map(Span::as_secs_f64)
     }
 
-    /// A loss was found: the last samples are those just before it. Ask for the level first.
+    /// Processes a loss, just before which the last samples were taken. The level has to be queried first.
     pub fn on_loss(&mut self) {
         let (Some(least), sample) = (self.least(), self.latest()) else {
             return;
@@ -107,14 +109,15 @@ impl CongestionLevel {
         }
     }
 
-    /// RTTcong - RTTmin in seconds, if it is known and more than noise: the delay of a full buffer.
+    /// Returns RTTcong - RTTmin, the delay of a full buffer, in seconds, if it is known and exceeds noise.
     #[must_use]
     pub fn gap(&self) -> Option<f64> {
         let (least, congested) = (self.least()?, self.congested?);
         Some(congested - least).filter(|gap| *gap >= noise(least))
     }
 
-    /// The level now, for a window of `segments`: without a known gap 0 or 1 by whether three segments are in the queue.
+    /// Returns the current level for a window of `segments`. Without a known gap it is 1 if three segments are
+    /// queued, else 0.
     #[must_use]
     pub fn level(&self, segments: f64) -> f64 {
         let Some(least) = self.least() else {
@@ -129,13 +132,13 @@ impl CongestionLevel {
     }
 }
 
-/// Whether a least round trip that rose from `before` to `least` rose by more than noise.
+/// Returns whether the rise of the least RTT from `before` to `least` exceeds noise.
 fn is_another_route(before: Span, least: Span) -> bool {
     let before = before.as_secs_f64();
     least.as_secs_f64() - before >= noise(before)
 }
 
-/// The difference between two round trips that is noise where the least is `least`, all in seconds.
+/// Returns the difference of two RTTs that counts as noise if the least RTT is `least`, in seconds.
 fn noise(least: f64) -> f64 {
     NOISE.0.max(NOISE.1 * least)
 }
@@ -151,7 +154,7 @@ mod tests {
         feed_at(level, 0, ms);
     }
 
-    /// A sample of `ms` at second `secs`.
+    /// Adds samples of `ms` at second `secs`.
     fn feed_at(level: &mut CongestionLevel, secs: u64, ms: u64) {
         let mut ack = Ack::new(Time::ZERO + Span::from_secs(secs));
         ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
@@ -160,7 +163,7 @@ mod tests {
         }
     }
 
-    /// 133 ms and 148 ms at losses: the path of Gerla et al., PFLDnet 2006.
+    /// Path of Gerla et al., PFLDnet 2006: 133 ms, and 148 ms at losses.
     fn known() -> CongestionLevel {
         let mut level = CongestionLevel::new(0.85);
         feed(&mut level, 133);
@@ -169,7 +172,8 @@ mod tests {
         level
     }
 
-    /// Seven samples of a full queue among which one without it, and the reverse: a queue delays all packets.
+    /// One sample without the queue among seven of a full one means that there is none, because a queue delays all
+    /// packets.
     #[test]
     fn a_late_sample_is_no_queue() {
         let mut level = known();
@@ -193,7 +197,7 @@ mod tests {
         }
     }
 
-    /// The moving average: 0.85 old, 0.15 new.
+    /// The moving average keeps 0.85 and adds 0.15.
     #[test]
     fn losses_move_the_average() {
         let mut level = known();
@@ -202,7 +206,7 @@ mod tests {
         assert!((level.gap().expect("known") - 0.0165).abs() < 1e-9, "{:?}", level.gap());
     }
 
-    /// With random losses at 133 to 140 ms among those at 148 ms the average stays.
+    /// Random losses at 133 to 140 ms among those at 148 ms do not change the average.
     #[test]
     fn random_losses_do_not_lower_it() {
         let mut level = known();
@@ -217,7 +221,7 @@ mod tests {
         }
     }
 
-    /// A buffer that shrank from 15 to 5 ms is found after some hundred losses.
+    /// A buffer that shrank from 15 to 5 ms is detected after some hundred losses.
     #[test]
     fn a_smaller_buffer_is_followed() {
         let mut level = known();
@@ -229,8 +233,9 @@ mod tests {
         assert!(level.level(900.0) > 0.49);
     }
 
-    /// The route becomes longer by more than the buffer's delay. With the connection's RTTmin every loss is congestion from then
-    /// on; with that of a window the level is that of the new route once the window has passed: 133 + 60 and 148 + 60 ms.
+    /// The route becomes longer by more than the delay of the buffer. If RTTmin never expires, every loss counts as
+    /// congestion from then on. If it does, the level after the window is that of the new route: 133 + 60 and 148 +
+    /// 60 ms.
     #[test]
     fn a_longer_route_is_learnt_when_the_window_has_passed() {
         for (window, expected) in [(Span::MAX, 1.0), (Span::from_secs(60), 0.2)] {
@@ -249,7 +254,8 @@ mod tests {
         }
     }
 
-    /// Longer by less than the buffer's delay, 4 of 15 ms: RTTcong was the old route's, and is that of the next loss.
+    /// The route becomes longer by less than the delay of the buffer, 4 of 15 ms. RTTcong of the old route is
+    /// dropped, and the next loss sets it anew.
     #[test]
     fn the_old_round_trip_at_losses_goes_with_the_old_route() {
         let mut level = known().with_rtt_min_window(Span::from_secs(10));
@@ -263,7 +269,7 @@ mod tests {
         assert!((level.gap().expect("known") - 0.015).abs() < 1e-9, "{:?}", level.gap());
     }
 
-    /// Nothing known, or a gap of half a millisecond: three segments in the queue decide.
+    /// Without a gap, or with one of half a millisecond, three queued segments decide.
     #[test]
     fn without_a_gap_the_backlog_decides() {
         let mut level = CongestionLevel::new(0.85);

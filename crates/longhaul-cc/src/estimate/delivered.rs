@@ -1,32 +1,32 @@
-//! The cumulative count of delivered bytes over the last round trips, for sums over windows of any length.
+//! Cumulative count of delivered bytes over the last round trips, for sums over windows of any length.
 
 use longhaul_units::{Bytes, Span, Time};
 
-/// How many points of the curve are kept.
+/// Number of points of the curve that are kept.
 const KNOTS: usize = 128;
-/// What [`Delivered::record`] is to be told as the least width, as a part of the longest window that will be asked for:
-/// then the points span two of those windows.
+/// Divisor of the longest window of interest that yields the width passed to [`Delivered::record`], so that the
+/// points span two such windows.
 pub(crate) const RESOLUTION: u64 = 64;
 
-/// A point of the curve.
+/// Point of the curve.
 #[derive(Clone, Copy, Debug)]
 struct Knot {
     at: Time,
-    /// All bytes until then; only differences count, so that it may wrap.
+    /// Total of bytes up to this time. It may wrap, because only differences are used.
     total: u64,
-    /// When the newest of them had left, if that is known.
+    /// Send time of the newest of these bytes, if known.
     sent: Option<Time>,
 }
 
-/// A window that ends with the newest ACK. All are multiples of `unit`: a rate needs only the ratio of two, and so one
-/// division.
+/// Window that ends with the newest ACK. All values are multiples of `unit`: a rate needs only the ratio of two, and
+/// so a single division.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Part {
-    /// Bytes delivered in it.
+    /// Bytes delivered in the window.
     pub(crate) bytes: f64,
-    /// As much of it as is known, nanoseconds.
+    /// Known length of the window in nanoseconds.
     pub(crate) nanos: f64,
-    /// How long the sender had taken for these bytes, nanoseconds; zero if that is not known.
+    /// Time in nanoseconds in which these bytes were sent, or zero if unknown.
     pub(crate) sent: f64,
     pub(crate) unit: f64,
 }
@@ -35,16 +35,16 @@ impl Part {
     const NONE: Self = Self { bytes: 0.0, nanos: 0.0, sent: 0.0, unit: 1.0 };
 }
 
-/// Where a window began when it was last asked for: those of the same kind move little from one ACK to the next.
+/// Start of a window in the last query. Windows of the same kind move little from one ACK to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor(u64);
 
-/// The count as a curve, straight between ACKs. ACKs closer to each other than a least width share a line, so that the
+/// The count as a curve, linear between ACKs. ACKs closer to each other than a given width share a line, so that the
 /// memory is bounded; the count at its ends is exact.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
     knots: [Knot; KNOTS],
-    /// Numbers of the oldest and of the next point, counted from the first ever.
+    /// Numbers of the oldest and of the next point, counted from the first one ever.
     first: u64,
     end: u64,
 }
@@ -54,13 +54,13 @@ impl Delivered {
         Self { knots: [Knot { at: Time::ZERO, total: 0, sent: None }; KNOTS], first: 0, end: 0 }
     }
 
-    /// The point of that number.
+    /// Returns the point with that number.
     const fn knot(&self, number: u64) -> &Knot {
         &self.knots[(number % KNOTS as u64) as usize]
     }
 
-    /// `delivered` bytes arrived by `now`, of which the newest had left at `sent`. Lines shorter than `width` are
-    /// prolonged.
+    /// Records that `delivered` bytes arrived by `now`, the newest of which were sent at `sent`. Lines shorter than
+    /// `width` are extended.
     pub(crate) fn record(&mut self, now: Time, sent: Option<Time>, delivered: Bytes, width: Span) {
         if self.end == 0 {
             self.push(Knot { at: now, total: delivered.0, sent });
@@ -84,8 +84,8 @@ impl Delivered {
         }
     }
 
-    /// What was delivered in the last `span` before the newest ACK, of which only that is known which came after the first
-    /// ACK and the oldest point.
+    /// Returns the data delivered in the last `span` before the newest ACK. Only the time after the first ACK and the
+    /// oldest point is known.
     pub(crate) fn over(&self, span: Span, cursor: &mut Cursor) -> Part {
         if self.end == 0 {
             return Part::NONE;
@@ -112,7 +112,7 @@ impl Delivered {
         Part { bytes, nanos: nanos(begin, newest.at) * unit, sent: part(sent(left), sent(right)), unit }
     }
 
-    /// The first point after `time`.
+    /// Returns the number of the first point after `time`.
     fn first_after(&self, time: Time, cursor: &mut Cursor) -> u64 {
         let mut number = cursor.0.clamp(self.first, self.end);
         while number < self.end && self.knot(number).at <= time {
@@ -140,7 +140,7 @@ mod tests {
         Time::from_nanos(7_000_000_000) + Span::from_micros(micros)
     }
 
-    /// The whole list of ACKs, microseconds since the first and bytes, asked the same question.
+    /// The same query on the complete list of ACKs, given as microseconds since the first and bytes.
     fn naive(acks: &[(u64, u64)], span: u64) -> (f64, f64) {
         let end = acks.last().map_or(0, |ack| ack.0);
         let begin = end.saturating_sub(span);
@@ -152,7 +152,8 @@ mod tests {
     }
 
     proptest! {
-        /// ACKs that are not closer than the width: as if all were kept, while the window is within the points' span.
+        /// ACKs at least the width apart yield the same result as the complete list, while the window is within the
+        /// span of the points.
         #[test]
         fn windows_are_those_of_the_whole_list(
             acks in prop::collection::vec((1_u64..500, 1_u64..10_000), 1..400),
@@ -170,14 +171,15 @@ mod tests {
                 let bytes = part.bytes / part.unit;
                 prop_assert!((bytes - expected).abs() < 1e-6 * expected.max(1.0), "{} {}", bytes, expected);
                 prop_assert!((part.nanos / part.unit * 1e-9 - known).abs() < 1e-9);
-                // Where a search begins is not where it ends.
+                // The result does not depend on where the search starts.
                 for start in [0, cursor.0 / 2, u64::MAX] {
                     prop_assert_eq!(delivered.over(Span::from_micros(span), &mut Cursor(start)), part);
                 }
             }
         }
 
-        /// However dense the ACKs: two windows long, and off by no more than what the two lines at its edge hold.
+        /// With dense ACKs the points still span two windows, and the error is at most the data of the two lines at
+        /// the window's edge.
         #[test]
         fn dense_acks_share_lines(
             acks in prop::collection::vec((0_u64..10, 1_u64..100), 1000..2000),
@@ -218,8 +220,8 @@ mod tests {
         assert_eq!(over(&delivered), (600.0, 1e6), "time that goes back stands still");
     }
 
-    /// Sent 2 ms apart and acknowledged in bunches of four, a microsecond apart: over any window the bytes were sent at their
-    /// own rate. A time of sending that is not known, or goes back, stands still.
+    /// Data sent every 2 ms is acknowledged in bunches of four, a microsecond apart. Over any window the bytes have
+    /// their own send rate. An unknown or decreasing send time does not advance it.
     #[test]
     fn how_long_the_bytes_took_to_send() {
         let mut delivered = Delivered::new();

@@ -1,14 +1,14 @@
-//! A rate with its uncertainty.
+//! Rate with its uncertainty.
 
 use longhaul_units::Rate;
 
-/// An estimated rate and the range that its estimator believes it to be in.
+/// Estimated rate, and the range in which its estimator expects it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateRange {
-    /// The lower end.
+    /// Lower bound.
     pub low: Rate,
-    /// The best single value.
+    /// Best single value.
     pub value: Rate,
-    /// The upper end.
+    /// Upper bound.
     pub high: Rate,
 }

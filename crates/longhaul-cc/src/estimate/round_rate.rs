@@ -1,11 +1,11 @@
-//! TCP Westwood+'s bandwidth estimate: one sample a round trip, smoothed twice.
+//! TCP Westwood+'s bandwidth estimate: one sample per round trip, smoothed twice.
 
 use longhaul_units::{Bytes, Span, Time};
 
-/// What a smoothing stage keeps of its old value (Linux's Westwood+).
+/// Part of its old value that a smoothing stage keeps (Linux's Westwood+).
 pub const KEEP: f64 = 7.0 / 8.0;
 
-/// Counts what is delivered over spans of a round trip.
+/// Counter of the data delivered over intervals of a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampler {
     least: Span,
@@ -14,15 +14,15 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples span a round trip, and `least` at least.
+    /// Creates a sampler whose samples span a round trip, and at least `least`.
     pub(crate) const fn new(least: Span) -> Self {
         Self { least, since: None, bytes: 0.0 }
     }
 
-    /// The rate in bytes/s, if this ACK ends a span.
+    /// Processes an ACK and returns the rate in bytes/s if it ends an interval.
     pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) -> Option<f64> {
         let Some(since) = self.since else {
-            // Nothing is known of the time before the first.
+            // The data of the first ACK was delivered over an unknown time.
             self.since = Some(now);
             return None;
         };
@@ -37,31 +37,31 @@ impl Sampler {
     }
 }
 
-/// Westwood+'s estimate in bytes/s: what was delivered over a round trip (or a least span, if that is longer), through
-/// two moving averages in a row that keep 7/8 each, or another part. The first sample initialises both. (Grieco, Mascolo, CCR 34(2), 2004;
-/// sampling and smoothing as in Linux.)
+/// Westwood+'s estimate in bytes/s: the data delivered over a round trip (or a least interval, if that is longer),
+/// passed through two consecutive moving averages that keep 7/8 each, or another part. The first sample initialises
+/// both. (Grieco, Mascolo, CCR 34(2), 2004; sampling and smoothing as in Linux.)
 #[derive(Clone, Copy, Debug)]
 pub struct RoundRate {
     sampler: Sampler,
     keep: f64,
-    /// The first and the second average.
+    /// First and second average.
     averages: Option<(f64, f64)>,
 }
 
 impl RoundRate {
-    /// An estimate whose samples span `least` or more.
+    /// Creates an estimate whose samples span at least `least`.
     #[must_use]
     pub const fn new(least: Span) -> Self {
         Self { sampler: Sampler::new(least), keep: KEEP, averages: None }
     }
 
-    /// The same with averages that keep the part `keep` (0 to 1) of their old value at a sample.
+    /// Sets the part of their old value, 0 to 1, that the averages keep at a sample.
     #[must_use]
     pub const fn with_keep(self, keep: f64) -> Self {
         Self { keep, ..self }
     }
 
-    /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
+    /// Processes an ACK at `now` for `delivered` bytes, with an RTT of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         if let Some(sample) = self.sampler.on_ack(now, delivered, rtt) {
             let (first, second) = self.averages.unwrap_or((sample, sample));
@@ -70,7 +70,7 @@ impl RoundRate {
         }
     }
 
-    /// The estimate in bytes/s; zero before there is one.
+    /// Returns the estimate in bytes/s, or zero before the first sample.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.averages.map_or(0.0, |(_, second)| second)
@@ -85,7 +85,8 @@ mod tests {
         Time::from_nanos(9_000_000_000) + Span::from_millis(ms)
     }
 
-    /// Two averages of 7/8 in a row: after n samples of a step of one, 1 - (7/8)^n (1 + n/8); of k, 1 - k^n (1 + n (1 - k)).
+    /// Two consecutive averages of 7/8: n samples after a step of one, the result is 1 - (7/8)^n (1 + n/8). For
+    /// averages of k it is 1 - k^n (1 + n (1 - k)).
     #[test]
     fn a_step_has_its_closed_form() {
         let usual = RoundRate::new(Span::from_millis(50));
@@ -102,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Samples span a round trip, but 50 ms at least.
+    /// Samples span a round trip, but at least 50 ms.
     #[test]
     fn short_round_trips_are_measured_over_fifty_milliseconds() {
         for (rtt, samples) in [(1, 2), (50, 2), (100, 1)] {
@@ -110,7 +111,7 @@ mod tests {
             let mut changes = 0;
             for ms in 0..=100 {
                 let before = rate.averages;
-                // Ever more, so that each sample differs.
+                // The amount grows, so that each sample differs.
                 rate.on_ack(at(ms), Bytes(1000 * (ms + 1)), Some(Span::from_millis(rtt)));
                 changes += u32::from(rate.averages != before);
             }

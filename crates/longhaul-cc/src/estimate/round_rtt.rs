@@ -1,20 +1,20 @@
-//! Round-trip samples by rounds: what laws that watch the delay decide on.
+//! RTT samples by rounds, for delay-based algorithms.
 
 use longhaul_units::Span;
 
 use crate::Ack;
 
-/// Fewer samples say too little of a round (Linux, `tcp_vegas.c`, `tcp_veno.c` and `tcp_yeah.c`).
+/// Least number of samples for a valid round (Linux, `tcp_vegas.c`, `tcp_veno.c` and `tcp_yeah.c`).
 const ENOUGH: u32 = 3;
 
-/// The samples of one round.
+/// Samples of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundStat {
-    /// The smallest sample.
+    /// Smallest sample.
     pub min: Span,
-    /// The sum of all, nanoseconds.
+    /// Sum of the samples in nanoseconds.
     sum: f64,
-    /// How many there were.
+    /// Number of samples.
     pub count: u32,
 }
 
@@ -29,14 +29,14 @@ impl RoundStat {
         self.count = self.count.saturating_add(1);
     }
 
-    /// The mean in seconds.
+    /// Returns the mean in seconds.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.sum * 1e-9 / f64::from(self.count.max(1))
     }
 }
 
-/// Follows the round-trip samples of a connection, round by round.
+/// RTT samples of a connection, round by round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundRtt {
     base: Option<Span>,
@@ -46,13 +46,13 @@ pub struct RoundRtt {
 }
 
 impl RoundRtt {
-    /// No sample yet.
+    /// Creates statistics without samples.
     #[must_use]
     pub const fn new() -> Self {
         Self { base: None, max: None, current: None, last: None }
     }
 
-    /// An ACK came. If it ends a round, its own sample counts for the new one.
+    /// Processes an ACK. If it ends a round, its own sample counts for the new one.
     pub fn on_ack(&mut self, ack: &Ack<'_>) {
         if ack.round_start {
             self.last = self.current.take();
@@ -69,43 +69,44 @@ impl RoundRtt {
         }
     }
 
-    /// The smallest sample of all: the round trip without queues, as far as is known.
+    /// Returns the smallest sample of all, an estimate of the RTT without queues.
     #[must_use]
     pub const fn base(&self) -> Option<Span> {
         self.base
     }
 
-    /// The largest sample since the beginning or since [`forget_max`](Self::forget_max).
+    /// Returns the largest sample since the start or since [`forget_max`](Self::forget_max).
     #[must_use]
     pub const fn max(&self) -> Option<Span> {
         self.max
     }
 
-    /// Begins a new maximum.
+    /// Restarts the maximum.
     pub const fn forget_max(&mut self) {
         self.max = None;
     }
 
-    /// The samples of the last complete round, if there were any.
+    /// Returns the samples of the last complete round, if there were any.
     #[must_use]
     pub const fn last(&self) -> Option<RoundStat> {
         self.last
     }
 
-    /// The same, if there were three or more: fewer may all be of delayed acknowledgements.
+    /// Returns the samples of the last complete round if there were at least three, because fewer may all be of
+    /// delayed ACKs.
     #[must_use]
     pub fn last_of_enough(&self) -> Option<RoundStat> {
         self.last.filter(|round| round.count >= ENOUGH)
     }
 
-    /// The samples of the running round so far.
+    /// Returns the samples of the current round so far.
     #[must_use]
     pub const fn current(&self) -> Option<RoundStat> {
         self.current
     }
 
-    /// How much of a window of `window` (in any unit) waits in queues at a round trip of `rtt`: `window (1 - base / rtt)`
-    /// (Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995). Zero while nothing is known.
+    /// Returns the part of a window of `window` (in any unit) that is queued at an RTT of `rtt`: `window (1 - base /
+    /// rtt)` (Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995). It is zero before the first sample.
     #[must_use]
     pub fn backlog(&self, window: f64, rtt: Span) -> f64 {
         match self.base {

@@ -1,4 +1,4 @@
-//! TCPProbe: CapProbe on the segments of a connection, while it transfers what it has to.
+//! TCPProbe: CapProbe on the data segments of a connection during its normal transfer.
 
 use longhaul_units::{Rate, Span, Time};
 
@@ -6,57 +6,59 @@ use super::cap_probe::{CapProbe, CapProbeConfig};
 use super::packet_pair::PairSample;
 use super::rate_range::RateRange;
 
-/// What a [`TcpProbe`] goes by.
+/// Configuration of a [`TcpProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpProbeConfig {
-    /// The least time between two pairs; zero is as often as there is data.
+    /// Least time between two pairs; zero means as often as there is data.
     pub gap: Span,
-    /// What it asks of pairs.
+    /// Configuration of the filter for pairs.
     pub pairs: CapProbeConfig,
-    /// By how much a new estimate must exceed the last converged one to count as a rise of the capacity, above 0: 0.25 is a quarter.
+    /// Part by which a converged estimate must exceed the last one to count as a rise of the capacity, above 0: 0.25
+    /// is a quarter.
     pub rise: f64,
 }
 
 impl Default for TcpProbeConfig {
-    /// 10 ms between pairs, CapProbe's own demands, a quarter.
+    /// 10 ms between pairs, CapProbe's defaults, a quarter.
     fn default() -> Self {
         Self { gap: Span::from_millis(10), pairs: CapProbeConfig::default(), rise: 0.25 }
     }
 }
 
-/// The capacity of the narrow link from pairs of data segments that were sent in flipped order (Gerla et al., PFLDnet 2006,
-/// section 2.3): whoever sends them asks [`may_send`](Self::may_send), and tells of each pair what became of it.
+/// Capacity of the narrow link, from pairs of data segments sent in reverse order (Gerla et al., PFLDnet 2006,
+/// section 2.3). The sender queries [`may_send`](Self::may_send), and reports each pair's transmission and
+/// measurement.
 ///
-/// Rates are of IP packets where the samples' bytes are. Allocates nothing.
+/// The rates count IP packets if the bytes of the samples do. There are no allocations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpProbe {
     config: TcpProbeConfig,
     filter: CapProbe,
     next_at: Time,
-    /// The last estimate that had converged.
+    /// Last converged estimate.
     settled: Option<Rate>,
     rises: u32,
 }
 
 impl TcpProbe {
-    /// Without samples.
+    /// Creates an estimator without samples.
     #[must_use]
     pub const fn new(config: TcpProbeConfig) -> Self {
         Self { config, filter: CapProbe::new(config.pairs), next_at: Time::ZERO, settled: None, rises: 0 }
     }
 
-    /// Whether another pair may leave at `now`. That only one is on its way at a time is the sender's to see to.
+    /// Returns whether another pair may be sent at `now`. The sender ensures that only one is in flight.
     #[must_use]
     pub fn may_send(&self, now: Time) -> bool {
         now >= self.next_at
     }
 
-    /// A pair leaves.
+    /// Records the transmission of a pair.
     pub fn on_sent(&mut self, now: Time) {
         self.next_at = now + self.config.gap;
     }
 
-    /// A pair was measured. Absurd samples are ignored.
+    /// Adds a measured pair. Invalid samples are ignored.
     pub fn on_pair(&mut self, sample: &PairSample, now: Time) {
         if !self.filter.on_pair(sample, now) {
             return;
@@ -69,26 +71,27 @@ impl TcpProbe {
         self.settled = Some(rate);
     }
 
-    /// The rate of the narrow link as of the best pair so far, converged or not; `None` before the first.
+    /// Returns the rate of the narrow link by the best pair so far, converged or not, or `None` before the first.
     #[must_use]
     pub fn capacity(&self) -> Option<Rate> {
         self.range().map(|range| range.value)
     }
 
-    /// The same with what it may be wrong by.
+    /// Returns the same rate with its range.
     #[must_use]
     pub fn range(&self) -> Option<RateRange> {
         self.filter.estimate().map(|estimate| estimate.rate)
     }
 
-    /// Whether the best pair met CapProbe's test: no packet of it waited longer than the best ever did.
+    /// Returns whether the best pair passed CapProbe's test: none of its packets was queued for longer than the best
+    /// packets.
     #[must_use]
     pub fn converged(&self) -> bool {
         self.filter.estimate().is_some_and(|estimate| estimate.converged)
     }
 
-    /// How often the capacity rose from one converged estimate to another. A sender may then look for the new rate as fast as
-    /// at the beginning.
+    /// Returns how often the capacity rose from one converged estimate to another. A sender may then search for the
+    /// new rate as quickly as at the start.
     #[must_use]
     pub const fn rises(&self) -> u32 {
         self.rises
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
     use longhaul_units::Bytes;
 
-    /// A pair of 1500 bytes at `mbit` Mb/s that waits `queued` us in front of the narrow link.
+    /// Returns a pair of 1500 bytes at `mbit` Mb/s that was queued for `queued` us in front of the narrow link.
     fn pair(mbit: u64, queued: u64) -> PairSample {
         let gap = Rate::from_bits_per_sec(mbit * 1_000_000).time_for(Bytes(1500));
         let first = Span::from_millis(133) + Span::from_micros(queued);
@@ -131,7 +134,8 @@ mod tests {
         assert!(!probe.may_send(at(9)) && probe.may_send(at(10)));
     }
 
-    /// Pairs that others got between, or that caught up behind a queue, have waited: the best one stands.
+    /// Pairs that were separated by cross traffic, or compressed behind a queue, have been queued: the best pair is
+    /// unaffected.
     #[test]
     fn the_pair_that_waited_least_tells_the_capacity() {
         let mut probe = TcpProbe::default();
@@ -147,7 +151,7 @@ mod tests {
         assert!(probe.converged());
     }
 
-    /// Once the pairs of the slower route are forgotten, the faster one's is a rise; before it nothing is.
+    /// Once the pairs of the slower route have expired, that of the faster route is a rise, and nothing before.
     #[test]
     fn a_faster_route_is_a_rise() {
         let mut probe = TcpProbe::default();

@@ -1,16 +1,16 @@
-//! The greatest or least sample of a sliding window, in constant space and time: Kathleen Nichols' algorithm, as Linux's
-//! `win_minmax.c` has it.
+//! Maximum or minimum of a sliding window in constant space and time: Kathleen Nichols' algorithm, as in Linux's
+//! `win_minmax.c`.
 //!
-//! Three samples are kept, each the best of those that came after the one before it. When the first leaves the window, the
-//! second is there to follow. So that the three do not all stem from the window's beginning, a quarter of it without
-//! a better sample renews the second, and half of it the third. The answer is always a sample of the window, and no
-//! sample that came after it is better; an older one that was better may be forgotten early.
+//! Three samples are kept, each the best of those after the one before it. When the first leaves the window, the
+//! second replaces it. To keep the three from all being at the start of the window, the second is renewed after a
+//! quarter of the window without a better sample, and the third after half of it. The result is always a sample of
+//! the window, and no later sample is better; an earlier one that was better may expire early.
 
 use longhaul_units::{Span, Time};
 
 use crate::describe::OptionSpec;
 
-/// The option of every algorithm that forgets its minimum RTT; its unit is seconds, which [`expiry`] converts.
+/// Option of every algorithm whose minimum RTT expires. Its unit is seconds, which [`expiry`] converts.
 pub(crate) const RTT_MIN_WINDOW: OptionSpec =
     OptionSpec::int("rtt-min-window", 0, 3600, 0, "seconds that a round trip may be the least; 0: for ever");
 
@@ -19,63 +19,63 @@ pub(crate) const fn expiry(secs: u64) -> Span {
     if secs == 0 { Span::MAX } else { Span::from_secs(secs) }
 }
 
-/// The greatest of a window's samples; positions count whatever the caller counts: rounds, probing cycles.
+/// Maximum of a window's samples. Positions are in any unit of the caller, such as rounds or probing cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowedMax(Best<f64>);
 
 impl WindowedMax {
-    /// A filter whose samples count until more than `window` positions have passed.
+    /// Creates a filter whose samples count until more than `window` positions have passed.
     #[must_use]
     pub const fn new(window: u64) -> Self {
         Self(Best::new(window))
     }
 
-    /// Changes the window, from the next sample on.
+    /// Sets the window from the next sample on.
     pub const fn set_window(&mut self, window: u64) {
         self.0.window = window;
     }
 
-    /// Takes a sample at position `at`, which never goes back; returns the greatest.
+    /// Adds a sample at position `at`, which never decreases, and returns the maximum.
     pub fn update(&mut self, at: u64, value: f64) -> f64 {
         self.0.update(at, value, |one, other| one >= other)
     }
 
-    /// The greatest as of the newest sample, if there was one.
+    /// Returns the maximum as of the newest sample, if there was one.
     #[must_use]
     pub fn get(&self) -> Option<f64> {
         self.0.get()
     }
 }
 
-/// The least of the spans sampled in a window of time.
+/// Minimum of the time spans sampled in a window of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowedMin(Best<Span>);
 
 impl WindowedMin {
-    /// A filter whose samples count until more than `window` has passed.
+    /// Creates a filter whose samples count until more than `window` has passed.
     #[must_use]
     pub const fn new(window: Span) -> Self {
         Self(Best::new(window.as_nanos()))
     }
 
-    /// Changes the window, from the next sample on.
+    /// Sets the window from the next sample on.
     pub const fn set_window(&mut self, window: Span) {
         self.0.window = window.as_nanos();
     }
 
-    /// Takes a sample at `now`, which never goes back; returns the least.
+    /// Adds a sample at `now`, which never decreases, and returns the minimum.
     pub fn update(&mut self, now: Time, value: Span) -> Span {
         self.0.update(now.as_nanos(), value, |one, other| one <= other)
     }
 
-    /// The least as of the newest sample, if there was one.
+    /// Returns the minimum as of the newest sample, if there was one.
     #[must_use]
     pub fn get(&self) -> Option<Span> {
         self.0.get()
     }
 }
 
-/// A sample and its position.
+/// Sample with its position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pick<V> {
     at: u64,
@@ -121,7 +121,7 @@ impl<V: Copy> Best<V> {
         at.saturating_sub(pick.at) > self.window
     }
 
-    /// Drops what left the window, and spreads the picks over it.
+    /// Drops samples that have left the window, and spreads the others over it.
     fn renew(&self, [first, second, third]: [Pick<V>; 3], new: Pick<V>) -> [Pick<V>; 3] {
         let age = new.at.saturating_sub(first.at);
         if age > self.window {

@@ -11,7 +11,7 @@ fn close(value: f64, expected: f64) {
     assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1e-3), "{value}, not {expected}");
 }
 
-/// With ACKs a tenth of tau apart the coefficients are 19/21 and 1/21.
+/// With ACKs a tenth of tau apart, the coefficients are 19/21 and 1/21.
 #[test]
 fn the_coefficients_are_nineteen_and_one_of_twenty_one() {
     let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
@@ -27,7 +27,7 @@ fn the_coefficients_are_nineteen_and_one_of_twenty_one() {
     }
 }
 
-/// The step response of a first-order filter: 1 - exp(-t / tau), whatever the spacing of the ACKs.
+/// Step response of a first-order filter: 1 - exp(-t / tau), for any spacing of the ACKs.
 #[test]
 fn a_step_is_followed_with_the_time_constant() {
     for spacing in [0.001, 0.01, 0.05] {
@@ -41,8 +41,8 @@ fn a_step_is_followed_with_the_time_constant() {
     }
 }
 
-/// A gap of 2 tau: three samples of zero (the first averaged with the last real one), then the real one over what is
-/// left, half of tau.
+/// A gap of 2 tau yields three samples of zero (the first averaged with the last real one), and then the real one
+/// over the rest, half of tau.
 #[test]
 fn silence_inserts_samples_of_zero() {
     let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
@@ -72,14 +72,14 @@ fn acks_of_one_instant_count_as_one() {
     }
     for k in 0..50 {
         let now = at(0.01 * f64::from(k));
-        // What comes after an instant's first ACK belongs to the next sample.
+        // Data acknowledged after the first ACK of an instant belongs to the next sample.
         split.on_ack(now, Bytes(1000), Some(Span::from_millis(100)));
         split.on_ack(now, Bytes(2000), Some(Span::from_millis(100)));
     }
     assert!((split.rate() / one.rate() - 1.0).abs() < 0.02, "{} {}", split.rate(), one.rate());
 }
 
-/// The first round trip's rate is where it starts; without, it starts from zero.
+/// The filter starts from the rate of the first round trip, or from zero if so configured.
 #[test]
 fn the_first_round_trip_seeds_it() {
     let rtt = Some(Span::from_millis(100));
@@ -95,7 +95,7 @@ fn the_first_round_trip_seeds_it() {
     assert!((published.rate() / expected - 1.0).abs() < 0.1, "{}", published.rate());
 }
 
-/// The known fault: ACKs that arrive back to back after a pause of less than tau / 2 are taken for a faster path.
+/// Known fault: ACKs that arrive back to back after a pause of less than tau / 2 are taken for a faster path.
 #[test]
 fn compressed_acks_raise_it() {
     let mut be = Bandwidth::new(Span::from_millis(100), BandwidthStart::Round);
@@ -104,14 +104,14 @@ fn compressed_acks_raise_it() {
         be.on_ack(at(0.01 * f64::from(k)), Bytes(10_000), rtt);
     }
     close(be.rate(), 1e6);
-    // 40 ms late, five at once, 10 us apart.
+    // Five ACKs at once, 40 ms late and 10 us apart.
     for k in 0..5 {
         be.on_ack(at(1.03 + 1e-5 * f64::from(k)), Bytes(10_000), rtt);
     }
     assert!(be.rate() > 1.1e6, "{}", be.rate());
 }
 
-/// An ACK at `arrives` for `bytes` that had left at `sent`; both seconds.
+/// Returns an ACK that arrives at `arrives` for `bytes` sent at `sent`, both in seconds.
 fn told(arrives: f64, sent: f64, bytes: u64) -> Ack<'static> {
     let mut ack = Ack::new(at(arrives));
     ack.delivered = Bytes(bytes);
@@ -119,7 +119,7 @@ fn told(arrives: f64, sent: f64, bytes: u64) -> Ack<'static> {
     ack
 }
 
-/// Sent as they are acknowledged, a tenth of tau apart: what is known of the sending changes nothing.
+/// If data is sent as evenly as it is acknowledged, a tenth of tau apart, the send times have no effect.
 #[test]
 fn the_coefficients_are_the_same_where_sending_is_known() {
     let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
@@ -135,7 +135,7 @@ fn the_coefficients_are_the_same_where_sending_is_known() {
     }
 }
 
-/// Sent evenly, acknowledged in bunches: no sample is above the rate of sending, and so is no average.
+/// If data is sent evenly and acknowledged in bunches, no sample exceeds the send rate, and neither does the average.
 #[test]
 fn compression_is_bounded_by_the_rate_of_sending() {
     let (mut known, mut blind) = (Bandwidth::new(TAU, BandwidthStart::Zero), Bandwidth::new(TAU, BandwidthStart::Zero));
@@ -149,7 +149,7 @@ fn compression_is_bounded_by_the_rate_of_sending() {
     assert!(blind.rate() > 10e6, "{}", blind.rate());
 }
 
-/// An average is no more than the largest of what it is the average of: delivery-rate samples span a round trip each.
+/// The estimate is at most the largest of the latest delivery-rate samples, each of which spans a round trip.
 #[test]
 fn no_estimate_is_above_the_delivery_rate_samples() {
     let mut be = Bandwidth::new(TAU, BandwidthStart::Round);
@@ -163,8 +163,9 @@ fn no_estimate_is_above_the_delivery_rate_samples() {
     close(be.rate(), 1.2e6);
 }
 
-/// A slow start over round trips of 50 ms that a loss ends after 0.5 s: the filter of one second has not seen half of its last
-/// rate, and where the estimate rises with it, it has. Afterwards it is the filter.
+/// A loss ends slow start over round trips of 50 ms after 0.5 s. A filter of one second has reached less than half of
+/// the last rate; an estimate that follows the delivery-rate samples has reached it. After the loss the filter
+/// applies.
 #[test]
 fn the_first_loss_finds_the_last_rate() {
     let run = |start| {
@@ -195,7 +196,7 @@ fn the_first_loss_finds_the_last_rate() {
     assert!((be.rate() / expected - 1.0).abs() < 0.02, "{}, not {expected}", be.rate());
 }
 
-/// What is left of a silence after its samples of zero is a span to measure over, or half of tau.
+/// If the rest of a gap after its samples of zero is too short, half of tau is used instead.
 #[test]
 fn a_remainder_of_microseconds_is_no_span() {
     let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);

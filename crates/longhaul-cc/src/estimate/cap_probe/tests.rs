@@ -2,10 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// 1500 bytes at 80 Mb/s.
+/// Transmission time of 1500 bytes at 80 Mb/s.
 const D: u64 = 150;
 
-/// A pair over a path of 66 ms whose packets waited so many microseconds, the second beyond what it waits for the first.
+/// Returns a pair over a path of 66 ms whose packets were queued for `first` and `second` microseconds, the latter
+/// beyond the transmission of the first packet.
 fn pair(first: u64, second: u64) -> PairSample {
     shifted(first, second, 66_000)
 }
@@ -32,8 +33,8 @@ fn feed(filter: &mut CapProbe, pairs: impl IntoIterator<Item = PairSample>) -> C
     filter.estimate().unwrap()
 }
 
-/// An expanded pair (40 Mb/s), a compressed one (120 Mb/s), and one that waited as a whole (80 Mb/s, but known only by luck):
-/// among them a single pair that did not wait.
+/// An expanded pair (40 Mb/s), a compressed one (120 Mb/s), and one that was queued as a whole (80 Mb/s, which is
+/// correct only by chance). A single pair among them was not queued.
 #[test]
 fn the_pair_that_waited_least_is_believed() {
     let mut pairs = vec![pair(0, 150), pair(50, 0), pair(70, 70)];
@@ -42,13 +43,13 @@ fn the_pair_that_waited_least_is_believed() {
     let estimate = feed(&mut CapProbe::default(), pairs);
     assert_eq!((mbit(estimate.rate.value), estimate.samples, estimate.support), (80.0, 40, 1));
     assert_eq!((estimate.excess, estimate.converged), (Span::ZERO, true));
-    // The clock alone is in doubt: 2 us of 150.
+    // Only the clock causes uncertainty: 2 us of 150.
     assert!((mbit(estimate.rate.low) - 12_000.0 / 152.0).abs() < 1e-3, "{estimate:?}");
     assert!((mbit(estimate.rate.high) - 12_000.0 / 148.0).abs() < 1e-3, "{estimate:?}");
 }
 
-/// Firsts that do not wait only come with seconds that do, and the other way round: the best pair is distorted, and the test
-/// tells.
+/// First packets without queueing occur only with second packets that were queued, and vice versa. The best pair is
+/// distorted, and the convergence test detects that.
 #[test]
 fn it_does_not_converge_where_every_pair_waited() {
     let pairs = (0..100).map(|k| if k % 2 == 0 { pair(0, 60 + k) } else { pair(40 + k, 0) });
@@ -63,7 +64,8 @@ fn it_waits_for_enough_samples_and_takes_two_ticks_and_five_percent() {
     assert_eq!((filter.estimate(), filter.least_delays()), (None, None));
     assert!(!feed(&mut filter, (0..39).map(|_| pair(0, 0))).converged);
     assert!(feed(&mut filter, [pair(0, 0)]).converged);
-    // The least sum exceeds by 9 us: 2 of clock and 5 % of 141 or 159 make 9.05 and 9.95. By 10 us it is too much.
+    // The least sum exceeds by 9 us: 2 us of clock and 5 % of 141 or 159 make 9.05 and 9.95. An excess of 10 us is
+    // too much.
     for (wait, converged) in [(9, true), (10, false)] {
         let others = (0..20).flat_map(|_| [pair(0, 100), pair(100, 0)]);
         let estimate = feed(&mut CapProbe::default(), others.chain([pair(wait, 0), pair(0, 200)]));
@@ -83,8 +85,8 @@ fn absurd_samples_change_nothing() {
     assert_eq!(filter, before);
 }
 
-/// The new route is 10 ms longer and half as fast: it shows at the latest when the window has passed, and not before half of
-/// it has.
+/// The new route is 10 ms longer and half as fast. It is detected after at least half of the window, and at the
+/// latest after the window.
 #[test]
 fn a_longer_route_shows_when_the_old_one_is_forgotten() {
     let mut filter = CapProbe::default();
@@ -103,13 +105,13 @@ fn a_longer_route_shows_when_the_old_one_is_forgotten() {
     }
     assert!((160_000..=220_100).contains(&shows.unwrap()), "{shows:?}");
     assert!(filter.estimate().unwrap().converged);
-    // Told of the change it does not wait.
+    // After a reset it is detected at once.
     feed(&mut filter, [pair(0, 0)]);
     filter.reset();
     assert_eq!(mbit(feed(&mut filter, [longer()]).rate.value), 40.0);
 }
 
-/// A shorter route, and a faster link on the same one, have smaller sums: they show at once.
+/// A shorter route, and a faster link on the same route, have smaller sums and are detected at once.
 #[test]
 fn a_shorter_route_and_a_faster_link_show_at_once() {
     let mut filter = CapProbe::default();
@@ -134,8 +136,9 @@ fn it_is_small() {
 }
 
 proptest! {
-    /// Whatever packets wait: without ageing the answer is that of a search through all, an offset of the clock changes
-    /// nothing but the delays, and a converged estimate is within its own range if any first and any second waited for nothing.
+    /// For any queueing delays: without expiry the result is that of a search through all samples, an offset of the
+    /// clock changes only the delays, and a converged estimate is within its range if any first and any second packet
+    /// was not queued.
     #[test]
     fn it_is_the_least_sum_of_all(waits in prop::collection::vec((0_u64..140, 0_u64..140), 1..120), offset in 0_u64..9_000_000) {
         let mut pairs: Vec<_> = waits.iter().map(|(first, second)| pair(*first, *second)).collect();

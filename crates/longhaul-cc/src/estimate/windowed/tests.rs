@@ -24,7 +24,7 @@ fn a_minimum_lasts_for_its_time() {
     assert_eq!(filter.get(), Some(Span::from_millis(80)));
 }
 
-/// The picks of a falling series: what follows the best is younger by at least a quarter of the window.
+/// Samples of a falling series: the second one is younger than the best by at least a quarter of the window.
 #[test]
 fn a_falling_series_is_followed_at_most_a_window_late() {
     let mut filter = WindowedMax::new(20);
@@ -35,8 +35,8 @@ fn a_falling_series_is_followed_at_most_a_window_late() {
 }
 
 proptest! {
-    /// Against all samples of the window: the answer is one of them, and none after it is greater. Before anything has
-    /// left the window it is their maximum.
+    /// Compared with all samples of the window: the result is one of them, and no later one is greater. Before any
+    /// sample has left the window, it is the maximum.
     #[test]
     fn the_answer_is_the_greatest_since_it_came(
         window in 0_u64..40,
