@@ -33,7 +33,7 @@ pub struct CapProbeEstimate {
     /// Rate of the pair with the least sum of delays, and its range if only [`excess`](Self::excess) and the clock
     /// cause errors.
     pub rate: RateRange,
-    /// By how much its sum exceeds the sum of the least delays: what its packets waited in all.
+    /// Difference between its sum and the sum of the least delays: the total queueing delay of both packets.
     pub excess: Span,
     /// Least sum of delays.
     pub sum: Span,

@@ -1,4 +1,4 @@
-//! What controllers share that do what routers say: when they have to stop it, and the plain TCP that follows.
+//! Common parts of the router-assisted controllers: when to stop following routers, and the plain TCP that follows.
 
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -13,39 +13,41 @@ use crate::{
     initial_window,
 };
 
-/// So many round trips whose ACKs bring no answer are a denial: one may have lost them all, three hardly.
+/// Number of round trips without an answer in any ACK that counts as a denial. One round trip may have lost all
+/// answers, three hardly.
 const SILENT_ROUNDS: u32 = 3;
-/// Where a pair of segments would leave in more time than this, they leave one by one: a queue of pairs is a queue that
-/// routers answer.
+/// If two segments take longer than this at the current rate, they are sent one by one, because routers respond to a
+/// queue of pairs.
 const BATCH_SPAN: Span = Span::from_micros(250);
-/// RFC 5681's halves.
+/// Decrease factor of RFC 5681.
 const HALF: f64 = 0.5;
 
-/// Headers of IPv4, UDP, and a segment with timestamps, in bytes: routers count what is on the wire.
+/// Size in bytes of the headers of IPv4, UDP, and a segment with timestamps, because routers count complete packets.
 pub(crate) const HEADERS: f64 = 20.0 + 8.0 + 24.0;
 
-/// What such a controller cannot do without.
+/// Returns the requirements of a router-assisted controller.
 pub(crate) fn needs(kind: NetworkHeaderKind) -> Needs {
     let required = Demands { network_header: Some(kind), pacing: true, ..Demands::default() };
-    // The rate of the first round trip is no less than that of any other.
+    // The rate of the first round trip may be as high as any later one.
     let preferred = Demands { whole_window: true, ..Demands::default() };
     Needs { required, preferred }
 }
 
-/// A pace of `rate` payload bytes a second: never none, and without pairs where they would be apart.
+/// Returns a pace of `rate` payload bytes per second, at least 1 byte/s. If the segments of a pair would be apart,
+/// they are sent one by one.
 pub(crate) fn pace(rate: Rate, mss: Bytes) -> Pace {
     let slow = rate.bytes_in(BATCH_SPAN) < mss * 2;
     Pace { rate: rate.max(Rate::from_bytes_per_sec(1)), quantum: slow.then_some(mss.max(Bytes(1))) }
 }
 
-/// Plain TCP, to which a controller falls back for good when routers do not answer.
+/// Plain TCP, to which a controller falls back permanently if routers do not answer.
 #[derive(Debug)]
 pub(crate) struct Fallback {
     params: BuildParams,
     granted: Granted,
     silent_rounds: u32,
     plain: Option<Box<Composed>>,
-    /// Bytes delivered in all when everything has arrived that left before the denial.
+    /// Total of delivered bytes at which all data sent before the denial has arrived.
     drained: Bytes,
 }
 
@@ -54,17 +56,18 @@ impl Fallback {
         Self { params: *params, granted: Granted::basic(), silent_rounds: 0, plain: None, drained: Bytes::ZERO }
     }
 
-    /// The controller in force once there was a denial.
+    /// Returns the controller in use after a denial.
     pub(crate) fn plain(&self) -> Option<&Composed> {
         self.plain.as_deref()
     }
 
-    /// The same, to be told something.
+    /// Returns the same controller for updates.
     pub(crate) fn plain_mut(&mut self) -> Option<&mut Composed> {
         self.plain.as_deref_mut()
     }
 
-    /// Tells plain TCP of an ACK, if it is in force; says whether it is. What left at the rate of routers earns it no window.
+    /// Passes an ACK to plain TCP and returns true, if it is in use. Data sent at the routers' rate does not increase
+    /// its window.
     pub(crate) fn on_ack(&mut self, event: &Ack<'_>, path: &Path) -> bool {
         let Some(plain) = self.plain.as_deref_mut() else { return false };
         let earns = event.total_delivered > self.drained;
@@ -72,7 +75,7 @@ impl Fallback {
         true
     }
 
-    /// Notes what plain TCP will have to know.
+    /// Stores the events that plain TCP will need.
     pub(crate) fn note(&mut self, event: &PathEvent) {
         match *event {
             PathEvent::Established { granted, .. } => self.granted = granted,
@@ -81,7 +84,7 @@ impl Fallback {
         }
     }
 
-    /// Whether this ACK says that routers do not answer, or is the last of too many that say nothing.
+    /// Returns whether this ACK carries a denial, or is the last of too many without an answer.
     pub(crate) fn is_denied(&mut self, ack: &Ack<'_>) -> bool {
         match ack.network {
             Some(NetworkFeedback::Denied) => return true,
@@ -92,7 +95,7 @@ impl Fallback {
         self.silent_rounds >= SILENT_ROUNDS
     }
 
-    /// From this ACK on there is NewReno, as after a handshake, but with no more than `window`.
+    /// Switches to NewReno at this ACK, as after a handshake, with a window of at most `window`.
     pub(crate) fn fall_back(&mut self, ack: &Ack<'_>, path: &Path, window: Bytes) {
         let now = ack.now;
         self.drained = ack.total_delivered + ack.in_flight;
@@ -107,7 +110,7 @@ impl Fallback {
             recovery: Box::new(Prr::new()),
         };
         let mut plain = Composed::new(stages, &self.params);
-        // None of its parts requires anything.
+        // No stage requires anything, so that this cannot fail.
         let _ = plain.on_granted(&self.granted, path);
         plain.on_event(&PathEvent::Established { now, granted: self.granted }, path);
         self.plain = Some(Box::new(plain));

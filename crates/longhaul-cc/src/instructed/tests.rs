@@ -13,7 +13,8 @@ fn round(network: Option<NetworkFeedback>) -> Ack<'static> {
     ack
 }
 
-/// One denial is enough, and so are three round trips of silence in a row; what is between does not matter.
+/// One denial is enough, and so are three consecutive round trips without an answer; other ACKs between them do not
+/// count.
 #[test]
 fn a_denial_or_three_silent_rounds_are_the_end() {
     let answer = || Some(NetworkFeedback::Xcp(0));
@@ -24,7 +25,7 @@ fn a_denial_or_three_silent_rounds_are_the_end() {
     for _ in 0..3 {
         assert!(!fallback.is_denied(&round(None)));
         assert!(!fallback.is_denied(&round(None)));
-        // Neither begins a round trip in which something arrived.
+        // Neither ACK starts a round trip in which data arrived.
         assert!(!fallback.is_denied(&Ack { round_start: false, ..round(None) }));
         assert!(!fallback.is_denied(&Ack { delivered: Bytes::ZERO, ..round(None) }));
         assert!(!fallback.is_denied(&round(answer())));
@@ -32,7 +33,7 @@ fn a_denial_or_three_silent_rounds_are_the_end() {
     assert_eq!([(); 3].map(|()| fallback.is_denied(&round(None))), [false, false, true]);
 }
 
-/// What follows is NewReno with the initial window, or with the window of that moment if it is less.
+/// The fallback is NewReno with the initial window, or with the current window if that is smaller.
 #[test]
 fn plain_tcp_begins_with_no_more_than_there_was() {
     let path = Path::new(MSS);
@@ -49,7 +50,7 @@ fn plain_tcp_begins_with_no_more_than_there_was() {
     assert_eq!(fallback.plain().unwrap().control().cwnd, MSS);
 }
 
-/// What was in flight when the denial came moves the window by nothing; what follows by itself.
+/// Data in flight at the denial does not change the window, data sent after it does.
 #[test]
 fn what_left_at_the_rate_of_routers_earns_nothing() {
     let path = Path::new(MSS);
@@ -67,7 +68,7 @@ fn what_left_at_the_rate_of_routers_earns_nothing() {
     }
 }
 
-/// Below two segments in 250 us they leave one by one: 2 x 1460 / 250 us = 11.68 MB/s.
+/// Below two segments in 250 us, segments are sent one by one: 2 x 1460 bytes / 250 us = 11.68 MB/s.
 #[test]
 fn slow_flows_send_no_pairs() {
     for (rate, quantum) in [(11_670_000, Some(MSS)), (11_680_000, None), (0, Some(MSS))] {
@@ -76,7 +77,7 @@ fn slow_flows_send_no_pairs() {
     }
 }
 
-/// Neither is anything without routers.
+/// Neither controller works without routers.
 #[test]
 fn nothing_is_granted_without_routers() {
     for kind in [NetworkHeaderKind::Rcp, NetworkHeaderKind::Xcp] {
@@ -86,7 +87,7 @@ fn nothing_is_granted_without_routers() {
     }
 }
 
-/// The suite for both, often enough that routers are there in hundreds of histories: one scenario of six grants them.
+/// Conformance suite for both, with so many runs that hundreds of them have routers: one scenario in six grants them.
 #[test]
 fn controllers_of_routers_conform() {
     let expect = crate::conformance::Expect { answers_loss: false, earns_window: false };

@@ -1,31 +1,31 @@
-//! LEDBAT's two filters: the base delay by minutes, and the delay now.
+//! LEDBAT's two filters: the base delay over minutes, and the current delay.
 
 use longhaul_units::{Span, Time};
 
-/// Minutes whose least delays are kept (RFC 6817, section 2.5: BASE_HISTORY).
+/// Number of minutes whose least delays are kept (RFC 6817, section 2.5: BASE_HISTORY).
 pub(super) const HISTORY: usize = 10;
 const MINUTE: Span = Span::from_secs(60);
-/// The delay now is the least of so many samples (draft, section 4.5; RFC 6817, section 2.5: CURRENT_FILTER).
+/// Number of samples whose minimum is the current delay (draft, section 4.5; RFC 6817, section 2.5: CURRENT_FILTER).
 const RECENT: usize = 4;
-/// The greatest divisor of the gain (draft, section 4.1).
+/// Largest divisor of the gain (draft, section 4.1).
 const MOST_DIVISOR: u64 = 16;
 
-/// Base and current delay, of a round trip or one way.
+/// Base and current delay, of the round trip or one way.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
-    /// The running minute's least first.
+    /// Least delay of each minute, the current minute first.
     minutes: [Span; HISTORY],
-    /// The least of the others.
+    /// Least delay of the earlier minutes.
     older: Span,
-    /// When it began.
+    /// Start of the current minute.
     began: Option<Time>,
     recent: [(Time, Span); RECENT],
-    /// Which of them is the newest.
+    /// Index of the newest sample.
     newest: usize,
 }
 
 impl Delays {
-    /// No sample yet.
+    /// Creates filters without samples.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Delays {
         }
     }
 
-    /// A delay of `delay`, seen at `now`, which never goes back. Whether it is the first of its minute.
+    /// Adds a sample of `delay` at `now`, which never decreases. Returns whether it is the first of its minute.
     pub fn sample(&mut self, now: Time, delay: Span) -> bool {
         let began = *self.began.get_or_insert(now);
         let rolls = now.since(began) >= MINUTE;
@@ -52,12 +52,12 @@ impl Delays {
         rolls
     }
 
-    /// The least delay of each minute, the running one's first; [`Span::MAX`] for one without a sample.
+    /// Returns the least delay of each minute, the current one first; [`Span::MAX`] for a minute without samples.
     pub(super) const fn minutes(&self) -> &[Span; HISTORY] {
         &self.minutes
     }
 
-    /// Begins as many minutes as have passed. One without a sample counts as infinite (RFC 6817, section 2.4.2).
+    /// Starts as many minutes as have passed. A minute without samples counts as infinite (RFC 6817, section 2.4.2).
     fn roll_over(&mut self, now: Time, began: Time) {
         let passed = now.since(began).as_nanos() / MINUTE.as_nanos();
         for _ in 0..passed.min(HISTORY as u64) {
@@ -68,13 +68,13 @@ impl Delays {
         self.began = Some(began + MINUTE * passed);
     }
 
-    /// The delay without queues: the least of the last ten minutes.
+    /// Returns the delay without queues: the minimum of the last ten minutes.
     #[must_use]
     pub fn base(&self) -> Option<Span> {
         Some(self.older.min(self.minutes[0])).filter(|base| *base < Span::MAX)
     }
 
-    /// The least of the last four delays, but none from more than `age` before the newest of them.
+    /// Returns the minimum of the last four delays, without those more than `age` before the newest.
     #[must_use]
     pub fn current(&self, age: Span) -> Option<Span> {
         let (now, _) = *self.recent.get(self.newest)?;
@@ -82,21 +82,21 @@ impl Delays {
         self.recent.iter().map(fresh).min().filter(|least| *least < Span::MAX)
     }
 
-    /// The queueing delay now, in seconds, where the delays are round trips: the least of the last four, but none from more
-    /// than one of them ago, less the base. Zero before the first sample.
+    /// Returns the current queueing delay in seconds, if the delays are RTTs: the minimum of the last four, without
+    /// those more than one RTT ago, minus the base. It is zero before the first sample.
     #[must_use]
     pub fn queueing(&self) -> f64 {
         let current = self.newest().and_then(|(_, newest)| self.current(newest));
         current.zip(self.base()).map_or(0.0, |(current, base)| (current - base).as_secs_f64())
     }
 
-    /// The newest delay and when it was seen.
+    /// Returns the newest delay and the time of its sample.
     pub(super) fn newest(&self) -> Option<(Time, Span)> {
         self.began.and(self.recent.get(self.newest)).copied()
     }
 
-    /// How fast the window rises beside NewReno's: `1 / min(16, ceil(2 target / base))` (draft, section 4.1), so that
-    /// a short path's flow, which has more round trips a second, rises no faster than its queue can be seen to.
+    /// Returns the increase relative to NewReno's: `1 / min(16, ceil(2 target / base))` (draft, section 4.1). A flow
+    /// over a short path has more round trips per second, and therefore grows no faster than it can detect its queue.
     #[must_use]
     pub fn gain(&self, target: Span) -> f64 {
         let base = self.base().map_or(1, |base| base.as_nanos().max(1));

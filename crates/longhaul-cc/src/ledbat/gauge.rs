@@ -1,4 +1,4 @@
-//! Which delay counts: the round trip, or one way by the receiver's arrival times.
+//! Measured delay: the RTT, or the one-way delay by the receiver's arrival times.
 
 use longhaul_units::Span;
 
@@ -7,26 +7,26 @@ use crate::describe::{OptionSpec, Rule};
 use crate::{Ack, Demands, Needs};
 
 crate::options! {
-    /// The delay that LEDBAT++ measures.
+    /// Delay that LEDBAT++ measures.
     #[derive(Default)]
     pub enum DelaySource {
-        /// The round trip, as in LEDBAT++: it needs nothing of the peer, and counts queues on the reverse path.
+        /// The RTT, as in LEDBAT++: it needs no support by the peer, and includes queues on the reverse path.
         #[default]
         RoundTrip = "rtt",
-        /// The one-way delay, as in LEDBAT; a connection whose peer reports no arrival times fails.
+        /// The one-way delay, as in LEDBAT. A connection whose peer reports no arrival times fails.
         OneWay = "one-way",
-        /// The one-way delay if the peer reports arrival times, else the round trip.
+        /// The one-way delay if the peer reports arrival times, else the RTT.
         Auto = "auto",
     }
 }
 
-/// The option that chooses the delay; the default is the draft's.
+/// Option for the delay; the default is that of the draft.
 pub(super) const DELAY: OptionSpec =
     OptionSpec::choice("delay", DelaySource::NAMES, "what is measured; auto is one-way if the peer tells of it")
         .ruled(&[Rule::Shared]);
 
 impl DelaySource {
-    /// What it takes of the transport.
+    /// Returns the requirements on the transport.
     pub(super) fn needs(self) -> Needs {
         let demands = Demands { arrival_times: true, segments: true, ..Demands::default() };
         match self {
@@ -37,7 +37,7 @@ impl DelaySource {
     }
 }
 
-/// The queueing delay by whichever delay counts.
+/// Queueing delay by the chosen source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gauge {
     source: DelaySource,
@@ -67,20 +67,22 @@ impl Gauge {
         }
     }
 
-    /// The queueing delay now, in seconds. What waits on one way waits on both: more than the round trip has grown by is
-    /// the clocks' doing. Where reports have ceased, and before they come, the round trip's.
+    /// Returns the current queueing delay in seconds. Queueing in one direction is included in the RTT, so that the
+    /// excess of the one-way delay over that of the RTT is an error of the clocks. Before the first report, and after
+    /// reports have ceased, the delay of the RTT is used.
     pub(super) fn queueing(&self) -> f64 {
         let both = self.round_trips.queueing();
         let Some(((now, _), one_way)) = self.round_trips.newest().zip(self.one_way.as_ref()) else { return both };
         one_way.queueing(now).map_or(both, |there| there.as_secs_f64().min(both))
     }
 
-    /// What the gain follows from.
+    /// Returns the base RTT, which determines the gain.
     pub(super) fn base(&self) -> Option<Span> {
         self.round_trips.base()
     }
 
-    /// As [`Delays::gain`]: by the round trip whatever counts, as what it stands for is how many of them there are.
+    /// Returns [`Delays::gain`] by the RTT for any source, because the gain compensates for the number of round trips
+    /// per second.
     pub(super) fn gain(&self, target: Span) -> f64 {
         self.round_trips.gain(target)
     }

@@ -1,5 +1,5 @@
-//! LEDBAT++'s law: one gain a round trip below the target delay, a multiplicative decrease above, and slowdowns in
-//! which the path is seen empty (draft, sections 4.1, 4.2, 4.4).
+//! LEDBAT++'s congestion avoidance: an increase by the gain per round trip below the target delay, a multiplicative
+//! decrease above it, and slowdowns in which the delay of the empty path is measured (draft, sections 4.1, 4.2, 4.4).
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -9,15 +9,16 @@ use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Needs, Path};
 
-/// What is kept at a loss (RFC 6817, section 2.4.2).
+/// Share of the window kept at a loss (RFC 6817, section 2.4.2).
 const BETA: f64 = 0.5;
-/// The window of a slowdown, and the least at all, in segments (draft, section 4.4; RFC 6817: MIN_CWND).
+/// Window of a slowdown, and the least window in general, in segments (draft, section 4.4; RFC 6817: MIN_CWND).
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Round trips between the first slow start's end and the first slowdown (draft, section 4.4).
+/// Round trips between the end of the first slow start and the first slowdown (draft, section 4.4).
 const FIRST_ROUNDS: u64 = 2;
 /// Round trips for which a slowdown holds the least window (draft, section 4.4).
 const FROZEN_ROUNDS: u64 = 2;
-/// The time between two slowdowns, in durations of the last one: they cost a tenth at most (draft, section 4.4).
+/// Time between two slowdowns, in durations of the last one, so that they take at most a tenth of the time (draft,
+/// section 4.4).
 const INTERVAL: u64 = 9;
 
 /// Registry entry.
@@ -50,36 +51,36 @@ crate::options! {
     }
 }
 
-/// Where the law is between two slowdowns.
+/// State of the slowdowns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Slowdown {
     /// The first slow start has not ended.
     Never,
-    /// The next is due then.
+    /// The next slowdown is due at this time.
     Due(Time),
-    /// The window is held at its least.
+    /// The window is held at its minimum.
     Frozen { began: Time, until: Time },
-    /// Slow start leads back to where it was.
+    /// Slow start returns to the window before the slowdown.
     Ramp { began: Time },
 }
 
-/// LEDBAT++'s law.
+/// LEDBAT++ congestion avoidance.
 #[derive(Clone, Debug)]
 pub struct LedbatPlusPlus {
     target: Span,
-    /// Targets in a second.
+    /// Inverse of the target, per second.
     per_second: f64,
     decrease: f64,
     slowdowns: bool,
     delays: Gauge,
-    /// The gain of the base delay beside it, which seldom changes.
+    /// Base delay with its gain, which seldom changes.
     gain: (Option<Span>, f64),
     slowdown: Slowdown,
 }
 
 impl LedbatPlusPlus {
-    /// The law that aims at a queueing delay of `target`, weighs what is above by `decrease` (the draft's Constant),
-    /// and slows down now and then if `slowdowns`.
+    /// Creates an algorithm with a queueing delay of `target`. `decrease` (the draft's Constant) is the weight of the
+    /// excess above the target, and `slowdowns` enables periodic slowdowns.
     #[must_use]
     pub fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
         let per_second = 1.0 / target.as_secs_f64();
@@ -94,14 +95,14 @@ impl LedbatPlusPlus {
         }
     }
 
-    /// The same law by another delay than the round trip; before the first ACK.
+    /// Sets the source of the delay, before the first ACK.
     #[must_use]
     pub fn by(mut self, source: DelaySource) -> Self {
         self.delays = Gauge::of(source);
         self
     }
 
-    /// Segments more, or less, in a round trip at a window of `segments`.
+    /// Returns the change in segments per round trip at a window of `segments`.
     fn change(&mut self, segments: f64) -> f64 {
         let base = self.delays.base();
         if self.gain.0 != base {
@@ -112,7 +113,7 @@ impl LedbatPlusPlus {
         if excess < 0.0 { gain } else { (gain - self.decrease * segments * excess).max(-segments / 2.0) }
     }
 
-    /// Moves the window by an ACK's part of the round trip's change.
+    /// Applies an ACK's part of the change per round trip.
     fn adjust(&mut self, ack: &Ack<'_>, grow: Bytes, mss: f64, window: &mut Window) {
         let change = self.change(window.cwnd / mss) * mss;
         let counted = if change > 0.0 { grow } else { ack.delivered };
@@ -120,7 +121,8 @@ impl LedbatPlusPlus {
         window.cwnd = window.cwnd.max(LEAST_SEGMENTS * mss);
     }
 
-    /// Whether a slowdown is due and the window is used, so that there is a queue of its own to empty.
+    /// Returns whether a slowdown is due. The window has to be used, so that the flow has a queue of its own to
+    /// drain.
     fn is_due(&self, ack: &Ack<'_>) -> bool {
         self.slowdowns && ack.cwnd_limited && matches!(self.slowdown, Slowdown::Due(due) if ack.now >= due)
     }
@@ -133,7 +135,7 @@ impl LedbatPlusPlus {
     }
 }
 
-/// So many smoothed round trips.
+/// Returns the duration of `count` smoothed round trips.
 fn rounds(path: &Path, count: u64) -> Span {
     path.srtt.unwrap_or(Span::ZERO) * count
 }

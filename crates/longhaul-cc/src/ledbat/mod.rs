@@ -1,7 +1,7 @@
-//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus-06 over RFC 6817): for transfers that shall yield to all others.
+//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus-06, based on RFC 6817), for transfers that yield to all other traffic.
 //!
-//! [`LedbatStart`] is its growth, [`LedbatPlusPlus`] its law. Each keeps its own [`Delays`], and [`OneWay`] delays
-//! if asked.
+//! [`LedbatStart`] is its slow-start variant, and [`LedbatPlusPlus`] its congestion-avoidance algorithm. Each keeps
+//! its own [`Delays`], and [`OneWay`] delays if configured.
 
 mod delays;
 mod gauge;
@@ -20,7 +20,7 @@ pub(crate) use start::ENTRY as START;
 
 use crate::describe::{OptionSpec, Rule};
 
-/// The queueing delay aimed at (draft, section 4; RFC 6817 has 100 ms at most).
+/// Target of the queueing delay in milliseconds (draft, section 4; RFC 6817 has at most 100 ms).
 const TARGET_MS: u64 = 60;
 
 const TARGET: OptionSpec =

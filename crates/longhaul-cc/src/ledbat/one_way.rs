@@ -1,4 +1,4 @@
-//! One-way delays from arrival times, by two clocks that agree in nothing (RFC 6817, appendix A).
+//! One-way delays from arrival times, by two clocks with different offsets and rates (RFC 6817, appendix A).
 
 use longhaul_units::{Span, Time};
 
@@ -6,42 +6,43 @@ use super::Delays;
 use super::delays::HISTORY;
 use crate::{Ack, SegmentKind};
 
-/// Where the first delay is put: how far apart the clocks are is unknown, and no matter, but spans have no sign.
+/// Value of the first delay. The offset between the clocks is unknown and irrelevant, but spans have no sign.
 const ORIGIN: i64 = 1 << 60;
-/// A clock is believed to be fast by so much at most: a minute is 30 ms long (RFC 6817, appendix A.2, takes 500 ppm as more
-/// than any).
+/// Upper bound of a clock's drift per minute, 30 ms (RFC 6817, appendix A.2, considers 500 ppm as more than any).
 const MAX_DRIFT: Span = Span::from_millis(30);
-/// The drift is the median of so many differences between minutes at least.
+/// Least number of differences between minutes whose median is the drift.
 const LEAST_DIFFERENCES: usize = 3;
 
-/// The base and the current delay of the way there.
+/// Base and current delay of the forward path.
 ///
-/// The clocks' offset is in both and cancels. Their drift does not: where the receiver's clock is the faster one, the delay
-/// seems to grow, by up to 6 ms a minute at 100 ppm. How much faster it is shows in the minutes' least delays one way less
-/// the same minutes' least round trips, in which a queue on the way there cancels as well; bases of earlier minutes are
-/// raised by that (RFC 6817, appendix A.2: estimating drift). A slower clock needs nothing: the base follows down.
+/// The offset of the clocks is in both and cancels, but their drift does not. If the receiver's clock is faster, the
+/// delay seems to grow, by up to 6 ms per minute at 100 ppm. The drift is estimated from the growth of each minute's
+/// least one-way delay minus its least RTT, in which a queue on the forward path cancels. It is added to the bases of
+/// earlier minutes (RFC 6817, appendix A.2: estimating drift). A slower clock needs no correction, because the base
+/// decreases with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneWay {
-    /// How far ahead of the sending the first arrival was, modulo 2^64 ns.
+    /// Difference between the arrival and send times of the first segment, modulo 2^64 ns.
     first: Option<u64>,
     there: Delays,
-    /// Round trips, sampled with them.
+    /// RTTs sampled at the same times.
     both: Delays,
-    /// By how much the receiver's clock gains in a minute.
+    /// Drift of the receiver's clock per minute.
     drift: Span,
 }
 
 impl OneWay {
-    /// Digests the newest arrival that an ACK told of, if it did; `rtt` is its round trip.
+    /// Processes the newest arrival time that an ACK reports, if there is one; `rtt` is the RTT of the ACK.
     pub(super) fn observe(&mut self, ack: &Ack<'_>, rtt: Span) {
-        // Which of two copies arrived is not known.
+        // After a retransmission it is unknown which copy arrived.
         let originals = ack.acked.iter().rev().filter(|segment| segment.kind == SegmentKind::Data);
         if let Some((sent_at, at)) = originals.filter_map(|segment| Some((segment.sent_at, segment.arrival?))).next() {
             self.sample(ack.now, sent_at, at, rtt);
         }
     }
 
-    /// A segment that left at `sent_at` arrived at `arrival` by the receiver's clock, as an ACK at `now` told, `rtt` later.
+    /// Adds a segment sent at `sent_at`, which arrived at `arrival` by the receiver's clock, as an ACK at `now`
+    /// reported. Its RTT is `rtt`.
     pub fn sample(&mut self, now: Time, sent_at: Time, arrival: Time, rtt: Span) {
         let ahead = arrival.as_nanos().wrapping_sub(sent_at.as_nanos());
         let first = *self.first.get_or_insert(ahead);
@@ -52,12 +53,12 @@ impl OneWay {
         }
     }
 
-    /// The median of what the minutes' differences between one way and both grew by.
+    /// Returns the median growth per minute of the difference between the one-way delay and the RTT.
     fn estimate_drift(&self) -> Span {
         let mut steps = [0; HISTORY];
         let mut count = 0;
         let mut later = None;
-        // The running minute has just begun.
+        // The current minute has just started.
         for (there, both) in self.there.minutes().iter().zip(self.both.minutes()).skip(1) {
             let known = *there < Span::MAX && *both < Span::MAX;
             let level = known.then(|| there.as_nanos().cast_signed().saturating_sub_unsigned(both.as_nanos()));
@@ -73,14 +74,14 @@ impl OneWay {
         Span::from_nanos(median.cast_unsigned()).min(MAX_DRIFT)
     }
 
-    /// The delay without queues, as it would be seen now.
+    /// Returns the delay without queues, as it would be measured now.
     fn base(&self) -> Option<Span> {
         let aged = self.there.minutes().iter().zip(0..).map(|(least, minutes)| *least + self.drift * minutes);
         aged.min().filter(|base| *base < Span::MAX)
     }
 
-    /// The queueing delay on the way there at `now`: the least of the last four delays, but none from more than a round trip
-    /// ago, less the base. `None` if none was told for a round trip.
+    /// Returns the queueing delay of the forward path at `now`: the minimum of the last four delays, without those
+    /// more than an RTT ago, minus the base. Returns `None` if nothing was reported for an RTT.
     #[must_use]
     pub fn queueing(&self, now: Time) -> Option<Span> {
         let (seen, rtt) = self.both.newest()?;

@@ -1,4 +1,5 @@
-//! LEDBAT++'s slow start (draft, section 4.3): slower where the path is short, and over before the target is reached.
+//! LEDBAT++'s slow start (draft, section 4.3), which is slower over short paths and ends before the target is
+//! reached.
 
 use longhaul_units::{Bytes, Span};
 
@@ -11,10 +12,10 @@ use crate::{Ack, Needs, Path, initial_window};
 
 /// RFC 6817, section 2.5: INIT_CWND.
 const INITIAL_SEGMENTS: u64 = 2;
-/// The part of the target at which the first slow start ends (draft, section 4.3).
+/// Part of the target at which the first slow start ends (draft, section 4.3).
 const EXIT: f64 = 0.75;
 
-/// The growth in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "ledbat-start",
     slot: Slot::Growth,
@@ -40,7 +41,7 @@ crate::options! {
     }
 }
 
-/// Slow start that multiplies the window by `1 + gain` each round trip.
+/// Slow start that multiplies the window by `1 + gain` per round trip.
 #[derive(Clone, Debug)]
 pub struct LedbatStart {
     initial_segments: u32,
@@ -50,16 +51,16 @@ pub struct LedbatStart {
 }
 
 impl LedbatStart {
-    /// From `initial_segments` segments, until three quarters of `target` are waited in queues or the threshold is
-    /// reached. One ACK counts for at most `segments_per_ack`; zero means no limit over a paced transport and two over
-    /// another.
+    /// Creates a slow start from `initial_segments` segments, which ends at the threshold or when the queueing delay
+    /// reaches three quarters of `target`. One ACK counts for at most `segments_per_ack` segments; zero means no
+    /// limit if the transport paces, and two otherwise.
     #[must_use]
     pub const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
         let limit = AckLimit::rfc3465(segments_per_ack);
         Self { initial_segments, target, limit, delays: Gauge::new() }
     }
 
-    /// The same by another delay than the round trip; before the first ACK.
+    /// Sets the source of the delay, before the first ACK.
     #[must_use]
     pub fn by(mut self, source: DelaySource) -> Self {
         self.delays = Gauge::of(source);

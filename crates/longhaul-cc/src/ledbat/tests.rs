@@ -11,7 +11,7 @@ fn at(ms: u64) -> Time {
     Time::from_nanos(1_000_000_000) + Span::from_millis(ms)
 }
 
-/// A sample of `rtt_ms` at `ms`, of one segment, by a sender that uses its window.
+/// Returns an ACK of one segment at `ms`, with an RTT of `rtt_ms`, from a sender that uses its window.
 fn ack(ms: u64, rtt_ms: u64) -> Ack<'static> {
     let mut ack = Ack::new(at(ms));
     let rtt = Span::from_millis(rtt_ms);
@@ -26,7 +26,7 @@ fn path(srtt_ms: u64) -> Path {
     path
 }
 
-/// 1 / min(16, ceil(2 x 60 ms / base)).
+/// The gain is 1 / min(16, ceil(2 x 60 ms / base)).
 #[test]
 fn the_gain_is_by_the_base_round_trip() {
     let rows = [(1, 16), (7, 16), (8, 15), (10, 12), (20, 6), (59, 3), (60, 2), (119, 2), (120, 1), (133, 1), (600, 1)];
@@ -37,7 +37,7 @@ fn the_gain_is_by_the_base_round_trip() {
     }
 }
 
-/// RFC 6817: the base is the least of ten minutes; a minute without a sample counts as infinite.
+/// RFC 6817: the base is the minimum of ten minutes; a minute without samples counts as infinite.
 #[test]
 fn the_base_is_forgotten_after_ten_minutes() {
     let mut delays = Delays::new();
@@ -53,7 +53,7 @@ fn the_base_is_forgotten_after_ten_minutes() {
     assert_eq!(delays.base(), Some(Span::from_millis(90)), "after hours of idleness");
 }
 
-/// The least of the last four samples, of which none is older than a round trip.
+/// The current delay is the minimum of the last four samples, without those older than a round trip.
 #[test]
 fn the_delay_now_is_the_least_of_four() {
     let mut delays = Delays::new();
@@ -65,8 +65,8 @@ fn the_delay_now_is_the_least_of_four() {
     assert!((delays.queueing() - 0.070).abs() < 1e-12, "{}", delays.queueing());
 }
 
-/// A round trip's worth of ACKs at a window of 100 segments over a base of `base_ms`, at `rtt_ms`: the change in
-/// segments.
+/// Processes a round trip of ACKs at a window of 100 segments over a base of `base_ms`, at `rtt_ms`. Returns the
+/// change in segments.
 fn change(base_ms: u64, rtt_ms: u64, decrease: f64) -> f64 {
     let mut law = LedbatPlusPlus::new(AIM, decrease, false);
     law.observe(&ack(0, base_ms), &path(base_ms));
@@ -83,7 +83,8 @@ fn change(base_ms: u64, rtt_ms: u64, decrease: f64) -> f64 {
     total
 }
 
-/// Below the target a gain; above `gain - W (delay / target - 1)`, half the window at most.
+/// Below the target the window grows by the gain; above it changes by `gain - W (delay / target - 1)`, at most half
+/// of the window.
 #[test]
 fn the_law_is_additive_below_and_multiplicative_above() {
     let rows = [
@@ -92,7 +93,7 @@ fn the_law_is_additive_below_and_multiplicative_above() {
         (133, 193, 1.0, 1.0),        // at the target: W x 0
         (133, 196, 1.0, 1.0 - 5.0),  // 63 ms: 100 x 0.05
         (133, 205, 1.0, 1.0 - 20.0), // 72 ms
-        (133, 205, 0.5, 1.0 - 10.0), // the same, weighed by half
+        (133, 205, 0.5, 1.0 - 10.0), // the same, weighted by half
         (133, 400, 1.0, -50.0),      // capped
         (10, 15, 1.0, 1.0 / 12.0),
         (10, 85, 1.0, 1.0 / 12.0 - 25.0), // 75 ms
@@ -118,7 +119,7 @@ fn the_window_keeps_two_segments_and_rises_only_while_used() {
     assert_eq!(window.cwnd, 2.0 * MSS.as_f64());
 }
 
-/// In equilibrium gain = W (delay / target - 1): at 100 segments and gain 1 the delay is 60.6 ms.
+/// In equilibrium gain = W (delay / target - 1): at 100 segments and a gain of 1 the delay is 60.6 ms.
 #[test]
 fn the_delay_settles_just_above_the_target() {
     let mut law = LedbatPlusPlus::new(AIM, 1.0, false);
@@ -141,7 +142,7 @@ fn the_delay_settles_just_above_the_target() {
     assert!((rtt - base - expected).abs() < 0.0005, "{} s at {segments} segments", rtt - base);
 }
 
-/// The window after a round trip is multiplied by 1 + gain: by 2 over 133 ms, by 13/12 over 10 ms.
+/// A round trip multiplies the window by 1 + gain: by 2 over 133 ms, by 13/12 over 10 ms.
 #[test]
 fn slow_start_rises_by_the_gain() {
     for (base, factor) in [(133, 2.0), (100, 1.5), (10, 13.0 / 12.0)] {
@@ -156,7 +157,7 @@ fn slow_start_rises_by_the_gain() {
     }
 }
 
-/// Over three quarters of the target, 45 ms, the first slow start is over; one that leads back to a threshold goes on.
+/// At three quarters of the target, 45 ms, the first slow start ends. Slow start towards a known threshold continues.
 #[test]
 fn the_delay_ends_the_first_slow_start_only() {
     for (rtt, step) in [(145, GrowthStep::Stay), (146, GrowthStep::Done)] {
@@ -178,8 +179,8 @@ fn the_delay_ends_the_first_slow_start_only() {
     assert_eq!(near.cwnd, near.ssthresh);
 }
 
-/// Two round trips after slow start, two segments for two round trips, then slow start to where it was; the next
-/// slowdown nine durations later.
+/// The first slowdown starts two round trips after slow start: two segments for two round trips, then slow start to
+/// the window before. The next slowdown follows nine durations later.
 #[test]
 fn slowdowns_take_a_tenth_of_the_time() {
     let mut law = LedbatPlusPlus::new(AIM, 1.0, true);
@@ -195,14 +196,14 @@ fn slowdowns_take_a_tenth_of_the_time() {
     assert_eq!(tell(&mut law, 399, &mut window), SteadyStep::Stay);
     assert_eq!(window.cwnd, 2.0 * MSS.as_f64());
     assert_eq!(tell(&mut law, 400, &mut window), SteadyStep::Grow);
-    // The ramp takes until 900: the slowdown lasted 700 ms, the next comes at 900 + 6300.
+    // The ramp ends at 900 ms: the slowdown took 700 ms, and the next is due at 900 + 6300 ms.
     window.cwnd = before;
     law.begin(&Handoff::new(at(900), Reason::Asked), &path(100), &mut window);
     tell(&mut law, 7199, &mut window);
     assert_eq!(law.phase(), "congestion-avoidance");
     tell(&mut law, 7200, &mut window);
     assert_eq!(law.phase(), "slowdown");
-    // A loss ends one early.
+    // A loss ends a slowdown early.
     law.begin(&Handoff::new(at(7300), Reason::Loss), &path(100), &mut window);
     tell(&mut law, 8199, &mut window);
     assert_eq!(law.phase(), "congestion-avoidance");

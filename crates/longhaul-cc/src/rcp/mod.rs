@@ -1,5 +1,5 @@
-//! RCP (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007): the routers of the path say at which rate to
-//! send, and that is the rate.
+//! RCP (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007): the routers of the path determine the
+//! sending rate.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -10,14 +10,15 @@ use crate::{
     Sent, Snapshot, Timeout, initial_window,
 };
 
-/// The option on each data segment, padded.
+/// Size of the option on each data segment, padded, in bytes.
 const OPTION: f64 = 16.0;
-/// At whatever rate, a segment leaves as often: it asks again (the authors' ns-2 code: the timer of its probes).
+/// Time in seconds after which a segment is sent at any rate, to request a rate again (the probe timer of the
+/// authors' ns-2 code).
 const ASK_EVERY: f64 = 0.5;
-/// The window in round trips of the rate: what paces is the rate, also while the queue is as long as the path.
+/// Window in round trips at the current rate, so that the rate paces even if the queue is as long as the path.
 const ROUND_TRIPS: f64 = 2.0;
 
-/// RCP in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "rcp",
     slot: Slot::Whole,
@@ -39,21 +40,21 @@ crate::options! {
     }
 }
 
-/// RCP. A whole controller: losses move nothing.
+/// RCP, a monolithic controller. Losses do not change its rate.
 #[derive(Debug)]
 pub struct Rcp {
-    /// Mb/s; 0 for no limit.
+    /// Upper limit of the rate in Mb/s; 0 means none.
     most: u64,
     fallback: Fallback,
     mss: Bytes,
     cap: Bytes,
     peer_window: Bytes,
     rtt: Option<Span>,
-    /// What an idle connection begins with.
+    /// Window after an idle period.
     initial: Bytes,
-    /// What routers said, headers included.
+    /// Rate stated by the routers, including headers.
     rate: Option<Rate>,
-    /// A timeout said that nothing arrives, and nothing has since.
+    /// Whether nothing has arrived since a timeout.
     silent: bool,
 }
 
@@ -87,7 +88,8 @@ impl Rcp {
         self.initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS);
     }
 
-    /// A new rate counts at once. One above the request is a forgery, and this says so; what the wire's numbers round is not.
+    /// Applies a new rate at once. Returns false for a rate above the request, which is forged; differences due to
+    /// rounding on the wire are accepted.
     fn take(&mut self, rate: Rate) -> bool {
         let honest = rate <= self.wanted().mul_f64(1.000_001);
         self.rate = Some(rate);
@@ -95,7 +97,7 @@ impl Rcp {
         honest
     }
 
-    /// Payload bytes a second of what routers said.
+    /// Converts a rate of the routers to payload bytes per second, with the least rate needed for requests.
     fn payload(&self, rate: Rate) -> Rate {
         let mss = self.mss.as_f64();
         let asking = Rate::from_bytes_per_sec((mss / ASK_EVERY) as u64);
@@ -109,7 +111,7 @@ impl Rcp {
     }
 
     fn fall_back(&mut self, ack: &Ack<'_>, path: &Path) {
-        // Before the first answer there is no rate to be cautious about.
+        // Before the first answer there is no rate that the window has to respect.
         let window = if self.rate.is_some() { self.control().cwnd } else { self.initial };
         self.fallback.fall_back(ack, path, window);
     }
@@ -160,7 +162,7 @@ impl Controller for Rcp {
         self.look(path);
         self.fallback.note(event);
         if let (PathEvent::IdleRestart { .. }, Some(rate), Some(rtt)) = (event, self.rate, self.rtt) {
-            // The answer is of another time.
+            // The rate from before the idle period is obsolete.
             self.rate = Some(rate.min(Rate::from_bytes_over(self.initial, rtt)));
         }
     }

@@ -6,7 +6,7 @@ use crate::{EcnMark, Episode, Granted};
 
 const RTT: Span = Span::from_millis(100);
 
-/// After the handshake, before any answer.
+/// Returns a sender after the handshake, before any answer.
 fn sender(spec: &str) -> Sender {
     let spec: crate::registry::Spec = spec.parse().unwrap();
     let granted = Granted { network_header: Some(NetworkHeaderKind::Rcp), ..Granted::basic() };
@@ -25,8 +25,8 @@ fn told(sender: &mut Sender, bytes_per_sec: u64) {
     answer(sender, NetworkFeedback::Rcp(Rate::from_bytes_per_sec(bytes_per_sec)));
 }
 
-/// 1460 bytes of payload in packets of 1528: 1,528,000 bytes/s on the wire are 1000 segments, at once, up and down. The window
-/// has those of two round trips and ten.
+/// With 1460 bytes of payload in packets of 1528, 1,528,000 bytes/s on the wire are 1000 segments per second. A new
+/// rate applies at once, up and down. The window has the segments of two round trips plus ten.
 #[test]
 fn the_rate_is_what_routers_say() {
     let mut sender = sender("rcp");
@@ -39,13 +39,13 @@ fn the_rate_is_what_routers_say() {
         let window = MSS * (rate / 5 + 10);
         assert!(sender.cwnd().0.abs_diff(window.0) <= 1, "{} for {window}", sender.cwnd());
     }
-    // 100,000 a second leave in pairs.
+    // At 100,000 segments per second they are sent in pairs.
     told(&mut sender, 152_800_000);
     assert_eq!(sender.control().pace.unwrap().quantum, None);
     assert_eq!(sender.control().ecn, EcnMark::NotEct);
 }
 
-/// What is asked for: everything, with the smoothed round trip; or what the option says.
+/// The request has an unlimited rate, or that of the option, and the smoothed RTT.
 #[test]
 fn the_request_has_the_rate_wanted_and_the_round_trip() {
     let fresh = Rcp::new(0, &BuildParams::default());
@@ -56,7 +56,7 @@ fn the_request_has_the_rate_wanted_and_the_round_trip() {
     assert_eq!(sender.control().header, Some(NetworkHeader::Rcp { rate, rtt: RTT }));
 }
 
-/// A rate of nothing: a segment every half second asks again, and the next answer counts at once.
+/// At a rate of zero, a segment every half second requests a rate again, and the next answer applies at once.
 #[test]
 fn at_rate_zero_it_asks_now_and_then() {
     let mut sender = sender("rcp");
@@ -66,7 +66,8 @@ fn at_rate_zero_it_asks_now_and_then() {
     assert_eq!(sender.control().pace.unwrap().rate.as_bytes_per_sec(), 1_460_000);
 }
 
-/// Losses move nothing. A timeout leaves one segment until something arrives; idleness ten in a round trip until an answer does.
+/// Losses do not change the rate. A timeout leaves one segment until data arrives; an idle period leaves ten per
+/// round trip until an answer arrives.
 #[test]
 fn silence_is_answered_and_loss_is_not() {
     let mut sender = sender("rcp");
@@ -85,14 +86,14 @@ fn silence_is_answered_and_loss_is_not() {
     assert_eq!(sender.control(), before);
     let (now, idle) = (sender.now, Span::from_secs(10));
     sender.event(&PathEvent::IdleRestart { now, idle });
-    // On the wire it is that much.
+    // The rate on the wire, including headers.
     let slow = 10.0 * MSS.as_f64() / 0.1 * 1460.0 / 1528.0;
     assert!((sender.control().pace.unwrap().rate.as_bytes_per_sec() as f64 - slow).abs() <= 1.0);
     told(&mut sender, 1_528_000);
     assert_eq!(sender.control(), before);
 }
 
-/// At most the peer's window, whoever says what.
+/// The window is at most the peer's, whatever the answer.
 #[test]
 fn a_forged_rate_is_bounded_by_the_peers_window() {
     let mut sender = sender("rcp");
@@ -108,7 +109,7 @@ fn a_forged_rate_is_bounded_by_the_peers_window() {
     assert_eq!(capped.cwnd(), Bytes(50_000));
 }
 
-/// More than was asked for is no answer but a denial; what the wire's numbers round is an answer.
+/// A rate above the request counts as a denial; differences due to rounding on the wire do not.
 #[test]
 fn a_rate_above_the_request_is_a_denial() {
     for (rate, honest) in [(12_500_000, true), (12_500_001, true), (12_600_000, false), (1 << 50, false)] {
@@ -119,7 +120,8 @@ fn a_rate_above_the_request_is_a_denial() {
     }
 }
 
-/// Denied at once, after good answers, or by silence: NewReno for good, which no answer brings back.
+/// After a denial, even after good answers, or after silence, NewReno takes over permanently, and no later answer
+/// changes that.
 #[test]
 fn a_denial_is_the_end_of_it() {
     for good in [false, true] {
@@ -140,7 +142,7 @@ fn a_denial_is_the_end_of_it() {
         sender.time_out(1);
         assert_eq!(sender.cwnd(), MSS);
     }
-    // The window was a segment when the denial came.
+    // The window was one segment at the time of the denial.
     let mut sender = sender("rcp");
     told(&mut sender, 1_528_000);
     sender.time_out(1);

@@ -1,23 +1,23 @@
-//! How much of the capacity that a peer makes out is believed.
+//! Upper bound of the capacity that a peer's reports can show.
 
 use longhaul_units::{Span, Time};
 
 use crate::estimate::WindowedMax;
 use crate::{Ack, Path, SegmentKind};
 
-/// For so long counts what was seen.
+/// Lifetime of an observation.
 const WINDOW: Span = Span::from_secs(10);
 
-/// The most that the path can have been seen to carry, in bytes/s.
+/// Largest rate in bytes/s that the path can have carried by observation.
 ///
-/// How far apart a train's ACKs or its reported arrivals are is for the peer to choose, and the rate rises by the decade of
-/// what they make out to be free. But nobody answers for data before it has arrived: n bytes sent at once take n/C to
-/// pass a link of capacity C, so that the answer to the last of them comes that much later than the least round trip. The burst
-/// that met the least queue bounds C from above, and closely; where a queue stands, what is delivered is what there is.
+/// The peer chooses the spacing of a train's ACKs or reported arrivals, and the rate grows by the decade of the free
+/// rate they suggest. But a peer cannot acknowledge data before it has arrived. n bytes sent at once take n/C to pass
+/// a link of capacity C, so that the ACK of the last one is later than the least RTT by as much. The burst with the
+/// least queueing bounds C from above, and closely. With a standing queue, the delivery rate is the capacity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ceiling {
     seen: WindowedMax,
-    /// When the newest burst left, and how much of it arrived.
+    /// Send time of the newest burst, and its delivered bytes.
     burst: Option<(Time, f64)>,
 }
 
@@ -26,7 +26,7 @@ impl Ceiling {
         Self { seen: WindowedMax::new(WINDOW.as_nanos()), burst: None }
     }
 
-    /// Digests an ACK.
+    /// Processes an ACK.
     pub(super) fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         let delivered = ack.rate.map(|sample| sample.rate.as_bytes_per_sec() as f64);
         for rate in delivered.into_iter().chain(self.burst_rate(ack, path)) {
@@ -34,8 +34,8 @@ impl Ceiling {
         }
     }
 
-    /// What arrived of the newest burst over how long it took beyond the least round trip; if that was none, nothing is known
-    /// against any rate.
+    /// Returns the delivered bytes of the newest burst over the excess of its RTT over the minimum. If there is no
+    /// excess, the rate is unbounded.
     fn burst_rate(&mut self, ack: &Ack<'_>, path: &Path) -> Option<f64> {
         let sample = ack.rtt?;
         let mine = ack.acked.iter().filter(|s| s.sent_at == sample.sent_at && s.kind == SegmentKind::Data);
@@ -48,7 +48,7 @@ impl Ceiling {
         (total > 0.0).then_some(rate)
     }
 
-    /// What is believed of `capacity`.
+    /// Returns `capacity`, limited to the observed bound.
     pub(super) fn of(&self, capacity: f64) -> f64 {
         self.seen.get().map_or(capacity, |seen| capacity.min(seen))
     }
@@ -63,10 +63,11 @@ mod tests {
 
     const MSS: Bytes = Bytes(1448);
     const BASE: Span = Span::from_millis(80);
-    /// What a segment takes to pass the link.
+    /// Transmission time of a segment on the link.
     const TX: Span = Span::from_micros(1500);
 
-    /// After bursts of four that met a queue of `queued`, 20 ms apart, each answered by one ACK `held` after the last came.
+    /// Returns the bound after bursts of four segments, 20 ms apart, that met a queue of `queued`. One ACK answers
+    /// each, sent `held` after the last segment arrived.
     fn after_bursts(queued: Span, held: Span) -> Ceiling {
         let (mut ceiling, mut path) = (Ceiling::new(), Path::new(MSS));
         path.min_rtt = Some(BASE);
@@ -83,7 +84,8 @@ mod tests {
         ceiling
     }
 
-    /// Whatever the ACKs make out, a burst that met no queue took what its bytes take, and no less if it was held.
+    /// For any spacing of ACKs, a burst without queueing takes the transmission time of its bytes, and not less if
+    /// its ACK is held.
     #[test]
     fn bursts_bound_the_capacity() {
         let capacity = MSS.as_f64() / TX.as_secs_f64();
@@ -94,7 +96,7 @@ mod tests {
         assert_eq!(after_bursts(Span::ZERO, Span::ZERO).of(1000.0), 1000.0);
     }
 
-    /// A burst that took nothing says nothing, and so does no burst.
+    /// A burst without excess delay yields no bound, and neither does the absence of bursts.
     #[test]
     fn without_a_bound_all_is_believed() {
         let mut path = Path::new(MSS);

@@ -1,17 +1,18 @@
-//! UDT's estimate of a rate from the last 16 intervals, of which those far from the median do not count.
+//! UDT's rate estimate from the last 16 intervals, without those far from the median.
 
-/// Intervals kept, for both the rate of arrival and the capacity (draft-gg-udt-03, section 4.1 and the library).
+/// Number of intervals kept, for both the arrival rate and the capacity (draft-gg-udt-03, section 4.1 and the
+/// library).
 const KEPT: usize = 16;
-/// Those outside of the median over this and times this do not count (draft-gg-udt-03).
+/// Factor above and below the median outside of which intervals are ignored (draft-gg-udt-03).
 const FAR: f64 = 8.0;
-/// So many must count for there to be a rate (draft-gg-udt-03: more than eight).
+/// Least number of remaining intervals for a valid rate (draft-gg-udt-03: more than eight).
 const LEAST: u32 = 9;
 
-/// The last intervals, in seconds a byte.
+/// Last intervals in seconds per byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Intervals {
     kept: [f64; KEPT],
-    /// How many there were, up to all.
+    /// Number of intervals stored.
     count: usize,
 }
 
@@ -25,7 +26,7 @@ impl Intervals {
         self.count = (self.count + 1).min(KEPT);
     }
 
-    /// The rate in bytes/s: the inverse of the mean of those near the median.
+    /// Returns the rate in bytes/s: the inverse of the mean of the intervals near the median.
     pub(super) fn speed(&self) -> Option<f64> {
         let mut sorted = self.kept;
         let known = sorted.get_mut(..self.count)?;
@@ -37,7 +38,8 @@ impl Intervals {
     }
 }
 
-/// A mean in which the newest weighs an eighth, as UDT smooths what its receiver reports; the first counts in full.
+/// Moving average in which the newest value weighs an eighth, as UDT smooths its receiver's reports; the first value
+/// counts fully.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Smooth(Option<f64>);
 

@@ -1,34 +1,34 @@
-//! Which of a congestion period's loss reports lower the rate: the first, and some of the others by chance, so that
-//! flows that share a bottleneck do not all do so at once.
+//! Selection of the loss reports in a congestion period that lower the rate: the first one, and some of the others at
+//! random, so that flows that share a bottleneck do not all decrease at once.
 
 use crate::TxId;
 
-/// So many reports after a period's first may lower the rate again (the library: 0.875^5 is a half).
+/// Number of reports of a period that may lower the rate (the library: 0.875^5 is a half).
 const MOST: u32 = 5;
 
-/// What a report of losses means for the rate.
+/// Effect of a loss report on the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It begins a period: lower the rate, and remember what it was.
+    /// Starts a period: lower the rate and store the one before.
     First,
-    /// Lower it again.
+    /// Lower the rate again.
     Further,
-    /// Others of the period have said it.
+    /// Ignore the report, because others of the period have lowered the rate.
     Ignore,
 }
 
-/// Counts the reports of a congestion period.
+/// Counter of the reports in a congestion period.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Losses {
     seed: u64,
-    /// The newest segment when the rate was last lowered: what was sent before tells nothing new (`LastDecSeq`).
+    /// Newest segment at the last decrease; losses of earlier segments belong to the same period (`LastDecSeq`).
     lowered: Option<TxId>,
-    /// Reports in this period, and how many a period has on average.
+    /// Reports in this period, and the average number per period.
     reports: u32,
     average: f64,
-    /// Every so many reports lower the rate (`DecRandom`).
+    /// Every report whose number is a multiple of this lowers the rate (`DecRandom`).
     every: u32,
-    /// Reports up to which they may.
+    /// Reports seen in this period, up to which decreases are allowed.
     seen: u32,
 }
 
@@ -37,12 +37,12 @@ impl Losses {
         Self { seed, lowered: None, reports: 0, average: 0.0, every: 1, seen: 0 }
     }
 
-    /// Whether the loss of `oldest` and later ones begins a period.
+    /// Returns whether the loss of `oldest` and later segments starts a period.
     pub(super) fn is_new(&self, oldest: TxId) -> bool {
         self.lowered.is_none_or(|lowered| oldest > lowered)
     }
 
-    /// A report; `anew` if it begins a period. `newest` is the newest segment that was sent.
+    /// Processes a report, which starts a period if `anew`. `newest` is the newest segment sent.
     pub(super) fn on_report(&mut self, anew: bool, newest: TxId) -> Verdict {
         if anew {
             self.average = (self.average * 0.875 + f64::from(self.reports) * 0.125).ceil();
@@ -65,7 +65,7 @@ impl Losses {
     }
 }
 
-/// From 0 to 1, uniformly over `key`s (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
+/// Returns a number from 0 to 1, uniformly distributed over `key`s (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
 fn fraction(key: u64) -> f64 {
     let mixed = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -86,7 +86,8 @@ mod tests {
         assert!((below(0.1) as f64 - 1000.0).abs() < 100.0 && below(1.0) == 10_000, "{}", below(0.1));
     }
 
-    /// The library's comment: five further decreases of an eighth halve the rate, and more are not for one period.
+    /// By a comment of the library, five further decreases by an eighth halve the rate, which is enough for one
+    /// period.
     #[test]
     fn a_period_lowers_the_rate_five_times_at_most() {
         let mut losses = Losses::new(0);
@@ -98,8 +99,8 @@ mod tests {
         assert!(further[4..].iter().all(|one| *one == Verdict::Ignore));
     }
 
-    /// Where periods have many reports, the first of them and only some others lower the rate; never fewer than one in
-    /// the average number, and other seeds choose others.
+    /// If periods have many reports, the first and only some of the others lower the rate: at least one per average
+    /// number of reports. Other seeds select other reports.
     #[test]
     fn the_longer_periods_are_the_fewer_reports_count() {
         let run = |seed| {

@@ -1,5 +1,5 @@
-//! UDT's rate control (Gu, Grossman; draft-gg-udt-03, section 5; the library's version 4): AIMD on the sending rate
-//! every 10 ms, with steps by how much of the link seems to be free.
+//! UDT's rate control (Gu, Grossman; draft-gg-udt-03, section 5; version 4 of the library): AIMD of the sending rate
+//! every 10 ms, with increases by the estimated free part of the link.
 
 mod ceiling;
 mod intervals;
@@ -19,29 +19,29 @@ use crate::{
     SendLimit, Sent, Snapshot, Timeout, TxId,
 };
 
-/// SYN: the time between two updates (draft-gg-udt-03).
+/// SYN: time between two updates (draft-gg-udt-03).
 const SYN: Span = Span::from_millis(10);
-/// The window in segments that slow start begins with, and what the window has beyond what arrives in a round trip and
-/// a SYN (draft-gg-udt-03).
+/// Initial window of slow start in segments. Later the window exceeds the data that arrives in a round trip and a SYN
+/// by as much (draft-gg-udt-03).
 const FLOOR_SEGMENTS: u64 = 16;
-/// Beta: bytes more each SYN for each bit/s in the next power of ten of what is free (draft-gg-udt-03).
+/// Beta: increase in bytes per SYN, per bit/s of the next power of ten above the free rate (draft-gg-udt-03).
 const BETA: f64 = 1.5e-6;
-/// The least increase: bytes a SYN (draft-gg-udt-03: one byte).
+/// Least increase in bytes per SYN (draft-gg-udt-03: one byte).
 const LEAST_STEP: f64 = 1.0;
-/// The inter-packet time grows by this at a loss: the rate falls by a ninth (draft-gg-udt-03).
+/// Factor of the inter-packet time at a loss, which lowers the rate by a ninth (draft-gg-udt-03).
 const DECREASE: f64 = 1.125;
-/// Below the rate of the last decrease, this part of the capacity counts as free at most (the library: a decrease took
-/// as much).
+/// Below the rate of the last decrease, at most this divisor's part of the capacity counts as free (the library: a
+/// decrease took as much).
 const FREE_PART: f64 = 9.0;
-/// Segments sent back to back where the pacer would send fewer: two ACKs come of them, whose distance tells the
-/// capacity.
+/// Least number of segments sent back to back, if the pacer would send fewer. They yield two ACKs, whose spacing
+/// shows the capacity.
 const TRAIN: u64 = 4;
-/// A train of the pacer's own choice is what the rate makes of this.
+/// Length of a train that the pacer chooses, at the current rate.
 const TRAIN_SPAN: Span = Span::from_micros(250);
-/// The least rate, bytes/s: it takes 130 decreases from 10 Mb/s to get there.
+/// Least rate in bytes/s, which takes 130 decreases to reach from 10 Mb/s.
 const LEAST_RATE: f64 = 1.0;
 
-/// UDT in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "udt",
     slot: Slot::Whole,
@@ -61,11 +61,11 @@ crate::options! {
     }
 }
 
-/// The ACKs of one train: those whose newest segments left at one time.
+/// ACKs of one train, whose newest segments were sent at the same time.
 #[derive(Clone, Copy, Debug)]
 struct Train {
     sent_at: Option<Time>,
-    /// When its first ACK came, and its last.
+    /// Arrival times of its first and last ACK.
     first: Time,
     last: Time,
     /// Bytes since each.
@@ -73,47 +73,47 @@ struct Train {
     since_last: f64,
 }
 
-/// UDT's rate control. A whole controller: it has a rate, and a window only to bound what a standstill leaves in
-/// flight.
+/// UDT's rate control, a monolithic controller. It has a rate, and a window that only bounds the data in flight
+/// during an outage.
 #[derive(Debug)]
 pub struct Udt {
     seed: u64,
     mss: Bytes,
     cap: Bytes,
     slow_start: bool,
-    /// Bytes.
+    /// Window in bytes.
     window: f64,
-    /// Bytes/s. Means nothing in slow start.
+    /// Rate in bytes/s, unused in slow start.
     rate: f64,
-    /// The rate before the last decrease.
+    /// Rate before the last decrease.
     before: f64,
     updated: Option<Time>,
-    /// Bytes that arrived and no update has counted.
+    /// Bytes delivered and not counted by an update yet.
     arrived: f64,
-    /// A loss since the last update.
+    /// Whether there was a loss since the last update.
     lost: bool,
-    /// Since the last update something else than the application stopped the sender.
+    /// Whether anything other than the application has limited the sender since the last update.
     limited: bool,
-    /// Delivered since the last update of slow start.
+    /// Bytes delivered since the last update of slow start.
     grown: f64,
     arrivals: Intervals,
     trains: Intervals,
     train: Option<Train>,
     told: Told,
-    /// Both in bytes/s.
+    /// Smoothed estimates in bytes/s.
     arriving: Smooth,
     capacity: Smooth,
     ceiling: Ceiling,
     losses: Losses,
-    /// Losses are told segment by segment.
+    /// Whether losses are reported per segment.
     segments: bool,
     newest: TxId,
-    /// A timeout said that nothing arrives, and nothing has since.
+    /// Whether nothing has arrived since a timeout.
     silent: bool,
 }
 
 impl Udt {
-    /// UDT before its handshake. Flows with unlike `seed`s spread their decreases unlike.
+    /// Creates UDT before its handshake. Flows with different `seed`s decrease their rates at different reports.
     #[must_use]
     pub fn new(seed: u64, params: &BuildParams) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl Udt {
         }
     }
 
-    /// Measures what UDT's receiver would: by times of arrival where they are told, else by the ACKs.
+    /// Measures what UDT's receiver would measure: by reported arrival times if there are any, else by the ACKs.
     fn measure(&mut self, ack: &Ack<'_>) {
         if self.told.digest(ack, self.mss, &mut self.trains, &mut self.arrivals) {
             self.train = None;
@@ -152,8 +152,8 @@ impl Udt {
         }
     }
 
-    /// Notes how far apart ACKs come: those of one train for the capacity, the first ones of trains for the rate of
-    /// arrival. ACKs that come at one instant count as one.
+    /// Records the spacing of ACKs: those of one train for the capacity, and the first ones of trains for the arrival
+    /// rate. ACKs that arrive at the same instant count as one.
     fn measure_acks(&mut self, ack: &Ack<'_>) {
         let at = ack.rx_time.unwrap_or(ack.now);
         let sent_at = ack.rtt.map(|sample| sample.sent_at);
@@ -171,14 +171,14 @@ impl Udt {
             }
             (train.last, train.since_last) = (at, 0.0);
         } else {
-            // Data do not arrive faster than they left, whenever the peer says so.
+            // Data does not arrive faster than it was sent, whatever the peer reports.
             let left = sent_at.zip(train.sent_at).map_or(Span::ZERO, |(now, then)| now.since(then));
             self.arrivals.add(at.since(train.first).max(left).as_secs_f64() / train.since_first);
             *train = begun;
         }
     }
 
-    /// Leaves slow start at the rate at which data arrive, or else at the window's.
+    /// Ends slow start at the arrival rate, or at the rate of the window if that is unknown.
     fn leave_slow_start(&mut self, path: &Path) {
         if self.slow_start {
             self.slow_start = false;
@@ -188,9 +188,9 @@ impl Udt {
         }
     }
 
-    /// Whether an update is due: one each SYN in which a train arrived. UDT's receiver, which would say so, is not there, and
-    /// how many ACKs a train makes, and when they come, is for the peer to choose: it must not choose how often the rate
-    /// rises. An update that comes late does not put off the next.
+    /// Returns whether an update is due: one per SYN in which a train arrived. There is no UDT receiver that reports
+    /// every SYN, and the peer chooses how many ACKs a train causes and when. It must not choose how often the rate
+    /// increases. A late update does not delay the next one.
     fn is_due(&mut self, ack: &Ack<'_>) -> bool {
         let train = (self.mss * TRAIN).as_f64();
         self.arrived = (self.arrived + ack.delivered.as_f64()).min(2.0 * train);
@@ -203,7 +203,7 @@ impl Udt {
         due
     }
 
-    /// An update, SYN after the last one.
+    /// Performs an update, a SYN after the last one.
     fn update(&mut self, path: &Path) {
         if let Some(speed) = self.arrivals.speed() {
             self.arriving.add(self.ceiling.of(speed));
@@ -212,6 +212,7 @@ impl Udt {
             self.capacity.add(self.ceiling.of(speed));
         }
         let limited = std::mem::take(&mut self.limited);
+        // Slow start: the window grows by the delivered bytes.
         if self.slow_start {
             self.window += std::mem::take(&mut self.grown);
             if self.window > self.cap.as_f64() {
@@ -219,9 +220,11 @@ impl Udt {
             }
             return;
         }
+        // Window: the data of a round trip and a SYN at the arrival rate, plus 16 segments.
         if let (Some(arriving), Some(srtt)) = (self.arriving.get(), path.srtt) {
             self.window = arriving * (srtt + SYN).as_secs_f64() + (self.mss * FLOOR_SEGMENTS).as_f64();
         }
+        // Rate: increases unless a loss occurred or the application limited the sender.
         if !std::mem::take(&mut self.lost) && limited {
             let free = free_part(self.capacity.get().unwrap_or(0.0), self.rate, self.before);
             self.rate += step(free) / SYN.as_secs_f64();
@@ -252,18 +255,18 @@ impl Udt {
     }
 }
 
-/// Bytes/s that count as free at a rate of `rate`, where `before` was the rate before the last decrease. Not positive
-/// if nothing is.
+/// Returns the free rate in bytes/s at a rate of `rate`, if `before` was the rate before the last decrease. It is not
+/// positive if nothing is free.
 fn free_part(capacity: f64, rate: f64, before: f64) -> f64 {
     let free = capacity - rate;
     if rate < before { free.min(capacity / FREE_PART) } else { free }
 }
 
-/// By how many bytes a SYN the rate rises while `free` bytes/s are: `10^ceil(log10(bits free)) beta`, at least one.
+/// Returns the increase in bytes per SYN if `free` bytes/s are free: `10^ceil(log10(bits free)) beta`, at least one.
 fn step(free: f64) -> f64 {
     let bits = free * 8.0;
     let mut decade = 1.0;
-    // More than any link has; and a number that is none ends here, too.
+    // The upper bound exceeds any link, and also ends the loop for NaN.
     while decade < bits && decade < 1e18 {
         decade *= 10.0;
     }

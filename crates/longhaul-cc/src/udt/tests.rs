@@ -6,7 +6,7 @@ use crate::{AckedSegment, Detection, LostSegment, SegmentKind};
 
 const PS: f64 = 1500.0;
 
-/// The table of UDT's increase, segments of 1500 bytes a SYN by what is free (Gu, Grossman, Computer Networks 51(7),
+/// Table of UDT's increase: segments of 1500 bytes per SYN by free rate (Gu, Grossman, Computer Networks 51(7),
 /// 2007).
 #[test]
 fn the_step_is_a_power_of_ten_by_what_is_free() {
@@ -33,7 +33,8 @@ fn the_step_is_a_power_of_ten_by_what_is_free() {
     assert!(step(f64::INFINITY).is_finite());
 }
 
-/// Below the rate of the last decrease a ninth of the capacity counts as free at most; from there on all that is.
+/// Below the rate of the last decrease at most a ninth of the capacity counts as free; above it the whole difference
+/// does.
 #[test]
 fn what_is_free_is_a_ninth_at_most_after_a_decrease() {
     assert_eq!(free_part(900.0, 700.0, 800.0), 100.0);
@@ -42,7 +43,7 @@ fn what_is_free_is_a_ninth_at_most_after_a_decrease() {
     assert_eq!(free_part(0.0, 300.0, 200.0), -300.0);
 }
 
-/// Intervals of 1 ms a byte, and some far off: only those within eight times the median count.
+/// Of intervals of 1 ms per byte and some outliers, only those within a factor of eight of the median count.
 #[test]
 fn intervals_far_from_the_median_do_not_count() {
     let mut intervals = Intervals::default();
@@ -62,7 +63,7 @@ fn intervals_far_from_the_median_do_not_count() {
     assert!((intervals.speed().expect("sixteen") - 2000.0).abs() < 1e-6);
 }
 
-/// The newest weighs an eighth.
+/// The newest value weighs an eighth.
 #[test]
 fn reports_are_smoothed_by_an_eighth() {
     let mut smooth = Smooth::default();
@@ -84,7 +85,7 @@ fn udt() -> Udt {
     udt
 }
 
-/// A flow at `rate` bytes/s, past slow start, over a path of 100 ms.
+/// Returns a flow at `rate` bytes/s, after slow start, over a path of 100 ms.
 fn at_rate(rate: f64, capacity: f64) -> (Udt, Path) {
     let mut udt = udt();
     (udt.slow_start, udt.rate, udt.before) = (false, rate, rate * 2.0);
@@ -100,7 +101,8 @@ fn ack_at(ms: u64) -> Ack<'static> {
     ack
 }
 
-/// From 50 of 100 Mb/s: 11.1 free count, so 10^8 x 1.5e-6 = 150 bytes a SYN, which are 15,000 bytes/s every 10 ms.
+/// At 50 of 100 Mb/s, 11.1 Mb/s count as free, so that 10^8 x 1.5e-6 = 150 bytes per SYN are added, which are 15,000
+/// bytes/s every 10 ms.
 #[test]
 fn the_rate_rises_once_a_syn_and_only_while_it_is_used() {
     let (mut udt, path) = at_rate(6.25e6, 12.5e6);
@@ -124,7 +126,7 @@ fn the_rate_rises_once_a_syn_and_only_while_it_is_used() {
     assert_eq!(udt.rate, before);
 }
 
-/// By how many steps of the flow above the rate rose after ACKs at these times, in ms, for so many bytes.
+/// Returns the number of steps by which the rate increased after ACKs at these times, in ms, for so many bytes.
 fn steps(acks: impl IntoIterator<Item = (u64, Bytes)>) -> f64 {
     let (mut udt, path) = at_rate(6.25e6, 12.5e6);
     for (ms, delivered) in acks {
@@ -135,19 +137,20 @@ fn steps(acks: impl IntoIterator<Item = (u64, Bytes)>) -> f64 {
     ((udt.rate - 6.25e6) / 15_000.0).round()
 }
 
-/// What came at once, or while nobody told, is good for one update that is late and one that is due, and no more.
+/// Data acknowledged at once, or during a pause, allows one late update and one due update, but no more.
 #[test]
 fn updates_are_not_saved_up() {
     let train = MSS * TRAIN;
     let trickle = (1..20).map(|n| (n * 10, Bytes(1)));
     assert_eq!(steps([(0, train * 10)].into_iter().chain(trickle)), 2.0);
-    // The first a second late, the next one 10 ms after it would have been due, then one each 10 ms.
+    // The first update is a second late, the next one follows 10 ms after it was due, and then there is one every 10
+    // ms.
     assert_eq!(steps([(0, train)].into_iter().chain((1000..=1020).map(|ms| (ms, train)))), 4.0);
     assert_eq!(steps([(0, train * 2), (10, Bytes::ZERO)]), 0.0, "nothing arrived");
 }
 
-/// How often the rate rose in 3 s in which a train arrived every `apart` ms, answered by ACKs for `part` bytes each, as many
-/// ms after it came as `held` says.
+/// Returns the number of increases in 3 s in which a train arrived every `apart` ms. Each train is acknowledged in
+/// ACKs for `part` bytes, which are sent `held` ms after its arrival.
 fn rises(apart: u64, part: Bytes, held: impl Fn(u64) -> u64) -> f64 {
     let (mut udt, path) = at_rate(6.25e6, 12.5e6);
     let parts = (MSS * TRAIN).0 / part.0;
@@ -162,8 +165,7 @@ fn rises(apart: u64, part: Bytes, held: impl Fn(u64) -> u64) -> f64 {
     (udt.rate - 6.25e6) / 15_000.0
 }
 
-/// How often the rate rises is for the time and what arrives to say, not for whoever chooses how many ACKs that makes and
-/// when they come.
+/// The number of increases depends on time and on delivered data, not on how many ACKs the peer sends and when.
 #[test]
 fn acks_do_not_choose_how_often_the_rate_rises() {
     let segment = MSS;
@@ -191,7 +193,8 @@ fn send(udt: &mut Udt, path: &Path, tx: u64) {
     udt.on_sent(&Sent::new(Time::from_nanos(2_000_000_000), TxId(tx), MSS), path);
 }
 
-/// 8/9 at a loss that begins a congestion period, once for what was sent before; the SYN of a loss has no increase.
+/// A loss that starts a congestion period leaves 8/9 of the rate, once for all earlier segments. The SYN of a loss
+/// has no increase.
 #[test]
 fn a_loss_takes_a_ninth_once_a_congestion_period() {
     let (mut udt, path) = at_rate(9e6, 12.5e6);
@@ -209,7 +212,8 @@ fn a_loss_takes_a_ninth_once_a_congestion_period() {
     assert!((udt.rate / before - 8.0 / 9.0).abs() < 1e-9, "150 left after the first decrease");
 }
 
-/// The first period's average is one report, so each of four more counts; then no more until newer segments are lost.
+/// The average of the first period is one report, so that each of four further reports counts; then none does until
+/// newer segments are lost.
 #[test]
 fn a_period_takes_a_half_at_most() {
     let (mut udt, path) = at_rate(9e6, 12.5e6);
@@ -221,7 +225,7 @@ fn a_period_takes_a_half_at_most() {
     assert!((kept - (8.0_f64 / 9.0).powi(5)).abs() < 1e-9 && kept > 0.5, "{kept}");
 }
 
-/// Without reports by segment an episode is a period.
+/// Without reports per segment, an episode counts as a period.
 #[test]
 fn an_episode_is_a_period_where_segments_are_not_told() {
     let (mut udt, path) = at_rate(9e6, 12.5e6);
@@ -234,8 +238,8 @@ fn an_episode_is_a_period_where_segments_are_not_told() {
     }
 }
 
-/// 16 segments, doubled each round trip, at the transport's own pace; the first loss goes on with the rate of arrival,
-/// less a ninth.
+/// Slow start has 16 segments, doubled per round trip, and no pace. After the first loss the rate is the arrival rate
+/// minus a ninth.
 #[test]
 fn slow_start_ends_with_the_first_loss_at_the_rate_of_arrival() {
     let mut sender = Sender::with(Box::new(udt()), granted());
@@ -263,7 +267,7 @@ fn slow_start_ends_with_the_first_loss_at_the_rate_of_arrival() {
     assert!((rate / expected - 1.0).abs() < 0.01, "{rate}, not {expected}");
 }
 
-/// Past slow start the window is what arrives in a round trip and a SYN, and 16 segments.
+/// After slow start the window is the data that arrives in a round trip and a SYN, plus 16 segments.
 #[test]
 fn the_window_bounds_what_a_standstill_leaves_in_flight() {
     let (mut udt, path) = at_rate(9e6, 12.5e6);
@@ -273,8 +277,8 @@ fn the_window_bounds_what_a_standstill_leaves_in_flight() {
     assert_eq!(udt.control().cwnd, Bytes(110_000) + segments(16));
 }
 
-/// Four segments leave together, two ACKs come of them 240 us apart: 2 x 1460 bytes in that time are 97 Mb/s, whatever
-/// the rate of sending.
+/// Four segments are sent together and yield two ACKs 240 us apart: 2 x 1460 bytes in that time are 97 Mb/s, at any
+/// send rate.
 #[test]
 fn trains_tell_the_capacity() {
     let (mut udt, path) = at_rate(1e6, 1e6);
@@ -295,7 +299,8 @@ fn trains_tell_the_capacity() {
     assert!((arriving / (4.0 * MSS.as_f64() / 5_840e-6) - 1.0).abs() < 0.01, "{arriving}");
 }
 
-/// What an ACK told of four segments that left together, 5.84 ms after the four before, and arrived 120 us apart: 97 Mb/s.
+/// Returns the acknowledged segments of a train: four sent together, 5.84 ms after the previous four, that arrived
+/// 120 us apart, which is 97 Mb/s.
 fn of_train(number: u64, coalesced: bool) -> [AckedSegment; 4] {
     std::array::from_fn(|n| {
         let sent_at = Time::from_nanos(1_000_000_000) + Span::from_micros(5_840) * number;
@@ -306,8 +311,8 @@ fn of_train(number: u64, coalesced: bool) -> [AckedSegment; 4] {
     })
 }
 
-/// The flow after so many trains, whose ACKs come in bunches of eight every 50 ms, one for each train: the next ACK is
-/// always of the next train, and many come at one instant.
+/// Returns the flow after `count` trains, whose ACKs arrive in bunches of eight every 50 ms, one per train.
+/// Consecutive ACKs always belong to different trains, and many arrive at the same instant.
 fn after_trains(count: u64, change: impl Fn(&mut AckedSegment)) -> Udt {
     let (mut udt, path) = at_rate(1e6, 1e6);
     for number in 0..count {
@@ -321,8 +326,8 @@ fn after_trains(count: u64, change: impl Fn(&mut AckedSegment)) -> Udt {
     udt
 }
 
-/// Where times of arrival are told, the distances of ACKs do not matter; where none are, and where all were merged on
-/// arrival, they are all there is, which here say nothing of the capacity.
+/// If arrival times are reported, the spacing of ACKs does not matter. If there are none, or all segments were merged
+/// on arrival, the ACKs are the only source, which here does not show the capacity.
 #[test]
 fn times_of_arrival_tell_the_capacity_whatever_becomes_of_acks() {
     let told = after_trains(2000, |_| {});
@@ -332,7 +337,7 @@ fn times_of_arrival_tell_the_capacity_whatever_becomes_of_acks() {
     let untold = |change: fn(&mut AckedSegment)| after_trains(2000, change).capacity.get();
     assert_eq!(untold(|segment| segment.arrival = None), Some(1e6));
     assert_eq!(untold(|segment| segment.arrival_coalesced = true), Some(1e6));
-    // No two of them left right behind each other, each for another reason.
+    // In each of these cases, for different reasons, no two segments count as sent back to back.
     assert_eq!(untold(|segment| segment.tx.0 *= 2), Some(1e6));
     assert_eq!(untold(|segment| segment.sent_at += Span::from_nanos(segment.tx.0)), Some(1e6));
     assert_eq!(untold(|segment| segment.kind = SegmentKind::Retransmit), Some(1e6));
@@ -342,7 +347,8 @@ fn times_of_arrival_tell_the_capacity_whatever_becomes_of_acks() {
     );
 }
 
-/// Flipped pairs tell it where all else was merged; once nothing has been told for 10 s the ACKs are asked again.
+/// Flipped pairs show the capacity if all other segments were merged. After 10 s without reports the ACKs are used
+/// again.
 #[test]
 fn flipped_pairs_tell_the_capacity() {
     let (mut udt, path) = at_rate(1e6, 1e6);
@@ -363,7 +369,7 @@ fn flipped_pairs_tell_the_capacity() {
     assert!(!told(&mut udt, 199 * 20 + 10_001));
 }
 
-/// A receiver that puts all arrivals at one instant does not make data arrive faster than they left.
+/// A receiver that reports all arrivals at one instant does not make data arrive faster than it was sent.
 #[test]
 fn data_do_not_arrive_faster_than_they_left() {
     let squeezed = |segment: &mut AckedSegment| {

@@ -1,32 +1,32 @@
-//! What UDT's receiver measures, from what ours tells: when segments arrived.
+//! UDT's receiver measurements, from the arrival times that the peer reports.
 
 use longhaul_units::{Bytes, Span, Time};
 
 use super::intervals::Intervals;
 use crate::{Ack, AckedSegment, SegmentKind};
 
-/// For so long one pair's times of arrival keep the distances of ACKs out.
+/// Time after a pair's arrival times for which the spacing of ACKs is ignored.
 const FRESH: Span = Span::from_secs(10);
 
-/// Times of arrival, until ACKs come that tell more.
+/// Measurements by arrival times, which are used while they are available.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// The newest segment of new data.
+    /// Newest segment of new data.
     newest: Option<(AckedSegment, Time)>,
-    /// The first segment of the newest train, when it arrived, and bytes since.
+    /// First segment of the newest train with its arrival time, and the bytes since.
     train: Option<(AckedSegment, Time)>,
     since_first: f64,
-    /// When the last pair was told of.
+    /// Time of the last report of a pair.
     pair: Option<Time>,
 }
 
 impl Told {
-    /// Digests an ACK's times of arrival: those of neighbours in a train for the capacity, those of the first ones of trains
-    /// for the rate of arrival. Whether they are all that is needed; where none come, or offload merges whatever arrives,
-    /// there are the distances of ACKs.
+    /// Processes the arrival times of an ACK: those of neighbours in a train for the capacity, and those of the first
+    /// segments of trains for the arrival rate. Returns whether they are sufficient. If there are none, or receive
+    /// offload merges all segments, the spacing of ACKs is used.
     pub(super) fn digest(&mut self, ack: &Ack<'_>, mss: Bytes, pairs: &mut Intervals, trains: &mut Intervals) -> bool {
         if let Some(pair) = ack.pair.filter(|pair| pair.rate().is_some()) {
-            // The second of a flipped pair is a full segment.
+            // The second segment of a flipped pair is full-sized.
             self.take_pair(ack.now, pair.dispersion, mss, pairs);
         }
         for segment in ack.acked {
@@ -61,7 +61,7 @@ impl Told {
             return;
         };
         if self.pair.is_some() {
-            // Data do not arrive faster than they left, whenever the peer says so.
+            // Data does not arrive faster than it was sent, whatever the peer reports.
             let apart = at.since(then).max(segment.sent_at.since(first.sent_at));
             trains.add(apart.as_secs_f64() / self.since_first);
         }
@@ -73,7 +73,7 @@ impl Told {
     }
 }
 
-/// Whether the second left right behind the first, and neither was merged with others where it arrived.
+/// Returns whether the second segment was sent right after the first, and neither was merged with others on arrival.
 fn are_pair(first: &AckedSegment, second: &AckedSegment) -> bool {
     let together = first.sent_at == second.sent_at && first.tx.0.checked_add(1) == Some(second.tx.0);
     together && !first.arrival_coalesced && !second.arrival_coalesced

@@ -1,5 +1,5 @@
-//! XCP (D. Katabi, M. Handley, C. Rohrs, Congestion control for high bandwidth-delay product networks, SIGCOMM 2002) in
-//! the form of its ns-2 code: senders tell their throughput, and routers by how much to change it.
+//! XCP (D. Katabi, M. Handley, C. Rohrs, Congestion control for high bandwidth-delay product networks, SIGCOMM 2002)
+//! in the form of its ns-2 code: senders state their throughput, and routers answer with a change of it.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -10,15 +10,16 @@ use crate::{
     PathEvent, Sent, Snapshot, Timeout, initial_window,
 };
 
-/// The option on each data segment, padded.
+/// Size of the option on each data segment, padded, in bytes.
 const OPTION: f64 = 20.0;
-/// What a loss leaves (RFC 5681), and the least of that, in segments.
+/// Share of the window kept at a loss (RFC 5681), and its lower bound in segments.
 const KEEP: f64 = 0.5;
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Segments of the least window that is paced: a lone segment is acknowledged late, and what it lets go leaves later still.
+/// Least window in segments that is paced. With few segments, delayed ACKs of single segments would delay
+/// transmission further.
 const PACED_SEGMENTS: u64 = 8;
 
-/// XCP in the registry.
+/// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "xcp",
     slot: Slot::Whole,
@@ -38,7 +39,7 @@ crate::options! {
     }
 }
 
-/// XCP. A whole controller.
+/// XCP, a monolithic controller.
 #[derive(Debug)]
 pub struct Xcp {
     initial_segments: u32,
@@ -47,16 +48,16 @@ pub struct Xcp {
     cap: Bytes,
     peer_window: Bytes,
     rtt: Option<Span>,
-    /// Bytes of payload; at least a segment between calls.
+    /// Window in payload bytes; at least one segment between calls.
     cwnd: f64,
-    /// The window before the last decrease, of which a timeout was the cause or not.
+    /// Whether a timeout caused the last decrease, and the window before it.
     undo: Option<(bool, f64)>,
-    /// Whether the window limits the sender: else it has no use for more.
+    /// Whether the window limits the sender, which otherwise has no use for a larger one.
     limited: bool,
 }
 
 impl Xcp {
-    /// XCP before its handshake, whose first window has so many segments.
+    /// Creates XCP before its handshake, with an initial window of `initial_segments`.
     #[must_use]
     pub fn new(initial_segments: u32, params: &BuildParams) -> Self {
         Self {
@@ -76,13 +77,13 @@ impl Xcp {
         (self.mss, self.rtt, self.peer_window) = (path.mss, path.srtt.or(path.handshake_rtt), path.peer_window);
     }
 
-    /// The part of a packet that is payload: routers count the whole of it.
+    /// Returns the part of a packet that is payload, because routers count complete packets.
     fn payload_share(&self) -> f64 {
         let mss = self.mss.as_f64();
         mss / (mss + HEADERS + OPTION)
     }
 
-    /// The most that the window may come to.
+    /// Returns the upper bound of the window.
     fn most(&self) -> f64 {
         self.peer_window.min(self.cap).max(self.mss).as_f64().max(1.0)
     }
@@ -91,18 +92,18 @@ impl Xcp {
         self.cwnd = self.cwnd.min(self.cap.as_f64()).max(self.mss.as_f64()).max(1.0);
     }
 
-    /// What `window` sends in a second, headers included.
+    /// Returns the throughput of `window`, including headers.
     fn throughput(&self, window: f64, rtt: Span) -> Rate {
         Rate::from_bytes_over(Bytes::from_f64(window / self.payload_share()), rtt)
     }
 
-    /// What routers gave or took, bytes a second: `cwnd += delta x srtt`.
+    /// Applies the change stated by routers in bytes/s: `cwnd += delta x srtt`.
     fn take(&mut self, delta: i64, event: &Ack<'_>) {
         let Some(rtt) = self.rtt else { return };
         let repairs = !matches!(event.episode, Episode::None | Episode::Rto);
         if delta <= 0 || self.limited && !repairs {
             let moved = self.cwnd + delta as f64 * rtt.as_secs_f64() * self.payload_share();
-            // A peer's window that is closed for a moment takes nothing away.
+            // A peer's window that is closed temporarily does not reduce the congestion window.
             self.cwnd = moved.min(self.most().max(self.cwnd));
         }
     }
@@ -124,7 +125,7 @@ impl Xcp {
         }
     }
 
-    /// A throughput that fills the window that the peer allows; nobody has a use for more.
+    /// Returns the change to request: the throughput that fills the peer's window, minus the current one.
     fn demand(&self, rtt: Span, throughput: Rate) -> i64 {
         if !self.limited {
             return 0;

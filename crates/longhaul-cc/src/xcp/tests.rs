@@ -6,11 +6,11 @@ use crate::testing::{MSS, Sender, slow_start};
 
 const RTT: Span = Span::from_millis(100);
 
-/// After the handshake, with `segments` in the window and all of them in flight.
+/// Returns a sender after the handshake, with `window` segments in its window and all of them in flight.
 fn sender(window: u64) -> Sender {
     let mut sender = fresh("xcp");
     if window > 10 {
-        // On the wire a segment is 1532 bytes.
+        // A segment has 1532 bytes on the wire.
         answer(&mut sender, NetworkFeedback::Xcp(((window - 10) * 15_320) as i64));
     }
     sender.fill();
@@ -35,8 +35,8 @@ fn in_segments(sender: &Sender) -> f64 {
     sender.cwnd().segments(MSS)
 }
 
-/// Packets of 1532 bytes: 15,320 bytes/s more are a segment more in a round trip of 100 ms, and as much less is one less; never
-/// less than one.
+/// With packets of 1532 bytes, 15,320 bytes/s more are one segment more per round trip of 100 ms, and as much less is
+/// one less. The window is at least one segment.
 #[test]
 fn the_window_moves_by_the_change_times_the_round_trip() {
     let mut sender = sender(100);
@@ -47,8 +47,8 @@ fn the_window_moves_by_the_change_times_the_round_trip() {
     }
 }
 
-/// What routers are told: a window in a round trip, headers included; nothing while there is no round trip. The pace is the same
-/// without headers.
+/// The request states the window per round trip, including headers, or zero before the first RTT. The pace is the
+/// same without headers.
 #[test]
 fn the_header_has_throughput_and_round_trip() {
     let before = Xcp::new(10, &BuildParams::default()).control();
@@ -61,12 +61,12 @@ fn the_header_has_throughput_and_round_trip() {
     let Some(NetworkHeader::Xcp { throughput, rtt, delta }) = control.header else { panic!("{control:?}") };
     assert!(throughput.as_bytes_per_sec().abs_diff(1_532_000) <= 20, "{throughput:?}");
     assert_eq!(rtt, RTT);
-    // What fills the peer's window: 300 segments more.
+    // The request is for what fills the peer's window, 300 segments more.
     assert!((delta - 4_596_000).abs() <= 40, "{delta}");
     assert!(control.pace.unwrap().rate.as_bytes_per_sec().abs_diff(1_460_000) <= 20);
 }
 
-/// 20 segments leave one by one, evenly over a round trip; 7 as the transport sends them.
+/// 20 segments are sent one by one, evenly over a round trip; 7 are sent unpaced by the transport.
 #[test]
 fn small_windows_are_not_paced() {
     let mut sender = sender(20);
@@ -75,7 +75,7 @@ fn small_windows_are_not_paced() {
     assert_eq!(sender.control().pace, None);
 }
 
-/// Who is not limited by the window asks for nothing, and takes nothing; less it takes.
+/// A sender that the window does not limit requests no increase and ignores one, but applies decreases.
 #[test]
 fn an_idle_sender_gets_no_more() {
     let mut sender = sender(100);
@@ -90,7 +90,8 @@ fn an_idle_sender_gets_no_more() {
     }
 }
 
-/// RFC 5681: half of the flight at a loss, a segment at a timeout; both undone if they were spurious. In repair nothing is added.
+/// RFC 5681: a loss leaves half of the flight, and a timeout one segment; both are undone if spurious. Increases are
+/// ignored during recovery.
 #[test]
 fn losses_are_answered_as_in_tcp() {
     let mut sender = sender(100);
@@ -118,14 +119,14 @@ fn losses_are_answered_as_in_tcp() {
     assert_eq!(sender.cwnd(), MSS * 10);
 }
 
-/// At most the peer's window, whoever says what.
+/// The window is at most the peer's, whatever the answer.
 #[test]
 fn a_forged_change_is_bounded_by_the_peers_window() {
     let mut sender = sender(100);
     sender.path.peer_window = Bytes(1 << 20);
     answer(&mut sender, NetworkFeedback::Xcp(i64::MAX));
     assert_eq!(sender.cwnd(), Bytes(1 << 20));
-    // One that closes for a moment leaves it as it is.
+    // A peer's window that is closed temporarily does not change the congestion window.
     sender.path.peer_window = Bytes::ZERO;
     answer(&mut sender, NetworkFeedback::Xcp(i64::MAX));
     assert_eq!(sender.cwnd(), Bytes(1 << 20));

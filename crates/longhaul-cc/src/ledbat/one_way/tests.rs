@@ -7,7 +7,7 @@ use crate::ledbat::{DelaySource, LedbatPlusPlus, LedbatStart};
 use crate::testing::MSS;
 use crate::{AckedSegment, Granted, Path, RttSample, TxId};
 
-/// Two hosts' clocks: the receiver's is ahead by so much, and fast by so many ppm.
+/// Clocks of two hosts: the receiver's is ahead by `ahead` nanoseconds, and fast by `ppm`.
 #[derive(Clone, Copy)]
 struct Clocks {
     ahead: i64,
@@ -27,7 +27,7 @@ fn ms(count: u64) -> Span {
     Span::from_millis(count)
 }
 
-/// A path of 20 ms each way and the gauges that watch it.
+/// A path of 20 ms in each direction, and the delays measured over it.
 struct World {
     clocks: Clocks,
     now: Time,
@@ -36,11 +36,12 @@ struct World {
 
 impl World {
     fn new(source: DelaySource, clocks: Clocks) -> Self {
-        // The clocks may be apart by hours either way.
+        // The clocks may differ by hours in either direction.
         Self { clocks, now: Time::ZERO + Span::from_secs(36_000), gauge: Gauge::of(source) }
     }
 
-    /// An ACK `after` the one before, of a segment that waited so long on the way there, and its ACK on the way back.
+    /// Processes an ACK `after` the previous one, of a segment queued for `there`, while the ACK was queued for
+    /// `back`.
     fn ack(&mut self, after: Span, there: Span, back: Span) {
         self.told(after, there, back, SegmentKind::Data, true);
     }
@@ -58,7 +59,7 @@ impl World {
         self.gauge.observe(&ack);
     }
 
-    /// Four of them.
+    /// Processes four such ACKs.
     fn acks(&mut self, there: Span, back: Span) {
         for _ in 0..4 {
             self.ack(ms(1), there, back);
@@ -70,7 +71,8 @@ impl World {
     }
 }
 
-/// What waits on the way back counts in the round trip only; what waits on the way there in both, whatever the clocks' offset.
+/// Queueing on the reverse path affects the RTT only; queueing on the forward path affects both delays, for any
+/// offset of the clocks.
 #[test]
 fn the_way_back_does_not_count_one_way() {
     for ahead in [0, 7_200_000_000_000, -7_200_000_000_000, 1] {
@@ -85,7 +87,7 @@ fn the_way_back_does_not_count_one_way() {
     }
 }
 
-/// Without reports, and once they have ceased for a round trip, it is the round trip.
+/// Before the first report, and a round trip after the last one, the RTT is used.
 #[test]
 fn without_reports_the_round_trip_counts() {
     let mut world = World::new(DelaySource::Auto, AGREE);
@@ -102,7 +104,7 @@ fn without_reports_the_round_trip_counts() {
     assert!((world.queueing_ms() - 40.0).abs() < 1e-6, "{}", world.queueing_ms());
 }
 
-/// Which copy of a retransmitted segment arrived is not known: its time says nothing.
+/// The arrival time of a retransmitted segment is ignored, because it is unknown which copy arrived.
 #[test]
 fn retransmissions_do_not_count() {
     let mut world = World::new(DelaySource::OneWay, AGREE);
@@ -110,11 +112,11 @@ fn retransmissions_do_not_count() {
     world.told(ms(100), Span::ZERO, Span::ZERO, SegmentKind::Retransmit, true);
     world.now += ms(1000);
     world.acks(ms(30), Span::ZERO);
-    // The round trip, which is never an ambiguous one, has been seen without the 30 ms; the way there has not.
+    // The RTT, which is never ambiguous, has been measured without the 30 ms; the one-way delay has not.
     assert!(world.queueing_ms() < 1e-6, "{}", world.queueing_ms());
 }
 
-/// The least of four, none of them older than a round trip.
+/// The current delay is the minimum of four samples, none of them older than a round trip.
 #[test]
 fn the_delay_now_is_the_least_of_four() {
     let mut world = World::new(DelaySource::OneWay, AGREE);
@@ -128,7 +130,7 @@ fn the_delay_now_is_the_least_of_four() {
     assert!((world.queueing_ms() - 70.0).abs() < 1e-6, "{}", world.queueing_ms());
 }
 
-/// The receiver's clock steps forward by 10 s: no more than the round trip's delay is believed.
+/// The receiver's clock steps forward by 10 s: the delay is at most that of the RTT.
 #[test]
 fn the_round_trip_bounds_what_a_clock_may_say() {
     let mut world = World::new(DelaySource::OneWay, AGREE);
@@ -146,8 +148,8 @@ fn the_round_trip_bounds_what_a_clock_may_say() {
     assert!((world.queueing_ms() - 30.0).abs() < 1e-6, "{}", world.queueing_ms());
 }
 
-/// The largest error of the delay one way in the last of `minutes` minutes, in ms: a path whose queues are empty for a moment
-/// every 10 s, with 40 ms on the way back at other times.
+/// Returns the largest error of the one-way delay in the last of `minutes` minutes, in ms. The path's queues are
+/// empty for a moment every 10 s, with 40 ms on the reverse path at other times.
 fn worst_error(ppm: i64, minutes: u64) -> f64 {
     let mut world = World::new(DelaySource::OneWay, Clocks { ahead: 0, ppm });
     let mut worst = 0.0_f64;
@@ -162,8 +164,9 @@ fn worst_error(ppm: i64, minutes: u64) -> f64 {
     worst
 }
 
-/// A clock that is fast by 100 ppm gains 6 ms a minute, 60 ms in the history of ten. What is left once the drift is known is
-/// what it gains in one; a clock that is slow needs no correction, and one that is not is not corrected.
+/// A clock that is fast by 100 ppm gains 6 ms per minute, 60 ms in the history of ten minutes. Once the drift is
+/// known, the remaining error is the gain of one minute. A slow clock needs no correction, and an exact one gets
+/// none.
 #[test]
 fn a_fast_clock_is_corrected_and_a_slow_one_needs_no_correction() {
     for (ppm, within) in [(100, 6.2), (200, 12.4), (30, 2.0), (0, 1e-6), (-30, 0.5), (-100, 1.2)] {
@@ -172,7 +175,7 @@ fn a_fast_clock_is_corrected_and_a_slow_one_needs_no_correction() {
     }
 }
 
-/// A queue on the way there that grows from minute to minute is none of the clocks' doing.
+/// A queue on the forward path that grows from minute to minute is not taken for drift.
 #[test]
 fn a_growing_queue_is_no_drift() {
     let mut world = World::new(DelaySource::OneWay, AGREE);
@@ -183,7 +186,7 @@ fn a_growing_queue_is_no_drift() {
     assert!((world.queueing_ms() - 89.0).abs() < 1e-6, "{}", world.queueing_ms());
 }
 
-/// One minute whose round trip was another does not tell how fast a clock is, and fewer than three differences tell nothing.
+/// A single minute with another RTT does not change the drift, and fewer than three differences yield none.
 #[test]
 fn the_drift_is_the_median_of_three_at_least() {
     let mut world = OneWay::default();
@@ -203,7 +206,7 @@ fn the_drift_is_the_median_of_three_at_least() {
     assert_eq!(wild.drift, MAX_DRIFT);
 }
 
-/// `one-way` cannot do without arrival times; `auto` can, and `rtt` does not ask.
+/// `one-way` requires arrival times, `auto` prefers them, and `rtt` does not request them.
 #[test]
 fn what_each_source_asks_for() {
     let told = Granted { arrival_times: true, segments: true, ..Granted::basic() };
