@@ -62,7 +62,7 @@ impl Stage for VenoLoss {
 }
 
 impl LossClassifier for VenoLoss {
-    /// Uses the least RTT of the current round, or of the last round if there is none yet. Without either, the loss
+    /// Uses the minimum RTT of the current round, or of the last round if there is none yet. Without either, the loss
     /// counts as congestion.
     fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict {
         let Some(round) = self.rounds.current().or(self.rounds.last()) else {

@@ -10,7 +10,7 @@ use crate::Ack;
 const BINS: usize = 512;
 /// Part of the losses that the two bins around a peak must hold.
 const PEAK: f64 = 0.3;
-/// Least number of losses for a peak.
+/// Minimum number of losses for a peak.
 const LEAST_LOSSES: u64 = 10;
 
 /// Returns the buffer in bytes that causes `delay` at `capacity`: 15 ms at 80 Mb/s are 150 kB (Gerla et al., PFLDnet
@@ -21,7 +21,7 @@ pub fn bytes(delay: Span, capacity: Rate) -> Bytes {
 }
 
 /// Delay of the buffer, from two distributions of the RTT: that of all samples, and that of the samples just before
-/// losses. If the path is congested, the first one peaks at the least RTT and the second at that of a full buffer;
+/// losses. If the path is congested, the first one peaks at the minimum RTT and the second at that of a full buffer;
 /// the difference is the delay of the buffer. (Gerla et al., PFLDnet 2006, section 3.1 and figure 3.) Random losses
 /// have no peak of their own (figure 4), so that the delay is unknown.
 ///

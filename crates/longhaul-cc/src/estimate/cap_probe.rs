@@ -1,4 +1,4 @@
-//! CapProbe: of all packet pairs, the one with the least delay shows the capacity.
+//! CapProbe: of all packet pairs, the one with the smallest delay shows the capacity.
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -13,15 +13,16 @@ pub struct CapProbeConfig {
     /// Largest error of a single delay: the resolution of the coarser clock, or 0 for an exact one. Each sum has two
     /// readings.
     pub clock: Span,
-    /// Part of the dispersion by which the least sum may exceed the sum of the least delays, 0 to 0.5. It bounds the
-    /// error of the estimate: 0.05 is 5 %.
+    /// Part of the dispersion by which the smallest sum may exceed the sum of the smallest delays, 0 to 0.5. It
+    /// bounds the error of the estimate: 0.05 is 5 %.
     pub share: f64,
     /// Lifetime of a minimum, which may also expire up to half earlier. A longer route is detected after that time.
     pub window: Span,
 }
 
 impl Default for CapProbeConfig {
-    /// 40 samples, 1 us, 5 %, and two minutes, which is four times what the published trace needed for its least sum.
+    /// 40 samples, 1 us, 5 %, and two minutes, which is four times what the published trace needed for its smallest
+    /// sum.
     fn default() -> Self {
         Self { least: 40, clock: Span::from_micros(1), share: 0.05, window: Span::from_secs(120) }
     }
@@ -30,27 +31,27 @@ impl Default for CapProbeConfig {
 /// Estimate of a [`CapProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapProbeEstimate {
-    /// Rate of the pair with the least sum of delays, and its range if only [`excess`](Self::excess) and the clock
+    /// Rate of the pair with the smallest sum of delays, and its range if only [`excess`](Self::excess) and the clock
     /// cause errors.
     pub rate: RateRange,
-    /// Difference between its sum and the sum of the least delays: the total queueing delay of both packets.
+    /// Difference between its sum and the sum of the smallest delays: the total queueing delay of both packets.
     pub excess: Span,
-    /// Least sum of delays.
+    /// Smallest sum of delays.
     pub sum: Span,
     /// Number of samples used.
     pub samples: u32,
-    /// Number of samples whose sum is as small as the least, within tolerance.
+    /// Number of samples whose sum equals the smallest one within tolerance.
     pub support: u32,
     /// Whether there are enough samples and the excess is within tolerance.
     pub converged: bool,
 }
 
 /// Filter of CapProbe (Kapoor, Chen, Lao, Gerla, Sanadidi, SIGCOMM 2004). If the dispersion of a pair is wrong, at
-/// least one of its packets was queued, so that the pair with the least sum of delays is the most reliable one.
+/// least one of its packets was queued, so that the pair with the smallest sum of delays is the most reliable one.
 ///
-/// The estimate converges if the least sum equals the sum of the least delays of each packet. Then no packet of that
-/// pair was queued for longer than the best packets. If the least delays are those of an idle path, the error of the
-/// dispersion is at most the excess.
+/// The estimate converges if the smallest sum equals the sum of the smallest delays of each packet. Then no packet of
+/// that pair was queued for longer than the best packets. If the smallest delays are those of an idle path, the error
+/// of the dispersion is at most the excess.
 ///
 /// A constant in all delays, such as the offset of a clock, is in both sides of that test and cancels. A drift does
 /// not: the delays have to be measured by one clock, or be corrected for drift. All samples have the same size; a
@@ -65,7 +66,7 @@ pub struct CapProbe {
     old: Minima,
 }
 
-/// Least delays and best pair of a period.
+/// Smallest delays and best pair of a period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Minima {
     since: Time,
@@ -142,7 +143,7 @@ impl CapProbe {
         Some(CapProbeEstimate { rate, excess, sum: best.sum, samples: best.samples, support: best.support, converged })
     }
 
-    /// Returns the least delays of first and second packets, or `None` before the first sample.
+    /// Returns the smallest delays of first and second packets, or `None` before the first sample.
     #[must_use]
     pub fn least_delays(&self) -> Option<(Span, Span)> {
         self.merged().map(|minima| (minima.first, minima.second))

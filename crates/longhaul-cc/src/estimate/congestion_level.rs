@@ -5,8 +5,8 @@ use longhaul_units::Span;
 use super::WindowedMin;
 use crate::Ack;
 
-/// Gap between the least RTT and that at losses below which the noise of the clock dominates: the larger of a
-/// millisecond and this part of the least RTT.
+/// Gap between the minimum RTT and that at losses below which the noise of the clock dominates: the larger of a
+/// millisecond and this part of the minimum RTT.
 const NOISE: (f64, f64) = (0.001, 0.02);
 /// Number of queued segments from which an unknown path counts as congested (Veno's beta).
 const BACKLOG: f64 = 3.0;
@@ -71,7 +71,7 @@ impl CongestionLevel {
         }
     }
 
-    /// Returns the least RTT of the window, if there is one.
+    /// Returns the minimum RTT of the window, if there is one.
     #[must_use]
     pub fn rtt_min(&self) -> Option<Span> {
         self.least.get()
@@ -132,13 +132,13 @@ impl CongestionLevel {
     }
 }
 
-/// Returns whether the rise of the least RTT from `before` to `least` exceeds noise.
+/// Returns whether the rise of the minimum RTT from `before` to `least` exceeds noise.
 fn is_another_route(before: Span, least: Span) -> bool {
     let before = before.as_secs_f64();
     least.as_secs_f64() - before >= noise(before)
 }
 
-/// Returns the difference of two RTTs that counts as noise if the least RTT is `least`, in seconds.
+/// Returns the difference of two RTTs that counts as noise if the minimum RTT is `least`, in seconds.
 fn noise(least: f64) -> f64 {
     NOISE.0.max(NOISE.1 * least)
 }

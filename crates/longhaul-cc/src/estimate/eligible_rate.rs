@@ -49,7 +49,7 @@ crate::options! {
 ///
 /// ```text
 /// Th <- epsilon Th + (1 - epsilon) (bytes of the last RTT) / RTT
-/// T   = RTT (cwnd - Th RTTmin) / cwnd, within the least window and RTT
+/// T   = RTT (cwnd - Th RTTmin) / cwnd, within the minimum window and RTT
 /// s   = (bytes of the last T) / T
 /// ```
 ///
@@ -64,7 +64,7 @@ crate::options! {
 /// The bytes of an ACK count as delivered evenly since the ACK before, so that windows have no edges. `cwnd` is the
 /// amount in flight. `d` is the ACK's share of the window as a time, `RTT x delivered / cwnd`. With evenly spread
 /// ACKs it is the time since the previous ACK. In bursts it weights data instead of the gaps between them, in which
-/// the window was the limit and not the path. The least window is the larger of `d` and the configured floor.
+/// the window was the limit and not the path. The minimum window is the larger of `d` and the configured floor.
 ///
 /// No path delivers faster than the sender sends. If the bytes of a window are known to have been sent over a longer
 /// time than the window, the ACKs were compressed, by a queue on their way or by a peer that withholds them. The rate
@@ -76,7 +76,7 @@ crate::options! {
 #[derive(Clone, Debug)]
 pub struct EligibleRate {
     config: EligibleRateConfig,
-    /// Least window in nanoseconds.
+    /// Minimum window in nanoseconds.
     floor: f64,
     delivered: Delivered,
     /// Starts of the last round trip and of the last window.
@@ -189,8 +189,8 @@ impl EligibleRate {
         self.sample.unwrap_or(0.0)
     }
 
-    /// Returns the number of bytes in flight that fill the path without a queue at ERE, which is ERE times the least
-    /// RTT; zero before the first estimate.
+    /// Returns the number of bytes in flight that fill the path without a queue, ERE times the minimum RTT, or zero
+    /// before the first estimate.
     #[must_use]
     pub fn fills(&self) -> f64 {
         self.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)

@@ -12,9 +12,9 @@ mod pairs;
 
 use pairs::Pairs;
 
-/// Delivered data proves a rate of the path if it was measured over this many least RTTs.
+/// Delivered data proves a rate of the path if it was measured over this many minimum RTTs.
 const FLOOR_SPAN: u64 = 4;
-/// Window of that lower bound, in least RTTs.
+/// Window of that lower bound, in minimum RTTs.
 const FLOOR_WINDOW: u64 = 8;
 /// Weight of agreeing pairs needed once as many pairs as CapProbe's were seen, because one or two may agree by
 /// chance.
@@ -25,7 +25,7 @@ const MAJORITY: f64 = 0.5;
 /// Number of consecutive pairs that contradict the others, and agree with one another, from which the path is taken
 /// as changed.
 const UNANIMOUS: u32 = 10;
-/// Number of consecutive contradicting pairs from which the path is taken as changed even if they do not agree. If a
+/// Number of consecutive contradicting pairs from which the path is considered changed even if they do not agree. If a
 /// tenth of the pairs is undistorted, one sequence of that length in 37,000 has none.
 const CONTRADICTING: u32 = 100;
 
@@ -44,7 +44,7 @@ pub struct FusedConfig {
     pub sure: f64,
     /// Number of pairs seen after which a weight of 3 is enough, at least 1. Default: 40, as in CapProbe.
     pub least: u32,
-    /// Lifetime of pairs and least RTTs. Default: 120 s.
+    /// Lifetime of pairs and minimum RTTs. Default: 120 s.
     pub window: Span,
 }
 
@@ -88,15 +88,15 @@ pub struct FusedEstimate {
 /// work. BE has an estimate after one round trip, but fluctuates. TCPProbe is accurate, but has to wait for a pair
 /// that was not queued anywhere, and for forty pairs to confirm that it was not.
 ///
-/// The dispersion of a pair whose first packet was queued for `w` (its delay exceeds the least RTT of *all* ACKs by
+/// The dispersion of a pair whose first packet was queued for `w` (its delay exceeds the minimum RTT of *all* ACKs by
 /// `w`) can be wrong by `w`. The weight of a pair is therefore
 ///
 /// ```text
 /// weight = D / (D + 2 w)        D its dispersion
 /// ```
 ///
-/// As in CapProbe, the pair with the least sum of delays is the best. The weights of the pairs that agree with it are
-/// summed. That sum, up to one, is the weight of the pairs in the estimate, by the weighted mean of their
+/// As in CapProbe, the pair with the smallest sum of delays is the best. The weights of the pairs that agree with it
+/// are summed. That sum, up to one, is the weight of the pairs in the estimate, by the weighted mean of their
 /// dispersions; the rest is BE. A single pair without queueing replaces BE at once. If a standing queue delays every
 /// pair, BE measures the rate of the link and remains the estimate. The estimate is at least the rate delivered over
 /// four round trips outside of recovery, and slower pairs are ignored.
@@ -104,9 +104,9 @@ pub struct FusedEstimate {
 /// The estimate converges if the agreeing weight is 6 and half of what all pairs could weigh, or 3 with forty pairs
 /// or more. CapProbe always needs forty.
 ///
-/// A faster pair that was queued for less time becomes the best one at once. The path is taken as slower after ten
+/// A faster pair that was queued for less time becomes the best one at once. The path is considered slower after ten
 /// consecutive pairs that contradict the best one and agree with one another, or after a hundred that contradict it.
-/// The earlier pairs and the least RTT are then discarded.
+/// The earlier pairs and the minimum RTT are then discarded.
 ///
 /// The size is 1.7 kB without allocations. A pair costs some hundred operations, and an ACK without a pair as many as
 /// BE.
@@ -116,9 +116,9 @@ pub struct FusedCapacity {
     be: Bandwidth,
     delivered: Sampler,
     floor: WindowedMax,
-    /// Least RTT.
+    /// Minimum RTT.
     least: WindowedMin,
-    /// Least RTT since a pair last agreed with the best one.
+    /// Minimum RTT since a pair last agreed with the best one.
     recent: Span,
     pairs: Pairs,
     /// Payload bytes of a full segment.

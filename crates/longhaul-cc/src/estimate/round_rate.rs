@@ -37,7 +37,7 @@ impl Sampler {
     }
 }
 
-/// Westwood+'s estimate in bytes/s: the data delivered over a round trip (or a least interval, if that is longer),
+/// Westwood+'s estimate in bytes/s: the data delivered over a round trip (or a minimum interval, if that is longer),
 /// passed through two consecutive moving averages that keep 7/8 each, or another part. The first sample initialises
 /// both. (Grieco, Mascolo, CCR 34(2), 2004; sampling and smoothing as in Linux.)
 #[derive(Clone, Copy, Debug)]

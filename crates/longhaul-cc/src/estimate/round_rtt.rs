@@ -4,7 +4,7 @@ use longhaul_units::Span;
 
 use crate::Ack;
 
-/// Least number of samples for a valid round (Linux, `tcp_vegas.c`, `tcp_veno.c` and `tcp_yeah.c`).
+/// Minimum number of samples for a valid round (Linux, `tcp_vegas.c`, `tcp_veno.c` and `tcp_yeah.c`).
 const ENOUGH: u32 = 3;
 
 /// Samples of one round.
@@ -105,8 +105,8 @@ impl RoundRtt {
         self.current
     }
 
-    /// Returns the part of a window of `window` (in any unit) that is queued at an RTT of `rtt`: `window (1 - base /
-    /// rtt)` (Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995). It is zero before the first sample.
+    /// Returns the part of a window of `window` (in any unit) that is queued at an RTT of `rtt`:
+    /// `window (1 - base / rtt)` (Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995). It is zero before the first sample.
     #[must_use]
     pub fn backlog(&self, window: f64, rtt: Span) -> f64 {
         match self.base {

@@ -9,7 +9,7 @@ use super::rate_range::RateRange;
 /// Configuration of a [`TcpProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpProbeConfig {
-    /// Least time between two pairs; zero means as often as there is data.
+    /// Minimum time between two pairs; zero means as often as there is data.
     pub gap: Span,
     /// Configuration of the filter for pairs.
     pub pairs: CapProbeConfig,

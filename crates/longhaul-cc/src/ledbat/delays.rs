@@ -2,7 +2,7 @@
 
 use longhaul_units::{Span, Time};
 
-/// Number of minutes whose least delays are kept (RFC 6817, section 2.5: BASE_HISTORY).
+/// Number of minutes whose smallest delays are kept (RFC 6817, section 2.5: BASE_HISTORY).
 pub(super) const HISTORY: usize = 10;
 const MINUTE: Span = Span::from_secs(60);
 /// Number of samples whose minimum is the current delay (draft, section 4.5; RFC 6817, section 2.5: CURRENT_FILTER).
@@ -13,9 +13,9 @@ const MOST_DIVISOR: u64 = 16;
 /// Base and current delay, of the round trip or one way.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
-    /// Least delay of each minute, the current minute first.
+    /// Smallest delay of each minute, the current minute first.
     minutes: [Span; HISTORY],
-    /// Least delay of the earlier minutes.
+    /// Smallest delay of the earlier minutes.
     older: Span,
     /// Start of the current minute.
     began: Option<Time>,
@@ -52,7 +52,7 @@ impl Delays {
         rolls
     }
 
-    /// Returns the least delay of each minute, the current one first; [`Span::MAX`] for a minute without samples.
+    /// Returns the smallest delay of each minute, the current one first; [`Span::MAX`] for a minute without samples.
     pub(super) const fn minutes(&self) -> &[Span; HISTORY] {
         &self.minutes
     }
@@ -96,7 +96,8 @@ impl Delays {
     }
 
     /// Returns the increase relative to NewReno's: `1 / min(16, ceil(2 target / base))` (draft, section 4.1). A flow
-    /// over a short path has more round trips per second, and therefore grows no faster than it can detect its queue.
+    /// over a short path has more round trips per second; the gain keeps it from growing faster than it can detect
+    /// its queue.
     #[must_use]
     pub fn gain(&self, target: Span) -> f64 {
         let base = self.base().map_or(1, |base| base.as_nanos().max(1));

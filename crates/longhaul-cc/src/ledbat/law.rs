@@ -11,11 +11,11 @@ use crate::{Ack, Needs, Path};
 
 /// Share of the window kept at a loss (RFC 6817, section 2.4.2).
 const BETA: f64 = 0.5;
-/// Window of a slowdown, and the least window in general, in segments (draft, section 4.4; RFC 6817: MIN_CWND).
+/// Window of a slowdown, and the minimum window in general, in segments (draft, section 4.4; RFC 6817: MIN_CWND).
 const LEAST_SEGMENTS: f64 = 2.0;
 /// Round trips between the end of the first slow start and the first slowdown (draft, section 4.4).
 const FIRST_ROUNDS: u64 = 2;
-/// Round trips for which a slowdown holds the least window (draft, section 4.4).
+/// Round trips for which a slowdown holds the minimum window (draft, section 4.4).
 const FROZEN_ROUNDS: u64 = 2;
 /// Time between two slowdowns, in durations of the last one, so that they take at most a tenth of the time (draft,
 /// section 4.4).

@@ -10,16 +10,16 @@ use crate::{Ack, SegmentKind};
 const ORIGIN: i64 = 1 << 60;
 /// Upper bound of a clock's drift per minute, 30 ms (RFC 6817, appendix A.2, considers 500 ppm as more than any).
 const MAX_DRIFT: Span = Span::from_millis(30);
-/// Least number of differences between minutes whose median is the drift.
+/// Minimum number of differences between minutes whose median is the drift.
 const LEAST_DIFFERENCES: usize = 3;
 
 /// Base and current delay of the forward path.
 ///
 /// The offset of the clocks is in both and cancels, but their drift does not. If the receiver's clock is faster, the
 /// delay seems to grow, by up to 6 ms per minute at 100 ppm. The drift is estimated from the growth of each minute's
-/// least one-way delay minus its least RTT, in which a queue on the forward path cancels. It is added to the bases of
-/// earlier minutes (RFC 6817, appendix A.2: estimating drift). A slower clock needs no correction, because the base
-/// decreases with it.
+/// smallest one-way delay minus its minimum RTT, in which a queue on the forward path cancels. It is added to the
+/// bases of earlier minutes (RFC 6817, appendix A.2: estimating drift). A slower clock needs no correction, because
+/// the base decreases with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneWay {
     /// Difference between the arrival and send times of the first segment, modulo 2^64 ns.

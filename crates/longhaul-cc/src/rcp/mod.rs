@@ -59,8 +59,7 @@ pub struct Rcp {
 }
 
 impl Rcp {
-    /// RCP before its handshake; it asks for, and believes, `megabits` million bits a second at most, or whatever it is
-    /// told if that is 0.
+    /// Creates RCP before its handshake. It requests and accepts at most `megabits` Mb/s, or any rate if that is 0.
     #[must_use]
     pub fn new(megabits: u64, params: &BuildParams) -> Self {
         Self {
@@ -97,7 +96,7 @@ impl Rcp {
         honest
     }
 
-    /// Converts a rate of the routers to payload bytes per second, with the least rate needed for requests.
+    /// Converts a rate of the routers to payload bytes per second, with the minimum rate needed for requests.
     fn payload(&self, rate: Rate) -> Rate {
         let mss = self.mss.as_f64();
         let asking = Rate::from_bytes_per_sec((mss / ASK_EVERY) as u64);

@@ -160,7 +160,8 @@ impl ProbingRecovery {
         self.raise(f64::from(ack.probe.acked - ignored) * path.mss.as_f64(), path, window);
     }
 
-    /// Increases the window, up to the peer's receive window, because a larger one is neither useful nor tested.
+    /// Increases the window, up to the one before the loss (except in Speedy Recovery as published) and to the
+    /// peer's, because a window larger than the peer's is neither useful nor tested.
     fn raise(&self, bytes: f64, path: &Path, window: &mut Window) {
         let ceiling = match self.config.scheme {
             Scheme::Speedy { gated: false } => f64::INFINITY,

@@ -57,8 +57,8 @@ impl Prr {
             let due = (delivered * u128::from(self.target)).div_ceil(u128::from(self.recover_flight));
             return u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.out);
         }
-        // Slow-start part (PRR-SSRB): at or below the target, a segment more per ACK that advances SND.UNA without
-        // new losses.
+        // At or below the target: the delivered bytes, and a segment more if the ACK is safe, which means that it
+        // advances SND.UNA without new losses (SafeACK of RFC 9937).
         let safe = ack.cumulative > Bytes::ZERO && ack.newly_lost == Bytes::ZERO;
         if ack.limit != SendLimit::Pacing {
             let used = self.out.saturating_sub(self.delivered.saturating_sub(ack.delivered.0));

@@ -154,7 +154,7 @@ crate::options! {
 /// dynamic, large, leaky pipes, JSAC 23(2), 2005; form and constants are those of an implementation).
 ///
 /// Without congestion the achieved rate follows the window up. It is compared with a bound between the rates that
-/// belong to the threshold and to the current window, all expressed as windows over the least RTT:
+/// belong to the threshold and to the current window, all expressed as windows over the minimum RTT:
 ///
 /// ```text
 /// RE RTTmin > expected (cwnd - slack) + (1 - expected) ssthresh
@@ -182,7 +182,7 @@ impl Pncd {
         (self.rounds, self.count) = (0, 0.0);
     }
 
-    /// Processes an ACK, with an achieved rate that times the least RTT is `filled` bytes. Returns true once when
+    /// Processes an ACK, with an achieved rate that times the minimum RTT is `filled` bytes. Returns true once when
     /// persistent non-congestion is detected.
     pub fn on_ack(&mut self, ack: &Ack<'_>, filled: f64, window: &Window, mss: Bytes) -> bool {
         self.rounds = self.rounds.saturating_add(u32::from(ack.round_start));

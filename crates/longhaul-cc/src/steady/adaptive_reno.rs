@@ -10,7 +10,7 @@ use crate::estimate::windowed::expiry;
 use crate::estimate::{Bandwidth, BandwidthStart, CongestionLevel};
 use crate::{Ack, Path};
 
-/// Default rate at which the increase falls with the congestion level (from ports of the algorithm).
+/// Default alpha, which sets how quickly the increase falls with the congestion level (value of the ports).
 pub const ALPHA: f64 = 10.0;
 
 /// Registry entry.

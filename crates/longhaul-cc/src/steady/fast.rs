@@ -40,13 +40,13 @@ crate::options! {
         /// Largest weight of a sample in the average RTT.
         rtt_gain: f64 =
             OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "largest weight of a round-trip sample in the average"),
-        /// Least time between updates.
+        /// Minimum time between updates.
         interval: Span [Span::from_millis] = OptionSpec::int("interval", 0, 1000, 10, "least time between updates, ms"),
         _ = ECN_BETA,
     }
 }
 
-/// Least and average RTT in seconds.
+/// Minimum and average RTT in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
     base: f64,

@@ -41,14 +41,14 @@ crate::options! {
         /// Largest share kept at a loss; `beta_min` wins where it is larger.
         beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "largest share kept at a loss")
             .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// Whether the share is the ratio of the least to the largest RTT.
+        /// Whether the share is the ratio of the minimum to the maximum RTT.
         adaptive_backoff: bool =
             OptionSpec::flag("adaptive-backoff", true, "keep the least over the largest round trip, not beta-min"),
         /// If the throughput has changed by more than this part since the last congestion event, `beta_min` is kept.
         rate_change: f64 =
             OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "change of the throughput beyond which beta-min is kept")
                 .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
-        /// Part of the difference between the largest and the least RTT that is kept after a congestion event, 0 to
+        /// Part of the difference between the largest and the minimum RTT that is kept after a congestion event, 0 to
         /// 1.
         memory: f64 = OptionSpec::float(
             "memory", 0.0, 1.0, 0.95,

@@ -55,7 +55,7 @@ impl Rho {
         Self { reference, least: Span::MAX, value: 1.0 }
     }
 
-    /// Updates the least RTT. SRTT is unsuitable, because it hardly decreases with the queue if other flows keep one.
+    /// Updates the minimum RTT. SRTT is unsuitable, because it hardly decreases with the queue if other flows keep one.
     pub fn observe(&mut self, path: &Path) {
         if let Some(rtt) = path.min_rtt.filter(|rtt| *rtt < self.least) {
             let reference = self.reference.max(Span::from_nanos(1)).as_secs_f64();

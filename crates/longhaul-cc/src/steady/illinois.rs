@@ -12,7 +12,7 @@ use crate::{Ack, Path};
 /// NewReno's alpha and beta, for small windows and after a timeout.
 const RENO: (f64, f64) = (1.0, 0.5);
 
-/// Lower bound of the largest queueing delay, as a part of the least RTT: a smaller rise of the delay does not
+/// Lower bound of the largest queueing delay, as a part of the minimum RTT: a smaller rise of the delay does not
 /// indicate a queue (RFC 9406, section 4.2). Without a queue the largest delay is that of the flow's own bursts,
 /// microseconds, which would otherwise determine both curves.
 const FLOOR: f64 = 0.125;
@@ -59,7 +59,7 @@ crate::options! {
             "most-part", 0.0, 1.0, 0.8,
             "part of the largest delay from which the decrease is largest",
         ),
-        /// Lower bound of the largest queueing delay, as a part of the least RTT. Linux has none (0).
+        /// Lower bound of the largest queueing delay, as a part of the minimum RTT. Linux has none (0).
         floor: f64 = OptionSpec::float(
             "floor", 0.0, 1.0, FLOOR,
             "part of the least round trip that the largest delay counts as at least",

@@ -226,7 +226,7 @@ impl Eligible {
     }
 
     /// Returns the window in bytes that fills the path without a queue, for a congestion window of `cwnd` bytes and a
-    /// least RTT of `rtt_min` seconds; zero if there is no estimate.
+    /// minimum RTT of `rtt_min` seconds; zero if there is no estimate.
     fn window(&self, cwnd: f64, rtt_min: f64) -> f64 {
         match self {
             Self::Bandwidth(be) => be.rate() * rtt_min,
@@ -239,7 +239,7 @@ impl Eligible {
         }
     }
 
-    /// Returns whether a timeout resets the least RTT, because the path may have changed (Westwood+ in Linux).
+    /// Returns whether a timeout resets the minimum RTT, because the path may have changed (Westwood+ in Linux).
     const fn relearns(&self) -> bool {
         matches!(self, Self::Plus(_))
     }
@@ -267,7 +267,7 @@ pub struct Westwood {
 
 impl Westwood {
     /// Creates the algorithm with the estimate `eligible`. It keeps at most `ecn_beta` of the window at a mark, and
-    /// its least RTT never expires.
+    /// its minimum RTT never expires.
     #[must_use]
     pub const fn new(eligible: Eligible, ecn_beta: f64) -> Self {
         let forever = Span::MAX;
@@ -281,7 +281,7 @@ impl Westwood {
         Self { rtt, ..self }
     }
 
-    /// Sets the lifetime of the least RTT. A longer route is detected after that time.
+    /// Sets the lifetime of the minimum RTT. A longer route is detected after that time.
     #[must_use]
     pub const fn with_rtt_min_window(self, window: Span) -> Self {
         Self { rtt_min_window: window, rtt_min: WindowedMin::new(window), ..self }

@@ -25,7 +25,7 @@ const CONGESTED: f64 = 1.0;
 pub(crate) const KEEP_CONG: OptionSpec =
     OptionSpec::float("keep", 0.0, 0.99, 0.85, "part of the round trip at congestion kept at a loss");
 
-/// Lifetime of the least RTT in seconds, an option of all algorithms that use the congestion level. If it never
+/// Lifetime of the minimum RTT in seconds, an option of all algorithms that use the congestion level. If it never
 /// expires, a longer route looks congested forever.
 pub(crate) const RTT_MIN_WINDOW: OptionSpec =
     OptionSpec::int("rtt-min-window", 0, 3600, 60, "seconds that a round trip may be the least; 0: for ever");

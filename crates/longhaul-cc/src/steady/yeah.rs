@@ -73,7 +73,7 @@ impl Yeah {
         Self { config, rounds, backlog: 0.0, reno: RENO_START, slow_rounds: 0, fast_rounds: 0 }
     }
 
-    /// Chooses the mode for the round that begins, from the least RTT sample of the last round. Returns the new
+    /// Chooses the mode for the round that begins, from the minimum RTT sample of the last round. Returns the new
     /// window in segments.
     fn judge(&mut self, w: f64) -> f64 {
         let (Some(round), Some(base)) = (self.rounds.last_of_enough(), self.rounds.base()) else {

@@ -12,8 +12,8 @@ const WINDOW: Span = Span::from_secs(10);
 ///
 /// The peer chooses the spacing of a train's ACKs or reported arrivals, and the rate grows by the decade of the free
 /// rate they suggest. But a peer cannot acknowledge data before it has arrived. n bytes sent at once take n/C to pass
-/// a link of capacity C, so that the ACK of the last one is later than the least RTT by as much. The burst with the
-/// least queueing bounds C from above, and closely. With a standing queue, the delivery rate is the capacity.
+/// a link of capacity C, so that the ACK of the last one is later than the minimum RTT by as much. The burst with the
+/// shortest queueing delay bounds C from above, and closely. With a standing queue, the delivery rate is the capacity.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ceiling {
     seen: WindowedMax,

@@ -5,7 +5,7 @@
 const KEPT: usize = 16;
 /// Factor above and below the median outside of which intervals are ignored (draft-gg-udt-03).
 const FAR: f64 = 8.0;
-/// Least number of remaining intervals for a valid rate (draft-gg-udt-03: more than eight).
+/// Minimum number of remaining intervals for a valid rate (draft-gg-udt-03: more than eight).
 const LEAST: u32 = 9;
 
 /// Last intervals in seconds per byte.

@@ -28,7 +28,7 @@ pub(super) struct Losses {
     average: f64,
     /// Every report whose number is a multiple of this lowers the rate (`DecRandom`).
     every: u32,
-    /// Reports seen in this period, up to which decreases are allowed.
+    /// Reports seen in this period; only the first ones may lower the rate.
     seen: u32,
 }
 

@@ -26,19 +26,19 @@ const SYN: Span = Span::from_millis(10);
 const FLOOR_SEGMENTS: u64 = 16;
 /// Beta: increase in bytes per SYN, per bit/s of the next power of ten above the free rate (draft-gg-udt-03).
 const BETA: f64 = 1.5e-6;
-/// Least increase in bytes per SYN (draft-gg-udt-03: one byte).
+/// Minimum increase in bytes per SYN (draft-gg-udt-03: one byte).
 const LEAST_STEP: f64 = 1.0;
 /// Factor of the inter-packet time at a loss, which lowers the rate by a ninth (draft-gg-udt-03).
 const DECREASE: f64 = 1.125;
-/// Below the rate of the last decrease, at most this divisor's part of the capacity counts as free (the library: a
-/// decrease took as much).
+/// Divisor of the capacity. Below the rate of the last decrease, at most that part of the capacity counts as free
+/// (the library: a decrease took as much).
 const FREE_PART: f64 = 9.0;
-/// Least number of segments sent back to back, if the pacer would send fewer. They yield two ACKs, whose spacing
+/// Minimum number of segments sent back to back, if the pacer would send fewer. They yield two ACKs, whose spacing
 /// shows the capacity.
 const TRAIN: u64 = 4;
-/// Length of a train that the pacer chooses, at the current rate.
+/// Duration that, at the current rate, sets the length of the trains that the pacer chooses.
 const TRAIN_SPAN: Span = Span::from_micros(250);
-/// Least rate in bytes/s, which takes 130 decreases to reach from 10 Mb/s.
+/// Minimum rate in bytes/s, which takes 130 decreases to reach from 10 Mb/s.
 const LEAST_RATE: f64 = 1.0;
 
 /// Registry entry.
@@ -68,7 +68,7 @@ struct Train {
     /// Arrival times of its first and last ACK.
     first: Time,
     last: Time,
-    /// Bytes since each.
+    /// Bytes delivered since each of them.
     since_first: f64,
     since_last: f64,
 }

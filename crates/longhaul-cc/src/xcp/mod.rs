@@ -15,8 +15,8 @@ const OPTION: f64 = 20.0;
 /// Share of the window kept at a loss (RFC 5681), and its lower bound in segments.
 const KEEP: f64 = 0.5;
 const LEAST_SEGMENTS: f64 = 2.0;
-/// Least window in segments that is paced. With few segments, delayed ACKs of single segments would delay
-/// transmission further.
+/// Minimum window in segments that is paced. In a smaller one, pacing would separate the segments, their ACKs would be
+/// delayed, and the segments they release would be sent even later.
 const PACED_SEGMENTS: u64 = 8;
 
 /// Registry entry.

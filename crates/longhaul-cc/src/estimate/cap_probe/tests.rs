@@ -5,8 +5,8 @@ use super::*;
 /// Transmission time of 1500 bytes at 80 Mb/s.
 const D: u64 = 150;
 
-/// Returns a pair over a path of 66 ms whose packets were queued for `first` and `second` microseconds, the latter
-/// beyond the transmission of the first packet.
+/// Returns a pair over a path of 66 ms whose packets were queued for `first` and `second` microseconds. The second
+/// delay does not include the transmission of the first packet.
 fn pair(first: u64, second: u64) -> PairSample {
     shifted(first, second, 66_000)
 }
@@ -64,7 +64,7 @@ fn it_waits_for_enough_samples_and_takes_two_ticks_and_five_percent() {
     assert_eq!((filter.estimate(), filter.least_delays()), (None, None));
     assert!(!feed(&mut filter, (0..39).map(|_| pair(0, 0))).converged);
     assert!(feed(&mut filter, [pair(0, 0)]).converged);
-    // The least sum exceeds by 9 us: 2 us of clock and 5 % of 141 or 159 make 9.05 and 9.95. An excess of 10 us is
+    // The smallest sum exceeds by 9 us: 2 us of clock and 5 % of 141 or 159 make 9.05 and 9.95. An excess of 10 us is
     // too much.
     for (wait, converged) in [(9, true), (10, false)] {
         let others = (0..20).flat_map(|_| [pair(0, 100), pair(100, 0)]);

@@ -167,8 +167,8 @@ fn a_step_is_followed() {
     assert!(rounds >= 2, "{rounds}");
 }
 
-/// Returns the estimate after headers of 16 bytes and, `pauses` of 20 ms later, ten segments sent and delivered at 1
-/// MB/s.
+/// Returns the estimate after a header of 16 bytes before each of the `pauses`, in microseconds, and ten segments
+/// after them, sent and delivered at 1 MB/s.
 fn after_a_header(pauses: &[u64], said: bool) -> EligibleRate {
     let mut ere = ere();
     let leave = |ere: &mut EligibleRate, left: u64, bytes: u64, pause: u64| {
@@ -220,7 +220,7 @@ fn nothing_breaks_it() {
     }
 }
 
-/// At 1 MB/s a route that becomes 100 ms longer holds 200 kB, once the old least RTT has expired.
+/// At 1 MB/s a route that becomes 100 ms longer holds 200 kB, once the old minimum RTT has expired.
 #[test]
 fn a_longer_route_holds_more_when_the_window_has_passed() {
     for (rtt_min_window, expected) in [(Span::MAX, 1e5), (Span::from_secs(10), 2e5)] {

@@ -44,7 +44,7 @@ pub(super) struct Evidence {
     pub(super) agreeing: u32,
 }
 
-/// Up to 32 pairs of packets of the same size: the newest 16, and of the others those with the least sums of delays.
+/// Up to 32 pairs of packets of the same size: the newest 16, and of the others those with the smallest sums of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pairs {
     kept: [Pair; KEPT],
@@ -107,7 +107,7 @@ impl Pairs {
         self.taken = self.taken.saturating_add(1);
     }
 
-    /// Returns the pair with the least sum of delays among those with a dispersion of at most `slowest`.
+    /// Returns the pair with the smallest sum of delays among those with a dispersion of at most `slowest`.
     fn best(&self, slowest: Span) -> Option<&Pair> {
         self.all().iter().filter(|pair| pair.dispersion <= slowest).min_by_key(|pair| (pair.sum, pair.number))
     }

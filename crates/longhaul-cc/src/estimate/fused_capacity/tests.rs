@@ -25,7 +25,7 @@ fn pair(waited: u64, dispersion: u64) -> PairSample {
     PairSample { first_delay, second_delay: first_delay + dispersion, dispersion, bytes: SIZE, coalesced: false }
 }
 
-/// Returns an estimate after these pairs, a round trip apart, with the least RTT known.
+/// Returns an estimate after these pairs, a round trip apart, with the minimum RTT known.
 fn after(pairs: impl IntoIterator<Item = PairSample>) -> FusedCapacity {
     let mut fused = FusedCapacity::default();
     fused.on_rtt(micros(RTT), at(0));
@@ -85,7 +85,7 @@ impl Queue {
     }
 }
 
-/// A link of 80 Mb/s behind one of `access`, and one of 100 Mb/s behind it. The least RTT of the path is 133 ms.
+/// A link of 80 Mb/s behind one of `access`, and one of 100 Mb/s behind it. The minimum RTT of the path is 133 ms.
 struct Links {
     access: f64,
     narrow: Queue,
@@ -239,7 +239,8 @@ fn pairs_replace_be_by_what_they_weigh() {
         assert!((mbit(&fused) / expected - 1.0).abs() < 1e-3, "{count}: {} {expected}", mbit(&fused));
         assert!((fused.payload_rate() * 8e-6 * 1500.0 / 1448.0 / expected - 1.0).abs() < 1e-3);
     }
-    // The range is 150 us, the queueing delay, and two readings: 300 and 2 us.
+    // The lower bound belongs to the dispersion of 150 us, plus the queueing delay of 150 us and two readings of 1
+    // us.
     let low = fused.estimate().unwrap().rate.low.as_bytes_per_sec() as f64;
     assert!((low / (1500.0 / 302e-6) - 1.0).abs() < 1e-4, "{low}");
 }

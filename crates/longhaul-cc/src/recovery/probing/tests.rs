@@ -255,8 +255,8 @@ fn r17_a_timeout_clears_everything() {
     assert_eq!((recovery.plan.segments, recovery.loss.left), (2, 6));
 }
 
-/// Resolution 18: if gated, data does not increase the window before the loss is known to be random, and then at most to
-/// the window before. As published, a loss has no lasting decrease: after congestion the window is restored, and
+/// Resolution 18: if gated, data does not increase the window before the loss is known to be random, and then at most
+/// to the window before. As published, a loss has no lasting decrease: after congestion the window is restored, and
 /// after a random loss it is half as large again. It never exceeds the peer's window.
 #[test]
 fn r18_gated_keeps_the_decrease_and_paper_does_not() {

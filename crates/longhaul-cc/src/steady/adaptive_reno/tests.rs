@@ -76,7 +76,7 @@ fn probing_comes_and_goes() {
     assert!((raised - 1.0).abs() < 0.01, "{raised}");
 }
 
-/// The route becomes 60 ms longer, which is more than the buffer's 15 ms. After the old least RTT has expired, the
+/// The route becomes 60 ms longer, which is more than the buffer's 15 ms. After the old minimum RTT has expired, the
 /// level is computed from the new one, and a loss without a queue keeps the window again.
 #[test]
 fn a_longer_route_is_no_congestion_for_ever() {

@@ -32,7 +32,7 @@ fn a_round_raises_by_the_increase_of_its_time() {
     }
 }
 
-/// Once the throughputs of two epochs are alike, the ratio of least to largest RTT is kept, between 0.5 and 0.8. The
+/// Once the throughputs of two epochs are alike, the ratio of minimum to maximum RTT is kept, between 0.5 and 0.8. The
 /// increase is then 2 (1 - beta) times as large.
 #[test]
 fn the_backoff_follows_the_queue() {

@@ -67,7 +67,7 @@ fn before_a_loss_it_is_new_reno() {
 }
 
 /// Alpha starts at 2 and is halved per segment of increase: 1, 1/2 and so on. It closes the gap of 500 segments in
-/// one round trip, where a constant alpha takes more than eight. The least alpha is 0.01, and a loss resets it to 2.
+/// one round trip, where a constant alpha takes more than eight. The smallest alpha is 0.01, and a loss resets it to 2.
 #[test]
 fn a_dynamic_alpha_halves_with_each_segment() {
     let mut flow = after_a_loss_of(law().dynamic());

@@ -33,7 +33,7 @@ fn flow(eligible: Eligible, queue_ms: u64, secs: f64) -> Rounds<Westwood> {
     flow
 }
 
-/// A loss without a queue keeps the window, because the rate is the window over the least RTT.
+/// A loss without a queue keeps the window, because the rate is the window over the minimum RTT.
 #[test]
 fn a_loss_by_chance_keeps_the_window() {
     for eligible in all() {
@@ -102,7 +102,7 @@ fn crb_chooses_by_the_queue() {
     }
 }
 
-/// Westwood+ measures the least RTT anew after a timeout; the other variants keep it.
+/// Westwood+ measures the minimum RTT anew after a timeout; the other variants keep it.
 #[test]
 fn only_plus_forgets_the_least_round_trip_at_a_timeout() {
     for eligible in all() {
@@ -113,7 +113,7 @@ fn only_plus_forgets_the_least_round_trip_at_a_timeout() {
     }
 }
 
-/// The route becomes 100 ms longer, without a queue. Once the old least RTT has expired, a loss keeps the window.
+/// The route becomes 100 ms longer, without a queue. Once the old minimum RTT has expired, a loss keeps the window.
 /// With a minimum that never expires, half of it is lost forever.
 #[test]
 fn a_longer_route_is_found_when_the_window_has_passed() {
