@@ -1,4 +1,4 @@
-//! BBE's loss classifier: the closer the queueing delay is to that of a full buffer, the more severe is a loss.
+//! BBE's loss classifier: the closer the queueing delay is to that of a full buffer, the more severe the loss.
 
 use longhaul_units::Span;
 

@@ -234,8 +234,8 @@ mod tests {
     }
 
     /// The route becomes longer by more than the delay of the buffer. If RTTmin never expires, every loss counts as
-    /// congestion from then on. If it does, the level after the window is that of the new route: 133 + 60 and 148 +
-    /// 60 ms.
+    /// congestion from then on. If it expires, the level after the window is that of the new route: 133 + 60 and 148
+    /// + 60 ms.
     #[test]
     fn a_longer_route_is_learnt_when_the_window_has_passed() {
         for (window, expected) in [(Span::MAX, 1.0), (Span::from_secs(60), 0.2)] {

@@ -8,7 +8,8 @@ use crate::{Ack, SegmentKind};
 
 /// Value of the first delay. The offset between the clocks is unknown and irrelevant, but spans have no sign.
 const ORIGIN: i64 = 1 << 60;
-/// Upper bound of a clock's drift per minute, 30 ms (RFC 6817, appendix A.2, considers 500 ppm as more than any).
+/// Upper bound of a clock's drift per minute: 30 ms, or 500 ppm (RFC 6817, appendix A.2, takes that as more than any
+/// real drift).
 const MAX_DRIFT: Span = Span::from_millis(30);
 /// Minimum number of differences between minutes whose median is the drift.
 const LEAST_DIFFERENCES: usize = 3;

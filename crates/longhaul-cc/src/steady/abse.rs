@@ -182,7 +182,7 @@ impl Pncd {
         (self.rounds, self.count) = (0, 0.0);
     }
 
-    /// Processes an ACK, with an achieved rate that times the minimum RTT is `filled` bytes. Returns true once when
+    /// Processes an ACK; `filled` is the achieved rate times the minimum RTT, in bytes. Returns true once when
     /// persistent non-congestion is detected.
     pub fn on_ack(&mut self, ack: &Ack<'_>, filled: f64, window: &Window, mss: Bytes) -> bool {
         self.rounds = self.rounds.saturating_add(u32::from(ack.round_start));

@@ -99,8 +99,8 @@ mod tests {
         assert!(further[4..].iter().all(|one| *one == Verdict::Ignore));
     }
 
-    /// If periods have many reports, the first and only some of the others lower the rate: at least one per average
-    /// number of reports. Other seeds select other reports.
+    /// If periods have many reports, only the first one and some of the others lower the rate; at least one in the
+    /// average number of reports does. Other seeds select other reports.
     #[test]
     fn the_longer_periods_are_the_fewer_reports_count() {
         let run = |seed| {

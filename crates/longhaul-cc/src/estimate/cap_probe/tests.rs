@@ -5,8 +5,8 @@ use super::*;
 /// Transmission time of 1500 bytes at 80 Mb/s.
 const D: u64 = 150;
 
-/// Returns a pair over a path of 66 ms whose packets were queued for `first` and `second` microseconds. The second
-/// delay does not include the transmission of the first packet.
+/// Returns a pair over a path of 66 ms whose packets were queued for `first` and `second` microseconds; `second`
+/// excludes the wait for the transmission of the first packet.
 fn pair(first: u64, second: u64) -> PairSample {
     shifted(first, second, 66_000)
 }

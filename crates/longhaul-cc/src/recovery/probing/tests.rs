@@ -61,8 +61,8 @@ fn probes_tell_chance_from_congestion() {
     }
 }
 
-/// The window expanding period lasts one round trip. In TCP-Peach data increases the window by one segment in total. In
-/// TCP-Swift it grows by one segment each: if gated, only once the loss is known to be random and up to the window
+/// The window expanding period lasts one round trip. In TCP-Peach data increases the window by one segment in total,
+/// in TCP-Swift by one segment per segment: if gated, only once the loss is known to be random and up to the window
 /// before; as published, after any loss.
 #[test]
 fn the_window_expanding_period() {
