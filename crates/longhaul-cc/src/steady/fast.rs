@@ -119,7 +119,7 @@ impl Fast {
         let gamma = self.config.gamma;
         let goal = (1.0 - gamma) * window.cwnd + gamma * (self.delay.ratio() * w_old + alpha);
         self.goal = goal.min(2.0 * window.cwnd).max(2.0 * mss);
-        // An increase is spread over the ACKs of a window, a decrease takes effect at once.
+        // An increase is spread over the ACKs of a window; a decrease takes effect at once.
         self.slope = ((self.goal - window.cwnd) / window.cwnd).max(0.0);
         window.cwnd = window.cwnd.min(self.goal);
         self.updated = Some(ack.now);

@@ -56,7 +56,7 @@ impl HstcpConfig {
     }
 
     /// Returns `a(w)`: the increase in segments per round trip of a window of `w` segments (RFC 3649, section 5). It
-    /// is never less than NewReno's one segment, although the formula is just above `low_window`.
+    /// is at least NewReno's one segment; the formula yields less just above `low_window`.
     #[must_use]
     pub fn increase(&self, w: f64) -> f64 {
         if w <= self.low_window { 1.0 } else { self.formula(w).max(1.0) }

@@ -97,7 +97,7 @@ impl Steady for Vegas {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
-        // A window that was not fully used does not show which queue it would cause.
+        // A window that was not fully used does not show how long a queue it would cause.
         if ack.round_start && ack.cwnd_limited {
             self.judge(path, window);
         }

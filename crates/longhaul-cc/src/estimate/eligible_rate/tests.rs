@@ -38,7 +38,7 @@ fn the_window_is_the_queues_share_of_the_round_trip() {
     }
 }
 
-/// Trains of ten ACKs, 1 ms apart, once per round trip. Without a queue ERE is the rate within the trains, as of a
+/// Trains of ten ACKs, 1 ms apart, once per round trip. Without a queue ERE is the rate within the trains, as with a
 /// packet pair. As the queue grows (the same trains with four times as much in flight), it falls to the achieved
 /// rate.
 #[test]
