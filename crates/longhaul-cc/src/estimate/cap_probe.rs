@@ -55,8 +55,8 @@ pub struct CapProbeEstimate {
 ///
 /// A constant in all delays, such as the offset of a clock, is in both sides of that test and cancels. A drift does
 /// not: the delays have to be measured by one clock, or be corrected for drift. All samples have the same size; a
-/// sample of another size restarts the filter. A filter has 152 bytes and costs a few comparisons per
-/// sample.
+/// sample of another size restarts the filter. A filter has 152 bytes, makes no allocations, and costs a few
+/// comparisons per sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapProbe {
     config: CapProbeConfig,

@@ -108,8 +108,8 @@ pub struct FusedEstimate {
 /// consecutive pairs that contradict the best one and agree with one another, or after a hundred that contradict it.
 /// The earlier pairs and the minimum RTT are then discarded.
 ///
-/// The size is 1.7 kB without allocations. A pair costs some hundred operations, and an ACK without a pair as many as
-/// BE.
+/// An estimator has 1.7 kB and makes no allocations. A pair costs some hundred operations, and an ACK without a pair
+/// as many as BE.
 #[derive(Clone, Debug)]
 pub struct FusedCapacity {
     config: FusedConfig,

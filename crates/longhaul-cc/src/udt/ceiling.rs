@@ -8,7 +8,7 @@ use crate::{Ack, Path, SegmentKind};
 /// Lifetime of an observation.
 const WINDOW: Span = Span::from_secs(10);
 
-/// Largest rate in bytes/s that the path can have carried by observation.
+/// Upper bound in bytes/s of the capacity of the path, by observation.
 ///
 /// The peer chooses the spacing of a train's ACKs or reported arrivals, and the rate grows by the decade of the free
 /// rate they suggest. But a peer cannot acknowledge data before it has arrived. n bytes sent at once take n/C to pass
