@@ -297,3 +297,24 @@ pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
         IpAddr::V6(_) => address,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_quinn(backend: UdpBackend) -> bool {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        matches!(Io::new(socket, Role::Listener, backend).unwrap(), Io::Quinn(_))
+    }
+
+    /// CI runs this with and without `LONGHAUL_UDP=quinn`: tests of sockets would pass if the variable were ignored.
+    #[tokio::test]
+    async fn the_backend_is_the_chosen_one() {
+        let wants_quinn = std::env::var_os("LONGHAUL_UDP").is_some_and(|name| name == "quinn");
+        assert_eq!(is_quinn(UdpBackend::Default), wants_quinn || !cfg!(target_os = "linux"));
+        assert!(is_quinn(UdpBackend::Quinn));
+        if cfg!(target_os = "linux") {
+            assert!(!is_quinn(UdpBackend::System));
+        }
+    }
+}

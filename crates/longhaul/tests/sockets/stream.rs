@@ -51,14 +51,20 @@ async fn a_closed_port_refuses_the_connection() {
 #[tokio::test]
 async fn both_udp_backends_interoperate() {
     let backends = [UdpBackend::Default, UdpBackend::Quinn];
-    for (client, server) in backends.into_iter().flat_map(|client| backends.map(|server| (client, server))) {
-        let sockets = [client, server].map(|backend| {
+    let pairs = backends.into_iter().flat_map(|client| backends.map(|server| (client, server)));
+    for (client_backend, server_backend) in pairs {
+        let sockets = [client_backend, server_backend].map(|backend| {
             let socket = TcpSocket::new_v4().unwrap();
             socket.set_udp_backend(backend);
             socket
         });
-        let [client, server] = sockets;
-        let (mut client, mut server) = crate::common::pair_with(client, server).await;
+        let [client_socket, server_socket] = sockets;
+        let (mut client, mut server) = crate::common::pair_with(client_socket, server_socket).await;
+        for (stream, backend) in [(&client, client_backend), (&server, server_backend)] {
+            // Nothing else tells which implementation is in use.
+            let is_quinn = backend == UdpBackend::Quinn || !crate::common::system_sockets();
+            assert_eq!(format!("{stream:?}").contains("Quinn("), is_quinn, "{backend:?}");
+        }
         let data = pattern(300_000);
         let (sent, received) = tokio::join!(
             async {
