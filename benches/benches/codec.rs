@@ -1,9 +1,9 @@
-//! The codec: a header from bytes and back to bytes.
+//! Codec: parses a header and emits it again.
 //!
-//! Each iteration parses a datagram as it comes off the wire, looks at all of its header, and emits the header again
-//! into another buffer. The payload is neither copied nor looked at: it is not the codec's.
+//! Each iteration parses a datagram, reads its whole header, and emits the header into another buffer. The payload is
+//! neither copied nor read.
 //!
-//! * `data`: what nearly every datagram is, 1448 bytes of data behind a header with timestamps;
+//! * `data`: 1448 bytes of data after a header with timestamps, as in nearly every datagram;
 //! * `syn`: MSS, window scale, SACK-permitted, timestamps, and the announcements of our experimental options;
 //! * `ack with 3 SACK blocks`: a pure ACK with timestamps during recovery.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
@@ -41,7 +41,7 @@ fn ack_with_sack() -> Header {
     header
 }
 
-/// The datagram of `header` with `payload` bytes of data.
+/// Returns a datagram with this header and `payload` bytes of data.
 fn datagram(header: &Header, payload: usize) -> Vec<u8> {
     let mut bytes = vec![0; CheshireCodec::header_len(&header.options) + payload];
     let len = CheshireCodec::emit(header, &mut bytes).expect("the header fits");

@@ -1,21 +1,21 @@
-//! Nanoseconds for one ACK in each registered congestion controller: a prebuilt event in, a `Control` out.
+//! Nanoseconds per ACK of each registered congestion controller, from a prebuilt event to a `Control`.
 //!
-//! Every profile of the registry, and those variants that read more of an ACK, in two states: `avoidance` and
-//! `recovery`. The events are in this package's library, `longhaul_instructions::acks`; building them is not timed. The bench
-//! `costs` measures the same by CPU time and writes `docs/costs.md`.
+//! Every profile of the registry, and variants that use more fields of an ACK, in two states: `avoidance` and
+//! `recovery`. The events are from `longhaul_instructions::acks`, and the time to create them is not included. The bench
+//! `costs` measures the same as CPU time and writes `docs/costs.md`.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 #[cfg(target_os = "linux")]
 mod linux {
     use criterion::{Criterion, Throughput, criterion_group};
-    use longhaul_instructions::acks::{Sender, State, laws};
+    use longhaul_instructions::acks::{Sender, State, controllers};
 
     fn run(c: &mut Criterion, state: State, name: &str) {
         let mut group = c.benchmark_group(format!("controllers/ack in {name}"));
         group.throughput(Throughput::Elements(1));
-        for law in laws() {
-            group.bench_function(law, |b| {
-                let mut sender = Sender::new(law, state).expect("a registered law");
+        for controller in controllers() {
+            group.bench_function(controller, |b| {
+                let mut sender = Sender::new(controller, state).expect("a registered controller");
                 b.iter(|| sender.step());
             });
         }

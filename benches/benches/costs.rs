@@ -1,8 +1,8 @@
-//! What one ACK costs each congestion controller, in nanoseconds of CPU time, against what it may cost.
+//! CPU time per ACK of each congestion controller in nanoseconds, compared with its maximum.
 //!
-//! The events are those of the bench `controllers`: one ACK after another in congestion avoidance with a loss every
-//! 100,000 of them, and in loss recovery. 100,000 ACKs are timed at once, by the clock of the thread's CPU time, 21 times
-//! for each law, all laws taking turns, so that what else the machine does meets all of them: the medians stand.
+//! The events are those of the bench `controllers`: successive ACKs in congestion avoidance with a loss every 100,000 ACKs,
+//! and in loss recovery. Each measurement covers 100,000 ACKs by the thread's CPU clock. The values are medians of 21
+//! measurements per controller, in which all controllers take turns, so that other work on the machine affects all.
 //!
 //! ```sh
 //! cargo bench --bench costs             # prints the table
@@ -10,8 +10,7 @@
 //! cargo bench --bench costs -- --write  # and writes it: docs/costs.md; on a quiet machine
 //! ```
 //!
-//! Results go to `bench/costs.json` in the target directory, too. The code is in this package's library,
-//! `longhaul_benches::costs`.
+//! Results are also written to `bench/costs.json` in the target directory.
 
 #[cfg(target_os = "linux")]
 fn main() -> anyhow::Result<()> {

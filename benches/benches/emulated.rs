@@ -1,25 +1,46 @@
-//! Every named congestion controller over emulated links, in virtual time.
+//! Transfers with every profile over the named links, in virtual time: the experiment `emulated` of the laboratory.
 //!
-//! A sender and a receiver on the two ends of a link; the data goes where the link is wide. For each link, clean and with
-//! 0.1 % of random loss on the way of the data:
+//! For each link, clean and with 0.1 % of random loss in the direction of the data: the completion times of 15 kB, 100 kB,
+//! 1 MB and 10 MB from the SYN to the last byte at the receiving application; the goodput over 60 s with the start
+//! included; the share of retransmitted bytes; and the median and 95th percentile of the queueing delay. Values are
+//! medians over the seeds. A transfer that takes longer than ten minutes is `inf`.
 //!
-//! * **Completion time** of 15 kB, 100 kB, 1 MB and 10 MB on a fresh connection, from the SYN to the last byte at the
-//!   receiving application.
-//! * **Goodput** of a transfer of 60 s, the start included; the share of bytes that were **retransmitted** in it; and how
-//!   long its packets **queued**: median and 95th percentile.
-//!
-//! What is random gets several seeds; the table has medians, the file quartiles too. What is not, a clean link, runs
-//! once: another seed would be the same run. A transfer that takes longer than ten minutes is `inf` in the table and
-//! `null` in the file. All of it takes two minutes on two cores. Beside it
-//! stands the limit that physics sets: for a completion time the handshake, the way there, and the serialisation of the
-//! packets; for goodput the payload's part of the rate.
-//!
-//! **Settings** by environment: `LONGHAUL_BENCH_SEEDS` (3), `LONGHAUL_BENCH_SECONDS` (60), `LONGHAUL_BENCH_CONTROLLERS`
-//! and `LONGHAUL_BENCH_SCENARIOS` (all, or names with commas between them).
-//! The code is in this package's library, `longhaul_benches::emulated`.
-//! Results go to `bench/emulated.json` in the target directory: a list of
-//! `{scenario, loss, controller, metric, median, p25, p75, seeds, limit}`.
+//! **Settings** by environment: `LONGHAUL_BENCH_SEEDS` (3), `LONGHAUL_BENCH_CONTROLLERS` and `LONGHAUL_BENCH_SCENARIOS`
+//! (all, or names separated by commas). `longhaul-lab run emulated --out DIR` stores the results.
 
-fn main() -> anyhow::Result<()> {
-    longhaul_benches::emulated::main(env!("CARGO_TARGET_TMPDIR"))
+use std::thread;
+
+use anyhow::{Context, Result};
+use longhaul_lab::documents::Source;
+use longhaul_lab::experiment::Experiment;
+use longhaul_lab::library;
+use longhaul_lab::runner::{self, Effort};
+
+fn main() -> Result<()> {
+    let (file, text) = library::find("emulated").context("the laboratory has no experiment emulated")?;
+    let experiment = Experiment::read(file, text)?;
+    let runs = std::env::var("LONGHAUL_BENCH_SEEDS").map_or(Ok(3), |seeds| seeds.parse())?;
+    let (links, controllers) =
+        (chosen("link", "LONGHAUL_BENCH_SCENARIOS"), chosen("controller", "LONGHAUL_BENCH_CONTROLLERS"));
+    let cells = experiment.cells_at(&[links, controllers].concat()).map_err(anyhow::Error::msg)?;
+    let jobs = thread::available_parallelism().map_or(1, usize::from);
+    println!("{} cells, {runs} seeds", cells.len());
+    let records = runner::run_cells(&experiment, &cells, Effort { runs, jobs }, |_, _| ())?;
+    let source = Source::new(&experiment, &records, runs);
+    for link in experiment.choices("link") {
+        for loss in experiment.choices("loss") {
+            let table = source.table("link", &[("link", link), ("loss", loss)])?;
+            if table.is_measured() {
+                println!("\n{link}, loss {loss}\n\n{}", table.markdown(""));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the choices on an axis that an environment variable names, as pairs of axis and choice.
+fn chosen(axis: &str, variable: &str) -> Vec<(String, String)> {
+    let names = std::env::var(variable).unwrap_or_default();
+    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| (axis.to_owned(), name.to_owned())).collect()
 }

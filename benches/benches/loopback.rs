@@ -1,25 +1,24 @@
-//! One stream as fast as it goes: longhaul against raw UDP, kernel TCP and quinn.
+//! Throughput of one stream: longhaul compared with raw UDP, kernel TCP and quinn.
 //!
-//! **What is measured.** 2 GiB from a sender to a receiver, over loopback and over a veth pair with MTU 1500 whose
-//! segmentation offloads are off (`longhaul_benches::veth`). Goodput is bytes over the sender's wall time, from both
-//! sides' being ready to the receiver's word that it has everything. CPU seconds per GB (10^9 bytes) are the user and
-//! kernel time of the process over the same period, for sender and receiver each. The kernel does a part of the
-//! receiver's work on the sender's account (it passes packets on within `sendmsg`), so judge the sum.
+//! **Measurement.** 2 GiB from a sender to a receiver, over loopback and over a veth pair with MTU 1500 and without
+//! segmentation offloads. Goodput is the number of bytes divided by the sender's wall-clock time, from when both sides are
+//! ready until the receiver confirms that it has all data. CPU seconds per GB (10^9 bytes) are the user and kernel time of
+//! each process in this period. A part of the receiver's work is accounted to the sender, because the kernel forwards
+//! packets within `sendmsg`, so that only the sum is meaningful.
 //!
-//! **How.** Sender and receiver are processes of their own, on a single-threaded tokio runtime each. The rivals take
-//! turns, five times over, with the order rotated, so that a busy or throttled machine hits all alike. A run is
-//! contended, and repeated, if the whole machine used over 1.2 times the CPU time of the two processes while it lasted.
-//! Where clean runs are not to be had, those with the least foreign work are taken, and their number is printed.
+//! **Procedure.** Sender and receiver are processes with a single-threaded tokio runtime each. The rivals take turns in
+//! rotating order, so that a busy or throttled machine affects all of them. A run is contended, and repeated, if the whole
+//! machine used more than 1.2 times the CPU time of the two processes. If there are too few other runs, those with the
+//! least usage by other processes count, and their number is printed.
 //!
-//! * longhaul: the defaults, but Nagle's algorithm and probing for a larger path MTU off: pacing, checks, timestamps
-//!   and CUBIC on; 1448 bytes a segment.
-//! * longhaul-quinn-udp: the same with `quinn-udp` in place of its own system calls;
-//! * udp: the ceiling, see `longhaul_benches::udp`.
-//! * tcp: the kernel's, CUBIC where the process may choose it (printed), MSS clamped so that segments have 1448 bytes.
-//! * quinn: TLS 1.3, CUBIC, UDP payload 1472 bytes, windows of 32 MiB.
+//! * longhaul: the defaults (pacing, checks, timestamps, CUBIC) without the Nagle algorithm and without probing for a
+//!   larger path MTU; 1448 bytes per segment
+//! * longhaul-quinn-udp: the same with `quinn-udp` instead of its own system calls
+//! * udp: the upper bound, see `longhaul_benches::udp`
+//! * tcp: kernel TCP with CUBIC if the process may choose it (printed), and an MSS for segments of 1448 bytes
+//! * quinn: TLS 1.3, CUBIC, UDP payload of 1472 bytes, windows of 32 MiB
 //!
 //! **Settings** by environment: `LONGHAUL_BENCH_MIB` (2048), `LONGHAUL_BENCH_RUNS` (9).
-//! The code is in this package's library, `longhaul_benches::loopback`.
 //! Results go to `bench/loopback.json` in the target directory.
 
 #[cfg(target_os = "linux")]

@@ -1,28 +1,25 @@
-//! Whether virtual and real time agree, and how well the relay of `longhaul-linkem` keeps time.
+//! Agreement of virtual and real time, and speed of the relay of `longhaul-linkem`.
 //!
-//! **Agreement.** The same transfer twice: in virtual time by `longhaul-sim`, and in real time with longhaul's own
-//! sockets over a relay, on the same link with the same seed, with the same settings. Completion time is from
-//! the connecting to the last byte at the receiving application. What is random falls on packets by their numbers, so the
-//! same packets are lost in both. Client and server share a thread, the relay has its own; as root, both go before all
-//! others. Where a transfer ends amid the repair of a few hundred losses, packets that are a tenth of a millisecond late
-//! may change what is lost next, and so everything after it: the table shows for comparison what such delays do in virtual
-//! time. Where that is more than 3 %, real time is compared with that range instead.
+//! **Agreement.** Each transfer is made in virtual time by `longhaul-sim`, and in real time with longhaul's sockets over a
+//! relay, with the same link, seed and settings. The completion time is from connect to the last byte at the receiving
+//! application. Random events are assigned to packet numbers, so that the same packets are lost in both. Client and server
+//! share a thread, and the relay has its own; with root privileges, both have real-time priority. If a transfer ends during
+//! the recovery from several hundred losses, packets that are late by 0.1 ms may change the following losses. The table
+//! therefore shows the effect of such lateness in virtual time. If it exceeds 3 %, real time is compared with this range.
 //!
-//! A run in real time counts if the machine kept up: the relay's lateness stayed below 1 ms at the 99th percentile and
-//! below a hundredth of the completion time at all, no socket of its own lost anything, and the thread of client and
-//! server got a processor within 0.1 ms on average. The table has the median of the runs that count.
+//! A run in real time is valid if the machine was fast enough: the relay's lateness was below 1 ms at the 99th percentile
+//! and never more than a hundredth of the completion time, its sockets lost nothing, and the thread of client and server
+//! waited for a processor for less than 0.1 ms on average. The table has the median of the valid runs.
 //!
-//! **The relay's own speed.** A constant rate of packets of 1500 bytes that fills the link, for five seconds: the
-//! share that came out, the processor time of the relay, and its lateness. A measurement is repeated if something
-//! else on the machine used a fifth of a processor meanwhile.
+//! **Speed of the relay.** Packets of 1500 bytes fill the link at a constant rate for five seconds. The results are the
+//! fraction that arrived, the processor time of the relay, and its lateness. A measurement is repeated if other processes
+//! used a fifth of a processor.
 //!
-//! At the end stands a line for each thing required: agreement within 3 %; lateness below 1 ms at the 99th percentile at
-//! 155 Mb/s; 1 Gb/s held. What the machine was too busy to show is not held against it; anything else makes
-//! the bench fail.
+//! The last lines are the requirements: agreement within 3 %, lateness below 1 ms at the 99th percentile at 155 Mb/s, and
+//! no loss at 1 Gb/s. The bench fails if one of them is not met although the machine was fast enough.
 //!
 //! **Settings** by environment: `LONGHAUL_BENCH_RUNS` (5), `LONGHAUL_BENCH_SECONDS` (5), `LONGHAUL_BENCH_CONTROLLER`
-//! (longhaul's default), `LONGHAUL_BENCH_SCENARIOS` (all, or names with commas between them).
-//! The code is in this package's library, `longhaul_benches::realtime`.
+//! (longhaul's default), `LONGHAUL_BENCH_SCENARIOS` (all, or names separated by commas).
 //! Results go to `bench/realtime.json` in the target directory: `{controller, agreement: [...], relay: [...]}`.
 
 #[cfg(target_os = "linux")]

@@ -1,23 +1,22 @@
-//! Small things: request and response, connection set-up, idle connections; longhaul against kernel TCP and quinn.
+//! Requests and responses, connection set-up, and idle connections: longhaul compared with kernel TCP and quinn.
 //!
-//! All over loopback, client and server in processes of their own, each on a single-threaded tokio runtime.
+//! Client and server are processes on loopback with a single-threaded tokio runtime each.
 //!
-//! * **Latency.** A client writes 64 bytes, the server writes them back, the client reads them: one exchange at a
-//!   time, on a connection that has had 1,000 of them. 20,000 are timed each run; p50 and p99 of a run by nearest rank.
-//! * **Connections a second.** One after the other: connect, write one byte, read the byte that comes back, drop the
-//!   stream. Nobody waits for the close. 2,000 each run. quinn does a full TLS 1.3 handshake and shares one UDP socket
-//!   among the client's connections; each of longhaul's opens one of its own.
-//! * **Idle memory.** 10,000 connections from four client processes to one listener, each of which has carried a byte
-//!   either way. The growth of the server's resident memory from just after it began to listen until five seconds
-//!   after the last exchange, a connection. What the kernel holds for its TCP and for sockets is not in it.
+//! * **Latency.** A client writes 64 bytes and reads them back from the server, one exchange at a time, on a connection
+//!   that has had 1,000 exchanges. A run has 20,000 timed exchanges; p50 and p99 are computed by nearest rank.
+//! * **Connections per second.** The client connects, writes one byte, reads it back, and drops the stream without waiting
+//!   for the close, 2,000 times per run. quinn performs a full TLS 1.3 handshake and shares one UDP socket among the
+//!   client's connections; each connection of longhaul opens a socket.
+//! * **Idle memory.** Four client processes open 10,000 connections to one listener, each of which carries one byte in
+//!   both directions. The value is the growth of the server's resident memory per connection, from when it began to listen
+//!   until five seconds after the last exchange. Memory of the kernel, for its TCP and for sockets, is not included.
 //!
-//! Latency and connection rate: five runs each, the rivals taking turns; the table has the median of the runs and their
-//! range. Nobody looks whether the machine is otherwise idle: use one that is. No process is pinned to a CPU: where the
-//! scheduler puts both ends on one, latency is far lower than where each must wake the other's, and the range shows it.
+//! Latency and connection rate have five runs each, in which the rivals take turns; the table has median and range. The
+//! machine should be otherwise idle, which is not checked. No process is pinned to a CPU. Latency is far lower if the
+//! scheduler places both ends on the same CPU, which the range shows.
 //!
 //! **Settings** by environment: `LONGHAUL_BENCH_RUNS` (5), `LONGHAUL_BENCH_EXCHANGES` (20000),
 //! `LONGHAUL_BENCH_CONNECTS` (2000), `LONGHAUL_BENCH_IDLE` (10000).
-//! The code is in this package's library, `longhaul_benches::rpc`.
 //! Results go to `bench/latency.json` in the target directory.
 
 #[cfg(target_os = "linux")]

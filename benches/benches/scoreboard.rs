@@ -1,17 +1,17 @@
-//! The scoreboard with up to 500,000 segments in flight and 10 % holes.
+//! Scoreboard with up to 500,000 segments in flight and 10 % holes.
 //!
-//! Every tenth segment is lost once. If the cost of a segment is the same at 5,000 and at 500,000 segments, up to what
-//! caches and memory do, operations are O(1) amortised.
+//! Every tenth segment is lost once. If the cost per segment is the same with 5,000 and with 500,000 segments, apart from
+//! effects of caches and memory, operations take amortised O(1) time.
 //!
-//! * `turn`: a window under way. Its lower half is SACKed but for the holes, which were retransmitted; its upper half
-//!   is in flight. One iteration is the life of ten segments: the lowest ten are acknowledged; five ACKs with three SACK
-//!   blocks each tell that nine of the next ten in the upper half have arrived; the tenth is held lost and
-//!   retransmitted; ten new ones leave. `time` is that of ten segments, `thrpt` counts segments.
-//! * `repair`: of a full window nine in ten segments are SACKed; every hole is found, held lost and retransmitted, and
-//!   an ACK of everything comes. `time` is that of the window, `thrpt` counts its segments.
-//! * `rescue`: all of a full window but the lowest segment, which was retransmitted, is SACKed. One iteration looks for
-//!   a segment in doubt and for the highest that is not SACKed (RFC 6675, section 4, NextSeg, rules 3 and 4). Bits are
-//!   passed over 4,096 at a step.
+//! * `turn`: the lower half of the window is SACKed except for the holes, which have been retransmitted; the upper half is
+//!   in flight. One iteration covers ten segments: the lowest ten are acknowledged; five ACKs with three SACK blocks each
+//!   report nine of the next ten in the upper half; the tenth is marked lost and retransmitted; ten new segments are sent.
+//!   `time` is that of ten segments, and `thrpt` counts segments.
+//! * `repair`: nine of ten segments of a full window are SACKed; every hole is found, marked lost and retransmitted, and
+//!   all segments are acknowledged. `time` is that of the window, and `thrpt` counts its segments.
+//! * `rescue`: all segments of a full window are SACKed except for the lowest one, which has been retransmitted. One
+//!   iteration searches for a segment not yet marked lost, and for the highest one that is not SACKed (RFC 6675, section 4,
+//!   NextSeg, rules 3 and 4). Each step covers 4,096 bits.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
@@ -21,11 +21,11 @@ use longhaul_tcp::bench::Window;
 use longhaul_units::{Span, Time};
 
 const SIZES: [u64; 3] = [5_000, 50_000, 500_000];
-/// One segment in so many is a hole: the first of each group.
+/// Number of segments per hole. The first one of each group is a hole.
 const GROUP: u64 = 10;
 
-/// SACKs a group's other nine as a receiver does that acknowledges every second segment: the block that grew comes
-/// first, those of the two groups before are repeated (RFC 2018, section 4).
+/// SACKs the other nine segments of a group, as by a receiver that acknowledges every second segment: the block that has
+/// grown is first, followed by those of the two preceding groups (RFC 2018, section 4).
 fn sack_group(window: &mut Window, hole: u64) {
     for end in [hole + 2, hole + 4, hole + 6, hole + 8, hole + GROUP] {
         black_box(window.sack(hole + 1, end));
@@ -35,7 +35,7 @@ fn sack_group(window: &mut Window, hole: u64) {
     }
 }
 
-/// A window whose lower half is SACKed but for the holes, which are retransmitted.
+/// Creates a window whose lower half is SACKed except for the holes, which have been retransmitted.
 fn under_way(segments: u64) -> Window {
     let mut window = Window::new(segments);
     for hole in (0..segments / 2).step_by(GROUP as usize) {

@@ -1,26 +1,25 @@
-//! How fast the simulator is, and how much memory a simulated endpoint takes.
+//! Speed of the simulator, and memory per simulated endpoint.
 //!
-//! * **`bulk_segments_per_s`**: one connection over 1 Gb/s, 20 ms and a queue of one bandwidth-delay product, timestamps
-//!   and CUBIC on, 20 s of virtual time from its second second on. Data segments sent over CPU time; each segment stands
-//!   for two hosts' work on it, half an acknowledgment, and the links.
+//! * **`bulk_segments_per_s`**: one connection with timestamps and CUBIC over 1 Gb/s, 20 ms and a queue of one
+//!   bandwidth-delay product, for 20 s of virtual time after the first second. The value is the number of data segments
+//!   sent per second of CPU time, which includes the work of both hosts, of the links, and of half an ACK per segment.
 //! * **`dumbbell_900_speedup`**: 450 clients and 450 servers on the dumbbell of the TCP evaluation suite, 10 Mb/s and 50
 //!   packets; HTTP/1.0 with truncated Pareto responses of 14 kB on average loads the bottleneck to 90 %. 300 s of virtual
 //!   time over CPU time.
-//! * **`dumbbell_900_saturated_speedup`**: the same with 450 bulk transfers at once instead, a third of whose packets are
+//! * **`dumbbell_900_saturated_speedup`**: the same with 450 bulk transfers at once instead, of which a third of the packets are
 //!   dropped.
-//! * **`bytes_per_endpoint`**: on the same dumbbell, each pair with one connection that has carried 10 kB and idles. Bytes
-//!   allocated for everything, links included, over 900.
+//! * **`bytes_per_endpoint`**: on the same dumbbell, each pair has one idle connection that has carried 10 kB. The value
+//!   is the number of allocated bytes, including those of the links, divided by 900.
 //!
-//! Streams are zeros, which packets carry as a number. The medians of `LONGHAUL_BENCH_RUNS` (5) runs. CPU time is that of
-//! the one thread there is: a busy machine makes it longer by what it costs in cache and clock, but not by waiting.
+//! Streams are zeros, which packets carry as a number. Values are medians of `LONGHAUL_BENCH_RUNS` (5) runs. CPU time is
+//! that of the only thread: other work on the machine affects it through caches and the clock rate only.
 //! Results go to `bench/simulator.json` in the target directory.
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::alloc::{GlobalAlloc, Layout, System};
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
+    use allocation_counter::measure;
     use anyhow::{Context, Result};
     use longhaul_benches::report;
     use longhaul_link::source::{BoundedPareto, HttpWorkload};
@@ -28,38 +27,16 @@ mod linux {
     use longhaul_link::{Limit, LinkConfig, Random};
     use longhaul_sim::{Close, Plan, SessionId, Setup, Sim, exchange_of};
     use longhaul_sys::linux::process_cpu_time;
+    use longhaul_units::statistics;
     use longhaul_units::{Rate, Span, Time};
     use serde::Serialize;
-
-    /// Counts the bytes that are allocated.
-    struct Counting;
-
-    static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-    // SAFETY: the system's allocator does it all, and is given what it is asked for.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-            // SAFETY: the caller's promise is passed on.
-            unsafe { System.alloc(layout) }
-        }
-
-        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-            LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-            // SAFETY: the caller's promise is passed on.
-            unsafe { System.dealloc(pointer, layout) }
-        }
-    }
-
-    #[global_allocator]
-    static ALLOCATOR: Counting = Counting;
 
     #[derive(Serialize)]
     struct Results {
         bulk_segments_per_s: f64,
         dumbbell_900_speedup: f64,
         dumbbell_900_saturated_speedup: f64,
-        bytes_per_endpoint: usize,
+        bytes_per_endpoint: i64,
     }
 
     fn cpu_seconds(act: impl FnOnce()) -> f64 {
@@ -69,9 +46,8 @@ mod linux {
     }
 
     fn median(runs: usize, mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
-        let mut values = (0..runs.max(1)).map(|_| run()).collect::<Result<Vec<f64>>>()?;
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().context("no run")
+        let values = (0..runs.max(1)).map(|_| run()).collect::<Result<Vec<f64>>>()?;
+        statistics::median(&values).context("no run")
     }
 
     fn segments_out(sim: &Sim, session: SessionId) -> Result<u64> {
@@ -122,17 +98,22 @@ mod linux {
         span.as_secs_f64() / cpu_seconds(|| sim.run_for(span))
     }
 
-    fn memory() -> usize {
-        let before = LIVE.load(Ordering::Relaxed);
-        let (net, pairs) = network();
-        let mut sim = Sim::new(Setup::new(1, net.topology));
-        let mut plan = Plan::bulk(10_000).zeros();
-        plan.close = Close::Never;
-        for (left, right) in &pairs {
-            sim.open_between(*left, *right, plan, Plan::sink().zeros());
-        }
-        sim.run_for(Span::from_secs(120));
-        (LIVE.load(Ordering::Relaxed) - before) / (2 * pairs.len())
+    fn memory() -> i64 {
+        let (mut kept, mut hosts) = (None, 0);
+        let allocated = measure(|| {
+            let (net, pairs) = network();
+            let mut sim = Sim::new(Setup::new(1, net.topology));
+            let mut plan = Plan::bulk(10_000).zeros();
+            plan.close = Close::Never;
+            for (left, right) in &pairs {
+                sim.open_between(*left, *right, plan, Plan::sink().zeros());
+            }
+            sim.run_for(Span::from_secs(120));
+            hosts = 2 * pairs.len();
+            kept = Some(sim);
+        });
+        drop(kept);
+        allocated.bytes_current / hosts as i64
     }
 
     pub(crate) fn main() -> Result<()> {
@@ -143,7 +124,7 @@ mod linux {
             dumbbell_900_saturated_speedup: median(runs, || Ok(saturated()))?,
             bytes_per_endpoint: memory(),
         };
-        println!("one bulk flow:            {:>9.0} segments a second", results.bulk_segments_per_s);
+        println!("one bulk flow:            {:>9.0} segments per second", results.bulk_segments_per_s);
         println!("450 + 450 on 10 Mb/s:     {:>9.0} times real time", results.dumbbell_900_speedup);
         println!("  saturated:              {:>9.0} times real time", results.dumbbell_900_saturated_speedup);
         println!("an idle endpoint:         {:>9} bytes", results.bytes_per_endpoint);

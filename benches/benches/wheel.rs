@@ -1,4 +1,4 @@
-//! The timer wheel at a thousand, a hundred thousand and a million timers.
+//! Timer wheel with 1,000, 100,000 and 1,000,000 timers.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 use std::hint::black_box;
@@ -9,7 +9,8 @@ use longhaul_units::{Span, Time};
 
 const SIZES: [u32; 3] = [1_000, 100_000, 1_000_000];
 
-/// Spans below a second, spread evenly and reproducibly (a linear congruential generator, constants of Knuth's MMIX).
+/// Returns reproducible, uniformly distributed times below 1 s (linear congruential generator with the constants of
+/// Knuth's MMIX).
 struct Spans(u64);
 
 impl Spans {
@@ -33,7 +34,7 @@ fn insert(c: &mut Criterion) {
     for timers in SIZES {
         group.throughput(Throughput::Elements(u64::from(timers)));
         group.bench_function(BenchmarkId::from_parameter(timers), |b| {
-            // A wheel that has seen all ids, so that no memory is allocated.
+            // The wheel has seen all ids, so that no memory is allocated.
             let mut empty = full(timers);
             while empty.pop_expired(Time::MAX).is_some() {}
             b.iter_batched_ref(
@@ -47,7 +48,7 @@ fn insert(c: &mut Criterion) {
     }
 }
 
-/// What `act` takes to do with all timers of a wheel.
+/// Measures `act` with all timers of a wheel.
 fn with_all(c: &mut Criterion, name: &str, mut act: impl FnMut(&mut TimerWheel, u32)) {
     let mut group = c.benchmark_group(name);
     group.sample_size(10);
@@ -72,7 +73,7 @@ fn expire(c: &mut Criterion) {
     });
 }
 
-/// The earliest timer expires and is set anew: what a simulation does at every event.
+/// The earliest timer expires and is set again, as at every event of a simulation.
 fn turn(c: &mut Criterion) {
     let mut group = c.benchmark_group("wheel/pop and set");
     for timers in SIZES {
@@ -90,7 +91,7 @@ fn turn(c: &mut Criterion) {
     }
 }
 
-/// Connections served in turn push a time-out ahead at every packet, and the driver asks for the next deadline.
+/// Connections in turn postpone a timeout at every packet, and the driver queries the next deadline.
 fn rearm(c: &mut Criterion) {
     let mut group = c.benchmark_group("wheel/re-arm and next");
     for timers in [1, 1_000, 100_000, 1_000_000] {

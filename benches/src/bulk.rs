@@ -1,7 +1,8 @@
-//! One stream, one direction, as fast as it goes: the two sides of a transfer over a stream transport.
+//! The two sides of a bulk transfer over a stream transport, in one direction and at full speed.
 //!
-//! The client sends. Both sides are metered from the moment that both are ready, the sender until the receiver says
-//! that it has everything, the receiver until it has: connection set-up, TLS handshakes and closing are left out.
+//! The client sends. The measurement begins when both sides are ready. It ends at the receiver when all data has
+//! arrived, and at the sender when the receiver has confirmed this. It excludes connection set-up, TLS handshakes and
+//! closing.
 
 use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,15 +10,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::meter::{Meter, Usage};
 use crate::transport::Stream;
 
-/// Bytes of one write, and the most of one read.
+/// Bytes per write, and maximum bytes per read.
 const CHUNK: usize = 256 << 10;
-/// One byte that says: ready, or done.
+/// Byte with which a side reports that it is ready or done.
 const TOKEN: [u8; 1] = [1];
 
 /// Sends `bytes` bytes.
 ///
 /// # Errors
-/// The transport's.
+/// Returns the transport's error.
 pub async fn send(stream: &mut Stream, bytes: u64) -> Result<Usage> {
     let chunk = vec![0x5a; CHUNK];
     stream.write_all(&TOKEN).await?;
@@ -38,7 +39,7 @@ pub async fn send(stream: &mut Stream, bytes: u64) -> Result<Usage> {
 /// Receives `bytes` bytes.
 ///
 /// # Errors
-/// The transport's; the stream ended early.
+/// Returns the transport's error, or an error if the stream ends early.
 pub async fn receive(stream: &mut Stream, bytes: u64) -> Result<Usage> {
     let mut chunk = vec![0; CHUNK];
     stream.read_exact(&mut [0]).await?;

@@ -1,40 +1,41 @@
-//! Rivals take turns until each has enough runs on a machine that was otherwise idle.
+//! Runs rivals in turn until each has enough runs during which the machine was otherwise idle.
 
 use anyhow::Result;
 
 use crate::meter::Usage;
 
-/// A run is contended if the machine used more than this times what sender and receiver used themselves.
+/// Ratio of the CPU time of the whole machine to that of sender and receiver above which a run is contended.
 const CONTENDED: f64 = 1.2;
-/// Turns of each rival, at most, as a multiple of the runs wanted.
+/// Maximum number of turns per rival, as a multiple of the requested runs.
 const PATIENCE: usize = 2;
 
-/// One transfer.
+/// Resource usage of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The sender's side; its wall time is the transfer's.
+    /// The sender's usage. Its wall time is that of the transfer.
     pub tx: Usage,
-    /// The receiver's side.
+    /// The receiver's usage.
     pub rx: Usage,
 }
 
 impl Run {
-    /// What the machine used, over what the two processes used: about 1 when nobody else was busy.
+    /// Returns the ratio of the CPU time of the whole machine to that of the two processes: about 1 if no other process
+    /// ran.
     #[must_use]
     pub fn foreign_ratio(&self) -> f64 {
         let own = self.tx.cpu_s + self.rx.cpu_s;
-        // The machine's figure is good to one tick of 10 ms at either end.
+        // The CPU time of the machine has an error of one tick (10 ms) at the start and at the end.
         (self.tx.machine_s - 0.02).max(0.0) / own.max(f64::MIN_POSITIVE)
     }
 
-    /// Whether others kept the machine busy.
+    /// Returns whether other processes used the machine.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.foreign_ratio() > CONTENDED
     }
 }
 
-/// All runs of one rival.
+/// All runs of a rival.
 struct Entrant<R> {
     rival: R,
     runs: Vec<Run>,
@@ -45,7 +46,7 @@ impl<R> Entrant<R> {
         self.runs.iter().filter(|run| !run.is_contended()).count()
     }
 
-    /// Keeps the `wanted` runs with the least foreign work.
+    /// Keeps the `wanted` runs with the lowest usage by other processes.
     fn choose(mut self, wanted: usize) -> Chosen<R> {
         self.runs.sort_by(|a, b| a.foreign_ratio().total_cmp(&b.foreign_ratio()));
         let dropped = self.runs.len().saturating_sub(wanted);
@@ -55,24 +56,24 @@ impl<R> Entrant<R> {
     }
 }
 
-/// The runs of one rival that count.
+/// The runs of a rival that count.
 #[derive(Clone, Debug)]
 pub struct Chosen<R> {
-    /// Who.
+    /// The rival.
     pub rival: R,
     /// Its runs.
     pub runs: Vec<Run>,
-    /// How many of `runs` were contended, for want of clean ones.
+    /// Number of contended runs in `runs`, which count because there were too few others.
     pub contended: usize,
-    /// How many others were thrown away.
+    /// Number of discarded runs.
     pub dropped: usize,
 }
 
-/// Lets every one of `rivals` run in turn until each has `wanted` clean runs, or had twice as many turns. The
-/// order is rotated each round.
+/// Runs all rivals in turn until each has `wanted` runs that were not contended, or twice as many turns. The order is
+/// rotated after each round.
 ///
 /// # Errors
-/// The first of `run`.
+/// Returns the first error of `run`.
 pub fn hold<R: Copy>(rivals: &[R], wanted: usize, mut run: impl FnMut(R) -> Result<Run>) -> Result<Vec<Chosen<R>>> {
     let mut entrants: Vec<_> = rivals.iter().map(|&rival| Entrant { rival, runs: Vec::new() }).collect();
     for round in 0..wanted * PATIENCE {
@@ -91,7 +92,7 @@ pub fn hold<R: Copy>(rivals: &[R], wanted: usize, mut run: impl FnMut(R) -> Resu
 mod tests {
     use super::*;
 
-    /// Two processes that used 1 s together while the machine used `machine_s`.
+    /// Creates a run in which both processes used 1 s in total, and the machine `machine_s`.
     fn run(machine_s: f64) -> Run {
         let usage = Usage { seconds: 1.0, cpu_s: 0.5, machine_s };
         Run { tx: usage, rx: usage }

@@ -1,87 +1,83 @@
-//! The bench `costs`: what one ACK costs each congestion controller. What it measures is said in `benches/costs.rs`.
+//! The bench `costs`: CPU time per ACK of each congestion controller. `benches/costs.rs` describes it.
 
 use std::fs;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use longhaul_sys::linux::thread_cpu_time;
 use serde::Serialize;
 
-use crate::generated::{Mode, Page, Task, docs, settle, table};
-use crate::report::write_json;
-use crate::stats::Spread;
-use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, laws};
+use crate::generated::{Page, Task, docs, table};
+use crate::report::{Spread, write_json};
+use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, controllers};
 
-/// How often each law is measured.
+/// Number of measurements per controller.
 const TURNS: usize = 21;
-/// The same of what is quick.
+/// The same with `--quick`.
 const QUICK_TURNS: usize = 5;
-/// ACKs of one measurement: a whole period, from loss to loss.
+/// ACKs per measurement: the period between two losses.
 const ACKS: u64 = ACKS_A_LOSS;
-/// What an ACK may cost a window law, ns.
-const WINDOW_LAW: f64 = 40.0;
-/// What an ACK may cost one that has a model of the path, ns.
+/// Maximum CPU time per ACK of a window-based controller, in ns.
+const WINDOW: f64 = 40.0;
+/// Maximum CPU time per ACK of a controller with a model of the path, in ns.
 const MODEL: f64 = 150.0;
-/// Profiles that have a model of the path: BBR, Copa, and ABSE with either start.
+/// Profiles with a model of the path: BBR, Copa, and ABSE with both start-up schemes.
 const MODELS: [&str; 5] = ["bbr", "bbr1", "copa", "abse", "tcpw-a"];
-/// Those that neither aim was set for: they have a rate and no window law.
+/// Profiles without a maximum, because they control a rate instead of a window.
 const OTHERS: [&str; 1] = ["udt"];
-/// How the documentation is written.
+/// Command that writes the documentation.
 const COMMAND: &str = "cargo bench --bench costs -- --write";
 
-/// What an ACK costs a law, ns.
+/// CPU time per ACK of a controller, in ns.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
-    law: &'static str,
+    controller: &'static str,
     avoidance: Spread,
     recovery: Spread,
-    /// What it may cost, if that was set.
+    /// The maximum, if there is one.
     aim: Option<f64>,
 }
 
 impl Row {
-    /// Whether it costs no more than it may, in either state.
+    /// Returns whether the maximum is kept in both states.
     fn is_met(&self) -> Option<bool> {
         self.aim.map(|aim| self.avoidance.median.max(self.recovery.median) <= aim)
     }
 }
 
-/// Runs the bench. `target_tmpdir`: see [`write_json`].
+/// Runs the bench. [`write_json`] describes `target_tmpdir`.
 ///
 /// # Errors
-/// An unknown argument, or results or a page that cannot be written.
+/// Returns an error for an unknown argument, or if the results or the page cannot be written.
 pub fn main(target_tmpdir: &str) -> Result<()> {
     let task = Task::from_args()?;
-    if task.mode == Mode::Check {
-        bail!("times are not the same twice: there is nothing to --check");
-    }
     let turns = if task.is_quick { QUICK_TURNS } else { TURNS };
     let rows = measure(turns)?;
     print!("{}", costs(&rows));
     write_json(target_tmpdir, "costs.json", &rows)?;
-    settle(&[Page { path: docs("costs.md"), text: page(&rows, turns) }], task.mode, COMMAND)
+    Page { path: docs("costs.md"), text: page(&rows, turns) }.settle(task)
 }
 
-/// All laws in turn, `turns` times.
+/// Measures all controllers in turn, `turns` times.
 fn measure(turns: usize) -> Result<Vec<Row>> {
-    let mut costs: Vec<_> = laws().map(|law| (law, Vec::new(), Vec::new())).collect();
+    let mut costs: Vec<_> = controllers().map(|controller| (controller, Vec::new(), Vec::new())).collect();
     for _ in 0..turns {
-        for (law, avoidance, recovery) in &mut costs {
-            avoidance.push(time(law, State::Avoidance)?);
-            recovery.push(time(law, State::Recovery)?);
+        for (controller, avoidance, recovery) in &mut costs {
+            avoidance.push(time(controller, State::Avoidance)?);
+            recovery.push(time(controller, State::Recovery)?);
         }
     }
-    let row = |(law, avoidance, recovery)| Row {
-        law,
+    let row = |(controller, avoidance, recovery)| Row {
+        controller,
         avoidance: Spread::of(avoidance),
         recovery: Spread::of(recovery),
-        aim: aim(law),
+        aim: aim(controller),
     };
     Ok(costs.into_iter().map(row).collect())
 }
 
-/// CPU time of an ACK, ns.
-fn time(law: &str, state: State) -> Result<f64> {
-    let mut sender = Sender::new(law, state)?;
+/// Returns the CPU time per ACK in ns.
+fn time(controller: &str, state: State) -> Result<f64> {
+    let mut sender = Sender::new(controller, state)?;
     let before = thread_cpu_time();
     for _ in 0..ACKS {
         sender.step();
@@ -89,22 +85,22 @@ fn time(law: &str, state: State) -> Result<f64> {
     Ok((thread_cpu_time() - before).as_nanos() as f64 / ACKS as f64)
 }
 
-fn aim(law: &str) -> Option<f64> {
-    match law {
-        law if OTHERS.contains(&law) => None,
-        law if MODELS.contains(&law) => Some(MODEL),
-        _ => Some(WINDOW_LAW),
+fn aim(controller: &str) -> Option<f64> {
+    match controller {
+        controller if OTHERS.contains(&controller) => None,
+        controller if MODELS.contains(&controller) => Some(MODEL),
+        _ => Some(WINDOW),
     }
 }
 
 fn page(rows: &[Row], turns: usize) -> String {
-    let mut text = format!("# What an ACK costs\n\n<!-- generated by {COMMAND} -->\n\n");
+    let mut text = format!("# CPU time per ACK\n\n<!-- generated by {COMMAND} -->\n\n");
     text += &format!(
-        "Nanoseconds of CPU time that a congestion controller takes for one ACK, from the event to the window and the \
-         pace that\nfollow: in congestion avoidance, with a loss every {ACKS_A_LOSS} ACKs, and in loss recovery. Medians \
-         of {turns} times {ACKS} ACKs, all\nlaws taking turns{}. The aim is {WINDOW_LAW} ns for window laws, {MODEL} ns \
-         for those with a model of the path: BBR, Copa and ABSE.\nNo law allocates memory for an ACK, which `benches/tests/allocations.rs` \
-         shows.\n\n",
+        "Nanoseconds of CPU time that a congestion controller takes per ACK, from the event to the resulting window and \
+         pace: in congestion\navoidance with a loss every {ACKS_A_LOSS} ACKs, and in loss recovery. Values are medians of \
+         {turns} measurements of {ACKS} ACKs, in which all\ncontrollers take turns{}. The aim is {WINDOW} ns for \
+         window-based controllers, and {MODEL} ns for those with a model of the path: BBR, Copa\nand ABSE. No controller \
+         allocates memory for an ACK (`benches/tests/allocations.rs`).\n\n",
         processor().map(|name| format!(", on one core of {name}")).unwrap_or_default()
     );
     let (met, set) = (rows.iter().filter_map(Row::is_met).filter(|met| *met), rows.iter().filter_map(Row::is_met));
@@ -118,13 +114,13 @@ fn costs(rows: &[Row]) -> String {
         let within = row.is_met().map_or("", |met| if met { "yes" } else { "**no**" });
         let numbers = [Some(row.avoidance.median), Some(row.recovery.median), row.aim]
             .map(|value| value.map_or_else(String::new, |value| format!("{value:.0}")));
-        [format!("`{}`", row.law)].into_iter().chain(numbers).chain([within.to_owned()]).collect()
+        [format!("`{}`", row.controller)].into_iter().chain(numbers).chain([within.to_owned()]).collect()
     };
     let lines: Vec<_> = [head].into_iter().chain(rows.iter().map(line)).collect();
     table(&lines)
 }
 
-/// What the kernel calls the processor, if it does.
+/// Returns the name of the processor, if the kernel knows it.
 fn processor() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -138,7 +134,7 @@ mod tests {
     #[test]
     fn exceptions_are_profiles() {
         for name in MODELS.into_iter().chain(OTHERS) {
-            assert!(laws().any(|law| law == name), "{name}");
+            assert!(controllers().any(|controller| controller == name), "{name}");
         }
         assert_eq!(["bbr", "cubic", "westwood-bbe(capacity=pairs)"].map(aim), [150.0, 40.0, 40.0].map(Some));
     }
@@ -147,7 +143,7 @@ mod tests {
     fn an_aim_is_met_in_both_states_or_not() {
         let row = |avoidance, recovery| {
             let [avoidance, recovery] = [avoidance, recovery].map(|value| Spread::of([value]));
-            Row { law: "cubic", avoidance, recovery, aim: Some(40.0) }
+            Row { controller: "cubic", avoidance, recovery, aim: Some(40.0) }
         };
         assert_eq!(
             [(40.0, 12.0), (12.0, 41.0), (41.0, 12.0)].map(|(a, r)| row(a, r).is_met()),

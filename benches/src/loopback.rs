@@ -1,4 +1,4 @@
-//! The bench `loopback`: its two sides, its table and its JSON. What it measures is said in `benches/loopback.rs`.
+//! The bench `loopback`: both sides, the table and the JSON file. `benches/loopback.rs` describes it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,21 +10,20 @@ use serde::{Deserialize, Serialize};
 use crate::bulk;
 use crate::contest::{self, Chosen, Run};
 use crate::meter::Usage;
-use crate::report::{setting, write_json};
-use crate::stats::Spread;
+use crate::report::{Spread, setting, write_json};
 use crate::transport::{Connector, Listener, Transport, kernel_congestion};
 use crate::udp::{self, Udp};
 use crate::worker::{self, Workers};
 
-/// Who competes.
+/// A transport to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Rival {
-    /// Raw UDP, the ceiling.
+    /// Raw UDP, the upper bound.
     Udp,
     Stream(Transport),
 }
 
-/// In the order of the table.
+/// All rivals, in the order of the table.
 const RIVALS: [Rival; 5] = [
     Rival::Stream(Transport::Longhaul),
     Rival::Stream(Transport::Portable),
@@ -42,24 +41,24 @@ impl Rival {
     }
 }
 
-/// One side of a transfer: a worker's job.
+/// Job of a worker: one side of a transfer.
 #[derive(Debug, Serialize, Deserialize)]
 enum Job {
-    /// Says the address listened on, then its [`Usage`].
+    /// Reports its address, and then its [`Usage`].
     Receive { rival: Rival, ip: IpAddr, bytes: u64 },
-    /// Says its [`Sent`].
+    /// Reports its [`Sent`].
     Send { rival: Rival, to: SocketAddr, bytes: u64 },
 }
 
-/// What a sender says.
+/// Report of a sender.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sent {
     usage: Usage,
-    /// Bytes of raw UDP that were taken for lost and sent again.
+    /// Bytes of raw UDP that were assumed to be lost and retransmitted.
     lost: u64,
 }
 
-/// Where the two sides are.
+/// The network between both sides.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     name: &'a str,
@@ -68,14 +67,14 @@ struct Place<'a> {
     receiver_ip: Ipv4Addr,
 }
 
-/// What a run is made of.
+/// Settings of all runs.
 struct Bench {
     workers: Workers,
     bytes: u64,
     runs: usize,
 }
 
-/// The results of one rival in one place: the format that `bench/loopback.json` is defined by.
+/// Results of a rival in one network, in the format of `bench/loopback.json`.
 #[derive(Debug, Serialize)]
 struct Row {
     gbps: f64,
@@ -88,17 +87,17 @@ struct Row {
 
 type Rows = BTreeMap<&'static str, Row>;
 
-/// The file.
+/// Contents of the file.
 #[derive(Debug, Serialize)]
 struct Results {
     loopback: Rows,
     veth: Option<Rows>,
 }
 
-/// Runs the bench, or one side of a transfer when this process is a worker. `target_tmpdir`: see [`write_json`].
+/// Runs the bench, or one side of a transfer if this process is a worker. [`write_json`] describes `target_tmpdir`.
 ///
 /// # Errors
-/// A transfer failed.
+/// Returns an error if a transfer failed.
 pub fn main(target_tmpdir: &str) -> Result<()> {
     if let Some(job) = worker::job()? {
         return worker::run(work(job));
@@ -140,7 +139,7 @@ async fn work(job: Job) -> Result<()> {
 }
 
 impl Bench {
-    /// `None`, and a line that says why, where no veth pair can be made.
+    /// Compares all rivals over a veth pair. If there can be none, prints the reason and returns `None`.
     fn compete_over_veth(&self) -> Result<Option<Rows>> {
         let pair = match VethPair::new().context("making a veth pair (root may)") {
             Ok(pair) => pair,
@@ -177,7 +176,7 @@ impl Bench {
         let rx = receiver.hear().context("the receiver")?;
         let Sent { usage: tx, lost } = sender.hear().context("the sender")?;
         if lost > 0 {
-            println!("raw UDP over {}: {lost} bytes were taken for lost and sent again", place.name);
+            println!("raw UDP over {}: {lost} bytes were assumed to be lost and retransmitted", place.name);
         }
         Ok(Run { tx, rx })
     }
@@ -219,7 +218,7 @@ impl Bench {
 }
 
 impl Row {
-    /// Sender and receiver together.
+    /// Returns the CPU time of sender and receiver in total.
     fn cpu_s_per_gb(&self) -> f64 {
         self.tx_cpu_s_per_gb + self.rx_cpu_s_per_gb
     }

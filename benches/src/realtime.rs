@@ -1,35 +1,35 @@
-//! The bench `realtime`: its transfers, its tables and its JSON. What it measures is said in `benches/realtime.rs`.
+//! The bench `realtime`: transfers, tables and the JSON file. `benches/realtime.rs` describes it.
 
 mod flood;
 mod transfer;
 
 use anyhow::{Context, Result};
-use longhaul::Config;
 use longhaul_link::Histogram;
 use longhaul_link::spec::{LinkOptions, Path};
-use longhaul_sim::{Setup, Sim};
-use longhaul_units::Span;
+use longhaul_sim::{Plan, Setup, Sim};
+use longhaul_tcp::Config;
+use longhaul_units::{Span, Time};
 use serde::Serialize;
 
-use crate::emulated::{completion, seconds};
-use crate::report::{setting, write_json};
-use crate::stats::Spread;
+use crate::report::{Spread, setting, write_json};
 use flood::{Flood, flood};
 use transfer::{Run, TOO_LATE, transfer};
 
-/// How far the median in real time may be from virtual time.
+/// Maximum deviation of the median in real time from virtual time, as a fraction.
 const AGREEMENT: f64 = 0.03;
-/// How late packets may be in virtual time, for comparison, in microseconds: about what they are in real time.
+/// Maximum lateness of packets in virtual time in microseconds, for comparison: about that in real time.
 const LATE: [u64; 5] = [20, 40, 60, 80, 100];
-/// Tries for each measurement that is wanted.
+/// Maximum number of tries per requested measurement.
 const TRIES: usize = 3;
 const MB: u64 = 1_000_000;
+/// Maximum duration of a transfer in virtual time.
+const PATIENCE: Span = Span::from_secs(600);
 
-/// Transfers: a name, the link, and sizes. Data goes up.
+/// Transfers with name, link and sizes. Data goes up.
 const TRANSFERS: [(&str, &str, &[u64]); 8] = [
     ("oc3", "--scenario oc3", &[MB, 10 * MB, 30 * MB, 100 * MB]),
     ("shallow", "--scenario shallow", &[MB, 10 * MB]),
-    // Up is what the user downloads.
+    // The upward direction is that of a download.
     ("geo", "--rate-up 40mbit --rate-down 4mbit --rtt 600ms --queue 500kB", &[MB, 10 * MB]),
     ("nasa-20mbit-500ms", "--scenario nasa-20mbit-500ms", &[MB, 10 * MB]),
     ("nasa-5mbit-100ms", "--scenario nasa-5mbit-100ms", &[MB]),
@@ -38,10 +38,10 @@ const TRANSFERS: [(&str, &str, &[u64]); 8] = [
     ("codel", "--rate 50mbit --rtt 100ms --queue 2bdp --aqm codel", &[10 * MB]),
 ];
 
-/// Constant rates: links that they fill, and bits a second.
+/// Constant rates: a link, and bits per second that fill it.
 const FLOODS: [(&str, u64); 2] = [("oc3", 155_000_000), ("transoceanic", 1_000_000_000)];
 
-/// How late a relay was, in microseconds.
+/// Lateness of a relay, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Lateness {
     p50_us: f64,
@@ -51,7 +51,7 @@ struct Lateness {
 
 impl Lateness {
     fn of(histogram: &Histogram) -> Self {
-        let micros = |span| seconds(span) * 1e6;
+        let micros = |span: Span| span.as_secs_f64() * 1e6;
         let [p50_us, p99_us] = [0.5, 0.99].map(|q| micros(histogram.quantile(q)));
         Self { p50_us, p99_us, max_us: micros(histogram.max()) }
     }
@@ -63,37 +63,38 @@ impl std::fmt::Display for Lateness {
     }
 }
 
-/// A transfer in both times.
+/// A transfer in virtual and in real time.
 #[derive(Clone, Debug, Serialize)]
 struct Agreement {
     scenario: &'static str,
     link: &'static str,
     bytes: u64,
     virtual_s: f64,
-    /// In virtual time when packets are late at random, by up to each of [`LATE`]: how much that alone changes.
+    /// Duration in virtual time with random lateness of packets up to each of [`LATE`].
     virtual_late_s: Spread,
     real_s: Spread,
-    /// Of the median from virtual time, as a share of that.
+    /// Deviation of the median from virtual time, as a fraction of the latter.
     deviation: f64,
-    /// Runs that count.
+    /// Number of valid runs.
     runs: usize,
-    /// Runs that do not, as the machine did not keep up.
+    /// Number of runs that are invalid, because the machine was too slow.
     discarded: usize,
     lateness: Lateness,
-    /// Packets on the way of the data that the link dropped: virtual, and real, the fewest and the most.
+    /// Packets that the link dropped in the direction of the data: in virtual time, and minimum and maximum in real time.
     dropped: [u64; 3],
-    /// Datagrams that the relay's own sockets lost.
+    /// Datagrams lost at the relay's sockets.
     socket_drops: u64,
 }
 
 impl Agreement {
-    /// Whether little lateness changes little.
+    /// Returns whether little lateness changes the duration only little.
     fn is_steady(&self) -> bool {
         let Spread { min, max, .. } = self.virtual_late_s;
         (min / self.virtual_s - 1.0).abs().max((max / self.virtual_s - 1.0).abs()) < AGREEMENT
     }
 
-    /// Whether both times agree; where little lateness changes much, with some of what it makes of virtual time.
+    /// Returns whether both times agree. If little lateness changes the duration much, real time must be within the
+    /// resulting range of virtual time.
     fn agrees(&self) -> bool {
         let Spread { min, max, .. } = self.virtual_late_s;
         let range = min * (1.0 - AGREEMENT)..max * (1.0 + AGREEMENT);
@@ -101,7 +102,7 @@ impl Agreement {
     }
 }
 
-/// The file.
+/// Contents of the file.
 #[derive(Debug, Serialize)]
 struct Results {
     controller: String,
@@ -109,11 +110,11 @@ struct Results {
     relay: Vec<Flood>,
 }
 
-/// Runs the bench. `target_tmpdir`: see [`write_json`].
+/// Runs the bench. [`write_json`] describes `target_tmpdir`.
 ///
 /// # Errors
-/// A transfer failed; virtual and real time disagree, or the relay is too slow, though the machine kept up; the results
-/// cannot be written.
+/// Returns an error if a transfer failed or the results cannot be written, or if the times disagree or the relay is too
+/// slow although the machine was fast enough.
 pub fn main(target_tmpdir: &str) -> Result<()> {
     let runs = setting("LONGHAUL_BENCH_RUNS", 5)?.max(1);
     let span = setting("LONGHAUL_BENCH_SECONDS", 5)?.max(1);
@@ -130,7 +131,7 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
     judge(&results)
 }
 
-/// A link as the options of `longhaul-linkem` describe it.
+/// Parses a link in the syntax of `longhaul-linkem`.
 fn link(options: &str) -> Result<Path> {
     let words: Vec<_> = options.split_whitespace().collect();
     let mut link = LinkOptions::new();
@@ -168,7 +169,7 @@ fn transfers(config: &Config, runs: usize) -> Result<Vec<Agreement>> {
     Ok(rows)
 }
 
-/// The same transfer in both times.
+/// Makes a transfer in virtual and in real time.
 fn compare(
     scenario: &'static str,
     options: &'static str,
@@ -187,7 +188,7 @@ fn compare(
         if run.kept_up() { good.push(run) } else { bad.push(run) }
     }
     let (counted, discarded) = (good.len(), bad.len());
-    // If none counts, the others show at least what happened.
+    // If no run is valid, show the others.
     let shown = if good.is_empty() { bad } else { good };
     let real_s = Spread::of(shown.iter().map(|run| run.seconds));
     let mut lateness = Histogram::default();
@@ -209,7 +210,15 @@ fn compare(
     })
 }
 
-/// Seconds to completion, and packets that the link dropped until then.
+/// Returns the seconds from the connect of host 0 until the application of host 1 has `size` bytes, or `None` if that
+/// takes longer than ten minutes. The simulation must be unused.
+fn completion(sim: &mut Sim, size: u64) -> Option<f64> {
+    let (_, receiver) = sim.open(Plan::bulk(size).zeros(), Plan::sink().zeros());
+    let done = sim.run(PATIENCE, |sim| sim.find(receiver).is_some_and(|session| session.read >= size));
+    done.then(|| (sim.now() - Time::ZERO).as_secs_f64())
+}
+
+/// Returns the seconds until completion, and the number of packets that the link dropped until then.
 fn in_virtual_time(path: &Path, config: &Config, bytes: u64) -> Result<(f64, u64)> {
     let setup = Setup::pair(path.seed, path.link.clone()).configure(|settings| *settings = config.clone());
     let mut sim = Sim::new(setup);
@@ -261,7 +270,7 @@ fn floods(seconds: u64) -> Result<Vec<Flood>> {
     Ok(rows)
 }
 
-/// A line for each thing required; an error if one is not so and the machine is not to blame.
+/// Prints a line per requirement. Returns an error if one is not met although the machine was fast enough.
 fn judge(results: &Results) -> Result<()> {
     println!();
     let Results { agreement, relay, .. } = results;
@@ -276,7 +285,7 @@ fn judge(results: &Results) -> Result<()> {
              {rest} with what lateness of 0.1 ms makes of virtual time"
         ),
         is_so,
-        // One that disagrees is enough.
+        // A single disagreement is sufficient.
         is_sure: !is_so || counted().count() == agreement.len(),
     }];
     for row in relay {
@@ -293,11 +302,11 @@ fn judge(results: &Results) -> Result<()> {
     Ok(())
 }
 
-/// A thing required.
+/// A requirement.
 struct Verdict {
     what: String,
     is_so: bool,
-    /// The machine kept up wherever it had to.
+    /// Whether the machine was fast enough for it.
     is_sure: bool,
 }
 

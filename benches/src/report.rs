@@ -1,16 +1,39 @@
-//! Where settings come from and results go.
+//! Settings from the environment, and files of results.
 
 use std::path::Path;
 use std::str::FromStr;
 use std::{env, fs};
 
 use anyhow::{Context, Result};
+use longhaul_units::statistics::{median, sorted};
 use serde::Serialize;
 
-/// The environment variable `name` as a number, or `default` when it is not set.
+/// Median and range of several runs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The minimum.
+    pub min: f64,
+    /// The maximum.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Computes the median and range of `values`, or NaN without values.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let values = sorted(values);
+        let [min, median, max] =
+            [values.first().copied(), median(&values), values.last().copied()].map(|value| value.unwrap_or(f64::NAN));
+        Self { median, min, max }
+    }
+}
+
+/// Returns the environment variable `name` as a number, or `default` if it is not set.
 ///
 /// # Errors
-/// It is set and no such number.
+/// Returns an error if it is not such a number.
 pub fn setting<T: FromStr>(name: &str, default: T) -> Result<T> {
     match env::var(name) {
         Ok(text) => text.parse().map_err(|_| anyhow::anyhow!("{name}={text} is not a number")),
@@ -19,10 +42,10 @@ pub fn setting<T: FromStr>(name: &str, default: T) -> Result<T> {
 }
 
 /// Writes `value` to `bench/<file>` of the target directory. `target_tmpdir` is the `CARGO_TARGET_TMPDIR` that cargo
-/// sets when it builds a bench: the one thing that says where the target directory is, however it was chosen.
+/// sets when it builds a bench, because no other variable has the target directory.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write_json(target_tmpdir: &str, file: &str, value: &impl Serialize) -> Result<()> {
     let target = Path::new(target_tmpdir).parent().context("CARGO_TARGET_TMPDIR has no parent")?;
     let directory = target.join("bench");

@@ -1,4 +1,4 @@
-//! The bench `rpc`: clients and servers, tables and JSON. What it measures is said in `benches/rpc.rs`.
+//! The bench `rpc`: clients, servers, tables and the JSON file. `benches/rpc.rs` describes it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -6,49 +6,49 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul_sys::linux::monotonic_now;
+use longhaul_units::statistics::percentile;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use crate::meter::{resident, seconds_since};
-use crate::report::{setting, write_json};
-use crate::stats::{Spread, percentile};
+use crate::report::{Spread, setting, write_json};
 use crate::transport::{Connector, Listener, Stream, Transport};
 use crate::worker::{self, Worker, Workers};
 
-/// Bytes of a request and of its response.
+/// Bytes of a request, and of its response.
 const MESSAGE: usize = 64;
-/// Exchanges before the timed ones.
+/// Number of exchanges before those that are timed.
 const WARM_UP: usize = 1000;
-/// Processes that hold the idle connections' client ends: one alone would need too many open files.
+/// Number of client processes for idle connections. A single one would need too many open files.
 const IDLE_CLIENTS: usize = 4;
-/// How long connections are idle before the server's memory is read.
+/// Time for which connections are idle before the server's memory is measured.
 const REST: Duration = Duration::from_secs(5);
 const SERVER_IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A worker's job.
+/// Job of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Job {
-    /// Says its address; writes back what it reads, on any number of connections.
+    /// Reports its address, and echoes data on any number of connections.
     Echo { transport: Transport },
-    /// Says the [`Latency`] of one run.
+    /// Reports the [`Latency`] of a run.
     Exchange { transport: Transport, to: SocketAddr, exchanges: usize },
-    /// Says the seconds that so many connections took, one after the other.
+    /// Opens connections one after the other, and reports the seconds that they took.
     Connect { transport: Transport, to: SocketAddr, connections: usize },
-    /// Says its address, then by how many bytes so many idle connections made it grow.
+    /// Reports its address, and then by how many bytes it has grown with this number of idle connections.
     IdleServer { transport: Transport, connections: usize },
-    /// Holds connections.
+    /// Keeps connections open.
     IdleClient { transport: Transport, to: SocketAddr, connections: usize },
 }
 
-/// Round trips of one run, microseconds.
+/// Duration of the exchanges of a run, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Latency {
     p50_us: f64,
     p99_us: f64,
 }
 
-/// What is run how often.
+/// Settings of the bench.
 struct Bench {
     workers: Workers,
     runs: usize,
@@ -57,7 +57,7 @@ struct Bench {
     idle: usize,
 }
 
-/// The file.
+/// Contents of the file.
 #[derive(Debug, Default, Serialize)]
 struct Results {
     latency_64_bytes: BTreeMap<&'static str, LatencyRow>,
@@ -78,10 +78,10 @@ struct IdleRow {
     server_bytes_each: f64,
 }
 
-/// Runs the bench, or a client or server when this process is a worker. `target_tmpdir`: see [`write_json`].
+/// Runs the bench, or a client or server if this process is a worker. [`write_json`] describes `target_tmpdir`.
 ///
 /// # Errors
-/// A connection failed.
+/// Returns an error if a connection failed.
 pub fn main(target_tmpdir: &str) -> Result<()> {
     if let Some(job) = worker::job()? {
         return worker::run(work(job));
@@ -116,7 +116,7 @@ async fn serve(transport: Transport) -> Result<()> {
     worker::say(&listener.local_addr()?)?;
     loop {
         let stream = listener.accept().await?;
-        // A connection's end, in order or not, is the client's business.
+        // The client handles errors of the connection.
         tokio::spawn(async move { echo(stream).await.ok() });
     }
 }
@@ -133,7 +133,7 @@ async fn echo(mut stream: Stream) -> Result<()> {
     }
 }
 
-/// One request and its response.
+/// Sends a request and waits for the response.
 async fn ask(stream: &mut Stream, message: &mut [u8]) -> Result<()> {
     stream.write_all(message).await?;
     stream.flush().await?;
@@ -155,7 +155,8 @@ async fn exchange(transport: Transport, to: SocketAddr, exchanges: usize) -> Res
         micros.push(seconds_since(start) * 1e6);
     }
     micros.sort_by(f64::total_cmp);
-    Ok(Latency { p50_us: percentile(&micros, 50), p99_us: percentile(&micros, 99) })
+    let of = |percent| percentile(&micros, percent).context("no exchanges");
+    Ok(Latency { p50_us: of(50)?, p99_us: of(99)? })
 }
 
 async fn connect(transport: Transport, to: SocketAddr, connections: usize) -> Result<f64> {
@@ -170,7 +171,7 @@ async fn connect(transport: Transport, to: SocketAddr, connections: usize) -> Re
 
 async fn serve_idle(transport: Transport, connections: usize) -> Result<()> {
     let listener = Listener::bind(transport, SERVER_IP).await?;
-    // Room for the streams is the application's, not the connections'.
+    // Allocate the vector first, because its memory is not part of the connections.
     let mut streams = Vec::with_capacity(connections);
     let before = resident()?;
     worker::say(&listener.local_addr()?)?;
@@ -199,14 +200,14 @@ async fn hold(transport: Transport, to: SocketAddr, connections: usize) -> Resul
 }
 
 impl Bench {
-    /// A server and its address.
+    /// Starts a server, and returns it with its address.
     fn server(&self, job: &Job) -> Result<(Worker, SocketAddr)> {
         let mut server = self.workers.spawn(job, None)?;
         let addr = server.hear().context("the server")?;
         Ok((server, addr))
     }
 
-    /// Runs a client job of every transport in turn, each time with a fresh server.
+    /// Runs a client of each transport in turn, each with a new server.
     fn interleaved<T: serde::de::DeserializeOwned>(
         &self,
         job: impl Fn(Transport, SocketAddr) -> Job,
@@ -249,7 +250,8 @@ impl Bench {
         Ok(rows)
     }
 
-    /// A transport that the system does not let hold so many connections is left out, with a line that says why.
+    /// Measures idle connections. If the system does not allow a transport so many connections, prints the reason and
+    /// omits it.
     fn idle(&self) -> BTreeMap<&'static str, IdleRow> {
         let connections = self.idle / IDLE_CLIENTS * IDLE_CLIENTS;
         println!("\nresident memory of a server, bytes for each of {connections} idle connections");
@@ -267,7 +269,7 @@ impl Bench {
         rows
     }
 
-    /// By how many bytes a server grew.
+    /// Returns the number of bytes by which a server has grown.
     fn idle_memory(&self, transport: Transport, connections: usize) -> Result<u64> {
         let (mut server, to) = self.server(&Job::IdleServer { transport, connections })?;
         let job = Job::IdleClient { transport, to, connections: connections / IDLE_CLIENTS };

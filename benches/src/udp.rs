@@ -1,9 +1,8 @@
-//! The ceiling: raw UDP through tokio and quinn-udp, with segmentation and receive offload.
+//! Upper bound: raw UDP through tokio and quinn-udp, with segmentation and receive offload.
 //!
-//! This is what a reliable transport would reach that did no work. The sender sends batches of datagrams of 1472
-//! bytes from one buffer, over and over. The receiver counts what arrives and looks at none of it, and reports its
-//! count whenever 64 KiB more have come; the sender keeps at most 1 MiB outstanding. All 1472 bytes count as goodput,
-//! although longhaul has 24 bytes of header in them: the comparison favours the ceiling.
+//! A reliable transport without any costs would have this speed. The sender repeatedly sends batches of datagrams of
+//! 1472 bytes from one buffer. The receiver counts the bytes without reading them, and reports the count every 64 KiB;
+//! the sender has at most 1 MiB in flight. All 1472 bytes count as goodput, although 24 of them are headers in longhaul.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,16 +17,16 @@ use tokio::time::timeout;
 use crate::meter::{Meter, Usage};
 use crate::transport::{UDP_PAYLOAD, udp_socket};
 
-/// Bytes that may be outstanding.
+/// Maximum number of bytes in flight.
 const WINDOW: u64 = 1 << 20;
-/// Bytes received between reports.
+/// Bytes received between two reports.
 const REPORT_EVERY: u64 = 64 << 10;
-/// Largest UDP payload of IPv4, hence the most that one batch may hold.
+/// Maximum UDP payload over IPv4, and thus of a batch.
 const MAX_BATCH: usize = 65_507;
-/// Without a report for so long, what is outstanding is taken for lost.
+/// Time without a report after which all bytes in flight are assumed to be lost.
 const STALL: Duration = Duration::from_millis(100);
 
-/// A UDP socket on tokio with quinn-udp's offloads.
+/// UDP socket on tokio with quinn-udp's offloads.
 #[derive(Debug)]
 pub struct Udp {
     socket: UdpSocket,
@@ -35,20 +34,20 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// Binds to a port of the system's choice.
+    /// Binds to a port that the system chooses.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn bind(ip: IpAddr) -> Result<Self> {
         let socket = UdpSocket::from_std(udp_socket(SocketAddr::new(ip, 0))?)?;
         let state = UdpSocketState::new((&socket).into())?;
         Ok(Self { socket, state })
     }
 
-    /// The address bound to.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn local_addr(&self) -> Result<SocketAddr> {
         Ok(self.socket.local_addr()?)
     }
@@ -63,7 +62,7 @@ impl Udp {
         self.socket.async_io(Interest::READABLE, || self.state.recv((&self.socket).into(), buffers, metas)).await
     }
 
-    /// The receiver's next report: bytes received so far.
+    /// Waits for the receiver's next report, and returns the number of bytes received so far.
     async fn report(&self) -> Result<u64> {
         let mut report = [0; 8];
         self.socket.recv(&mut report).await?;
@@ -71,10 +70,11 @@ impl Udp {
     }
 }
 
-/// Sends until the receiver has `bytes` bytes; also returns how many were taken for lost and sent again.
+/// Sends until the receiver has `bytes` bytes. Returns the usage, and the bytes that were assumed to be lost and
+/// retransmitted.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub async fn send(to: SocketAddr, bytes: u64) -> Result<(Usage, u64)> {
     let udp = Udp::bind(Ipv4Addr::UNSPECIFIED.into())?;
     let segments = udp.state.max_gso_segments().min(MAX_BATCH / usize::from(UDP_PAYLOAD));
@@ -101,12 +101,12 @@ pub async fn send(to: SocketAddr, bytes: u64) -> Result<(Usage, u64)> {
 /// Receives `bytes` bytes.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub async fn receive(udp: &Udp, bytes: u64) -> Result<Usage> {
     let mut memory = vec![[0; 1 << 16]; BATCH_SIZE];
     let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
     let mut metas = vec![RecvMeta::default(); BATCH_SIZE];
-    // An empty datagram says that the sender is ready.
+    // An empty datagram reports that the sender is ready.
     udp.receive(&mut buffers, &mut metas).await?;
     let meter = Meter::start()?;
     let sender = metas[0].addr;

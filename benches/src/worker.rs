@@ -1,8 +1,7 @@
-//! Worker processes: the bench's own binary, started again with a job.
+//! Worker processes, which are started from the binary of the bench with a job.
 //!
-//! Each side of a transfer is a process of its own, so that the system's accounting tells the CPU time of the sender
-//! from that of the receiver. A worker prints what it has to say as JSON, one line each. It ends when its standard
-//! input ends, hence also when the bench itself is killed.
+//! Each side of a transfer is a process, so that the CPU time of sender and receiver is known separately. A worker
+//! prints its reports as lines of JSON. It ends when its standard input ends, and thus also when the bench is killed.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{self, Child, ChildStdout, Command, Stdio};
@@ -17,20 +16,20 @@ use serde::de::DeserializeOwned;
 
 use crate::transport::Identity;
 
-/// The first argument of a worker; the job is the second.
+/// First argument of a worker. The second one is the job.
 pub(crate) const MARK: &str = "worker";
-/// A worker that says nothing for so long has failed.
+/// Time without a report after which a worker has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Files that a worker asks to be allowed to open: ten thousand connections and some.
+/// Limit of open files that a worker requests, sufficient for 10,000 connections.
 const OPEN_FILES: u32 = 65_536;
 
-/// Starts workers; all have the same TLS identity.
+/// Starts workers, which share a TLS identity.
 #[derive(Debug)]
 pub struct Workers {
     identity: Identity,
 }
 
-/// A worker process; killed when dropped.
+/// Worker process, which is killed when dropped.
 #[derive(Debug)]
 pub struct Worker {
     process: Child,
@@ -38,10 +37,10 @@ pub struct Worker {
 }
 
 impl Workers {
-    /// With a fresh TLS identity.
+    /// Generates a TLS identity for all workers.
     ///
     /// # Errors
-    /// The identity cannot be made.
+    /// Returns an error if it cannot be generated.
     pub fn new() -> Result<Self> {
         Ok(Self { identity: Identity::generate()? })
     }
@@ -49,7 +48,7 @@ impl Workers {
     /// Starts a worker with `job`, in a network namespace if one is given.
     ///
     /// # Errors
-    /// The process cannot be started.
+    /// Returns an error if the process cannot be started.
     pub fn spawn(&self, job: &impl Serialize, namespace: Option<&NetNs>) -> Result<Worker> {
         let mut command = self.command(job)?;
         let mut spawn = || command.spawn();
@@ -62,7 +61,7 @@ impl Workers {
         Ok(Worker { process, lines: read_lines(output) })
     }
 
-    /// A shell raises the limit of open files as far as it may, then becomes the worker.
+    /// Returns a command whose shell raises the limit of open files as far as permitted and then executes the worker.
     fn command(&self, job: &impl Serialize) -> Result<Command> {
         let raise = format!(r#"ulimit -n {OPEN_FILES} 2>/dev/null || ulimit -n "$(ulimit -H -n)"; exec "$0" "$@""#);
         let mut command = Command::new("sh");
@@ -73,7 +72,7 @@ impl Workers {
     }
 }
 
-/// A thread reads, so that whoever waits for a line can stop waiting.
+/// Reads lines on a thread, so that waiting for one can time out.
 fn read_lines(output: ChildStdout) -> Receiver<io::Result<String>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -87,10 +86,10 @@ fn read_lines(output: ChildStdout) -> Receiver<io::Result<String>> {
 }
 
 impl Worker {
-    /// The next thing the worker says.
+    /// Waits for the next report of the worker.
     ///
     /// # Errors
-    /// It ended, said something else, or nothing for three minutes.
+    /// Returns an error if the worker ended, reported something else, or reported nothing for three minutes.
     pub fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => {
@@ -105,16 +104,16 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may have ended by itself: then there is nothing to kill.
+        // Ignore errors: the process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The job of this process, if it is a worker.
+/// Returns the job of this process, if it is a worker.
 ///
 /// # Errors
-/// The job is none of this bench.
+/// Returns an error if it is not a job of this bench.
 pub fn job<T: DeserializeOwned>() -> Result<Option<T>> {
     let mut args = env::args().skip(1);
     match (args.next(), args.next()) {
@@ -123,11 +122,10 @@ pub fn job<T: DeserializeOwned>() -> Result<Option<T>> {
     }
 }
 
-/// Runs a worker's job on a single-threaded runtime. (The thread that waits for the end of the standard input sleeps
-/// until then.)
+/// Runs the job of a worker on a single-threaded runtime. A second thread only waits for the end of the standard input.
 ///
 /// # Errors
-/// The job's.
+/// Returns the error of the job.
 pub fn run(job: impl Future<Output = Result<()>>) -> Result<()> {
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
@@ -136,20 +134,20 @@ pub fn run(job: impl Future<Output = Result<()>>) -> Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(job)
 }
 
-/// Says something to the bench.
+/// Sends a report to the bench.
 ///
 /// # Errors
-/// The bench is gone.
+/// Returns an error if the bench has ended.
 pub fn say(value: &impl Serialize) -> Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(value)?)?;
     Ok(out.flush()?)
 }
 
-/// Waits for the bench to end this worker.
+/// Waits until the bench ends this worker.
 ///
 /// # Errors
-/// Never returns.
+/// Does not return.
 pub async fn until_ended() -> Result<()> {
     std::future::pending().await
 }

@@ -2,48 +2,18 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use allocation_counter::measure;
+use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, controllers};
 
-use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, laws};
-
-thread_local! {
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is the system allocator's; the counter is a `Cell` without destructor, which allocates nothing.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller keeps `alloc`'s contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract, and all memory is the system allocator's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Buffers grow to their size until the second loss; from there to the next nothing does.
+/// Buffers grow to their full size until the second loss. From there to the next loss, nothing is allocated.
 #[test]
 fn an_ack_allocates_nothing() {
-    for law in laws() {
+    for controller in controllers() {
         for state in [State::Avoidance, State::Recovery] {
-            let mut sender = Sender::new(law, state).unwrap();
-            for _ in 0..ACKS_A_LOSS + 1 {
-                sender.step();
-            }
-            let before = CALLS.get();
-            for _ in 1..ACKS_A_LOSS {
-                sender.step();
-            }
-            assert_eq!(CALLS.get() - before, 0, "{law}: {state:?}");
+            let mut sender = Sender::new(controller, state).unwrap();
+            let mut step = |acks| (0..acks).for_each(|_| sender.step());
+            step(ACKS_A_LOSS + 1);
+            assert_eq!(measure(|| step(ACKS_A_LOSS - 1)).count_total, 0, "{controller}: {state:?}");
         }
     }
 }

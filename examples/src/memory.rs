@@ -3,11 +3,10 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use longhaul::PathCache;
-use longhaul::units::Span;
 
 /// A path cache that is saved in a file. Clones share the same cache.
 #[derive(Clone, Debug)]
@@ -25,7 +24,7 @@ impl Memory {
         let paths = PathCache::default();
         match read(file) {
             Ok((text, ago)) => {
-                paths.load(longhaul::now(), ago, &text)?;
+                paths.load(ago, &text)?;
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error.into()),
@@ -46,7 +45,7 @@ impl Memory {
     pub fn save(&self) -> Result<()> {
         let mut beside = self.file.clone().into_os_string();
         beside.push(format!(".{}", std::process::id()));
-        let text = self.paths.save(longhaul::now());
+        let text = self.paths.save();
         let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &self.file));
         written.with_context(|| format!("cannot write {}", self.file.display()))
     }
@@ -54,13 +53,12 @@ impl Memory {
 
 /// Returns a file's text and its age. Clocks may be set back: a file dated in the future counts as written at this
 /// moment.
-fn read(file: &Path) -> io::Result<(String, Span)> {
+fn read(file: &Path) -> io::Result<(String, Duration)> {
     let text = fs::read_to_string(file)?;
     let written = file.metadata()?.modified()?;
     #[expect(clippy::disallowed_methods, reason = "a file outlives every other clock")]
     let now = SystemTime::now();
-    let ago = now.duration_since(written).unwrap_or_default();
-    Ok((text, Span::from_nanos(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX))))
+    Ok((text, now.duration_since(written).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -68,10 +66,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
     use std::net::{IpAddr, Ipv4Addr};
-    use std::time::Duration;
 
     use longhaul::PathMetrics;
-    use longhaul::units::Bytes;
 
     use crate::files::TempDir;
 
@@ -80,7 +76,7 @@ mod tests {
     const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
     fn knows(memory: &Memory) -> bool {
-        memory.paths.find(longhaul::now(), HOST, "cubic").is_some()
+        memory.paths.find(HOST, "cubic").is_some()
     }
 
     /// Metrics older than an hour are ignored, including the time that they spent in a file.
@@ -90,8 +86,8 @@ mod tests {
         let file = directory.path().join("paths");
         let memory = Memory::open(&file).unwrap();
         let mut metrics = PathMetrics::default();
-        metrics.ssthresh = Some(Bytes(100_000));
-        memory.paths.seed(longhaul::now(), HOST, "cubic", &metrics);
+        metrics.ssthresh_bytes = Some(100_000);
+        memory.paths.seed(HOST, "cubic", &metrics);
         memory.save().unwrap();
         let written = file.metadata().unwrap().modified().unwrap();
         let written_ago = |seconds| {

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValue;
 use clap::{Parser, ValueEnum};
 use longhaul::TcpStream;
-use longhaul::units::Span;
 use longhaul_probe::MethodKind;
 use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
+use longhaul_units::Span;
 
 use crate::protocol::{self, FileHeader, Reply};
 use crate::report;

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use longhaul::LimitedBy;
+use longhaul_units::Span;
+use longhaul_units::text;
+pub use longhaul_units::text::{rate, size};
 use serde::Serialize;
 
 use crate::transport::Snapshot;
@@ -96,7 +99,7 @@ pub struct Sent {
     pub congestion: String,
     /// The connection's minimum round-trip time in microseconds; `None` without a sample.
     pub rtt_min_us: Option<u64>,
-    /// Seconds of this transfer by limiting factor.
+    /// Time of this transfer by limiting factor, in seconds.
     pub limited_by: LimitedBy,
     /// BLAKE3 hash of the contents, which the receiver confirmed.
     pub blake3: String,
@@ -157,30 +160,10 @@ pub fn bits_per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
 }
 
-/// Formats a rate for display.
-#[must_use]
-pub fn rate(bits_per_second: f64) -> String {
-    match bits_per_second {
-        r if r >= 1e9 => format!("{:.2} Gb/s", r / 1e9),
-        r if r >= 1e6 => format!("{:.1} Mb/s", r / 1e6),
-        r => format!("{:.1} kb/s", r / 1e3),
-    }
-}
-
-/// Formats a time for display.
+/// Formats a time for display, or a question mark if it is unknown.
 #[must_use]
 pub fn time(time: Option<Duration>) -> String {
-    match time {
-        None => "?".to_owned(),
-        Some(t) if t >= Duration::from_millis(1) => format!("{:.1} ms", t.as_secs_f64() * 1e3),
-        Some(t) => format!("{} us", t.as_micros()),
-    }
-}
-
-/// Formats a size for display.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    indicatif::BinaryBytes(bytes).to_string()
+    time.map_or_else(|| "?".to_owned(), |time| text::time(Span::from_nanos(time.as_nanos() as u64)))
 }
 
 #[cfg(test)]
@@ -203,11 +186,11 @@ mod tests {
     #[test]
     fn a_report_counts_one_file_only() {
         let mut before = Snapshot { retransmitted_bytes: 1000, ..Snapshot::default() };
-        before.limited_by.cwnd = 2.0;
+        before.limited_by.cwnd = Duration::from_secs(2);
         let mut after = before.clone();
         after.congestion = "cubic".to_owned();
         after.retransmitted_bytes = 1500;
-        after.limited_by.cwnd = 2.5;
+        after.limited_by.cwnd = Duration::from_millis(2500);
         after.min_rtt = Some(Duration::from_millis(3));
         let hash = blake3::hash(b"");
         let sent = Sent::new("f".to_owned(), 1_000_000, Duration::from_secs(2), &before, &after, &hash);

@@ -8,9 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use longhaul::cc::Congestion;
-use longhaul::units::Span;
-use longhaul::{KeepAlive, LimitedBy, TcpListener, TcpSocket, TcpStream};
+use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::memory::Memory;
@@ -88,7 +86,7 @@ pub enum Choice {
     Use(Congestion),
 }
 
-fn parse_congestion(text: &str) -> Result<Choice, longhaul::cc::registry::SpecError> {
+fn parse_congestion(text: &str) -> Result<Choice, ParseCongestionError> {
     if matches!(text, "list" | "help") { Ok(Choice::List) } else { text.parse().map(Choice::Use) }
 }
 
@@ -184,8 +182,8 @@ impl TransportArgs {
     pub fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
         let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         let config = socket.config();
-        config.path_cache = self.connection.path_cache.as_ref().map(Memory::paths);
-        config.routers_answer = self.connection.routers_answer;
+        config.path_cache(self.connection.path_cache.as_ref().map(Memory::paths));
+        config.routers_answer(self.connection.routers_answer);
         if let Some(Choice::Use(congestion)) = &self.congestion {
             socket.set_congestion(congestion.clone())?;
         }
@@ -203,9 +201,9 @@ impl TransportArgs {
         // A killed peer sends nothing, because its TCP stack ends with its process. With data in flight the user
         // timeout detects that, otherwise the keep-alive: a third of the time idle, then five probes.
         let patience = self.patience();
-        let part = |numerator, denominator| Span::from_nanos(patience.as_nanos() as u64 / denominator * numerator);
         socket.set_user_timeout(Some(patience));
-        socket.set_keepalive_params(Some(KeepAlive { idle: part(1, 3), interval: part(2, 15), probes: 5 }));
+        let keep_alive = KeepAlive::default().with_idle(patience / 3).with_interval(patience * 2 / 15).with_probes(5);
+        socket.set_keepalive_params(Some(keep_alive));
         Ok(socket)
     }
 
@@ -247,7 +245,7 @@ pub struct Snapshot {
     pub retransmitted_bytes: u64,
     /// Bytes written that the peer has not acknowledged yet.
     pub unacknowledged_bytes: u64,
-    /// Seconds by factor that limited the sender so far.
+    /// Time by factor that limited the sender so far.
     pub limited_by: LimitedBy,
 }
 
@@ -260,12 +258,11 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin {
 impl Transport for TcpStream {
     fn snapshot(&self) -> Snapshot {
         let Ok(info) = self.info() else { return Snapshot::default() };
-        let duration = |micros| (micros > 0).then(|| Duration::from_micros(micros));
         Snapshot {
             congestion: info.congestion,
             cwnd: info.snd_cwnd_bytes,
-            rtt: duration(info.rtt),
-            min_rtt: duration(info.min_rtt),
+            rtt: info.rtt,
+            min_rtt: info.min_rtt,
             retransmitted_bytes: info.bytes_retrans,
             unacknowledged_bytes: (info.bytes_sent + info.notsent_bytes)
                 .saturating_sub(info.bytes_retrans)
@@ -290,7 +287,7 @@ pub async fn run_until(
 ) -> ExitCode {
     init_log();
     if options.wants_list() {
-        return outcome(program, print(&longhaul::cc::registry::list()));
+        return outcome(program, print(&Congestion::list()));
     }
     warn_if_slow();
     let result = tokio::select! {

@@ -1,4 +1,4 @@
-//! How much a sender lets go at once, beside what its pacer may.
+//! Burst sizes of a paced sender, compared with what its pacer allows.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,14 +7,14 @@ use longhaul_sim::{Packet, SessionId, Sighting, Sim, Tap};
 use longhaul_tcp::Info;
 use longhaul_units::{Span, Time};
 
-/// What the pacer lets go at once, in segments: 250 us of its rate, but two at least.
+/// Returns the maximum burst of the pacer in segments: 250 us of its rate, and at least two.
 #[must_use]
 pub fn quantum(info: &Info) -> u32 {
     let bytes = info.pacing_rate.map_or(0, |rate| rate.bytes_in(Span::from_micros(250)).0);
     u32::try_from(bytes.div_ceil(u64::from(info.mss).max(1))).unwrap_or(u32::MAX).max(2)
 }
 
-/// The most segments of data that the first host sent in one instant.
+/// Tap that records the maximum number of data segments that the first host sent at one instant.
 #[derive(Debug, Default)]
 pub struct Bursts {
     at: Time,
@@ -24,7 +24,7 @@ pub struct Bursts {
 
 impl Tap for Bursts {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        // What leaves at low priority beside the window has a pace of its own.
+        // Low-priority probes, which the window does not limit, have a pacer of their own.
         if sighting == Sighting::Sent(0) && packet.payload_len() > 100 && packet.dscp == 0 {
             self.now = if now == self.at { self.now + 1 } else { 1 };
             self.at = now;
@@ -33,24 +33,25 @@ impl Tap for Bursts {
     }
 }
 
-/// A burst that was found.
+/// A burst that exceeds the pacer's limit.
 #[derive(Clone, Debug)]
 pub struct Burst {
-    /// Segments that left at one instant, and how many might have.
+    /// Number of segments sent at one instant.
     pub segments: u32,
-    /// See `segments`.
+    /// Maximum burst of the pacer in segments.
     pub allowed: u32,
-    /// Not after this.
+    /// Time after the burst, at most 1 ms later.
     pub before: Time,
-    /// The controller's phase then.
+    /// Phase of the controller at that time.
     pub phase: &'static str,
 }
 
-/// Runs `sim` from `from` on until `end`, or until `sender`, on the first host, repairs its first loss: what repair sends at once is
-/// recovery's affair. Returns the first burst above the quantum, and what is known of the connection at the end.
+/// Checks bursts from `from` to `end`, or until `sender`, which is on the first host, enters its first recovery, whose
+/// bursts have limits of their own. Returns the first burst above the limit, and the statistics of the connection at
+/// the end.
 ///
 /// # Panics
-/// The connection is gone.
+/// Panics if the connection no longer exists.
 pub fn watch(sim: &mut Sim, sender: SessionId, from: Time, end: Time) -> (Option<Burst>, Info) {
     let bursts = Rc::new(RefCell::new(Bursts::default()));
     sim.add_tap(Rc::clone(&bursts));

@@ -21,20 +21,20 @@ impl Intervals {
         self.0.insert(start, end);
     }
 
-    /// The parts of a range that are there.
+    /// Returns the parts of a range that are in the set, in descending order.
     #[must_use]
     pub fn overlaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let reaching = self.0.range(..range.end).rev().take_while(|(_, e)| **e > range.start);
         reaching.map(|(s, e)| (*s).max(range.start)..(*e).min(range.end)).collect()
     }
 
-    /// Whether all of a range is there.
+    /// Returns whether the whole range is in the set.
     #[must_use]
     pub fn contains(&self, range: Range<u64>) -> bool {
         self.0.range(..=range.start).next_back().is_some_and(|(_, e)| *e >= range.end)
     }
 
-    /// The end of the range that begins at or before `from` and includes it, or `from`.
+    /// Returns the end of the range that contains or ends at `from`, or `from` without such a range.
     #[must_use]
     pub fn reach(&self, from: u64) -> u64 {
         self.0.range(..=from).next_back().map_or(from, |(_, e)| (*e).max(from))

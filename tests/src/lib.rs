@@ -1,12 +1,28 @@
-//! What the tests of longhaul share: a watcher of the wire that knows the rules, and its bookkeeping.
+//! Helpers of the tests: a protocol checker for simulated connections, and an endpoint driven segment by segment.
 #![forbid(unsafe_code)]
 
 pub mod bursts;
 mod intervals;
 mod side;
+#[path = "../../crates/longhaul-tcp/tests/support/victim.rs"]
 pub mod victim;
 pub mod watch;
 
 pub use intervals::Intervals;
 pub use victim::Victim;
 pub use watch::Watch;
+
+/// Returns whether `LONGHAUL_LONG` requests all runs of the experiments. Without it, tests make fewer runs, which find
+/// the same faults unless they are rare.
+#[must_use]
+pub fn long() -> bool {
+    std::env::var_os("LONGHAUL_LONG").is_some()
+}
+
+/// Returns the number of random cases: that of `LONGHAUL_CASES` if it is set, `all` with `LONGHAUL_LONG`, and otherwise
+/// `few`.
+#[must_use]
+pub fn cases(few: u32, all: u32) -> u32 {
+    let set = std::env::var("LONGHAUL_CASES").ok().and_then(|text| text.parse().ok());
+    set.unwrap_or(if long() { all } else { few })
+}

@@ -1,4 +1,4 @@
-//! What can be known of one end of a connection from outside.
+//! State of one end of a connection, as far as its packets reveal it.
 
 use longhaul_sim::Pattern;
 use longhaul_units::{Span, Time};
@@ -6,45 +6,45 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
 use crate::intervals::Intervals;
 
-/// One end as the wire shows it. Offsets are those of the stream: 0 is the SYN, 1 the first byte.
+/// One end of a connection. Offsets are relative to the initial sequence number: 0 is the SYN, 1 the first byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    /// What it writes.
+    /// Content of its stream.
     pub(crate) pattern: Pattern,
     isn: Option<u32>,
-    /// What its SYN offered.
+    /// Header of its SYN.
     pub(crate) offered: Header,
     /// One past the highest offset sent.
     pub(crate) sent: u64,
-    /// The segment that a pair in flipped order has left out.
+    /// First segment of a flipped pair whose second segment has been sent: its first offset and its end.
     flipped: Option<(u64, u64)>,
     fin: Option<u64>,
-    /// What arrived here, by offset of the other's stream; arrived more than once.
+    /// Offsets of the peer's stream that arrived once, and those that arrived more than once.
     arrived: Intervals,
     twice: Intervals,
     newest: Option<(u64, u64)>,
-    /// The newest timestamp that arrived.
+    /// Newest timestamp that arrived.
     stamp: u32,
-    /// The highest acknowledgment and right edge it sent, and the highest right edge that arrived here.
+    /// Highest acknowledgment and right window edge that it sent, and highest right window edge that arrived.
     acked: u64,
     edge: u64,
     allowed: u64,
-    /// The highest acknowledgment that arrived here.
+    /// Highest acknowledgment that arrived.
     heard: u64,
     shift: Option<u8>,
-    /// In-order data arrived then and was not acknowledged since.
+    /// Arrival time of the oldest in-order data that has not been acknowledged.
     owes_ack_since: Option<Time>,
-    /// When a RST arrived that nothing followed yet.
+    /// Arrival time of a RST, if no other segment arrived after it.
     reset_arrived: Option<Time>,
 }
 
-/// The offset nearest to `near` that `seq` means.
+/// Returns the offset of the sequence number `seq` that is nearest to `near`.
 fn offset(isn: u32, seq: u32, near: u64) -> i64 {
     let distance = seq.wrapping_sub(isn.wrapping_add(near as u32)).cast_signed();
     near.cast_signed() + i64::from(distance)
 }
 
-/// Fails unless a rule holds.
+/// Returns an error unless a rule holds.
 macro_rules! rule {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -54,7 +54,7 @@ macro_rules! rule {
 }
 
 impl Side {
-    /// Nobody could do anything for `span`: an acknowledgment that was owed is owed for no longer than before.
+    /// Excludes `span`, in which the host was suspended, from the delay of the next acknowledgment.
     pub(crate) fn sleep(&mut self, span: Span) {
         self.owes_ack_since = self.owes_ack_since.map(|since| since + span);
     }
@@ -81,7 +81,7 @@ impl Side {
         }
     }
 
-    /// A segment that this side sends to `peer`.
+    /// Checks a segment that this side sends to `peer`.
     pub(crate) fn on_sent(&mut self, now: Time, peer: &Self, header: &Header, payload: &[u8]) -> Result<(), String> {
         let has = |flag| header.flags.contains(flag);
         if has(Flags::RST) {
@@ -141,7 +141,7 @@ impl Side {
         Ok(())
     }
 
-    /// What was sent is all there, but for the first segment of a pair that leaves in flipped order: it leaves next.
+    /// Checks that data is sent without gaps, except for the first segment of a flipped pair, which must follow next.
     fn fill_or_leave(&mut self, start: u64, end: u64) -> Result<(), String> {
         if let Some((from, to)) = self.flipped.take() {
             rule!((start, end) == (from, to), "sent {start}..{end} while {from}..{to} of a pair was due");
@@ -164,7 +164,7 @@ impl Side {
         self.owes_ack_since = None;
         let shift = self.shift(peer);
         let edge = ack + (u64::from(header.window) << shift);
-        // A scaled window cannot say every edge: it may fall short by less than a unit (RFC 7323, section 2.4).
+        // A scaled window cannot represent every edge: it may be less than a unit too small (RFC 7323, section 2.4).
         rule!(edge + (1 << shift) > self.edge, "the window's right edge moved left from {} to {edge}", self.edge);
         self.edge = self.edge.max(edge);
         self.check_sack(isn, ack, header)
@@ -206,7 +206,7 @@ impl Side {
         *self.shift.get_or_insert(ours.filter(|_| theirs.is_some()).unwrap_or(0))
     }
 
-    /// A segment of `peer`'s is about to be handed to this side.
+    /// Records a segment of `peer` that arrives at this side.
     pub(crate) fn on_arrival(&mut self, now: Time, peer: &mut Self, header: &Header, payload: &[u8]) {
         self.reset_arrived = header.flags.contains(Flags::RST).then_some(now);
         let Some(isn) = peer.isn.filter(|_| self.reset_arrived.is_none()) else { return };
@@ -219,8 +219,8 @@ impl Side {
                 self.twice.add(overlap);
             }
             self.arrived.add(start..end);
-            // An overtaken segment may fall to PAWS (RFC 7323, section 5.3) or to the limit on old acknowledgments
-            // (RFC 5961, section 5.2): nothing is expected of it.
+            // PAWS (RFC 7323, section 5.3) or the limit on old acknowledgments (RFC 5961, section 5.2) may discard an
+            // overtaken segment, so no reaction is expected.
             let old_ack = self.isn.is_some_and(|ours| offset(ours, header.ack, self.heard) < self.heard as i64);
             let overtaken =
                 old_ack || header.options.timestamps.is_some_and(|t| (t.value.wrapping_sub(self.stamp) as i32) < 0);
@@ -235,7 +235,7 @@ impl Side {
         }
         if header.flags.contains(Flags::ACK) {
             let (Some(ours), syn) = (self.isn, header.flags.contains(Flags::SYN)) else { return };
-            // A SYN's window is not scaled, but a SYN-ACK's is where it says so.
+            // The window of a SYN is not scaled, unless a SYN-ACK announces that it is.
             let shift = if syn && !header.options.scaled_window { 0 } else { peer.shift(self) };
             let ack = offset(ours, header.ack, self.sent).max(0) as u64;
             self.heard = self.heard.max(ack);
@@ -245,7 +245,7 @@ impl Side {
         }
     }
 
-    /// What must hold between events.
+    /// Checks the rules that hold between events.
     pub(crate) fn check_time(&self, now: Time, alive: bool) -> Result<(), String> {
         let late = self.owes_ack_since.filter(|_| alive).map(|at| now - at);
         // RFC 9293, section 3.8.6.3.
@@ -257,7 +257,7 @@ impl Side {
         self.isn.is_some()
     }
 
-    /// The initial sequence number, once seen.
+    /// Returns the initial sequence number, if the SYN was sent.
     pub(crate) fn isn(&self) -> Option<u32> {
         self.isn
     }

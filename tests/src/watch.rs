@@ -1,26 +1,48 @@
-//! Watches a simulation and checks after every event what must always hold.
+//! Checks the protocol rules of a simulated connection after every event.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
 use std::rc::Rc;
 
 use longhaul_sim::{Packet, Pattern, Sighting, Sim, Step, Tap};
 use longhaul_tcp::{Connection, Info, State};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{CheshireCodec, Segment};
+use longhaul_wire::{CheshireCodec, Header, Segment};
 
 use crate::side::Side;
 
-/// RFC 6298, section 2.5: a ceiling of at least 60 s; longhaul's is 120 s.
+/// Maximum RTO of longhaul. RFC 6298, section 2.5, requires at least 60 s.
 const MAX_RTO: Span = Span::from_secs(120);
-/// Events at one instant beyond which time stands still. A window of segments may well arrive at once.
+/// Maximum number of events at one instant; more indicate an endless loop. A whole window may arrive at one instant.
 const MAX_AT_ONCE: u32 = 20_000;
 
-/// What is common to the tap and the checks.
+/// Number of packets in error messages.
+const RECENT: usize = 40;
+
+/// State shared by the tap and the checks.
 struct Wire {
     sides: [Side; 2],
     broken: Option<String>,
-    /// The last packets, for the message.
-    recent: std::collections::VecDeque<String>,
+    /// The last packets, for error messages.
+    recent: VecDeque<Seen>,
+}
+
+/// A packet in an error message.
+struct Seen {
+    now: Time,
+    sighting: Sighting,
+    header: Header,
+    len: usize,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { now, sighting, header, len } = self;
+        let Header { flags, seq, ack, window, options, .. } = header;
+        let (stamps, sack) = (options.timestamps, &options.sack);
+        write!(f, "{now} {sighting:?} {flags:?} seq {seq} ack {ack} win {window} len {len} {stamps:?} {sack:?}")
+    }
 }
 
 struct WireTap(Rc<RefCell<Wire>>);
@@ -33,20 +55,10 @@ impl Tap for WireTap {
             return;
         };
         let (header, payload) = (&segment.header, segment.payload);
-        let line = format!(
-            "{now} {sighting:?} {:?} seq {} ack {} win {} len {} {:?} {:?}",
-            header.flags,
-            header.seq,
-            header.ack,
-            header.window,
-            payload.len(),
-            header.options.timestamps,
-            header.options.sack
-        );
-        wire.recent.push_back(line);
-        if wire.recent.len() > 40 {
+        if wire.recent.len() == RECENT {
             wire.recent.pop_front();
         }
+        wire.recent.push_back(Seen { now, sighting, header: header.clone(), len: payload.len() });
         let [a, b] = &mut wire.sides;
         let result = match sighting {
             Sighting::Sent(0) => a.on_sent(now, b, header, payload),
@@ -67,7 +79,7 @@ impl Tap for WireTap {
     }
 }
 
-/// What the last event left behind at one end.
+/// State of one end after the last event.
 #[derive(Default)]
 struct Last {
     state: Option<State>,
@@ -84,7 +96,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches `sim` from now on; its first connection carries the patterns of [`Sim::open`].
+    /// Starts to check `sim`, whose first connection carries the patterns of [`Sim::open`].
     #[must_use]
     pub fn new(sim: &mut Sim, min_rto: Span) -> Self {
         let sides = [Side::new(Pattern::new(0)), Side::new(Pattern::new(1))];
@@ -93,10 +105,10 @@ impl Watch {
         Self { wire, last: Default::default(), at: Time::ZERO, at_once: 0, min_rto }
     }
 
-    /// Steps `sim` until `done`, for `limit` at most, and checks after every step.
+    /// Runs `sim` until `done`, for at most `limit`, and checks the rules after every step.
     ///
     /// # Errors
-    /// What did not hold, with the last packets, or that it was not done in time.
+    /// Returns the rule that was broken, or that the limit has passed, with the last packets.
     pub fn run(&mut self, sim: &mut Sim, limit: Span, mut done: impl FnMut(&Sim) -> bool) -> Result<(), String> {
         let end = sim.now() + limit;
         self.explain(Ok(()))?;
@@ -114,16 +126,16 @@ impl Watch {
         Ok(())
     }
 
-    /// Lets both ends sleep for `span`.
+    /// Suspends both ends for `span`.
     pub fn jump(&mut self, sim: &mut Sim, span: Span) {
         sim.jump(span);
         self.wire.borrow_mut().sides.iter_mut().for_each(|side| side.sleep(span));
     }
 
-    /// A failure, with the state of everything and the last packets.
+    /// Returns a failure, with the state of both ends and the last packets.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns an error.
     pub fn fail<T>(&self, sim: &Sim, why: &str) -> Result<T, String> {
         self.explain(Err(format!("{why}: {}", Self::describe(sim)))).and_then(|()| Err(why.to_owned()))
     }
@@ -132,7 +144,7 @@ impl Watch {
         let wire = self.wire.borrow();
         let broken = wire.broken.clone().map_or(result, Err);
         broken.map_err(|why| {
-            let recent: Vec<&str> = wire.recent.iter().map(String::as_str).collect();
+            let recent: Vec<String> = wire.recent.iter().map(Seen::to_string).collect();
             format!("{why}\nlast packets:\n{}", recent.join("\n"))
         })
     }
@@ -200,13 +212,13 @@ impl Watch {
         Ok(())
     }
 
-    /// The initial sequence numbers that were seen.
+    /// Returns the initial sequence numbers of both ends.
     #[must_use]
     pub fn initial_sequences(&self) -> [Option<u32>; 2] {
         self.wire.borrow().sides.each_ref().map(Side::isn)
     }
 
-    /// Whether both ends have sent a SYN.
+    /// Returns whether both ends have sent a SYN.
     #[must_use]
     pub fn both_opened(&self) -> bool {
         self.wire.borrow().sides.iter().all(Side::syn_seen)
@@ -225,7 +237,7 @@ fn check_info(info: &Info, last: Option<&Info>, min_rto: Span) -> Result<(), Str
     holds(info.bytes_received >= last.bytes_received, "received went back")
 }
 
-/// Two edges may be taken within one event: a FIN that also acknowledges ours, say.
+/// One event can cause two transitions, for example a FIN that also acknowledges our FIN.
 fn check_edge(last: Option<State>, now: State) -> Result<(), String> {
     let Some(last) = last.filter(|last| *last != now) else { return Ok(()) };
     let reachable = last.may_become(now) || State::ALL.iter().any(|s| last.may_become(*s) && s.may_become(now));

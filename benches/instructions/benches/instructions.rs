@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
-use longhaul_instructions::acks::{Sender, State, laws};
+use longhaul_instructions::acks::{Sender, State, controllers};
 use longhaul_instructions::baseline::{Baseline, Change};
 use longhaul_instructions::transfer;
 use longhaul_link::{Limit, LinkConfig};
@@ -43,11 +43,11 @@ fn counted(work: &mut dyn FnMut()) {
 /// Runs every workload, each inside [`counted`], and returns their names in order.
 fn workloads(mut count: impl FnMut(&mut dyn FnMut())) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for law in laws() {
+    for controller in controllers() {
         for (kind, state, acks) in [("ack", State::Avoidance, ACKS), ("repair", State::Recovery, REPAIR_ACKS)] {
-            let mut sender = Sender::new(law, state)?;
+            let mut sender = Sender::new(controller, state)?;
             count(&mut || (0..acks).for_each(|_| sender.step()));
-            names.push(format!("{kind} {law}"));
+            names.push(format!("{kind} {controller}"));
         }
     }
     count(&mut || transfer::run(BYTES));

@@ -2,7 +2,7 @@
 //!
 //! Events are as a transport at 1448 bytes a segment and 100 ms of round trip would build them, in two states:
 //!
-//! * [`State::Avoidance`]: after one loss and its repair, so that the steady law is at work. Each ACK delivers two
+//! * [`State::Avoidance`]: after one loss and its repair, so that congestion avoidance controls the window. Each ACK delivers two
 //!   segments, has an RTT sample and one of the delivery rate, and finds the sender limited by its window. A new round
 //!   begins every 1,000 ACKs, and 200 us pass from one to the next. Every 100,000 ACKs there is a loss again, so that
 //!   the window stays in its usual range.
@@ -41,14 +41,14 @@ const VARIANTS: [&str; 3] = [
 ];
 
 /// Every profile of the registry, and variants that read more of an ACK.
-pub fn laws() -> impl Iterator<Item = &'static str> {
+pub fn controllers() -> impl Iterator<Item = &'static str> {
     built_in().profiles.iter().map(|profile| profile.name).chain(VARIANTS)
 }
 
 /// In what state a controller is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The steady law is at work.
+    /// Congestion avoidance controls the window.
     Avoidance,
     /// A loss is being repaired.
     Recovery,
@@ -68,8 +68,8 @@ impl Sender {
     ///
     /// # Errors
     /// There is none of this name.
-    pub fn new(law: &str, state: State) -> Result<Self, SpecError> {
-        let mut connection = Connection::new(&law.parse()?);
+    pub fn new(controller: &str, state: State) -> Result<Self, SpecError> {
+        let mut connection = Connection::new(&controller.parse()?);
         let ack = match state {
             State::Avoidance => connection.ack(2),
             State::Recovery => {
@@ -133,7 +133,7 @@ impl Connection {
         (ack.cumulative, ack.delivered, ack.total_delivered) = (bytes, bytes, self.delivered);
         (ack.prior_in_flight, ack.in_flight, ack.flight_size) = (IN_FLIGHT, IN_FLIGHT - bytes, IN_FLIGHT);
         ack.cwnd_limited = true;
-        ack.rtt = Some(RttSample { rtt: RTT, sent_at: self.now - RTT });
+        ack.rtt = Some(RttSample::new(RTT, self.now - RTT));
         let mut rate = RateSample::new(DELIVERED, RTT);
         (rate.tx_in_flight, rate.prior_delivered) = (IN_FLIGHT, self.delivered - DELIVERED);
         ack.rate = Some(rate);
@@ -218,21 +218,21 @@ mod tests {
     /// The events keep a controller in the state that is named, and give each what it asks for.
     #[test]
     fn events_are_what_the_states_say() {
-        for law in laws() {
-            let mut avoidance = Sender::new(law, State::Avoidance).unwrap();
-            let mut recovery = Sender::new(law, State::Recovery).unwrap();
+        for controller in controllers() {
+            let mut avoidance = Sender::new(controller, State::Avoidance).unwrap();
+            let mut recovery = Sender::new(controller, State::Recovery).unwrap();
             for _ in 0..2 * ACKS_A_ROUND {
                 avoidance.step();
                 recovery.step();
             }
-            assert_eq!(avoidance.connection.delivered, MSS * (2 + 1 + 1 + 4 * ACKS_A_ROUND), "{law}");
-            assert!(avoidance.ack.round_start && !recovery.ack.round_start, "{law}");
+            assert_eq!(avoidance.connection.delivered, MSS * (2 + 1 + 1 + 4 * ACKS_A_ROUND), "{controller}");
+            assert!(avoidance.ack.round_start && !recovery.ack.round_start, "{controller}");
             let wants = &avoidance.connection.wants;
-            assert_eq!(avoidance.ack.pair.is_some(), wants.pairs, "{law}");
+            assert_eq!(avoidance.ack.pair.is_some(), wants.pairs, "{controller}");
             let lens = [&avoidance, &recovery].map(|sender| sender.connection.segments.len());
-            assert_eq!(lens, if wants.segments { [2, 1] } else { [0, 0] }, "{law}");
+            assert_eq!(lens, if wants.segments { [2, 1] } else { [0, 0] }, "{controller}");
             let window = avoidance.connection.controller.control().cwnd;
-            assert!(window >= MSS * 2, "{law}: {window:?}");
+            assert!(window >= MSS * 2, "{controller}: {window:?}");
         }
         let pairs = Sender::new(VARIANTS[0], State::Avoidance).unwrap().connection.wants.pairs;
         let arrivals = Sender::new(VARIANTS[2], State::Avoidance).unwrap().connection.wants.arrival_times;

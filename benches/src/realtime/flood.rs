@@ -1,4 +1,4 @@
-//! The relay's own speed: packets at a constant rate.
+//! Speed of the relay with packets at a constant rate.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as StdSocket};
@@ -16,48 +16,48 @@ use super::transfer::relay;
 use super::{Lateness, link};
 use crate::meter::{Meter, seconds_since};
 
-/// UDP payload, and the IP packet it is in.
+/// Bytes of the UDP payload, and of the IP packet.
 const LEN: usize = 1472;
 const PACKET_BITS: u64 = 8 * 1500;
-/// Datagrams of one call: what UDP's length field holds, and Linux takes with segmentation offload.
+/// Datagrams per call: the maximum that the UDP length field and Linux's segmentation offload allow.
 const CALL: usize = 40;
-/// The receiver has waited long enough for what did not come.
+/// Time after which the receiver gives up.
 const SILENCE: Duration = Duration::from_secs(1);
 const BUFFER: usize = 8 << 20;
-/// Processors that others may use meanwhile.
+/// Maximum number of processors that other processes may use meanwhile.
 const FOREIGN: f64 = 0.2;
 
-/// What became of a constant rate.
+/// Result of a constant rate.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Flood {
     pub(super) link: &'static str,
     pub(super) mbps: f64,
-    /// What the sender managed to send.
+    /// The rate that the sender achieved.
     pub(super) sent_mbps: f64,
-    /// Share of the packets sent that came through.
+    /// Fraction of the sent packets that arrived.
     pub(super) received: f64,
-    /// Datagrams that the relay's sockets lost.
+    /// Datagrams lost at the relay's sockets.
     pub(super) socket_drops: u64,
-    /// Processor time of the relay's thread, of a processor.
+    /// Processor time of the relay's thread, as a fraction of a processor.
     pub(super) relay_cpu: f64,
     pub(super) lateness: Lateness,
-    /// Processors that everybody else used.
+    /// Number of processors that other processes used.
     foreign: f64,
 }
 
 impl Flood {
-    /// Whether sender, relay and receiver had the machine for themselves.
+    /// Returns whether the machine was otherwise idle.
     pub(super) fn kept_up(&self) -> bool {
         self.foreign < FOREIGN
     }
 
-    /// Whether everything came through.
+    /// Returns whether all packets arrived.
     pub(super) fn held(&self) -> bool {
         self.received > 0.9999 && self.socket_drops == 0 && self.sent_mbps > 0.99 * self.mbps
     }
 }
 
-/// Sends packets of 1500 bytes at `bits` a second over a link, for so many seconds.
+/// Sends packets of 1500 bytes at `bits` per second over a link for some seconds.
 pub(super) fn flood(name: &'static str, bits: u64, seconds: u64) -> Result<Flood> {
     let (client, server) = (socket()?, socket()?);
     let relay = relay(&link(&format!("--scenario {name}"))?, server.local_addr()?)?;
@@ -93,7 +93,7 @@ fn socket() -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// What is due every 50 us.
+/// Sends the packets that are due, every 50 us.
 fn send(socket: &UdpSocket, to: SocketAddr, packets: u64, bits: u64, began: u64) -> Result<()> {
     let zeros = [0; LEN * CALL];
     let mut sent = 0;
@@ -111,7 +111,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, packets: u64, bits: u64, began: u64)
     Ok(())
 }
 
-/// How many came.
+/// Returns the number of packets that arrived.
 fn receive(socket: &UdpSocket, packets: u64) -> u64 {
     let mut batch = RecvBatch::new(&RecvPool::new(32, 0), 32);
     let (mut received, mut last) = (0, monotonic_now());

@@ -1,4 +1,4 @@
-//! A transfer between longhaul's own sockets, over a relay, in real time.
+//! Transfer between longhaul's sockets over a relay in real time.
 
 use std::convert::Infallible;
 use std::fs;
@@ -16,62 +16,62 @@ use longhaul_sys::linux::{monotonic_now, run_first};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::emulated::seconds;
 use crate::meter::seconds_since;
 
-/// The longest that a completion is waited for.
+/// Maximum waiting time for the completion.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Above that at the 99th percentile the relay was too slow.
+/// 99th percentile of the lateness above which the relay was too slow.
 pub(super) const TOO_LATE: f64 = 0.001;
-/// What the relay's latest packet may be of the completion time.
+/// Maximum lateness of a packet, as a fraction of the completion time.
 const DISTURBANCE: f64 = 0.01;
-/// How long client and server may wait for a processor on average, seconds: about what the relay's packets wait for each
-/// other.
+/// Maximum mean time in seconds that client and server may wait for a processor: about the time that the relay's packets
+/// wait for each other.
 const WAIT: f64 = 0.0001;
 
-/// Zeros to write at a time.
+/// Payload of a single write.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// What a transfer came to.
+/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// From connecting to the last byte at the receiving application.
+    /// Seconds from connect to the last byte at the receiving application.
     pub(super) seconds: f64,
-    /// The relay's.
+    /// Lateness of the relay.
     pub(super) lateness: Histogram,
-    /// Packets on the way of the data that the link dropped.
+    /// Packets that the link dropped in the direction of the data.
     pub(super) dropped: u64,
-    /// What the relay saw beside the link.
+    /// Counters of the relay outside the link.
     pub(super) counts: Counts,
-    /// How long client and server waited for a processor each time, on average.
+    /// Mean time that client and server waited for a processor.
     waited: f64,
 }
 
 impl Run {
-    /// Datagrams that the relay's sockets lost.
+    /// Returns the number of datagrams lost at the relay's sockets.
     pub(super) fn lost_beside_the_link(&self) -> u64 {
         self.counts.missed + self.counts.unsent + self.counts.refused
     }
 
-    /// Whether the machine was fast enough for the run to mean something.
+    /// Returns whether the machine was fast enough for a valid run.
     pub(super) fn kept_up(&self) -> bool {
         self.lost_beside_the_link() == 0
             && self.waited < WAIT
-            && seconds(self.lateness.quantile(0.99)) < TOO_LATE
-            && seconds(self.lateness.max()) < DISTURBANCE * self.seconds
+            && self.lateness.quantile(0.99).as_secs_f64() < TOO_LATE
+            && self.lateness.max().as_secs_f64() < DISTURBANCE * self.seconds
     }
 }
 
-/// A relay to a server on this host.
+/// Starts a relay to a server on this host.
 pub(super) fn relay(path: &Path, server: SocketAddr) -> Result<Running> {
     Running::start(&Options::new((Ipv4Addr::LOCALHOST, 0).into(), server), path, Logs::default())
 }
 
-/// Sends `size` bytes up. Client and server are on a thread of their own, which goes before all others if it may, as the
-/// relay's does.
-pub(super) fn transfer(path: &Path, config: &Config, size: u64) -> Result<Run> {
+/// Sends `size` bytes up. Client and server share a thread, which has a real-time priority if permitted, like that of the
+/// relay.
+pub(super) fn transfer(path: &Path, config: &longhaul_tcp::Config, size: u64) -> Result<Run> {
+    let config = &Config::from_engine(config.clone());
     let work = || {
-        // Whoever may not shares the processors with everybody else, and is told what that cost.
+        // Without permission, the thread competes with all others, and the waiting time shows the effect.
         let _ = run_first();
         transfer_here(path, config, size)
     };
@@ -98,12 +98,12 @@ fn transfer_here(path: &Path, config: &Config, size: u64) -> Result<Run> {
         let dropped = engine.stats(Direction::Up).all().dropped_total();
         Ok(Run { seconds, lateness: engine.lateness().clone(), dropped, counts, waited })
     });
-    // What is still under way has nobody to arrive at.
+    // Data in flight has no receiver left.
     runtime.shutdown_background();
     run
 }
 
-/// Goes on until it is dropped: whoever receives knows when all is there.
+/// Drives the sender until it is dropped, because only the receiver knows when all data has arrived.
 async fn send(to: SocketAddr, config: Config, size: u64) -> Result<Infallible> {
     let socket = TcpSocket::new_v4()?;
     socket.set_config(config);
@@ -128,7 +128,8 @@ async fn receive(listener: &TcpListener, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// For how many seconds this thread could have run so far, and had no processor; and how often it got one (proc(5)).
+/// Returns the seconds for which this thread was ready to run but had no processor, and how often it was scheduled
+/// (proc(5)).
 fn waits() -> Result<(f64, f64)> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").context("reading /proc/thread-self/schedstat")?;
     let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();

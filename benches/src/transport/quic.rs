@@ -1,4 +1,4 @@
-//! QUIC by quinn: one bidirectional stream a connection, windows of 32 MiB, a full TLS 1.3 handshake each time.
+//! QUIC by quinn: one bidirectional stream per connection, windows of 32 MiB, and a full TLS 1.3 handshake each time.
 
 use std::env;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,13 +15,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{Stream, UDP_PAYLOAD, udp_socket};
 
-/// Flow control windows: far above what loopback needs, so that they never limit.
+/// Flow control windows, which are too large to be a limit on loopback.
 const WINDOW: u32 = 32 << 20;
 const SERVER_NAME: &str = "localhost";
 const CERTIFICATE: &str = "LONGHAUL_BENCH_CERTIFICATE";
 const KEY: &str = "LONGHAUL_BENCH_KEY";
 
-/// A self-signed certificate and its key, made for one run of a bench and handed to its workers.
+/// A self-signed certificate and its key, generated for a run of a bench and passed to its workers.
 #[derive(Debug)]
 pub struct Identity {
     certificate: String,
@@ -86,12 +86,12 @@ fn transport() -> Arc<TransportConfig> {
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(u64::from(WINDOW))
         .congestion_controller_factory(Arc::new(CubicConfig::default()))
-        // Idle connections are to stay.
+        // Idle connections remain open.
         .max_idle_timeout(None);
     Arc::new(config)
 }
 
-/// The streams keep their connection.
+/// The streams, which keep their connection open.
 pub(super) async fn connect(endpoint: &Endpoint, to: SocketAddr) -> Result<Stream> {
     let connection = endpoint.connect(to, SERVER_NAME)?.await?;
     let (send, receive) = connection.open_bi().await?;

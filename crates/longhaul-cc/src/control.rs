@@ -30,7 +30,7 @@ pub struct Control {
     /// The DiffServ codepoint of data segments; zero leaves the choice to the application.
     pub dscp: u8,
     /// Number of full-sized segments per ACK that the peer is asked for, if this was granted; zero sends no request.
-    /// Takes precedence over [`Demands::ack_cadence`](crate::Demands::ack_cadence).
+    /// Takes precedence over [`Demands::ack_frequency`](crate::Demands::ack_frequency).
     pub ack_ratio: u8,
 }
 
@@ -54,6 +54,7 @@ impl Control {
 
 /// A pacing rate and burst size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pace {
     /// Payload bytes per second; headers are not counted.
     pub rate: Rate,
@@ -61,10 +62,19 @@ pub struct Pace {
     pub quantum: Option<Bytes>,
 }
 
+impl Pace {
+    /// A pace of `rate`, whose burst size the transport chooses.
+    #[must_use]
+    pub const fn new(rate: Rate) -> Self {
+        Self { rate, quantum: None }
+    }
+}
+
 /// The ECN codepoint of outgoing data segments (RFC 3168, section 5).
 ///
 /// Ordered by strength: a transport that may use a codepoint may also use the weaker ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(clippy::exhaustive_enums, reason = "the codepoints that a sender may set; RFC 3168 leaves no other")]
 pub enum EcnMark {
     /// Not ECN-capable.
     #[default]
@@ -78,6 +88,7 @@ pub enum EcnMark {
 /// The data that a probe carries (TCP-Peach's dummy segments, Peach+'s NIL segments, TCP-Swift's outstanding
 /// segments).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProbeKind {
     /// A copy of the last segment sent.
     Dummy,
@@ -88,7 +99,7 @@ pub enum ProbeKind {
     Backwards,
     /// Unsent data of the send buffer, from its end backwards and each octet once, until the data sent within the
     /// window reaches it (RC3). A plan with this kind sends no probes of other kinds. Arrivals are reported by
-    /// [`PathEvent::Ahead`](crate::PathEvent::Ahead), not by [`Ack::probe`](crate::Ack::probe).
+    /// [`PathEvent::Ahead`](crate::PathEvent::Ahead), not by [`Ack::probes_acked`](crate::Ack::probes_acked).
     FromTail(Levels),
 }
 
@@ -96,6 +107,7 @@ pub enum ProbeKind {
 /// of the send buffer have the first level, ten times as many before them the second, and so on. The last level has
 /// all the remaining segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Levels {
     /// A tenth of the number of segments at the first level; at least 1.
     pub slots: u32,
@@ -104,6 +116,12 @@ pub struct Levels {
 }
 
 impl Levels {
+    /// `count` levels, the first of which has 10 `slots` segments.
+    #[must_use]
+    pub const fn new(slots: u32, count: u8) -> Self {
+        Self { slots, count }
+    }
+
     /// Returns the level of the `n`th segment from the end, counted from 1: the least p with n <= 10 slots (10^p - 1)
     /// / 9, which is ceil(log10(9 n / (10 slots) + 1)).
     #[must_use]
@@ -121,6 +139,7 @@ impl Levels {
 
 /// Probes to send at low priority, with a budget separate from the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProbePlan {
     /// Acceptable kinds, best first; `None` entries are skipped.
     pub prefer: [Option<ProbeKind>; 3],
@@ -141,6 +160,12 @@ const POOL_STEP: u8 = 4;
 const MAX_DSCP: u8 = 63;
 
 impl ProbePlan {
+    /// A plan with the number `id`: `segments` probes of this `kind`, at once and with the codepoint LE.
+    #[must_use]
+    pub const fn new(id: u32, kind: ProbeKind, segments: u32) -> Self {
+        Self { prefer: [Some(kind), None, None], segments, gap: Span::ZERO, dscp: 1, id }
+    }
+
     /// Returns the levels of a plan for [unsent data](ProbeKind::FromTail), or `None` if all kinds are copies.
     #[must_use]
     pub fn from_tail(&self) -> Option<Levels> {
@@ -187,6 +212,7 @@ pub enum NetworkHeader {
 
 /// Values for logs and displays only; no decision may depend on them.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The controller's phase, such as `slow-start`, `css`, `congestion-avoidance`, `recovery`.
     pub phase: &'static str,
@@ -194,10 +220,19 @@ pub struct Snapshot {
     pub bandwidth: Option<Rate>,
 }
 
+impl Snapshot {
+    /// A snapshot in `phase`, without a bandwidth estimate.
+    #[must_use]
+    pub const fn new(phase: &'static str) -> Self {
+        Self { phase, bandwidth: None }
+    }
+}
+
 /// Outcome of a start-up scheme (Jump-Start, Swift Start, ...) at the beginning of a connection. For logs and
 /// displays only, as [`Snapshot`] is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Startup {
+#[non_exhaustive]
+pub enum StartupOutcome {
     /// There is no start-up scheme: the connection begins with slow start, or the controller has its own start.
     #[default]
     Absent,
@@ -211,6 +246,7 @@ pub enum Startup {
 
 /// A value that a controller has estimated. For logs and displays only, as [`Snapshot`] is.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Estimate {
     /// Name in kebab-case, the paper's if it has one: `be`, `re`, `level`, `start-gap`.
     pub name: &'static str,
@@ -233,6 +269,12 @@ pub enum Quantity {
 }
 
 impl Estimate {
+    /// An estimate with this `name`.
+    #[must_use]
+    pub const fn new(name: &'static str, value: Quantity) -> Self {
+        Self { name, value }
+    }
+
     /// Returns a rate in payload bytes per second, or `None` below 1 B/s, as before the first sample.
     pub(crate) fn rate(name: &'static str, bytes_per_sec: f64) -> Option<Self> {
         (bytes_per_sec >= 1.0)

@@ -5,7 +5,7 @@ use core::fmt::Debug;
 use longhaul_units::Time;
 
 use crate::{
-    Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
+    Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, StartupOutcome, Timeout,
 };
 
 /// A congestion controller. The trait is object-safe; the [`registry`](crate::registry) or the application builds
@@ -79,8 +79,8 @@ pub trait Controller: Debug + Send {
     }
 
     /// Returns the outcome of the start-up scheme, for logs only.
-    fn startup(&self) -> Startup {
-        Startup::Absent
+    fn startup(&self) -> StartupOutcome {
+        StartupOutcome::Absent
     }
 
     /// Returns values for logs only.

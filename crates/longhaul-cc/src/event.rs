@@ -3,16 +3,18 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use crate::Granted;
 use crate::estimate::PairSample;
-use crate::{Detection, Granted};
 
 /// Number of one transmission of one segment: unique in a connection, increasing, never reused. A retransmission has
 /// its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(clippy::exhaustive_structs, reason = "a number with a type of its own")]
 pub struct TxId(pub u64);
 
 /// Kind of a transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SegmentKind {
     /// New data (or a FIN).
     #[default]
@@ -81,8 +83,9 @@ pub struct Ack<'a> {
     pub rtt: Option<RttSample>,
     /// The delivery-rate sample of this ACK.
     pub rate: Option<RateSample>,
-    /// Congestion marks that this ACK reported.
-    pub ecn: EcnDelta,
+    /// Classic ECN: whether this ACK carried ECE and a new response is due, at most once per round trip (RFC 3168,
+    /// section 6.1.2).
+    pub ecn_echo: bool,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: Bytes,
     /// Bytes in flight after this ACK and the losses it revealed.
@@ -102,8 +105,10 @@ pub struct Ack<'a> {
     pub round_start: bool,
     /// State of the recovery episode.
     pub episode: Episode,
-    /// Probes that arrived or were lost.
-    pub probe: ProbeReport,
+    /// Number of probes found to have arrived since the last ACK event.
+    pub probes_acked: u32,
+    /// Number of probes marked lost since the last ACK event.
+    pub probes_lost: u32,
     /// The answer of routers on the path.
     pub network: Option<NetworkFeedback>,
     /// Sample of the flipped pair that this ACK completed, if pairs were granted.
@@ -127,7 +132,7 @@ impl Ack<'_> {
             total_delivered: Bytes::ZERO,
             rtt: None,
             rate: None,
-            ecn: EcnDelta { congestion: false },
+            ecn_echo: false,
             prior_in_flight: Bytes::ZERO,
             in_flight: Bytes::ZERO,
             flight_size: Bytes::ZERO,
@@ -136,7 +141,8 @@ impl Ack<'_> {
             cwnd_limited: false,
             round_start: false,
             episode: Episode::None,
-            probe: ProbeReport { acked: 0, lost: 0 },
+            probes_acked: 0,
+            probes_lost: 0,
             network: None,
             pair: None,
         }
@@ -199,11 +205,20 @@ impl LostSegment {
 
 /// A round-trip time sample, never from an ambiguous retransmission (Karn's algorithm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RttSample {
     /// The round-trip time, from the kernel's receive timestamp if there is one.
     pub rtt: Span,
     /// When the sampled segment was sent.
     pub sent_at: Time,
+}
+
+impl RttSample {
+    /// A sample of a segment that was sent at `sent_at`.
+    #[must_use]
+    pub const fn new(rtt: Span, sent_at: Time) -> Self {
+        Self { rtt, sent_at }
+    }
 }
 
 /// A delivery-rate sample (draft-ietf-ccwg-bbr, section 4.1; draft-cheng-iccrg-delivery-rate-estimation).
@@ -242,16 +257,9 @@ impl RateSample {
     }
 }
 
-/// Congestion marks reported by one ACK.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EcnDelta {
-    /// Classic ECN: this ACK carried ECE and a new response is due, at most once per round trip (RFC 3168, section
-    /// 6.1.2).
-    pub congestion: bool,
-}
-
 /// State of the recovery episode when an ACK was processed (RFC 6675, RFC 6582: one episode per window of data).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "a controller has to respond to every state of an episode")]
 pub enum Episode {
     /// No recovery is in progress.
     #[default]
@@ -271,6 +279,7 @@ pub enum Episode {
 
 /// The limit that stopped the sender, determined where the send loop stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SendLimit {
     /// The application had no more data.
     #[default]
@@ -285,15 +294,6 @@ pub enum SendLimit {
     SendBuffer,
     /// The machine or its socket could not send faster.
     Cpu,
-}
-
-/// Probes that arrived or were lost since the last call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProbeReport {
-    /// Probes known to have arrived.
-    pub acked: u32,
-    /// Probes marked lost.
-    pub lost: u32,
 }
 
 /// The answer of routers on the path.
@@ -365,15 +365,6 @@ pub enum PathEvent {
         timeout: bool,
         /// Current bytes in flight.
         in_flight: Bytes,
-    },
-    /// The loss detection changed, because the peer turned out not to support SACK.
-    Detection(Detection),
-    /// The limit of the sender changed.
-    Limit {
-        /// Time of the event.
-        now: Time,
-        /// The new limit.
-        limit: SendLimit,
     },
     /// Data that the [RC3 low-priority loop](crate::ProbeKind::FromTail) sent has arrived. It is not a part of the
     /// data that an [`Ack`] delivers. If the same ACK also causes an [`Ack`] event, this one is reported first.

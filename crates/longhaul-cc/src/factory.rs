@@ -19,7 +19,7 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     /// Returns whether the algorithm's flows may share a network with others. By default they may not: a transport
     /// over real sockets then runs it only if the application explicitly allows this.
     fn safety(&self) -> Safety {
-        Safety::Private
+        Safety::Controlled
     }
 }
 

@@ -3,55 +3,57 @@
 //! The transport (longhaul-tcp, or any other) is responsible for bytes in flight, loss detection, round trips, pacing
 //! and send-time snapshots. It reports events to a [`Controller`] and reads one [`Control`] after each of them. Most
 //! algorithms are small stages that [`Composed`] combines; the [`registry`] builds them from text.
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![forbid(unsafe_code)]
 
-pub mod bbr;
-pub mod classify;
+mod avoidance;
+mod bbr;
+mod classify;
 pub mod compose;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
-pub mod control;
-pub mod controller;
-pub mod copa;
-pub mod describe;
+mod control;
+mod controller;
+mod copa;
+mod copa_cubic;
+mod describe;
 pub mod estimate;
-pub mod event;
+mod event;
 mod factory;
-pub mod growth;
 pub mod initial_window;
 mod instructed;
-pub mod launch;
-pub mod ledbat;
-pub mod needs;
-pub mod pacer;
+mod ledbat;
+mod needs;
+mod pacer;
 mod params;
-pub mod path;
-pub mod rcp;
-pub mod recovery;
+mod path;
+mod rcp;
+mod recovery;
 pub mod registry;
+mod slow_start;
 #[cfg(any(test, feature = "conformance"))]
 mod smoothed;
-pub mod steady;
+mod startup;
 #[cfg(test)]
 mod testing;
-pub mod udt;
+mod udt;
 mod unpaced;
 mod watch;
-pub mod wheel;
+mod wheel;
 mod with_params;
-pub mod xcp;
+mod xcp;
 
 pub use compose::Composed;
 pub use control::{
-    Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot, Startup,
+    Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot, StartupOutcome,
 };
 pub use controller::Controller;
 pub use event::{
-    Ack, AckedSegment, EcnDelta, Episode, LostSegment, NetworkFeedback, PathEvent, ProbeReport, RateSample, RttSample,
-    SegmentKind, SendLimit, Sent, Timeout, TxId,
+    Ack, AckedSegment, Episode, LostSegment, NetworkFeedback, PathEvent, RateSample, RttSample, SegmentKind, SendLimit,
+    Sent, Timeout, TxId,
 };
 pub use factory::{Congestion, ControllerFactory};
-pub use needs::{AckCadence, Demands, Detection, Granted, NeedError, Needs, NetworkHeaderKind};
+pub use needs::{AckFrequency, Demands, Detection, Granted, NeedError, Needs, NetworkHeaderKind};
 pub use pacer::Pacer;
 pub use params::{BuildParams, SavedPath, SavedPathUse};
 pub use path::Path;
@@ -59,3 +61,31 @@ pub use unpaced::unpaced;
 pub use watch::watched;
 pub use wheel::TimerWheel;
 pub use with_params::with_params;
+
+/// Algorithms and estimators as types, for the other crates of this project. Not a part of the public interface:
+/// semantic versioning does not cover it.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::avoidance::NewReno;
+    pub use crate::estimate::achieved_rate::AchievedRate;
+    pub use crate::estimate::bandwidth::{Bandwidth, BandwidthStart};
+    pub use crate::estimate::buffer::{BufferDelay, LossRate};
+    pub use crate::estimate::cap_probe::{CapProbe, CapProbeConfig, CapProbeEstimate};
+    pub use crate::estimate::congestion_level::CongestionLevel;
+    pub use crate::estimate::eligible_rate::{EligibleRate, EligibleRateConfig};
+    pub use crate::estimate::fused_capacity::{FusedCapacity, FusedConfig, FusedEstimate};
+    pub use crate::estimate::packet_pair::PacketPair;
+    pub use crate::estimate::round_rate::RoundRate;
+    pub use crate::estimate::tcp_probe::{TcpProbe, TcpProbeConfig};
+    pub use crate::recovery::NewReno as RenoRecovery;
+    pub use crate::slow_start::StandardSlowStart;
+    pub use crate::startup::swift_start::PairEstimate;
+    pub use crate::startup::swift_start::bbn::SwiftStartBbn;
+    pub use crate::startup::swift_start::estimate::{TickClock, capacity_window};
+    pub use crate::startup::{NoStartup, PacingOnly, Pattern, SwiftStart, SwiftStartConfig};
+
+    /// Names for the expansion of [`options!`](crate::options).
+    pub mod options {
+        pub use crate::describe::{FromValue, OptionKind, OptionSpec, Value, Values};
+    }
+}

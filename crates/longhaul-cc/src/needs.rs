@@ -20,6 +20,7 @@ pub struct Needs {
 /// [Estimators](crate::estimate) are not among them: each belongs to the stage or controller that uses it, which
 /// requests the estimator's inputs here. RTT and delivery-rate samples need no request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Demands {
     /// An ECN codepoint on data segments, and the feedback for it.
     pub ecn: EcnMark,
@@ -30,17 +31,16 @@ pub struct Demands {
     /// Arrival times of data segments at the receiver.
     pub arrival_times: bool,
     /// The peer's full receive window from the handshake on, where a SYN-ACK could announce at most 64 KiB; for
-    /// algorithms that send more in the first round trip. There is no indication of whether it is granted:
-    /// [`Path::peer_window`](crate::Path::peer_window) is the available window.
+    /// algorithms that send more in the first round trip. [`Path::peer_window`](crate::Path::peer_window) is the
+    /// available window.
     pub whole_window: bool,
     /// The saved path of earlier connections to the host, in
-    /// [`BuildParams::saved_path`](crate::BuildParams::saved_path). One connection at a time can have it. As with the
-    /// window, there is no indication of whether it is granted.
+    /// [`BuildParams::saved_path`](crate::BuildParams::saved_path). One connection at a time can have it.
     pub saved_path: bool,
     /// Pairs of data segments sent back to back in flipped order, to measure the bottleneck link (TCPProbe).
     pub pairs: bool,
     /// Acknowledgments at another frequency than the receiver's usual one.
-    pub ack_cadence: AckCadence,
+    pub ack_frequency: AckFrequency,
     /// A header that routers read and write.
     pub network_header: Option<NetworkHeaderKind>,
     /// A list of the delivered segments in [`Ack::acked`](crate::Ack::acked), which is empty otherwise.
@@ -77,7 +77,7 @@ impl Demands {
             whole_window: self.whole_window || other.whole_window,
             saved_path: self.saved_path || other.saved_path,
             pairs: self.pairs || other.pairs,
-            ack_cadence: self.ack_cadence.max(other.ack_cadence),
+            ack_frequency: self.ack_frequency.max(other.ack_frequency),
             network_header: self.network_header.or(other.network_header),
             segments: self.segments || other.segments,
             detection: self.detection.or(other.detection),
@@ -95,10 +95,12 @@ impl Demands {
             (self.pacing && !granted.pacing, "pacing"),
             (self.arrival_times && !granted.arrival_times, "arrival times"),
             (self.pairs && !granted.pairs, "flipped pairs"),
-            (self.ack_cadence != AckCadence::Usual && !granted.ack_cadence, "another ACK cadence"),
+            (self.ack_frequency != AckFrequency::Usual && !granted.ack_frequency, "another ACK frequency"),
             (self.network_header.is_some() && self.network_header != granted.network_header, "router feedback"),
             (self.segments && !granted.segments, "per-segment reports"),
             (self.detection.is_some_and(|wanted| wanted != granted.detection), "another loss detection"),
+            (self.whole_window && !granted.whole_window, "the whole window in the first round trip"),
+            (self.saved_path && !granted.saved_path, "a saved path"),
         ];
         unmet.into_iter().find_map(|(lacking, what)| lacking.then_some(what))
     }
@@ -106,7 +108,8 @@ impl Demands {
 
 /// ACK frequency that is requested from the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AckCadence {
+#[non_exhaustive]
+pub enum AckFrequency {
     /// The receiver's own choice.
     #[default]
     Usual,
@@ -132,6 +135,7 @@ pub enum NetworkHeaderKind {
 
 /// Loss detection that the transport runs for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::exhaustive_enums, reason = "a transport has to implement every loss detection")]
 pub enum Detection {
     /// RACK-TLP (RFC 8985).
     RackTlp,
@@ -160,10 +164,14 @@ pub struct Granted {
     pub spreads: bool,
     /// Whether the peer reports arrival times.
     pub arrival_times: bool,
+    /// Whether the peer's receive window was announced in full in the first round trip.
+    pub whole_window: bool,
+    /// Whether the connection has the saved path of an earlier one.
+    pub saved_path: bool,
     /// Whether flipped pairs are sent and reported.
     pub pairs: bool,
     /// Whether the peer follows requests for another ACK frequency.
-    pub ack_cadence: bool,
+    pub ack_frequency: bool,
     /// Router feedback that the application has allowed for this network.
     pub network_header: Option<NetworkHeaderKind>,
     /// Whether segments are reported individually.
@@ -183,8 +191,10 @@ impl Granted {
             pacing: true,
             spreads: true,
             arrival_times: false,
+            whole_window: false,
+            saved_path: false,
             pairs: false,
-            ack_cadence: false,
+            ack_frequency: false,
             network_header: None,
             segments: false,
             detection: Detection::RackTlp,
@@ -194,11 +204,20 @@ impl Granted {
 
 /// Error for a required feature that was not granted; the connection fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NeedError {
     /// The controller's name.
     pub controller: String,
     /// The missing feature, such as `arrival times`.
     pub need: &'static str,
+}
+
+impl NeedError {
+    /// The error of a `controller`, or one of its stages, that lacks what it needs.
+    #[must_use]
+    pub const fn new(controller: String, need: &'static str) -> Self {
+        Self { controller, need }
+    }
 }
 
 impl fmt::Display for NeedError {
@@ -212,3 +231,47 @@ impl fmt::Display for NeedError {
 }
 
 impl std::error::Error for NeedError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_that_is_not_granted_is_named() {
+        let none = Demands::default();
+        let requests = [
+            (Demands { ecn: EcnMark::Ect0, ..none }, "ECN"),
+            (Demands { probes: true, ..none }, "probes"),
+            (Demands { pacing: true, ..none }, "pacing"),
+            (Demands { arrival_times: true, ..none }, "arrival times"),
+            (Demands { pairs: true, ..none }, "flipped pairs"),
+            (Demands { ack_frequency: AckFrequency::All, ..none }, "another ACK frequency"),
+            (Demands { network_header: Some(NetworkHeaderKind::Rcp), ..none }, "router feedback"),
+            (Demands { segments: true, ..none }, "per-segment reports"),
+            (Demands { detection: Some(Detection::Sack), ..none }, "another loss detection"),
+            (Demands { whole_window: true, ..none }, "the whole window in the first round trip"),
+            (Demands { saved_path: true, ..none }, "a saved path"),
+        ];
+        let nothing = Granted { pacing: false, ..Granted::basic() };
+        let all = Granted {
+            ecn: EcnMark::Ect0,
+            probes: true,
+            probe_echo: true,
+            pacing: true,
+            spreads: true,
+            arrival_times: true,
+            whole_window: true,
+            saved_path: true,
+            pairs: true,
+            ack_frequency: true,
+            network_header: Some(NetworkHeaderKind::Rcp),
+            segments: true,
+            detection: Detection::Sack,
+        };
+        for (request, name) in requests {
+            assert_eq!(request.missing(&nothing), Some(name));
+        }
+        let every = requests.into_iter().map(|(request, _)| request).fold(none, Demands::union);
+        assert_eq!((every.missing(&all), none.missing(&nothing)), (None, None));
+    }
+}

@@ -27,6 +27,7 @@ pub struct BuildParams {
 /// The saved path: measurements of a connection for a later one over the same path (saved congestion control
 /// parameters of RFC 9959).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SavedPath {
     /// Maximum number of bytes acknowledged in one round trip, including those that were queued (RFC 9959,
     /// section 3.1).
@@ -44,6 +45,12 @@ impl SavedPath {
 
     /// An RTT of more than this many times the saved one belongs to another path.
     const LONGER: u64 = 10;
+
+    /// A connection's largest window, largest rate and smallest RTT.
+    #[must_use]
+    pub const fn new(window: Bytes, rate: Rate, rtt: Span) -> Self {
+        Self { window, rate, rtt }
+    }
 
     /// Returns whether a connection can have measured these values: a window from one byte to
     /// [`MAX_WINDOW`](Self::MAX_WINDOW), a rate above zero, and an RTT of at least 1 us.

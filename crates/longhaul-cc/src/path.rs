@@ -27,10 +27,14 @@ pub struct Path {
     pub queued: Bytes,
     /// Whether a SYN or SYN-ACK of this connection was retransmitted more than once (RFC 6928, section 2).
     pub handshake_lossy: bool,
+    /// Whether the transport paces.
+    pub paced: bool,
+    /// Whether acknowledgments are selective (RFC 2018). If not, only duplicate ACKs reveal losses.
+    pub sack: bool,
 }
 
 impl Path {
-    /// A path with a known segment size only.
+    /// A path with a known segment size only, of a transport that paces and has SACK.
     #[must_use]
     pub const fn new(mss: Bytes) -> Self {
         Self {
@@ -44,6 +48,8 @@ impl Path {
             peer_window: Bytes::MAX,
             queued: Bytes::ZERO,
             handshake_lossy: false,
+            paced: true,
+            sack: true,
         }
     }
 }

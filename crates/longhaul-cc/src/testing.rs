@@ -33,7 +33,7 @@ impl Sender {
     }
 
     pub(crate) fn with(mut controller: Box<dyn Controller>, granted: Granted) -> Self {
-        let path = Path::new(MSS);
+        let path = Path { paced: granted.pacing, ..Path::new(MSS) };
         controller.on_granted(&granted, &path).expect("granted");
         let now = Time::from_nanos(1_000_000_000);
         controller.on_event(&PathEvent::Established { now, granted }, &path);
@@ -149,7 +149,7 @@ impl Sender {
 
     pub(crate) fn mark(&mut self) {
         let mut ack = self.acked(1);
-        ack.ecn.congestion = true;
+        ack.ecn_echo = true;
         self.tell(&ack);
     }
 

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Time};
 use crate::describe::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Estimate, Granted, NeedError, Needs, Pace,
-    Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
+    Path, PathEvent, SavedPathUse, Sent, Snapshot, StartupOutcome, Timeout,
 };
 
 /// A quantum above every window: 16 MiB.
@@ -15,7 +15,7 @@ const AT_ONCE: Bytes = Bytes(1 << 24);
 /// controller itself sets a pace, as Swift Start does. It serves to reproduce measurements on such hosts; on a shared
 /// network, the bursts harm other flows.
 ///
-/// The name is that of `congestion`; the [`Safety`] is [`Safety::Private`], controlled environments only.
+/// The name is that of `congestion`; the [`Safety`] is [`Safety::Controlled`], controlled environments only.
 ///
 /// ```
 /// use longhaul_cc::{BuildParams, Congestion, unpaced};
@@ -43,7 +43,7 @@ impl ControllerFactory for Factory {
     }
 
     fn safety(&self) -> Safety {
-        Safety::Private
+        Safety::Controlled
     }
 }
 
@@ -97,7 +97,7 @@ impl Controller for Unpaced {
         self.0.saved_path_use()
     }
 
-    fn startup(&self) -> Startup {
+    fn startup(&self) -> StartupOutcome {
         self.0.startup()
     }
 

@@ -8,7 +8,7 @@ use longhaul_units::Time;
 use crate::describe::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Estimate, Granted, NeedError, Needs,
-    Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
+    Path, PathEvent, SavedPathUse, Sent, Snapshot, StartupOutcome, Timeout,
 };
 
 /// Function that is called after the controller has processed an ACK.
@@ -131,7 +131,7 @@ impl Controller for Watched {
         self.inner.saved_path_use()
     }
 
-    fn startup(&self) -> Startup {
+    fn startup(&self) -> StartupOutcome {
         self.inner.startup()
     }
 

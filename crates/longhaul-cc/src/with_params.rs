@@ -10,7 +10,7 @@ use crate::{BuildParams, Congestion, Controller, ControllerFactory};
 /// measurements on older hosts: a window that [grows per ACK](BuildParams::byte_counting), or a threshold that [was
 /// cached](BuildParams::initial_ssthresh).
 ///
-/// The name is that of `congestion`; the [`Safety`] is [`Safety::Private`], controlled environments only, since the
+/// The name is that of `congestion`; the [`Safety`] is [`Safety::Controlled`], controlled environments only, since the
 /// algorithm has been assessed only with its usual parameters.
 ///
 /// ```
@@ -50,6 +50,6 @@ impl ControllerFactory for Factory {
     }
 
     fn safety(&self) -> Safety {
-        Safety::Private
+        Safety::Controlled
     }
 }

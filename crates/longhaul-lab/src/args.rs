@@ -1,5 +1,6 @@
 //! The command line.
 
+mod chart;
 mod compare;
 mod merge;
 mod print;
@@ -47,6 +48,8 @@ enum Command {
     /// Compares two folders of results. The exit code is 1 if a row is reproduced in the first folder, but not in the
     /// second.
     Compare(compare::Compare),
+    /// Draws a file of measurements against time, and prints the SVG file.
+    Chart(chart::Draw),
     /// Measures the simulation speed of this machine: CUBIC over a dumbbell, by number of flows, rate and number of
     /// processors.
     Speed(speed::Speed),
@@ -81,26 +84,27 @@ impl Command {
             Self::Merge(merge) => merge.execute(),
             Self::Report(report) => report.execute(),
             Self::Compare(compare) => compare.execute(),
+            Self::Chart(chart) => chart.execute().map(|()| true),
             Self::Speed(speed) => speed.execute().map(|()| true),
         }
     }
 }
 
 fn list() -> Result<()> {
+    let width = print::width();
     for (file, text) in library::FILES {
         let Experiment { definition, cells, .. } = Experiment::read(file, text)?;
         let runs = cells.len() * definition.runs as usize;
         let (id, title, source) = (definition.id.get_ref(), &definition.title, &definition.source);
-        print::out(&format!("{id:<24} {title} ({runs} runs; {source})"))?;
+        print::out(&print::entry(id, &format!("{title} ({runs} runs; {source})"), width))?;
     }
     Ok(())
 }
 
 /// Returns the file name and text of an included experiment or of the user's file.
 fn open(id: &str) -> Result<(String, String)> {
-    let own = library::FILES.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(id));
-    if let Some((file, text)) = own {
-        return Ok(((*file).into(), (*text).into()));
+    if let Some((file, text)) = library::find(id) {
+        return Ok((file.into(), text.into()));
     }
     if !id.contains(['/', '.']) {
         bail!("there is no experiment {id:?}; `longhaul-lab list` shows them, and a file needs a path");

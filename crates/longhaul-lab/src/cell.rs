@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::definition::{Axis, Definition};
 
+/// Maximum depth of variables in the values of variables.
+const DEEPEST: usize = 4;
+
 /// One choice on each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
@@ -27,9 +30,9 @@ impl Cell {
         places.into_iter().map(|places| Self::at(&definition.axes, places)).collect()
     }
 
-    fn at(axes: &[Axis], places: Vec<usize>) -> Self {
+    fn at<'a>(axes: impl IntoIterator<Item = &'a Axis>, places: Vec<usize>) -> Self {
         let mut variables = BTreeMap::new();
-        for (axis, place) in axes.iter().zip(&places) {
+        for (axis, place) in axes.into_iter().zip(&places) {
             let choice = &axis.choices[*place];
             variables.insert(axis.name.get_ref().clone(), choice.name.get_ref().clone());
             variables.extend(choice.variables.clone());
@@ -37,11 +40,22 @@ impl Cell {
         Self { places, variables }
     }
 
-    /// Replaces each `{variable}` in a text by its value.
+    /// Returns the variables of some axes, given as pairs of axis and choice. This is not one of the cells.
+    pub(crate) fn partial(axes: &[Axis], chosen: impl Iterator<Item = (usize, usize)>) -> Self {
+        let (chosen, places): (Vec<&Axis>, Vec<usize>) =
+            chosen.filter_map(|(axis, place)| Some((axes.get(axis)?, place))).unzip();
+        Self::at(chosen, places)
+    }
+
+    /// Replaces each `{variable}` in a text by its value, which may contain variables, too.
     ///
     /// # Errors
-    /// Returns an error if there is no such variable, or if a brace is not closed.
+    /// Returns an error if there is no such variable, if a brace is not closed, or if values are nested too deeply.
     pub fn fill(&self, text: &str) -> Result<String, String> {
+        self.fill_nested(text, DEEPEST)
+    }
+
+    fn fill_nested(&self, text: &str, depth: usize) -> Result<String, String> {
         let mut filled = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
@@ -50,8 +64,9 @@ impl Cell {
                 let known: Vec<&str> = self.variables.keys().map(String::as_str).collect();
                 format!("there is no variable {name:?}; there are: {}", known.join(", "))
             })?;
+            let depth = depth.checked_sub(1).ok_or_else(|| format!("the variable {name:?} is nested too deeply"))?;
             filled += before;
-            filled += value;
+            filled += &self.fill_nested(value, depth)?;
             rest = after;
         }
         Ok(filled + rest)

@@ -2,12 +2,13 @@
 
 mod axis;
 mod fault;
-mod links;
 mod place;
 mod plot;
 mod probe;
 mod series;
 mod setting;
+mod table;
+mod texts;
 mod traffic;
 mod workload;
 
@@ -18,11 +19,12 @@ use toml::Spanned;
 
 pub use axis::{Axis, Choice};
 pub use fault::Fault;
-pub use links::Links;
 pub use plot::{Expected, Plot};
 pub use probe::Probe;
 pub use series::Series;
 pub use setting::Setting;
+pub use table::{Column, Table, Word};
+pub use texts::Texts;
 pub use traffic::Traffic;
 pub use workload::Workload;
 
@@ -45,14 +47,18 @@ pub struct Definition {
     pub quick_runs: u32,
     /// Maximum duration of a run.
     pub duration: Text,
+    /// Whether runs are made in real time, over real sockets. The senders are in a network namespace behind the
+    /// emulated link.
+    #[serde(default)]
+    pub real_time: bool,
     /// Additional choices by axis name, for example a controller that the file does not list.
     #[serde(default)]
     pub add: BTreeMap<String, Vec<Text>>,
     /// The parameters to vary. Each combination of choices is a cell.
     #[serde(default)]
     pub axes: Vec<Axis>,
-    /// The link that all flows share, or several links in a row.
-    pub bottleneck: Links,
+    /// The link that all flows share, or several links in a row from the senders to the receivers.
+    pub bottleneck: Texts,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flow>,
@@ -73,7 +79,11 @@ pub struct Definition {
     /// The pictures.
     #[serde(default)]
     pub plots: Vec<Plot>,
+    /// The tables for documents.
+    #[serde(default)]
+    pub tables: Vec<Table>,
     /// The results of the paper.
+    #[serde(default)]
     pub rows: Vec<Row>,
 }
 
@@ -85,7 +95,9 @@ pub struct Flow {
     pub name: Text,
     /// Number of connections.
     pub count: Option<Setting>,
-    /// Congestion controller, in the syntax of the registry.
+    /// `longhaul`, the default, or `kernel` for the kernel's TCP, which only experiments in real time can have.
+    pub transport: Option<Text>,
+    /// Congestion controller, in the syntax of the registry. For the kernel's TCP, its name in the kernel.
     pub congestion: Text,
     /// Bytes that each connection sends. Without it, the connections never end.
     pub bytes: Option<Text>,
@@ -132,6 +144,9 @@ pub struct Tcp {
     pub ecn: Option<Setting>,
     /// Whether SACK is offered.
     pub sack: Option<Setting>,
+    /// Whether the packet size is searched (DPLPMTUD, RFC 8899), as by default outside the lab. Otherwise, segments
+    /// have their full size from the start.
+    pub search_mtu: Option<Setting>,
     /// Whether timestamps are offered (RFC 7323).
     pub timestamps: Option<Setting>,
     /// Whether the sender paces. Hosts at the time of the papers do not.
@@ -144,8 +159,16 @@ pub struct Tcp {
     pub min_rto: Option<Setting>,
     /// Whether pairs of segments are sent in flipped order to measure the capacity of the narrow link (TCPProbe).
     pub pairs: Option<Setting>,
+    /// Whether the hosts trust routers. The default is whether the congestion controller asks them.
+    pub routers_answer: Option<Setting>,
+    /// Whether longhaul's extensions are offered: arrival times and others.
+    pub extensions: Option<Setting>,
+    /// Whether senders that a metric observes at each ACK request the arrival times of segments.
+    pub arrival_times: Option<Setting>,
     /// Whether hosts cache path metrics of earlier connections: slow-start threshold and RTT (RFC 9040).
     pub cache: Option<Setting>,
+    /// Whether these caches begin with the window, rate and RTT of a connection that filled the path.
+    pub known_path: Option<Setting>,
 }
 
 /// A metric.

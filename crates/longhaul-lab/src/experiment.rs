@@ -8,12 +8,14 @@ mod prepare;
 mod probe;
 mod relative;
 pub(crate) mod rows;
+mod tables;
 mod traffic;
 mod workload;
 
 use longhaul_link::topology::Duplex;
 use longhaul_tcp::Config;
 use longhaul_units::Span;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,6 +25,7 @@ use crate::expression::{Call, Expression};
 use crate::plot::Plot;
 use crate::probing::ProbeSetup;
 use crate::series::SeriesSetup;
+use crate::table::Table;
 pub(crate) use check::can_run;
 pub use relative::Relative;
 pub use rows::Row;
@@ -44,6 +47,8 @@ pub struct Experiment {
     pub rows: Vec<Row>,
     /// The pictures to draw.
     pub plots: Vec<Plot>,
+    /// The tables for documents.
+    pub tables: Vec<Table>,
 }
 
 /// The setup of a cell.
@@ -61,6 +66,8 @@ pub struct CellSetup {
     pub probes: Vec<ProbeSetup>,
     /// Maximum duration of a run.
     pub duration: Span,
+    /// Whether it runs in real time, over real sockets in a network namespace.
+    pub real_time: bool,
     /// The expressions of the metrics, in the order of the metrics.
     pub metrics: Vec<Expression>,
     /// The series to record.
@@ -89,12 +96,18 @@ pub struct FlowSetup {
     pub count: u32,
     /// The configuration of both ends.
     pub config: Arc<Config>,
+    /// Congestion control of the kernel's TCP, if that is the transport. The configuration is then not used.
+    pub kernel: Option<String>,
     /// Bytes that each connection sends.
     pub bytes: u64,
     /// Index of the flows that must end before these begin.
     pub after: Option<usize>,
     /// Index of the flows whose hosts these use, if they have no hosts of their own.
     pub hosts: Option<usize>,
+    /// Whether their hosts begin with cached metrics of a connection that filled the path.
+    pub knows_path: bool,
+    /// Whether observed senders request the arrival times of segments.
+    pub arrival_times: bool,
     /// Indices of the links that they cross.
     pub hops: Range<usize>,
     /// Start time of the first connection.
@@ -129,6 +142,7 @@ impl Experiment {
         let mut definition = definition::read(file, text)?;
         let source = Source { file, text };
         prepare::add(&mut definition, choices, source)?;
+        prepare::set_defaults(&mut definition);
         check::definition(&definition, source)?;
         let cells = Cell::all(&definition);
         let setups = check::setups(&definition, &cells, source)?;
@@ -137,7 +151,42 @@ impl Experiment {
         let rows = rows::expanded(&definition, source)?;
         let rows = rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<Vec<_>, _>>()?;
         let plots = plots::read(&definition, &cells, source)?;
-        Ok(Self { definition, cells, setups, relatives, rows, plots })
+        let tables = tables::read(&definition, source)?;
+        Ok(Self { definition, cells, setups, relatives, rows, plots, tables })
+    }
+}
+
+impl Experiment {
+    /// Returns the names of the choices on an axis, or none if there is no such axis.
+    pub fn choices(&self, axis: &str) -> impl Iterator<Item = &str> {
+        let axis = self.definition.axes.iter().find(move |known| known.name.get_ref() == axis);
+        axis.into_iter().flat_map(|axis| &axis.choices).map(|choice| choice.name.get_ref().as_str())
+    }
+
+    /// Returns the cells that have one of the given choices on each named axis. On other axes, any choice matches.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such axis or choice.
+    pub fn cells_at(&self, at: &[(String, String)]) -> Result<BTreeSet<usize>, String> {
+        let definition = &self.definition;
+        let id = definition.id.get_ref();
+        let mut wanted: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (name, choice) in at {
+            let axis = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
+            let axis = axis.ok_or_else(|| format!("{name}={choice}: {id} has no axis {name:?}"))?;
+            let choices = &definition.axes[axis].choices;
+            let place = choices.iter().position(|known| known.name.get_ref() == choice);
+            let place = place.ok_or_else(|| {
+                let known: Vec<&str> = choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
+                format!("{name}={choice}: no choice of {id}; there are: {}", known.join("; "))
+            })?;
+            wanted.entry(axis).or_default().insert(place);
+        }
+        let is_wanted = |cell: &usize| {
+            let places = &self.cells[*cell].places;
+            wanted.iter().all(|(axis, choices)| choices.contains(&places[*axis]))
+        };
+        Ok((0..self.cells.len()).filter(is_wanted).collect())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Judgement of the rows.
 
+use longhaul_units::statistics::{mean, median, population_deviation, sorted};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Statistic;
@@ -124,7 +125,7 @@ fn with_left_out(reason: &str, left_out: u32, seeds: u32) -> String {
 pub(crate) fn estimate(records: &[Record], cell: usize, row: &rows::Judged) -> Option<[f64; 3]> {
     let values = values(records, cell, row)?;
     let [low, high] = stats::interval(&values, |sorted| row.statistic.of(sorted))?;
-    Some([low, row.statistic.of(&stats::sorted(&values))?, high])
+    Some([low, row.statistic.of(&sorted(values))?, high])
 }
 
 /// Returns a row's metric in each run of a cell, or `None` if a run has no value and may not be skipped.
@@ -142,19 +143,13 @@ pub(crate) fn measured(records: &[Record], cell: usize, metric: usize) -> impl I
 impl Statistic {
     /// Computes the statistic of sorted values. Returns `None` without values.
     pub(crate) fn of(self, sorted: &[f64]) -> Option<f64> {
-        let last = sorted.len().checked_sub(1)?;
-        let middle = |at: usize| sorted.get(at).copied();
-        let mean = |of: &dyn Fn(f64) -> f64| sorted.iter().map(|value| of(*value)).sum::<f64>() / sorted.len() as f64;
-        Some(match self {
-            Self::Median => f64::midpoint(middle(last / 2)?, middle(last.div_ceil(2))?),
-            Self::Mean => mean(&|value| value),
-            Self::Deviation => {
-                let centre = mean(&|value| value);
-                mean(&|value| (value - centre).powi(2)).sqrt()
-            }
-            Self::Least => middle(0)?,
-            Self::Most => middle(last)?,
-        })
+        match self {
+            Self::Median => median(sorted),
+            Self::Mean => mean(sorted),
+            Self::Deviation => population_deviation(sorted),
+            Self::Least => sorted.first().copied(),
+            Self::Most => sorted.last().copied(),
+        }
     }
 }
 

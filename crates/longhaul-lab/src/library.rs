@@ -1,5 +1,11 @@
 //! The experiments that come with the program.
 
+/// Returns the file name and text of an included experiment.
+#[must_use]
+pub fn find(id: &str) -> Option<(&'static str, &'static str)> {
+    FILES.iter().copied().find(|(file, _)| file.strip_suffix(".toml") == Some(id))
+}
+
 /// Each file's name and text.
 pub const FILES: &[(&str, &str)] = &[
     ("bbe-buffers.toml", include_str!("../experiments/bbe-buffers.toml")),
@@ -12,22 +18,34 @@ pub const FILES: &[(&str, &str)] = &[
     ("bbe-figures-6-7.toml", include_str!("../experiments/bbe-figures-6-7.toml")),
     ("bbe-udp-loss.toml", include_str!("../experiments/bbe-udp-loss.toml")),
     ("cubic-pacing.toml", include_str!("../experiments/cubic-pacing.toml")),
+    ("emulated.toml", include_str!("../experiments/emulated.toml")),
+    ("estimates-within.toml", include_str!("../experiments/estimates-within.toml")),
+    ("estimates.toml", include_str!("../experiments/estimates.toml")),
+    ("fairness.toml", include_str!("../experiments/fairness.toml")),
+    ("kernel.toml", include_str!("../experiments/kernel.toml")),
     ("limited-slow-start.toml", include_str!("../experiments/limited-slow-start.toml")),
+    ("matrix-loss.toml", include_str!("../experiments/matrix-loss.toml")),
+    ("matrix.toml", include_str!("../experiments/matrix.toml")),
     ("modern-starts.toml", include_str!("../experiments/modern-starts.toml")),
+    ("peers.toml", include_str!("../experiments/peers.toml")),
     ("picoquic-satellite.toml", include_str!("../experiments/picoquic-satellite.toml")),
     ("rc3-flows.toml", include_str!("../experiments/rc3-flows.toml")),
     ("rc3-load.toml", include_str!("../experiments/rc3-load.toml")),
+    ("recoveries.toml", include_str!("../experiments/recoveries.toml")),
     ("rfc9743-path.toml", include_str!("../experiments/rfc9743-path.toml")),
     ("rfc9743-sharing.toml", include_str!("../experiments/rfc9743-sharing.toml")),
     ("rfc9743-standard.toml", include_str!("../experiments/rfc9743-standard.toml")),
+    ("satellite.toml", include_str!("../experiments/satellite.toml")),
     ("scharf-buffer.toml", include_str!("../experiments/scharf-buffer.toml")),
     ("scharf-fairness.toml", include_str!("../experiments/scharf-fairness.toml")),
     ("scharf-load.toml", include_str!("../experiments/scharf-load.toml")),
     ("scharf-speedup.toml", include_str!("../experiments/scharf-speedup.toml")),
+    ("scores.toml", include_str!("../experiments/scores.toml")),
     ("start-closed-forms.toml", include_str!("../experiments/start-closed-forms.toml")),
     ("starts-and-paths.toml", include_str!("../experiments/starts-and-paths.toml")),
     ("starts-and-priorities.toml", include_str!("../experiments/starts-and-priorities.toml")),
     ("starts-by-laws.toml", include_str!("../experiments/starts-by-laws.toml")),
+    ("starts.toml", include_str!("../experiments/starts.toml")),
     ("swift-start-deep-queue.toml", include_str!("../experiments/swift-start-deep-queue.toml")),
     ("swift-start-figure-16.toml", include_str!("../experiments/swift-start-figure-16.toml")),
     ("swift-start-figure-5.toml", include_str!("../experiments/swift-start-figure-5.toml")),

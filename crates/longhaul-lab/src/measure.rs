@@ -61,6 +61,8 @@ pub enum Watch {
     Rtt,
     /// The time at which a number of bytes has been read.
     Bytes,
+    /// Data packets at the first shared link until a number of bytes has been read.
+    Data,
     /// The time at which the congestion windows reach a number of bytes.
     Window,
     /// Drops at the shared links.
@@ -90,8 +92,8 @@ const ONE: Parameter = Parameter::Times(&[0, 1]);
 
 /// Returns all measures.
 pub fn all() -> impl Iterator<Item = &'static Measure> {
-    let of_crowds = several::MEASURES.iter().chain(phases::MEASURES).chain(epochs::MEASURES);
-    flows::MEASURES.iter().chain(of_crowds).chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
+    let of_populations = several::MEASURES.iter().chain(phases::MEASURES).chain(epochs::MEASURES);
+    flows::MEASURES.iter().chain(of_populations).chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
 }
 
 /// Returns the measure with this name.

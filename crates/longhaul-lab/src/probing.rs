@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_link::{ConfigError, LinkConfig, Random};
+use longhaul_link::{ConfigError, LinkConfig};
 use longhaul_probe::MethodKind;
 use longhaul_probe::sim::{ProbedPath, Probing};
 use longhaul_units::{Rate, Span, Time};
@@ -23,6 +23,10 @@ pub struct ProbeSetup {
     pub start: Span,
     /// Link from the prober to the bottleneck.
     pub left: Option<LinkConfig>,
+    /// Resolution of the receiver's clock.
+    pub tick: Span,
+    /// Rate by which this clock is fast, in ppm.
+    pub skew: f64,
 }
 
 /// Result of a measurement.
@@ -64,9 +68,10 @@ fn path(setup: &CellSetup, probe: &ProbeSetup, seed: u64, stream: u64) -> Result
             path = path.cross(
                 first + traffic.hops.start,
                 first + traffic.hops.end - 1,
-                traffic.source(Random::new(seed, stream + 2 * number)),
+                traffic.source(seed, stream + 2 * number),
             );
         }
     }
+    (path.clock.tick, path.clock.skew_ppm) = (probe.tick, probe.skew);
     Ok(path)
 }

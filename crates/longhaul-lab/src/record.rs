@@ -16,6 +16,9 @@ pub struct Record {
     /// The points of each recorded series, by name: seconds since the start of the run, and the value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// Whether the machine was too slow for the run, which was made in real time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
     /// Simulated seconds, summed over all flows.
     pub flow_seconds: f64,
     /// Wall-clock seconds that the run took. Two runs with the same seed differ in nothing else.

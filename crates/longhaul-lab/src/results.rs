@@ -48,6 +48,8 @@ const VALUES_CSV: &str = "values.csv";
 const TIMES: &str = "times.json";
 /// Folder of an experiment's pictures.
 const PICTURES: &str = "plots";
+/// Tables of an experiment in Markdown.
+const TABLES: &str = "tables.md";
 /// The page of all experiments.
 const PAGE: &str = "index.html";
 

@@ -3,7 +3,7 @@
 
 mod interrupt;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use longhaul_sim::SetupError;
 
 use crate::cost;
 use crate::experiment::Experiment;
+use crate::real;
 use crate::record::Record;
 use crate::stopwatch::Stopwatch;
 use crate::world;
@@ -66,6 +67,18 @@ pub enum RunError {
         /// The cause.
         error: SetupError,
     },
+    /// A run in real time failed.
+    #[error("{experiment}, cell {cell}, seed {seed}: {error:#}")]
+    Real {
+        /// The experiment.
+        experiment: String,
+        /// The index of the cell.
+        cell: usize,
+        /// The seed.
+        seed: u64,
+        /// The cause.
+        error: anyhow::Error,
+    },
     /// The program panicked in a run and has printed the reason.
     #[error("{experiment}, cell {cell}, seed {seed}: the program panicked in this run")]
     Panicked {
@@ -99,13 +112,23 @@ pub fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
 ///
 /// # Errors
 /// Returns an error if the network cannot be set up or the program panics.
-pub fn run(
+pub fn run(experiment: &Experiment, effort: Effort, tell: impl FnMut(usize, usize)) -> Result<Vec<Record>, RunError> {
+    run_cells(experiment, &(0..experiment.cells.len()).collect(), effort, tell)
+}
+
+/// Runs these cells of an experiment, as [`run`] does.
+///
+/// # Errors
+/// Returns an error if the network cannot be set up or the program panics.
+pub fn run_cells(
     experiment: &Experiment,
+    cells: &BTreeSet<usize>,
     effort: Effort,
     mut tell: impl FnMut(usize, usize),
 ) -> Result<Vec<Record>, RunError> {
     let experiments: Arc<[Experiment]> = [experiment.clone()].into();
-    let jobs = jobs(&experiments, &[effort.runs]);
+    let mut jobs = jobs(&experiments, &[effort.runs]);
+    jobs.retain(|job| cells.contains(&job.cell));
     let (all, mut done) = (jobs.len(), BTreeMap::new());
     drive(&experiments, jobs, effort.jobs, mpsc::channel(), |news| {
         if let News::Ended(job, record) = news {
@@ -175,9 +198,9 @@ fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &S
         let Job { cell, seed, .. } = *job;
         let of = &experiments[job.experiment];
         let experiment = || of.definition.id.get_ref().clone();
-        let event = match catch_unwind(AssertUnwindSafe(|| timed(of, cell, seed))) {
+        let event = match catch_unwind(AssertUnwindSafe(|| one(of, cell, seed))) {
             Ok(Ok(record)) => Event::Ended(*job, Box::new(record)),
-            Ok(Err(error)) => Event::Failed(RunError::Setup { experiment: experiment(), cell, seed, error }),
+            Ok(Err(error)) => Event::Failed(error),
             Err(_) => Event::Failed(RunError::Panicked { experiment: experiment(), cell, seed }),
         };
         if sender.send(event).is_err() {
@@ -186,8 +209,19 @@ fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &S
     }
 }
 
-fn timed(experiment: &Experiment, cell: usize, seed: u64) -> Result<Record, SetupError> {
-    let begun = Stopwatch::start();
-    let record = world::run(&experiment.setups[cell], cell, seed)?;
+/// Makes a run, in virtual or in real time.
+fn one(of: &Experiment, cell: usize, seed: u64) -> Result<Record, RunError> {
+    let (setup, begun) = (&of.setups[cell], Stopwatch::start());
+    let experiment = || of.definition.id.get_ref().clone();
+    if setup.real_time {
+        return real::record(setup, cell, seed).map_err(|error| RunError::Real {
+            experiment: experiment(),
+            cell,
+            seed,
+            error,
+        });
+    }
+    let record = world::run(setup, cell, seed);
+    let record = record.map_err(|error| RunError::Setup { experiment: experiment(), cell, seed, error })?;
     Ok(Record { took: begun.seconds(), ..record }.finite())
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_cc::estimate::{BufferDelay, CongestionLevel, LossRate, TcpProbe};
+use longhaul_cc::internal::{BufferDelay, CongestionLevel, FusedCapacity, LossRate, PacketPair, TcpProbe};
 use longhaul_cc::{Ack, Controller, Demands, Episode, Estimate, Path, Quantity, watched};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -34,6 +34,10 @@ pub struct Log {
     pub losses: Vec<Loss>,
     /// TCPProbe on the connection's own pairs.
     pub probe: TcpProbe,
+    /// The rates of all pairs.
+    pub pairs: PacketPair,
+    /// BE and TCPProbe, fused.
+    pub fused: FusedCapacity,
     /// Time since which its estimate has been stable, and the estimate.
     stood: Option<(Time, Rate)>,
     /// Buffer delay, estimated from the RTT distributions of all samples and of those before losses.
@@ -78,6 +82,8 @@ impl Default for Log {
             rtts: BTreeMap::new(),
             losses: Vec::new(),
             probe: TcpProbe::default(),
+            pairs: PacketPair::default(),
+            fused: FusedCapacity::default(),
             stood: None,
             buffer: BufferDelay::new(BIN),
             rate: LossRate::new(CongestionLevel::new(KEEP)),
@@ -103,6 +109,8 @@ impl Log {
         if let Some(sample) = ack.rtt {
             *self.rtts.entry(sample.rtt.as_micros() * CLASSES / 1000).or_default() += 1;
         }
+        self.fused.observe(ack, path);
+        ack.pair.iter().for_each(|pair| self.pairs.on_pair(pair));
         if let Some(pair) = ack.pair.filter(|pair| pair.bytes >= path.mss) {
             self.probe.on_pair(&pair, ack.rx_time.unwrap_or(ack.now));
             self.stand(ack.now);
@@ -125,7 +133,7 @@ impl Log {
                 self.buffer.on_loss();
                 let mut level = None;
                 controller.estimates(&mut |estimate| {
-                    if let Estimate { name: "level", value: Quantity::Number(number) } = estimate {
+                    if let Estimate { name: "level", value: Quantity::Number(number), .. } = estimate {
                         level = Some(number);
                     }
                 });
@@ -169,11 +177,13 @@ impl Log {
 pub struct Watcher(Arc<Mutex<Log>>);
 
 impl Watcher {
-    /// Returns the configuration of an observed sender. `config.probe_pairs` requests flipped pairs.
+    /// Returns the configuration of an observed sender. `config.probe_pairs` requests flipped pairs, `arrival_times` the
+    /// times at which the receiver got segments.
     #[must_use]
-    pub fn watch(&self, config: &Config) -> Config {
+    pub fn watch(&self, config: &Config, arrival_times: bool) -> Config {
         let log = Arc::clone(&self.0);
-        let wants = Demands { pairs: config.probe_pairs, ..Demands::default() };
+        let mut wants = Demands::default();
+        (wants.pairs, wants.arrival_times) = (config.probe_pairs, arrival_times);
         let congestion = watched(config.congestion.clone(), wants, move |ack, path, controller| {
             log.lock().unwrap_or_else(PoisonError::into_inner).on_ack(ack, path, controller);
         });

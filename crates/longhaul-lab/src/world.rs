@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use longhaul_sim::{CrowdId, SessionId, SetupError, Sim};
+use longhaul_sim::{PopulationId, SessionId, SetupError, Sim};
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Span, Time};
 
@@ -47,7 +47,7 @@ pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupErr
     let (outcome, series) = world.end(setup, samples, build::probes(setup, seed)?);
     let values = setup.metrics.iter().map(|metric| metric.value(&|call| measure::value(call, &outcome))).collect();
     let flow_seconds = outcome.begun.len() as f64 * setup.duration.as_secs_f64();
-    Ok(Record { cell, seed, values, series, flow_seconds, took: 0.0 })
+    Ok(Record { cell, seed, values, series, flow_seconds, ..Record::default() })
 }
 
 /// Returns the calls in the metrics of a cell.
@@ -72,7 +72,7 @@ struct World {
     links: Vec<u32>,
     flows: Vec<Watched>,
     ranges: BTreeMap<String, Range<usize>>,
-    crowds: BTreeMap<String, CrowdId>,
+    populations: BTreeMap<String, PopulationId>,
     /// One per flow, if a metric needs observations at each ACK.
     watchers: Vec<Watcher>,
     /// Whether the state of the senders is sampled.

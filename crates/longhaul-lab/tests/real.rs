@@ -2,9 +2,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+#[path = "program/common.rs"]
+#[allow(dead_code, reason = "these tests need a part of it")]
 mod common;
 
-use common::{Place, lab, refusal, text};
+use common::{Place, json_lines as rows, lab, refusal, text};
 use serde_json::{Value, json};
 
 const SMALL: &str = r#"id = "real"
@@ -97,10 +99,6 @@ rule = "decreasing"
 id = "never"
 not-reproducible = "nobody can"
 "#;
-
-fn rows(stdout: &[u8]) -> Vec<Value> {
-    text(stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// 200 kB of two flows with their headers take at least 0.8 s at 2 Mb/s on any machine, and all bytes are read, sent
 /// and carried. Metrics that real sockets cannot measure have no verdict, and rows that need other cells are skipped.
@@ -280,13 +278,13 @@ choices = ["true", "false"]
 
 [[flows]]
 name = "first"
-congestion = "launch=careful-resume,growth=hystart-pp,steady=cubic,recovery=prr"
+congestion = "startup=careful-resume,slow-start=hystart-pp,avoidance=cubic,recovery=prr"
 bytes = "3MB"
 tcp = { cache = "{memory}" }
 
 [[flows]]
 name = "second"
-congestion = "launch=careful-resume,growth=hystart-pp,steady=cubic,recovery=prr"
+congestion = "startup=careful-resume,slow-start=hystart-pp,avoidance=cubic,recovery=prr"
 bytes = "400kB"
 after = "first"
 hosts = "first"

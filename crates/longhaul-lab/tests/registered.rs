@@ -2,9 +2,9 @@
 //! of the registry.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use longhaul_cc::registry::{Entry, Make, OptionSpec, Safety, Slot, register};
-use longhaul_cc::steady::{ECN_BETA, additive};
+use longhaul_cc::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window};
+use longhaul_cc::compose::{ECN_BETA, additive};
+use longhaul_cc::registry::{Entry, OptionSpec, register};
 use longhaul_cc::{Ack, Path, options};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::judge::judge;
@@ -27,67 +27,61 @@ impl Stage for Keeper {
     }
 }
 
-impl Steady for Keeper {
+impl CongestionAvoidance for Keeper {
     fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
 
-    fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+    fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         additive(window, 1.0, grow, path.mss);
-        SteadyStep::Stay
+        AvoidanceStep::Stay
     }
 
-    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
-        Target::multiplicative(cause, self.keep, path.mss)
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        Target::multiplicative(event, self.keep, path.mss)
     }
 
-    fn clone_box(&self) -> Box<dyn Steady> {
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
         Box::new(*self)
     }
 }
 
-static KEEPER: Entry = Entry {
-    name: "keeper",
-    slot: Slot::Steady,
-    summary: "keeps a part of the window",
-    reference: "nobody",
-    options: Keeper::OPTIONS,
-    tested: &[],
-    safety: Safety::Shared,
-    make: Make::Steady(|values| Box::new(Keeper::from_values(values))),
-};
+static KEEPER: Entry = Entry::avoidance("keeper", |values| Box::new(Keeper::from_values(values)))
+    .described("keeps a part of the window", "nobody")
+    .with_options(Keeper::OPTIONS)
+    .internet_safe();
 
 /// If it keeps half of the window, it behaves like NewReno (RFC 5681, section 3.1); if it keeps nine tenths, a loss
 /// costs less.
 const EXPERIMENT: &str = r#"id = "foreign"
-title = "A law of another crate"
+title = "An algorithm of another crate"
 source = "RFC 5681"
 runs = 1
 quick-runs = 1
 duration = "20s"
 bottleneck = "--rate 20mbit --rtt 50ms --queue 100p --loss 0.2%"
 [[axes]]
-name = "law"
+name = "algorithm"
 choices = ["slow-start+new-reno", "slow-start+keeper", "slow-start+keeper(keep=0.9)"]
 [[flows]]
 name = "x"
-congestion = "{law}"
+congestion = "{algorithm}"
 [metrics]
 goodput = { value = "goodput(x)", unit = "Mb/s" }
 [[rows]]
 id = "half"
 metric = "goodput"
-over = "law"
+over = "algorithm"
 order = ["slow-start+new-reno", "slow-start+keeper"]
 rule = "alike within 5%"
 [[rows]]
 id = "more"
 metric = "goodput"
-over = "law"
+over = "algorithm"
 order = ["slow-start+keeper(keep=0.9)", "slow-start+keeper"]
 rule = "decreasing"
 "#;
 
 #[test]
-fn an_experiment_names_a_law_of_another_crate() {
+fn an_experiment_names_an_algorithm_of_another_crate() {
     let error = Experiment::read("foreign.toml", EXPERIMENT).unwrap_err().to_string();
     assert!(error.contains("keeper"), "{error}");
     register(&[&KEEPER], &[]).unwrap();

@@ -1,10 +1,10 @@
 //! Packets between the end of their transmission and their arrival.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use longhaul_units::Time;
 
+use crate::events::EventQueue;
 use crate::packet::Packet;
 
 /// Packets in flight. Those delivered in order need no sorting; the few that are reordered are kept separately.
@@ -15,8 +15,7 @@ pub(crate) struct Arrivals<T> {
     last: Time,
     /// Packets held back until others have overtaken them, in the order of their deadlines.
     held: VecDeque<Held<T>>,
-    late: BinaryHeap<Reverse<Late<T>>>,
-    serial: u64,
+    late: EventQueue<Packet<T>>,
 }
 
 #[derive(Debug)]
@@ -28,16 +27,9 @@ struct Held<T> {
     packet: Packet<T>,
 }
 
-#[derive(Debug)]
-struct Late<T> {
-    at: Time,
-    serial: u64,
-    packet: Packet<T>,
-}
-
 impl<T> Arrivals<T> {
     pub(crate) fn new() -> Self {
-        Self { in_order: VecDeque::new(), last: Time::ZERO, held: VecDeque::new(), late: BinaryHeap::new(), serial: 0 }
+        Self { in_order: VecDeque::new(), last: Time::ZERO, held: VecDeque::new(), late: EventQueue::default() }
     }
 
     /// Returns the number of packets in flight.
@@ -64,8 +56,7 @@ impl<T> Arrivals<T> {
 
     /// Schedules a packet to arrive at `at`, regardless of the order of the others.
     pub(crate) fn late(&mut self, at: Time, packet: Packet<T>) {
-        self.serial += 1;
-        self.late.push(Reverse(Late { at, serial: self.serial, packet }));
+        self.late.add(at, packet);
     }
 
     /// Returns the time of the next arrival.
@@ -74,7 +65,7 @@ impl<T> Arrivals<T> {
     pub(crate) fn next(&self, or_in_order: Option<Time>) -> Option<Time> {
         let in_order = self.in_order.front().map(|(at, _)| *at).or(or_in_order);
         let held = self.held.front().map(|held| held.deadline);
-        let late = self.late.peek().map(|Reverse(late)| late.at);
+        let late = self.late.peek().map(|(at, _)| at);
         match (held, late) {
             (None, None) => in_order,
             _ => [in_order, held, late].into_iter().flatten().min(),
@@ -91,7 +82,7 @@ impl<T> Arrivals<T> {
             self.last = self.last.max(next);
             return self.held.pop_front().map(|held| (next, held.packet));
         }
-        self.late.pop().map(|Reverse(late)| (late.at, late.packet))
+        self.late.take()
     }
 
     fn overtake(&mut self, at: Time, packet: Packet<T>) {
@@ -111,32 +102,6 @@ impl<T> Arrivals<T> {
         if let Some(held) = self.held.pop_front() {
             self.in_order.push_back((at, held.packet));
         }
-    }
-}
-
-impl<T> Late<T> {
-    fn key(&self) -> (Time, u64) {
-        (self.at, self.serial)
-    }
-}
-
-impl<T> PartialEq for Late<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<T> Eq for Late<T> {}
-
-impl<T> PartialOrd for Late<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Late<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
     }
 }
 

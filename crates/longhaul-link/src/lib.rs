@@ -31,6 +31,7 @@
 
 mod arrivals;
 mod config;
+mod events;
 mod histogram;
 mod hook;
 mod link;
@@ -56,6 +57,7 @@ mod validate;
 pub use config::{
     Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering, Step,
 };
+pub use events::EventQueue;
 pub use histogram::Histogram;
 pub use hook::{Hook, Router, View};
 pub use link::Link;

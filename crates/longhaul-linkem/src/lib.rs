@@ -2,7 +2,7 @@
 //!
 //! * [`relay`]: a UDP relay, for programs that use UDP. It needs no privileges.
 //! * [`shell`]: runs a command in its own network namespace behind the link. It works for any protocol and needs
-//!   root.
+//!   root. [`shell::Behind`] is such a namespace for a program with sockets at both ends.
 //! * [`engine`]: both directions of a link, driven by the monotonic clock; [`drive`] is the thread that does so.
 //! * [`args`]: the command line; [`summary`]: the report at the end; [`log`]: logs in mahimahi's format.
 //!

@@ -9,6 +9,7 @@
 //! with the last process in it. The processes end with the first one of their PID namespace ([`init`]), which the
 //! kernel kills when this process ends for whatever reason.
 
+mod behind;
 mod init;
 mod network;
 mod packet;
@@ -16,25 +17,23 @@ mod port;
 mod route;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, IsTerminal, Write, stdin};
+use std::io::{self, IsTerminal, Write, stdin};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use longhaul_link::spec::Path;
 use longhaul_sys::linux::{NetNs, Processes, terminate};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-use crate::drive::Driver;
-use crate::engine::Engine;
 use crate::log::Logs;
-use crate::relay::Counts;
 use crate::summary::{summary, ways};
+pub use behind::Behind;
+use behind::explained;
 pub use init::init;
-use network::Network;
-use port::TunPort;
+pub use packet::IpPacket;
 
 /// Hidden command that runs as the first process of the PID namespace.
 pub const INIT: &str = "shell-init";
@@ -57,50 +56,43 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// # Errors
 /// Returns an error if the namespace, the devices or the link cannot be created.
 pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
-    let network = Network::new().map_err(explained)?;
-    let engine = Engine::new(path, false, logs)?;
-    let env = environment(&network);
+    let behind = Behind::start(path, logs)?;
+    let env = environment(&behind);
     // Ignore a closed output: the command is still to run.
-    let _ = writeln!(io::stderr(), "longhaul-linkem: {}", addresses(&network));
+    let _ = writeln!(io::stderr(), "longhaul-linkem: {}", addresses(&behind));
     let _ = io::stderr().write_all(ways(path, "from the command", "to the command").as_bytes());
-    let namespace = network.namespace;
-    let driver = Driver::start(engine, TunPort::new(network.tuns)).context("starting the link")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = runtime.block_on(async {
         let signals = Signals::new()?;
-        let (child, ended) = spawn(command, &env, &namespace)?;
+        let (child, ended) = spawn(command, &env, behind.namespace())?;
         tokio::select! {
             ended = signals.wait(child, ended) => ended,
-            failed = driver.failed() => failed.and(Err(io::Error::other("the link has failed"))).map_err(Into::into),
+            failed = behind.failed() => failed.and(Err(io::Error::other("the link has failed"))).map_err(Into::into),
         }
     });
     // After a regular end, let the kernel close the command's connections over the link.
     let is_over = matches!(ended, Ok((_, false)));
-    let stopped = if is_over { driver.finish() } else { driver.stop() };
-    let (engine, port) = stopped.context("the link")?;
-    let drops = namespace.run(|| network::transmit_drops(network::INSIDE)).unwrap_or(0);
-    let missed = drops + network::transmit_drops(&port.outside());
-    let counts = Counts { missed, unsent: port.unsent(), ..Counts::default() };
+    let (engine, counts) = if is_over { behind.finish() } else { behind.stop() }?;
     let _ = io::stderr().write_all(summary(&engine, &counts).as_bytes());
     Ok(ExitCode::from(init::code(ended?.0)))
 }
 
 /// Returns the line with the addresses, printed at the start.
-fn addresses(network: &Network) -> String {
-    let ([outside, inside], [outside6, inside6]) = match network.ends6 {
-        None => (network.ends, [String::new(), String::new()]),
-        Some(ends6) => (network.ends, ends6.map(|end| format!(" and {end}"))),
+fn addresses(behind: &Behind) -> String {
+    let ([outside, inside], [outside6, inside6]) = match behind.ends6() {
+        None => (behind.ends(), [String::new(), String::new()]),
+        Some(ends6) => (behind.ends(), ends6.map(|end| format!(" and {end}"))),
     };
     format!("the outside is at {outside}{outside6}, the inside at {inside}{inside6}")
 }
 
 /// Returns the environment of the command. Variables with the value `None` are removed, because they belong to an
 /// enclosing shell.
-fn environment(network: &Network) -> Vec<(&'static str, Option<String>)> {
-    let [outside, inside] = network.ends.map(|end| Some(end.to_string()));
+fn environment(behind: &Behind) -> Vec<(&'static str, Option<String>)> {
+    let [outside, inside] = behind.ends().map(|end| Some(end.to_string()));
     let mut env: Vec<_> = OUTSIDE.iter().map(|name| (*name, outside.clone())).collect();
     env.push((INSIDE, inside));
-    let ends6 = network.ends6.map_or([None, None], |ends6| ends6.map(|end| Some(end.to_string())));
+    let ends6 = behind.ends6().map_or([None, None], |ends6| ends6.map(|end| Some(end.to_string())));
     env.extend(ENDS6.into_iter().zip(ends6));
     env
 }
@@ -177,18 +169,5 @@ impl Signals {
                 let _ = terminate(child);
             }
         }
-    }
-}
-
-/// Explains an error in an operation that requires root.
-fn explained(error: io::Error) -> anyhow::Error {
-    match error.kind() {
-        ErrorKind::PermissionDenied => {
-            anyhow!(
-                "shell creates network namespaces and devices, which only root may do ({error}); use sudo, or the relay"
-            )
-        }
-        ErrorKind::NotFound => anyhow!("{error}; load the module tun (modprobe tun), or use the relay"),
-        _ => anyhow!("creating the network: {error}"),
     }
 }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
 
+#[path = "emulation/common.rs"]
+#[allow(dead_code, reason = "this test needs a part of it")]
 mod common;
 
 use std::future::pending;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 use longhaul::{TcpListener, TcpStream};
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_sys::linux::run_first;
+use longhaul_units::statistics::sorted;
 use longhaul_units::{Span, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -88,8 +91,7 @@ fn waits() -> (f64, f64) {
 /// Repeats until enough runs are valid. If the machine is too busy, the test passes without a result.
 fn agree(options: &str, size: u64) {
     let expected = in_virtual_time(options, size);
-    let mut runs: Vec<_> = (0..TRIES).filter_map(|_| in_real_time(options, size)).take(RUNS).collect();
-    runs.sort_by(f64::total_cmp);
+    let runs = sorted((0..TRIES).filter_map(|_| in_real_time(options, size)).take(RUNS));
     eprintln!("{options}, {size} bytes: {expected:.4} s in virtual time, {runs:.4?} s in real time");
     let Some(median) = runs.get(RUNS / 2).filter(|_| runs.len() == RUNS) else {
         eprintln!("this machine is too busy to keep time");

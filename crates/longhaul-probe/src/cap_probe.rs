@@ -5,9 +5,9 @@ mod skew;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use crate::options::{Checks, InvalidOption};
+use crate::options::{Checks, InvalidOption, Part, options};
 use crate::{Estimate, Method, MethodKind, Next, RateRange, Train, TrainReport};
-use longhaul_cc::estimate::{CapProbeConfig, CapProbeEstimate};
+use longhaul_cc::internal::{CapProbeConfig, CapProbeEstimate};
 use run::Run;
 
 /// Number of arrivals from which the resolution of the receiver's clock is estimated.
@@ -26,68 +26,53 @@ const ALONE: f64 = 0.5;
 /// Upper bound of the confidence in a run that has not converged.
 const VAGUE: f64 = 0.3;
 
-/// Options of [`CapProbeMethod`], with their ranges and defaults. The defaults follow the published procedure, as far
-/// as it is known.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct CapProbeOptions {
-    /// Sizes of the packets (IP) of the two kinds of runs in bytes: 64 to 9000, 700 and 900 by default.
-    pub sizes: (u32, u32),
-    /// Largest size to which packets may grow in bytes: 64 to 9000, 1400 by default.
-    pub largest: u32,
-    /// Number of samples that a run requires: 2 to 1000, 40 by default.
-    pub least: u32,
-    /// Number of trains after which a run gives up: `least` to 10,000, 100 by default.
-    pub most: u32,
-    /// Relative change of the packet size after a run that gave up: 0 to 0.5, 0.2 by default.
-    pub step: f64,
-    /// Largest difference between the rates of two runs that agree, relative to their mean: 0.001 to 0.5, 0.05 by
-    /// default.
-    pub agreement: f64,
-    /// Queueing delay up to which a pair counts as undistorted, relative to its dispersion: 0 to 0.5, 0.05 by default.
-    pub share: f64,
-    /// Largest number of runs: 2 to 100, 8 by default.
-    pub runs: u32,
-    /// Mean time between trains: 1 ms to 10 s, 50 ms by default. Each interval is varied by up to 25 %, so that trains
-    /// do not synchronize with periodic traffic.
-    pub interval: Span,
-    /// Largest load of all trains, relative to the capacity: 0.001 to 1, 0.05 by default.
-    pub load: f64,
-    /// Smallest error of clocks: 0 to 1 s, 1 us by default. If the receiver's readings show a coarser resolution, that
-    /// is used instead.
-    pub clock: Span,
-    /// Smallest dispersion of a train in ticks of the clock, which determines its length: 1 to 1000, 25 by default.
-    pub ticks: u32,
-    /// Largest number of packets per train: 2 to 1000, 64 by default.
-    pub longest: u32,
-    /// Largest drift between the two clocks in parts per million: 0 to 1000, 200 by default.
-    pub skew_ppm: f64,
-    /// Time for which the report of a train is awaited: 1 ms to 10 min, 5 s by default.
-    pub patience: Span,
-    /// Seed of the variation of intervals.
-    pub seed: u64,
+options! {
+    /// Options of [`CapProbeMethod`], with their ranges and defaults. The defaults follow the published procedure, as
+    /// far as it is known.
+    pub struct CapProbeOptions[""] {
+        /// Sizes of the packets (IP) of the two kinds of runs in bytes: 64 to 9000, 700 and 900 by default.
+        sizes: (u32, u32) = (700, 900);
+        /// Largest size to which packets may grow in bytes: 64 to 9000, 1400 by default.
+        largest: u32 = 1400, 64.0..=9000.0;
+        /// Number of samples that a run requires: 2 to 1000, 40 by default.
+        least: u32 = 40, 2.0..=1000.0;
+        /// Number of trains after which a run gives up: `least` to 10,000, 100 by default.
+        most: u32 = 100, least..=10_000.0;
+        /// Relative change of the packet size after a run that gave up: 0 to 0.5, 0.2 by default.
+        step: f64 = 0.2, 0.0..=0.5;
+        /// Largest difference between the rates of two runs that agree, relative to their mean: 0.001 to 0.5, 0.05 by
+        /// default.
+        agreement: f64 = 0.05, 0.001..=0.5;
+        /// Queueing delay up to which a pair counts as undistorted, relative to its dispersion: 0 to 0.5, 0.05 by
+        /// default.
+        share: f64 = 0.05, 0.0..=0.5;
+        /// Largest number of runs: 2 to 100, 8 by default.
+        runs: u32 = 8, 2.0..=100.0;
+        /// Mean time between trains: 1 ms to 10 s, 50 ms by default. Each interval is varied by up to 25 %, so that
+        /// trains do not synchronize with periodic traffic.
+        interval: Span = Span::from_millis(50), 0.001..=10.0;
+        /// Largest load of all trains, relative to the capacity: 0.001 to 1, 0.05 by default.
+        load: f64 = 0.05, 0.001..=1.0;
+        /// Smallest error of clocks: 0 to 1 s, 1 us by default. If the receiver's readings show a coarser resolution,
+        /// that is used instead.
+        clock: Span = Span::from_micros(1), 0.0..=1.0;
+        /// Smallest dispersion of a train in ticks of the clock, which determines its length: 1 to 1000, 25 by default.
+        ticks: u32 = 25, 1.0..=1000.0;
+        /// Largest number of packets per train: 2 to 1000, 64 by default.
+        longest: u32 = 64, 2.0..=1000.0;
+        /// Largest drift between the two clocks in parts per million: 0 to 1000, 200 by default.
+        skew_ppm: f64 = 200.0, 0.0..=1000.0;
+        /// Time for which the report of a train is awaited: 1 ms to 10 min, 5 s by default.
+        patience: Span = Span::from_secs(5), 0.001..=600.0;
+        /// Seed of the variation of intervals.
+        seed: u64 = 1;
+    }
 }
 
-impl Default for CapProbeOptions {
-    fn default() -> Self {
-        Self {
-            sizes: (700, 900),
-            largest: 1400,
-            least: 40,
-            most: 100,
-            step: 0.2,
-            agreement: 0.05,
-            share: 0.05,
-            runs: 8,
-            interval: Span::from_millis(50),
-            load: 0.05,
-            clock: Span::from_micros(1),
-            ticks: 25,
-            longest: 64,
-            skew_ppm: 200.0,
-            patience: Span::from_secs(5),
-            seed: 1,
-        }
+/// Packet sizes of both kinds of runs.
+impl Part for (u32, u32) {
+    fn check(&self, checks: Checks, name: &'static str) -> Result<(), InvalidOption> {
+        [self.0, self.1].into_iter().try_for_each(|size| checks.within(name, f64::from(size), (64.0, 9000.0)))
     }
 }
 
@@ -99,27 +84,6 @@ impl CapProbeOptions {
         let (first, second) = self.sizes;
         let smaller = second.min(largest);
         Self { sizes: (first * smaller / second, smaller), largest: self.largest.min(largest), ..self }
-    }
-
-    fn check(&self) -> Result<(), InvalidOption> {
-        let checks = Checks(MethodKind::CapProbe.name());
-        let size = (64.0, 9000.0);
-        checks.within("size of the first runs", f64::from(self.sizes.0), size)?;
-        checks.within("size of the second runs", f64::from(self.sizes.1), size)?;
-        checks.within("largest", f64::from(self.largest), size)?;
-        checks.within("least", f64::from(self.least), (2.0, 1000.0))?;
-        checks.within("most", f64::from(self.most), (f64::from(self.least), 10_000.0))?;
-        checks.within("step", self.step, (0.0, 0.5))?;
-        checks.within("agreement", self.agreement, (0.001, 0.5))?;
-        checks.within("share", self.share, (0.0, 0.5))?;
-        checks.within("runs", f64::from(self.runs), (2.0, 100.0))?;
-        checks.within("interval", self.interval.as_secs_f64(), (0.001, 10.0))?;
-        checks.within("load", self.load, (0.001, 1.0))?;
-        checks.within("clock", self.clock.as_secs_f64(), (0.0, 1.0))?;
-        checks.within("ticks", f64::from(self.ticks), (1.0, 1000.0))?;
-        checks.within("longest", f64::from(self.longest), (2.0, 1000.0))?;
-        checks.within("skew", self.skew_ppm, (0.0, 1000.0))?;
-        checks.within("patience", self.patience.as_secs_f64(), (0.001, 600.0))
     }
 }
 
@@ -171,7 +135,7 @@ impl CapProbeMethod {
     ///
     /// An option is out of its range.
     pub fn new(options: CapProbeOptions) -> Result<Self, InvalidOption> {
-        options.check()?;
+        options.check(Checks(MethodKind::CapProbe.name()), "")?;
         Ok(Self::unchecked(options))
     }
 
@@ -193,12 +157,6 @@ impl CapProbeMethod {
             outcome: Outcome::Open,
             options,
         }
-    }
-
-    /// Current number of packets per train: 2 unless the receiver's clock is coarse.
-    #[must_use]
-    pub const fn train_length(&self) -> u32 {
-        self.length
     }
 
     fn size(&self) -> u32 {
@@ -230,7 +188,10 @@ impl CapProbeMethod {
 
     fn config(&self) -> CapProbeConfig {
         let clock = self.clock();
-        CapProbeConfig { least: self.options.least, clock, share: self.options.share, window: Span::MAX }
+        let mut config = CapProbeConfig::default();
+        (config.least, config.clock) = (self.options.least, clock);
+        (config.share, config.window) = (self.options.share, Span::MAX);
+        config
     }
 
     fn clock(&self) -> Span {

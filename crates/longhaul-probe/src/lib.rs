@@ -12,7 +12,7 @@
 //! | `cap_probe`, `pathrate` | [`CapProbeMethod`] and [`Pathrate`], which measure capacity |
 //! | `pathload`, `path_chirp` | [`Pathload`] and [`PathChirp`], which measure available bandwidth |
 //! | `turns` | sessions with one train at a time, and their [`Limits`] |
-//! | `options`, `statistics` | range checks of options; moments and order statistics |
+//! | `options` | range checks of options |
 //! | `sim`, by the feature `sim` (default) | driver over an emulated path in virtual time |
 //! | `sockets`, by the feature `sockets` | driver over UDP sockets, TCPProbe within a transfer, search for the queueing hop |
 //!
@@ -48,7 +48,6 @@ mod pathrate;
 pub mod sim;
 #[cfg(feature = "sockets")]
 pub mod sockets;
-mod statistics;
 mod turns;
 
 pub use cap_probe::{CapProbeMethod, CapProbeOptions};

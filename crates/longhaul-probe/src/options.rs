@@ -1,4 +1,6 @@
-//! Range checks of the methods' options.
+//! Options of the methods: their defaults and ranges.
+
+use longhaul_units::{Bytes, Rate, Span};
 
 /// Error of an option that is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -30,6 +32,113 @@ impl Checks {
         Err(InvalidOption { part: self.0, option, value, low, high })
     }
 }
+
+/// An option with a range.
+pub(crate) trait Number {
+    /// Returns the number that an [`InvalidOption`] shows.
+    fn number(&self) -> f64;
+}
+
+impl Number for f64 {
+    fn number(&self) -> f64 {
+        *self
+    }
+}
+
+impl Number for u32 {
+    fn number(&self) -> f64 {
+        f64::from(*self)
+    }
+}
+
+impl Number for Bytes {
+    fn number(&self) -> f64 {
+        self.as_f64()
+    }
+}
+
+impl Number for Rate {
+    fn number(&self) -> f64 {
+        self.as_bytes_per_sec() as f64
+    }
+}
+
+impl Number for Span {
+    fn number(&self) -> f64 {
+        self.as_secs_f64()
+    }
+}
+
+/// A field that is checked as a whole.
+pub(crate) trait Part {
+    /// Checks the ranges of all numbers in this field. `name` is the name of the field.
+    fn check(&self, checks: Checks, name: &'static str) -> Result<(), InvalidOption>;
+}
+
+/// Any value is permitted.
+impl Part for u64 {
+    fn check(&self, _checks: Checks, _name: &'static str) -> Result<(), InvalidOption> {
+        Ok(())
+    }
+}
+
+/// Any value is permitted.
+impl Part for bool {
+    fn check(&self, _checks: Checks, _name: &'static str) -> Result<(), InvalidOption> {
+        Ok(())
+    }
+}
+
+/// Declares options as the public fields of a struct, which gets `Default` and [`Part`].
+///
+/// A field is `name: Type = default, low..=high;`, and a bound is a number or the name of another field. A field
+/// without a range is a [`Part`]. Names in errors begin with the prefix of the struct.
+macro_rules! options {
+    ($(#[$meta:meta])* pub struct $name:ident[$prefix:literal] {
+        $($(#[$doc:meta])* $field:ident: $type:ty = $default:expr $(, $low:tt..=$high:tt)?;)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+
+        impl $crate::options::Part for $name {
+            fn check(
+                &self,
+                checks: $crate::options::Checks,
+                _name: &'static str,
+            ) -> Result<(), $crate::options::InvalidOption> {
+                $({
+                    let name = concat!($prefix, stringify!($field));
+                    $crate::options::options!(@check self, checks, name, $field $(, $low, $high)?)?;
+                })+
+                Ok(())
+            }
+        }
+    };
+    (@check $self:ident, $checks:ident, $name:ident, $field:ident) => {
+        $crate::options::Part::check(&$self.$field, $checks, $name)
+    };
+    (@check $self:ident, $checks:ident, $name:ident, $field:ident, $low:tt, $high:tt) => {
+        $checks.within(
+            $name,
+            $crate::options::Number::number(&$self.$field),
+            ($crate::options::options!(@bound $self, $low), $crate::options::options!(@bound $self, $high)),
+        )
+    };
+    (@bound $self:ident, $field:ident) => { $crate::options::Number::number(&$self.$field) };
+    (@bound $self:ident, $number:literal) => { $number };
+}
+
+pub(crate) use options;
 
 #[cfg(test)]
 mod tests {

@@ -2,33 +2,19 @@
 
 use longhaul_units::{Span, Time};
 
-use crate::options::{Checks, InvalidOption};
+use crate::options::options;
 use crate::{Arrived, Estimate, Method, MethodKind, Next, Planned, Train, TrainReport};
 
-/// Conditions under which a session gives up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Time after the last packet of a train for which its report is awaited: 1 ms to 10 min, 5 s by default. Without a
-    /// report, all packets of the train count as lost.
-    pub patience: Span,
-    /// Number of successive trains without any answer that ends the session: 1 to 1000, 10 by default.
-    pub unanswered: u32,
-    /// Duration of the session: 1 s to 1 day, 10 min by default. The session then ends with its current estimate.
-    pub time: Span,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { patience: Span::from_secs(5), unanswered: 10, time: Span::from_secs(600) }
-    }
-}
-
-impl Limits {
-    pub(crate) fn check(self, checks: Checks) -> Result<(), InvalidOption> {
-        checks.within("patience", self.patience.as_secs_f64(), (0.001, 600.0))?;
-        checks.within("unanswered", f64::from(self.unanswered), (1.0, 1000.0))?;
-        checks.within("time", self.time.as_secs_f64(), (1.0, 86_400.0))
+options! {
+    /// Conditions under which a session gives up.
+    pub struct Limits[""] {
+        /// Time after the last packet of a train for which its report is awaited: 1 ms to 10 min, 5 s by default.
+        /// Without a report, all packets of the train count as lost.
+        patience: Span = Span::from_secs(5), 0.001..=600.0;
+        /// Number of successive trains without any answer that ends the session: 1 to 1000, 10 by default.
+        unanswered: u32 = 10, 1.0..=1000.0;
+        /// Duration of the session: 1 s to 1 day, 10 min by default. The session then ends with its current estimate.
+        time: Span = Span::from_secs(600), 1.0..=86_400.0;
     }
 }
 
@@ -166,7 +152,8 @@ macro_rules! method_of_turns {
             ///
             /// An option is out of its range.
             pub fn new(config: $config) -> Result<Self, crate::InvalidOption> {
-                config.check()?;
+                let checks = crate::options::Checks(<Procedure as crate::turns::Session>::KIND.name());
+                crate::options::Part::check(&config, checks, "")?;
                 Ok(Self::unchecked(config))
             }
 

@@ -16,21 +16,29 @@
 //! | `tcp:connection_state_updated` | `old`, `new`: states of RFC 9293 |
 //! | `tcp:segment_sent`, `tcp:segment_received` | `header`: fields as transmitted, `payload_length`, `timestamps`, `sack`; `retransmission`, `ecn` |
 //! | `tcp:segment_dropped` | received datagram that is not a valid segment: `length`, `trigger`, `details` |
-//! | `tcp:segment_lost` | `lost_bytes` marked lost since the last such event, `trigger` |
-//! | `tcp:spurious_loss_detected` | number of spurious recovery `episodes` |
+//! | `tcp:segment_rejected` | the segment received last was not accepted: `trigger` (`timestamp`, `outside_window`, `acknowledgment`, `no_memory`) |
+//! | `tcp:segments_acked` | an ACK has delivered data: `acked_bytes` by its acknowledgment number, `delivered_bytes` by it or by SACK for the first time |
+//! | `tcp:segment_lost` | segment marked lost: `sequence_number`, `lost_bytes` (its sequence space), `trigger` |
+//! | `tcp:recovery_started`, `tcp:recovery_ended` | a recovery episode; `trigger`: `loss` or `timeout` |
+//! | `tcp:spurious_loss_detected` | number of spurious recovery `episodes`, `trigger` of the episode |
 //! | `tcp:congestion_state_updated` | `old`, `new`: the controller's phase, or `recovery`, `timeout` |
 //! | `tcp:recovery_metrics_updated` | RTTs, RTO, windows, rates, bytes in flight; only those that changed |
-//! | `tcp:events_dropped` | `count` of records dropped because the sink was full |
+//! | `tcp:timer_updated` | `timer_type`, `event_type`: `set` (with `delta`), `cancelled` or `expired`. Setting and cancelling is logged of `rto` and `tlp` only |
+//! | `tcp:mtu_updated` | `old`, `new`: UDP payload that the path is known to pass, in bytes |
+//! | `tcp:ecn_state_updated` | `old`, `new`: `unknown`, `capable`, `testing` or `failed` |
+//! | `tcp:host_error` | `error` that the host reports for the path |
+//! | `tcp:connection_released` | the application has released the connection |
+//! | `tcp:events_dropped` | `count` of records dropped because the sink was full. Then all metrics and states that have changed meanwhile follow |
 //! | `tcp:connection_closed` | `trigger`: `clean`, `released` (while the connection could still send), or the error |
 //!
-//! Segment events are logged immediately, and changes of the connection's state when it is [sampled](Log::sample).
+//! A [`Log`] is an observer of a connection ([`longhaul_tcp::Observer`]): it logs each event when it happens.
 //!
 //! ```
-//! use std::sync::Arc;
+//! use std::sync::{Arc, Mutex};
 //!
 //! use longhaul_qlog::{Log, Reference, Role, Sequence, Start};
 //! use longhaul_tcp::{Batch, Config, Endpoint, EndpointConfig, Tuple};
-//! use longhaul_units::{Span, Time};
+//! use longhaul_units::Time;
 //!
 //! let (local, remote) = ("192.0.2.1:7000".parse()?, "192.0.2.2:7000".parse()?);
 //! let mut now = Time::ZERO;
@@ -46,19 +54,17 @@
 //!     epoch: Time::ZERO,
 //!     reference: Reference::Monotonic,
 //!     vantage_point: "an example".to_owned(),
-//!     interval: Span::from_millis(1),
 //! };
-//! let mut log = Log::new(start, Sequence::new(Vec::new()));
+//! let log = Arc::new(Mutex::new(Log::new(start, Sequence::new(Vec::new()))));
+//! endpoint.observe(now, id, Box::new(Arc::clone(&log)));
 //! // The SYNs are not answered, so the connection times out.
 //! let mut batch = Batch::default();
-//! while let Some(connection) = endpoint.connection(id).filter(|connection| log.sample(now, connection, now)) {
-//!     while endpoint.poll_transmit(now, &mut batch, 1).is_some() {
-//!         log.sent(now, &batch.headers, batch.len, 0);
-//!     }
+//! while !log.lock().unwrap().has_ended() {
+//!     while endpoint.poll_transmit(now, &mut batch, 1).is_some() {}
 //!     now = endpoint.poll_timeout().expect("it would try again");
 //!     endpoint.handle_timeout(now);
 //! }
-//! log.end(now, None);
+//! let mut log = log.lock().unwrap();
 //! let text = String::from_utf8(log.sink_mut().finish()?)?;
 //! assert_eq!(text.matches("tcp:segment_sent").count() as u64, log.segments()[0]);
 //! assert!(text.contains("tcp:connection_closed"));

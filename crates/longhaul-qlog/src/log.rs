@@ -1,46 +1,58 @@
 //! Log of a connection.
 
-use longhaul_tcp::{Connection, ConnectionError, Info, State};
+use longhaul_tcp::{
+    ConnectionError, ConnectionEvent, Observer, Parameters, RecoveryState, SegmentRecord, State, TimerKind,
+};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{CheshireCodec, Codec};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::metrics::{Metrics, limited_by};
-use crate::segment::{Segment, Sent};
+use crate::metrics::Metrics;
+use crate::segment::Segment;
 use crate::sink::Sink;
 use crate::start::{Role, Start};
 
 /// Log of a connection at one of its endpoints.
 ///
-/// The caller reports each datagram by [`sent`](Self::sent) and [`received`](Self::received), calls
-/// [`sample`](Self::sample) whenever the connection may have changed, and [`end`](Self::end) when it is over. The first
-/// sample after the handshake has succeeded or failed begins the sink ([`Sink::begin`]), because only then the name of
-/// the log, which consists of both initial sequence numbers, is known.
+/// The log is an [`Observer`], which the caller installs on the connection. It ends with the connection, or by
+/// [`end`](Self::end). When the handshake has succeeded or failed, it begins the sink ([`Sink::begin`]), because only
+/// then the name of the log, which consists of both initial sequence numbers, is known. A server's log whose handshake
+/// fails is never begun, so that SYNs from forged addresses leave no logs.
+///
+/// If the sink drops records, the log counts them in `events_dropped` once there is room again, and repeats all values
+/// that a reader has missed.
 #[derive(Debug)]
 pub struct Log<S> {
     start: Start,
     sink: S,
-    has_begun: bool,
+    progress: Progress,
     /// Numbers of segments logged as sent and as received.
     segments: [u64; 2],
-    state: State,
-    congestion: Option<String>,
-    metrics: Metrics,
-    limited: [Span; 6],
-    losses: Losses,
-    sent: Sent,
+    parameters: Option<Parameters>,
+    current: Values,
+    /// Values as last logged.
+    logged: Values,
+    /// Whether a record was dropped, so that `logged` may differ from `current`.
+    is_behind: bool,
     error: Option<ConnectionError>,
     logged_at: Time,
-    sampled_at: Time,
 }
 
-/// Loss counters as last logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Losses {
-    bytes: u64,
-    timeouts: u64,
-    spurious: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// The sink has not begun.
+    Waiting,
+    Begun,
+    Ended,
+}
+
+/// Values of which only changes are logged.
+#[derive(Clone, Debug)]
+struct Values {
+    state: Option<State>,
+    /// The controller's phase, or the state of recovery.
+    congestion: Option<&'static str>,
+    metrics: Metrics,
 }
 
 #[derive(Serialize)]
@@ -59,22 +71,20 @@ impl Serialize for Name {
 }
 
 impl<S: Sink> Log<S> {
-    /// Creates a log of a connection whose handshake is in progress or has just ended.
+    /// Creates a log of a connection. It has to be installed as an observer.
     pub fn new(start: Start, sink: S) -> Self {
         let state = if start.role == Role::Client { State::SynSent } else { State::SynReceived };
+        let values = Values { state: Some(state), congestion: None, metrics: Metrics::default() };
         Self {
             sink,
-            has_begun: false,
+            progress: Progress::Waiting,
             segments: [0; 2],
-            state,
-            congestion: None,
-            metrics: Metrics::default(),
-            limited: [Span::ZERO; 6],
-            losses: Losses::default(),
-            sent: Sent::default(),
+            parameters: None,
+            current: values.clone(),
+            logged: values,
+            is_behind: false,
             error: None,
             logged_at: start.at,
-            sampled_at: Time::ZERO,
             start,
         }
     }
@@ -84,131 +94,132 @@ impl<S: Sink> Log<S> {
         &mut self.sink
     }
 
-    /// Returns the connection's state as last logged.
-    #[must_use]
-    pub fn state(&self) -> State {
-        self.state
-    }
-
     /// Returns the numbers of segments logged as sent and as received.
     #[must_use]
     pub fn segments(&self) -> [u64; 2] {
         self.segments
     }
 
-    /// Replaces [`Start::segments_before`], for callers that know the numbers only later. Has no effect after the first
-    /// sample that follows the handshake.
-    pub fn set_segments_before(&mut self, segments: [u64; 2]) {
-        self.start.segments_before = segments;
+    /// Returns whether the log has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.progress == Progress::Ended
     }
 
-    /// Logs a sent datagram of `len` bytes, of which `datagram` has at least the header. `ecn` is the ECN field of the
-    /// IP header (RFC 3168, section 5).
-    pub fn sent(&mut self, now: Time, datagram: &[u8], len: usize, ecn: u8) {
-        let Ok((header, offset)) = CheshireCodec::parse(datagram) else { return };
-        let payload_len = len.saturating_sub(offset);
-        let repeats = self.sent.repeats(&header, payload_len);
-        let segment = Segment::new(&header, offset, payload_len, ecn).retransmitted(repeats);
-        self.segments[0] += 1;
-        self.event(now, "segment_sent", segment);
-    }
-
-    /// Logs a received datagram. The parameters are those of [`sent`](Self::sent).
-    pub fn received(&mut self, now: Time, datagram: &[u8], len: usize, ecn: u8) {
-        match CheshireCodec::parse(datagram) {
-            Ok((header, offset)) => {
-                self.segments[1] += 1;
-                self.event(now, "segment_received", Segment::new(&header, offset, len.saturating_sub(offset), ecn));
-            }
-            Err(error) => {
-                let data = json!({ "length": len, "trigger": "malformed", "details": error.to_string() });
-                self.event(now, "segment_dropped", data);
-            }
-        }
-    }
-
-    /// Logs what has changed in the connection. `clock` is the current time by the connection's own clock. Returns
-    /// `false` if the log is over because the connection has closed or the sink drops all further records.
-    pub fn sample(&mut self, now: Time, connection: &Connection, clock: Time) -> bool {
-        if self.sink.is_over() {
-            return false;
-        }
-        let state = connection.state();
-        let due = now - self.sampled_at >= self.start.interval || state != self.state;
-        if !due || matches!(state, State::SynSent | State::SynReceived) {
-            return true;
-        }
-        self.sampled_at = now;
-        self.error = connection.error();
-        self.log(now, &connection.info(clock));
-        state != State::Closed
-    }
-
-    /// Ends the log. `error` is used if no sample had an error. Has no effect if no sample was logged after the
-    /// handshake.
-    pub fn end(&mut self, now: Time, error: Option<ConnectionError>) {
-        if !self.has_begun {
+    /// Ends the log, unless it has ended already. The connection need not have ended. Nothing is written if the
+    /// handshake is still in progress.
+    pub fn end(&mut self) {
+        if std::mem::replace(&mut self.progress, Progress::Ended) != Progress::Begun {
             return;
         }
-        let trigger = match self.error.or(error) {
-            Some(error) => error.to_string(),
-            None if self.state.is_synchronized() && self.state.can_send() => "released".to_owned(),
-            None => "clean".to_owned(),
+        self.sink.reserve_last();
+        let trigger = match (self.error, self.current.state) {
+            (Some(error), _) => error.to_string(),
+            (None, Some(state)) if state.is_synchronized() && state.can_send() => "released".to_owned(),
+            (None, _) => "clean".to_owned(),
         };
-        self.event(now, "connection_closed", json!({ "trigger": trigger }));
+        self.write(self.logged_at, "connection_closed", json!({ "trigger": trigger }));
     }
 
-    fn log(&mut self, now: Time, info: &Info) {
-        if !self.has_begun {
-            self.begin(now, info);
+    /// Logs an event of the connection at `now`, unless the log has ended.
+    pub fn log(&mut self, now: Time, event: &ConnectionEvent<'_>) {
+        if self.has_ended() || self.sink.is_over() {
+            return;
         }
-        if let Some(dropped) = self.sink.take_dropped() {
-            self.event(now, "events_dropped", json!({ "count": dropped }));
-        }
-        if info.state != self.state {
-            let data = json!({ "old": self.state.name().to_lowercase(), "new": info.state.name().to_lowercase() });
-            self.state = info.state;
-            self.event(now, "connection_state_updated", data);
-        }
-        self.log_losses(now, info);
-        let congestion = if info.recovery == "open" { info.phase } else { info.recovery };
-        if self.congestion.as_deref() != Some(congestion) {
-            let old = self.congestion.replace(congestion.to_owned());
-            self.event(now, "congestion_state_updated", json!({ "old": old, "new": congestion }));
-        }
-        // Log only the metrics that have changed.
-        let limited_by = limited_by(&info.limited, &std::mem::replace(&mut self.limited, info.limited));
-        let metrics = Metrics::of(info, limited_by.or(self.metrics.limited_by));
-        if metrics != self.metrics {
-            let logged = self.event(now, "recovery_metrics_updated", metrics.since(&self.metrics));
-            // If the record was dropped, readers lack its values, so the next record must contain all of them.
-            self.metrics = if logged { metrics } else { Metrics::default() };
+        match event {
+            ConnectionEvent::SegmentSent { segment, retransmission } => {
+                self.on_segment(now, Some(*retransmission), segment);
+            }
+            ConnectionEvent::SegmentReceived(segment) => self.on_segment(now, None, segment),
+            ConnectionEvent::MetricsUpdated(metrics) => self.on_metrics(now, metrics),
+            ConnectionEvent::TimerSet { timer, at } => self.on_timer(now, *timer, "set", Some(*at - now)),
+            ConnectionEvent::TimerStopped(timer) => self.on_timer(now, *timer, "cancelled", None),
+            ConnectionEvent::TimerExpired(timer) => self.on_timer(now, *timer, "expired", None),
+            ConnectionEvent::ParametersSet(parameters) => self.parameters = Some(parameters.clone()),
+            ConnectionEvent::StateChanged { old, new } => self.on_state(now, *old, *new),
+            ConnectionEvent::Closed(error) => {
+                self.logged_at = self.logged_at.max(now);
+                self.error = *error;
+                self.end();
+            }
+            _ => self.rare(now, event),
         }
     }
 
-    /// Logs the bytes marked lost and the spurious recovery episodes since the last call.
-    fn log_losses(&mut self, now: Time, info: &Info) {
-        let losses = Losses { bytes: info.bytes_lost, timeouts: info.timeouts, spurious: info.spurious_recoveries };
-        let before = std::mem::replace(&mut self.losses, losses);
-        let [sack, ..] = info.options;
-        if losses.bytes > before.bytes {
-            let trigger = match (losses.timeouts > before.timeouts, sack) {
-                (true, _) => "pto_expired",
-                (false, true) => "time_threshold",
-                (false, false) => "reordering_threshold",
-            };
-            let data = json!({ "lost_bytes": losses.bytes - before.bytes, "trigger": trigger });
-            self.event(now, "segment_lost", data);
+    fn on_segment(&mut self, now: Time, sent: Option<bool>, segment: &SegmentRecord<'_>) {
+        let (direction, name) = if sent.is_some() { (0, "segment_sent") } else { (1, "segment_received") };
+        self.segments[direction] += 1;
+        self.write(now, name, Segment::new(segment, sent.unwrap_or(false)));
+    }
+
+    fn on_state(&mut self, now: Time, old: Option<State>, new: State) {
+        if self.progress == Progress::Waiting && (new != State::Closed || self.start.role == Role::Client) {
+            self.begin(now);
         }
-        if losses.spurious > before.spurious {
-            self.event(now, "spurious_loss_detected", json!({ "episodes": losses.spurious - before.spurious }));
+        if old.is_none() {
+            self.logged.state = None;
         }
+        self.current.state = Some(new);
+        self.log_state(now);
+    }
+
+    fn on_metrics(&mut self, now: Time, metrics: &longhaul_tcp::Metrics) {
+        self.current.congestion = Some(match metrics.recovery {
+            RecoveryState::Open => metrics.phase,
+            recovery => recovery.name(),
+        });
+        self.current.metrics = Metrics::of(metrics);
+        // During the handshake the values are defaults.
+        if self.progress == Progress::Begun {
+            self.log_congestion(now);
+            self.log_metrics(now);
+        }
+    }
+
+    fn log_state(&mut self, now: Time) {
+        let Some(new) = self.current.state.filter(|new| self.logged.state != Some(*new)) else { return };
+        let name = |state: State| state.name().to_lowercase();
+        let data = match self.logged.state {
+            Some(old) => json!({ "old": name(old), "new": name(new) }),
+            None => json!({ "new": name(new) }),
+        };
+        if self.write(now, "connection_state_updated", data) {
+            self.logged.state = Some(new);
+        }
+    }
+
+    fn log_congestion(&mut self, now: Time) {
+        let Some(new) = self.current.congestion.filter(|new| self.logged.congestion != Some(*new)) else { return };
+        let data = json!({ "old": self.logged.congestion, "new": new });
+        if self.write(now, "congestion_state_updated", data) {
+            self.logged.congestion = Some(new);
+        }
+    }
+
+    /// Logs the metrics that have changed.
+    fn log_metrics(&mut self, now: Time) {
+        if self.current.metrics == self.logged.metrics {
+            return;
+        }
+        let changes = self.current.metrics.since(&self.logged.metrics);
+        if self.write(now, "recovery_metrics_updated", changes) {
+            self.logged.metrics = self.current.metrics.clone();
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, timer: TimerKind, event: &'static str, delta: Option<Span>) {
+        let data = match delta {
+            Some(delta) => json!({ "timer_type": timer.name(), "event_type": event, "delta": millis(delta) }),
+            None => json!({ "timer_type": timer.name(), "event_type": event }),
+        };
+        self.write(now, "timer_updated", data);
     }
 
     /// Begins the sink, and logs the start of the connection and its parameters.
-    fn begin(&mut self, now: Time, info: &Info) {
+    fn begin(&mut self, now: Time) {
+        let Some(parameters) = self.parameters.take() else { return };
         let Self { start, sink, .. } = self;
-        let (ours, peers) = info.initial_sequence;
+        let (ours, peers) = parameters.initial_sequence;
         let (client, server) = if start.role == Role::Client { (ours, peers) } else { (peers, ours) };
         let id = format!("{client:08x}{server:08x}");
         let started =
@@ -217,30 +228,92 @@ impl<S: Sink> Log<S> {
             sink.record(&start.header(&id));
             sink.record(&started);
         });
-        self.has_begun = true;
-        let [sack, timestamps, window_scaling, ecn, microseconds] = info.options;
-        self.event(
+        self.progress = Progress::Begun;
+        self.write(
             now,
             "parameters_set",
             json!({
-                "congestion_control": info.congestion,
-                "maximum_segment_size": info.mss,
-                "sack": sack,
-                "timestamps": timestamps,
-                "window_scaling": window_scaling,
-                "ecn": ecn,
-                "microsecond_timestamps": microseconds,
+                "congestion_control": parameters.congestion,
+                "maximum_segment_size": parameters.mss,
+                "sack": parameters.sack,
+                "timestamps": parameters.timestamps,
+                "window_scaling": parameters.window_scaling,
+                "ecn": parameters.ecn,
+                "microsecond_timestamps": parameters.microseconds,
                 "client_initial_sequence": client,
                 "server_initial_sequence": server,
             }),
         );
     }
 
-    /// Logs an event. Returns whether it was logged. Logged times never decrease, even if callers report events out of
-    /// order.
-    fn event(&mut self, now: Time, name: &'static str, data: impl Serialize) -> bool {
+    /// Logs an event, after what earlier drops have left out. Returns whether it was logged. Logged times never
+    /// decrease.
+    fn write(&mut self, now: Time, name: &'static str, data: impl Serialize) -> bool {
+        if self.is_behind
+            && let Some(dropped) = self.sink.take_dropped()
+        {
+            self.is_behind = false;
+            self.catch_up(now, dropped);
+        }
+        self.record(now, name, data)
+    }
+
+    /// Logs how many records were dropped, and all values that a reader may have missed.
+    fn catch_up(&mut self, now: Time, dropped: u64) {
+        self.record(now, "events_dropped", json!({ "count": dropped }));
+        self.log_state(now);
+        if self.progress != Progress::Waiting {
+            self.log_congestion(now);
+            self.logged.metrics = Metrics::default();
+            self.log_metrics(now);
+        }
+    }
+
+    fn record(&mut self, now: Time, name: &'static str, data: impl Serialize) -> bool {
         self.logged_at = self.logged_at.max(now);
-        self.sink.record(&Event { time: millis(self.logged_at - self.start.epoch), name: Name(name), data })
+        let time = millis(self.logged_at - self.start.epoch);
+        let written = self.sink.record(&Event { time, name: Name(name), data });
+        self.is_behind |= !written;
+        written
+    }
+
+    /// Logs an event whose record has no state of its own.
+    fn rare(&mut self, now: Time, event: &ConnectionEvent<'_>) {
+        let (name, data) = match event {
+            ConnectionEvent::DataAcked { cumulative, delivered } => {
+                ("segments_acked", json!({ "acked_bytes": cumulative, "delivered_bytes": delivered }))
+            }
+            ConnectionEvent::SegmentLost { sequence, bytes, trigger } => {
+                ("segment_lost", json!({ "sequence_number": sequence, "lost_bytes": bytes, "trigger": trigger.name() }))
+            }
+            ConnectionEvent::DatagramDropped { len, error } => {
+                ("segment_dropped", json!({ "length": len, "trigger": "malformed", "details": error.to_string() }))
+            }
+            ConnectionEvent::SegmentRejected(rejection) => ("segment_rejected", json!({ "trigger": rejection.name() })),
+            ConnectionEvent::RecoveryStarted { timeout } => {
+                ("recovery_started", json!({ "trigger": if *timeout { "timeout" } else { "loss" } }))
+            }
+            ConnectionEvent::RecoveryEnded => ("recovery_ended", json!({})),
+            ConnectionEvent::RecoveryUndone { timeout } => (
+                "spurious_loss_detected",
+                json!({ "episodes": 1, "trigger": if *timeout { "timeout" } else { "loss" } }),
+            ),
+            ConnectionEvent::MtuUpdated { old, new } => ("mtu_updated", json!({ "old": old, "new": new })),
+            ConnectionEvent::EcnStateChanged { old, new } => {
+                ("ecn_state_updated", json!({ "old": old.name(), "new": new.name() }))
+            }
+            ConnectionEvent::HostError(error) => ("host_error", json!({ "error": error.name() })),
+            ConnectionEvent::Released => ("connection_released", json!({})),
+            // Phases are part of the metrics.
+            _ => return,
+        };
+        self.write(now, name, data);
+    }
+}
+
+impl<S: Sink + std::fmt::Debug + Send> Observer for Log<S> {
+    fn event(&mut self, now: Time, event: &ConnectionEvent<'_>) {
+        self.log(now, event);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Metrics of the congestion controller and the path.
 
-use longhaul_tcp::Info;
+use longhaul_cc::SendLimit;
 use longhaul_units::Span;
 use serde::Serialize;
 
@@ -40,40 +40,43 @@ pub(crate) struct Metrics {
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_phase: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) limited_by: Option<&'static str>,
+    limited_by: Option<&'static str>,
 }
 
-/// Names of the limits of a sender, in the order of [`Info::limited`].
-const LIMITS: [&str; 6] = ["app", "cwnd", "pacing", "peer_window", "send_buffer", "cpu"];
-
-/// Returns the limit that applied longest since `before`, or `None` if none applied.
-pub(crate) fn limited_by(limited: &[Span; 6], before: &[Span; 6]) -> Option<&'static str> {
-    let spans = limited.iter().zip(before).map(|(new, old)| *new - *old);
-    let most = spans.zip(LIMITS).max_by_key(|(span, _)| *span);
-    most.filter(|(span, _)| !span.is_zero()).map(|(_, name)| name)
+/// Returns the name of the limit of a sender.
+const fn limit_name(limit: SendLimit) -> &'static str {
+    match limit {
+        SendLimit::App => "app",
+        SendLimit::Cwnd => "cwnd",
+        SendLimit::Pacing => "pacing",
+        SendLimit::PeerWindow => "peer_window",
+        SendLimit::SendBuffer => "send_buffer",
+        SendLimit::Cpu => "cpu",
+        _ => "other",
+    }
 }
 
 impl Metrics {
-    pub(crate) fn of(info: &Info, limited_by: Option<&'static str>) -> Self {
+    pub(crate) fn of(metrics: &longhaul_tcp::Metrics) -> Self {
         let millis = |span: Span| span.as_nanos() as f64 / 1e6;
         Self {
-            min_rtt: info.min_rtt.map(millis),
-            smoothed_rtt: info.srtt.map(millis),
-            latest_rtt: info.latest_rtt.map(millis),
-            rtt_variance: info.srtt.map(|_| millis(info.rttvar)),
-            rto: Some(millis(info.rto)),
-            pto_count: Some(info.backoff.into()),
-            congestion_window: Some(info.cwnd.0),
-            bytes_in_flight: Some(info.in_flight.0),
-            ssthresh: info.ssthresh.map(|bytes| bytes.0),
-            packets_in_flight: Some(info.unacked_segments),
-            pacing_rate: info.pacing_rate.map(|rate| rate.as_bits_per_sec()),
-            delivery_rate: info.delivery_rate.map(|rate| rate.as_bits_per_sec()),
-            peer_window: Some(info.peer_window.0),
-            lost_bytes: Some(info.bytes_lost),
-            retransmitted_bytes: Some(info.bytes_retransmitted),
-            startup_phase: Some(info.phase),
-            limited_by,
+            min_rtt: metrics.min_rtt.map(millis),
+            smoothed_rtt: metrics.srtt.map(millis),
+            latest_rtt: metrics.latest_rtt.map(millis),
+            rtt_variance: metrics.srtt.map(|_| millis(metrics.rttvar)),
+            rto: Some(millis(metrics.rto)),
+            pto_count: Some(metrics.backoff.into()),
+            congestion_window: Some(metrics.cwnd.0),
+            bytes_in_flight: Some(metrics.in_flight.0),
+            ssthresh: metrics.ssthresh.map(|bytes| bytes.0),
+            packets_in_flight: Some(metrics.unacked_segments),
+            pacing_rate: metrics.pacing_rate.map(|rate| rate.as_bits_per_sec()),
+            delivery_rate: metrics.delivery_rate.map(|rate| rate.as_bits_per_sec()),
+            peer_window: Some(metrics.peer_window.0),
+            lost_bytes: Some(metrics.bytes_lost),
+            retransmitted_bytes: Some(metrics.bytes_retransmitted),
+            startup_phase: Some(metrics.phase),
+            limited_by: Some(limit_name(metrics.limit)),
         }
     }
 

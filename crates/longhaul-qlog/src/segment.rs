@@ -1,6 +1,7 @@
 //! Data of segment events. Field names are those of qlog's packet events, or else those of TCP.
 
-use longhaul_wire::{Flags, Header, SackBlock};
+use longhaul_tcp::{Ecn, SegmentRecord};
+use longhaul_wire::{Flags, SackBlock};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 /// Length of the TCP header fields that a datagram omits: ports, checksum and urgent pointer.
@@ -35,9 +36,8 @@ struct Fields<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Creates the data of a segment whose payload of `payload_length` bytes starts at `offset` in the datagram. `ecn`
-    /// is the ECN field.
-    pub(crate) fn new(header: &'a Header, offset: usize, payload_length: usize, ecn: u8) -> Self {
+    pub(crate) fn new(segment: &SegmentRecord<'a>, retransmission: bool) -> Self {
+        let header = segment.header;
         let acknowledges = header.flags.contains(Flags::ACK);
         Self {
             header: Fields {
@@ -45,29 +45,24 @@ impl<'a> Segment<'a> {
                 acknowledgment_number: acknowledges.then_some(header.ack),
                 flags: FlagNames(header.flags),
                 window: header.window,
-                header_length: offset + LEFT_OUT,
-                payload_length,
+                header_length: segment.header_len + LEFT_OUT,
+                payload_length: segment.payload_len,
                 timestamps: header.options.timestamps.map(|t| [t.value, t.echo]),
                 sack: Blocks(header.options.sack.as_slice()),
             },
-            retransmission: false,
-            ecn: ecn_name(ecn),
+            retransmission,
+            ecn: ecn_name(segment.ecn),
         }
-    }
-
-    pub(crate) fn retransmitted(mut self, retransmission: bool) -> Self {
-        self.retransmission = retransmission;
-        self
     }
 }
 
 /// Returns the name of the ECN codepoint (RFC 3168, section 5), or `None` for Not-ECT.
-fn ecn_name(bits: u8) -> Option<&'static str> {
-    match bits & 3 {
-        1 => Some("ECT(1)"),
-        2 => Some("ECT(0)"),
-        3 => Some("CE"),
-        _ => None,
+fn ecn_name(ecn: Ecn) -> Option<&'static str> {
+    match ecn {
+        Ecn::NotEct => None,
+        Ecn::Ect1 => Some("ECT(1)"),
+        Ecn::Ect0 => Some("ECT(0)"),
+        Ecn::Ce => Some("CE"),
     }
 }
 
@@ -106,25 +101,5 @@ impl Serialize for Blocks<'_> {
             list.serialize_element(&[block.left, block.right])?;
         }
         list.end()
-    }
-}
-
-/// Highest sequence number sent so far, by which retransmissions are detected.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent(Option<u32>);
-
-impl Sent {
-    /// Records a segment. Returns whether all of its sequence space was sent before.
-    pub(crate) fn repeats(&mut self, header: &Header, payload_length: usize) -> bool {
-        let len = header.sequence_len(payload_length as u32);
-        if len == 0 {
-            return false;
-        }
-        let end = header.seq.wrapping_add(len);
-        let repeats = self.0.is_some_and(|sent| end.wrapping_sub(sent).cast_signed() <= 0);
-        if !repeats {
-            self.0 = Some(end);
-        }
-        repeats
     }
 }

@@ -16,6 +16,9 @@ pub trait Sink: Sized {
     /// `file_name` has the form `<id>_<client|server>.sqlog`.
     fn begin(&mut self, file_name: &str, beginning: impl FnOnce(&mut Self));
 
+    /// Accepts the next records even if they would otherwise be dropped, because they are the last ones.
+    fn reserve_last(&mut self) {}
+
     /// If the sink has room again, returns the number of records dropped since the last call.
     fn take_dropped(&mut self) -> Option<u64> {
         None

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use longhaul_units::{Span, Time};
+use longhaul_units::Time;
 use serde_json::{Value, json};
 
 use crate::date;
@@ -59,8 +59,7 @@ pub struct Start {
     pub local: SocketAddr,
     /// Remote address.
     pub remote: SocketAddr,
-    /// Numbers of segments sent and received before the log started. A server's log usually starts when the connection
-    /// is accepted.
+    /// Numbers of segments sent and received before the log started.
     pub segments_before: [u64; 2],
     /// Time at which the log starts.
     pub at: Time,
@@ -70,8 +69,6 @@ pub struct Start {
     pub reference: Reference,
     /// Name of the vantage point.
     pub vantage_point: String,
-    /// Minimum interval between sampled events. Changes of the connection's state are always logged.
-    pub interval: Span,
 }
 
 impl Start {

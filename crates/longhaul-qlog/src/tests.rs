@@ -1,20 +1,25 @@
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_tcp::{Batch, Config, DatagramMeta, Endpoint, EndpointConfig, Tuple};
-use longhaul_units::{Span, Time};
+use longhaul_cc::SendLimit;
+use longhaul_tcp::{
+    ConnectionError, ConnectionEvent, Ecn, LossTrigger, Metrics, Parameters, RecoveryState, SegmentRecord, State,
+    TimerKind,
+};
+use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock};
 use serde_json::{Value, json};
 
-use crate::metrics::limited_by;
-use crate::segment::{Segment, Sent};
+use crate::segment::Segment;
 use crate::{Log, Reference, Role, Sequence, Sink, Start};
+
+fn record(header: &Header, header_len: usize, payload_len: usize, ecn: Ecn) -> SegmentRecord<'_> {
+    SegmentRecord { header, header_len, payload_len, ecn }
+}
 
 #[test]
 fn a_segments_fields_are_those_of_the_wire() {
     let mut header = Header { flags: Flags::SYN | Flags::ACK, window: 7, seq: 1, ack: 2, ..Header::default() };
-    let value = serde_json::to_value(Segment::new(&header, 12, 3, 3)).unwrap();
+    let value = serde_json::to_value(Segment::new(&record(&header, 12, 3, Ecn::Ce), false)).unwrap();
     let fields = json!({
         "sequence_number": 1, "acknowledgment_number": 2, "flags": ["syn", "ack"], "window": 7,
         "header_length": 20, "payload_length": 3,
@@ -22,33 +27,10 @@ fn a_segments_fields_are_those_of_the_wire() {
     assert_eq!(value, json!({ "header": fields, "ecn": "CE" }));
     header.flags = Flags::RST;
     header.options.sack.push(SackBlock { left: 5, right: 6 });
-    let value = serde_json::to_value(Segment::new(&header, 24, 0, 0).retransmitted(true)).unwrap();
+    let value = serde_json::to_value(Segment::new(&record(&header, 24, 0, Ecn::NotEct), true)).unwrap();
     assert_eq!(value["header"]["acknowledgment_number"], Value::Null, "meaningless without ACK");
     assert_eq!(value["header"]["sack"], json!([[5, 6]]));
     assert_eq!(value["retransmission"], true);
-}
-
-#[test]
-fn retransmissions_are_detected_across_the_wrap() {
-    let mut sent = Sent::default();
-    let header = |seq: u32, flags| Header { seq, flags, ..Header::default() };
-    assert!(!sent.repeats(&header(u32::MAX - 10, Flags::SYN), 0));
-    assert!(sent.repeats(&header(u32::MAX - 10, Flags::SYN), 0));
-    assert!(!sent.repeats(&header(u32::MAX - 9, Flags::ACK), 100));
-    assert!(!sent.repeats(&header(90, Flags::ACK), 0), "a pure ACK is never a retransmission");
-    assert!(sent.repeats(&header(u32::MAX - 9, Flags::ACK), 50));
-    assert!(!sent.repeats(&header(u32::MAX - 9, Flags::ACK), 101), "some of it is new");
-    assert!(!sent.repeats(&header(91, Flags::FIN | Flags::ACK), 0));
-    assert!(sent.repeats(&header(91, Flags::FIN | Flags::ACK), 0));
-}
-
-#[test]
-fn limited_by_names_the_limit_that_applied_longest() {
-    let spans = |millis: [u64; 6]| millis.map(Span::from_millis);
-    let before = spans([900, 1, 0, 0, 0, 0]);
-    assert_eq!(limited_by(&before, &before), None);
-    assert_eq!(limited_by(&spans([902, 4, 0, 0, 0, 0]), &before), Some("cwnd"));
-    assert_eq!(limited_by(&spans([902, 1, 0, 0, 0, 1]), &before), Some("app"));
 }
 
 /// The format is that of RFC 7464, section 2.2. Records of the beginning precede earlier ones.
@@ -87,11 +69,11 @@ fn a_sequence_ends_with_the_first_error() {
     assert_eq!(sequence.finish().err().map(|error| error.kind()), Some(std::io::ErrorKind::WriteZero));
 }
 
-fn start(reference: Reference, interval: Span) -> Start {
+fn start(reference: Reference) -> Start {
     let [local, remote] = ADDRESSES.map(|address| address.parse().unwrap());
     let (at, epoch) = (Time::ZERO + Span::from_secs(5), Time::ZERO + Span::from_secs(4));
     let vantage_point = "here".to_owned();
-    Start { role: Role::Client, local, remote, segments_before: [3, 2], at, epoch, reference, vantage_point, interval }
+    Start { role: Role::Client, local, remote, segments_before: [3, 2], at, epoch, reference, vantage_point }
 }
 
 const ADDRESSES: [&str; 2] = ["192.0.2.1:7000", "[2001:db8::2]:7001"];
@@ -99,7 +81,7 @@ const ADDRESSES: [&str; 2] = ["192.0.2.1:7000", "[2001:db8::2]:7001"];
 /// The fields are those of draft-ietf-quic-qlog-main-schema. The date was computed by `date -u -d @951782400`.
 #[test]
 fn the_header_has_the_epoch() {
-    let of = |reference| start(reference, Span::ZERO).header("id")["trace"]["common_fields"].clone();
+    let of = |reference| start(reference).header("id")["trace"]["common_fields"].clone();
     let system = json!({ "clock_type": "system", "epoch": "2000-02-29T00:00:00.000Z" });
     let format = "relative_to_epoch";
     assert_eq!(
@@ -113,61 +95,178 @@ fn the_header_has_the_epoch() {
     );
 }
 
-/// Returns the log of a client that sends to a server with a one-way delay of 100 us.
-fn log_of_a_transfer(interval: Span) -> Vec<Value> {
-    let addresses: [SocketAddr; 2] = ["192.0.2.1:7000", "192.0.2.2:7000"].map(|address| address.parse().unwrap());
-    let mut now = Time::ZERO + Span::from_secs(5);
-    let mut ends = [1, 2].map(|n| Endpoint::new(EndpointConfig::new([n; 32]), now));
-    let config = Arc::new(Config::default());
-    ends[1].listen(Arc::clone(&config));
-    let tuple = Tuple { remote: addresses[1], local: addresses[0].ip() };
-    let id = ends[0].connect(now, tuple, config).unwrap();
-    let mut log = Log::new(start(Reference::Monotonic, interval), Sequence::new(Vec::new()));
-    let (mut batch, mut accepted, mut written) = (Batch::default(), None, 0);
-    for _ in 0..400 {
-        for from in 0..2 {
-            while let Some(destination) = ends[from].poll_transmit(now, &mut batch, 1) {
-                let mut datagram = batch.headers.clone();
-                if let (Some(id), Some(segment)) = (destination.connection, batch.segments.first()) {
-                    ends[from].payload(id, segment, |part| datagram.extend_from_slice(part));
-                }
-                match from {
-                    0 => log.sent(now, &datagram, datagram.len(), 0),
-                    _ => log.received(now, &datagram, datagram.len(), 0),
-                }
-                let mut meta = DatagramMeta::new(addresses[from], datagram.len());
-                meta.tuple = Tuple { remote: addresses[from], local: addresses[1 - from].ip() };
-                ends[1 - from].handle_datagram(now, &meta, &datagram, None);
-            }
+/// Sink whose room the test controls.
+#[derive(Debug, Default)]
+struct Room {
+    records: Vec<Value>,
+    left: usize,
+    dropped: u64,
+    ends: bool,
+}
+
+impl Sink for Room {
+    fn record(&mut self, record: &impl serde::Serialize) -> bool {
+        if self.left == 0 && !self.ends {
+            self.dropped += 1;
+            return false;
         }
-        accepted = accepted.or_else(|| ends[1].accept());
-        if let Some(id) = accepted {
-            let _ = ends[1].drive(now, id, |connection| connection.read(1 << 20));
-        }
-        written += ends[0].drive(now, id, |c| c.write(&[7; 1000]).unwrap_or(0)).unwrap();
-        assert!(log.sample(now, ends[0].connection(id).unwrap(), now));
-        now += Span::from_micros(100);
-        ends.iter_mut().for_each(|end| end.handle_timeout(now));
+        self.left = self.left.saturating_sub(1);
+        self.records.push(serde_json::to_value(record).unwrap());
+        true
     }
-    assert!(written > 100_000, "{written}");
-    log.end(now, None);
-    let text = String::from_utf8(log.sink_mut().finish().unwrap()).unwrap();
-    text.split('\x1e').skip(1).map(|record| serde_json::from_str(record).unwrap()).collect()
+
+    fn begin(&mut self, _: &str, beginning: impl FnOnce(&mut Self)) {
+        let early = std::mem::take(&mut self.records);
+        beginning(self);
+        self.records.extend(early);
+    }
+
+    fn reserve_last(&mut self) {
+        self.ends = true;
+    }
+
+    fn take_dropped(&mut self) -> Option<u64> {
+        (self.dropped > 0 && (self.left > 0 || self.ends)).then(|| std::mem::take(&mut self.dropped))
+    }
+}
+
+fn parameters() -> Parameters {
+    Parameters {
+        congestion: "cubic".to_owned(),
+        mss: 1000,
+        sack: true,
+        timestamps: true,
+        window_scaling: true,
+        ecn: false,
+        microseconds: false,
+        initial_sequence: (1, 2),
+    }
+}
+
+fn metrics(cwnd: u64) -> Metrics {
+    Metrics {
+        min_rtt: Some(Span::from_millis(10)),
+        srtt: Some(Span::from_millis(20)),
+        latest_rtt: Some(Span::from_millis(30)),
+        rttvar: Span::from_millis(5),
+        rto: Span::from_millis(200),
+        backoff: 0,
+        cwnd: Bytes(cwnd),
+        ssthresh: None,
+        in_flight: Bytes(100),
+        unacked_segments: 1,
+        pacing_rate: None,
+        delivery_rate: None,
+        peer_window: Bytes(65_535),
+        bytes_lost: 0,
+        bytes_retransmitted: 0,
+        phase: "slow-start",
+        recovery: RecoveryState::Open,
+        limit: SendLimit::Cwnd,
+    }
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_secs(5) + Span::from_millis(millis)
+}
+
+/// Returns the log of a client whose handshake has just ended.
+fn established(left: usize) -> Log<Room> {
+    let mut log = Log::new(start(Reference::Monotonic), Room { left, ..Room::default() });
+    log.log(at(10), &ConnectionEvent::ParametersSet(parameters()));
+    log.log(at(10), &ConnectionEvent::StateChanged { old: Some(State::SynSent), new: State::Established });
+    log
+}
+
+fn names(log: &mut Log<Room>) -> Vec<String> {
+    let records = log.sink_mut().records.iter().skip(1);
+    records.map(|record| record["name"].as_str().unwrap().strip_prefix("tcp:").unwrap().to_owned()).collect()
 }
 
 #[test]
-fn metrics_are_sampled_at_most_once_per_interval() {
-    let times = |records: &[Value]| {
-        let metrics = records.iter().filter(|record| record["name"] == "tcp:recovery_metrics_updated");
-        metrics.map(|record| record["time"].as_f64().unwrap()).collect::<Vec<_>>()
-    };
-    let [all, some] = [Span::ZERO, Span::from_millis(1)].map(log_of_a_transfer);
-    let (all, seldom) = (times(&all), times(&some));
-    assert!(all.len() > 5 * seldom.len() && seldom.len() > 20, "{} {}", all.len(), seldom.len());
-    assert!(seldom.windows(2).all(|pair| pair[1] - pair[0] > 0.999), "{seldom:?}");
+fn a_log_begins_when_the_handshake_has_ended() {
+    let mut log = established(100);
+    assert_eq!(names(&mut log), ["connection_started", "parameters_set", "connection_state_updated"]);
+    let records = &log.sink_mut().records;
     // The epoch is one second before the start of the log.
-    assert_eq!(some[1]["time"], 1000.0);
-    assert_eq!(some[1]["data"]["remote"], json!({ "ip": "2001:db8::2", "port": 7001 }));
-    assert_eq!(some[1]["data"]["segments_before"], json!({ "sent": 3, "received": 2 }));
-    assert_eq!(some.last().unwrap()["data"], json!({ "trigger": "released" }));
+    assert_eq!((&records[1]["time"], &records[2]["time"]), (&json!(1000.0), &json!(1010.0)));
+    assert_eq!(records[1]["data"]["remote"], json!({ "ip": "2001:db8::2", "port": 7001 }));
+    assert_eq!(records[1]["data"]["segments_before"], json!({ "sent": 3, "received": 2 }));
+    assert_eq!(records[3]["data"], json!({ "old": "syn-sent", "new": "established" }));
+    log.end();
+    log.end();
+    assert_eq!(log.sink_mut().records.last().unwrap()["data"], json!({ "trigger": "released" }));
+    assert_eq!(names(&mut log).len(), 4);
+    // A forged SYN must not leave a log.
+    let mut server = Log::new(Start { role: Role::Server, ..start(Reference::Monotonic) }, Sequence::new(Vec::new()));
+    server.log(at(1), &ConnectionEvent::TimerExpired(TimerKind::Retransmission));
+    server.log(at(2), &ConnectionEvent::ParametersSet(parameters()));
+    server.log(at(2), &ConnectionEvent::StateChanged { old: Some(State::SynReceived), new: State::Closed });
+    server.log(at(2), &ConnectionEvent::Closed(None));
+    assert!(server.has_ended() && server.sink_mut().finish().unwrap().is_empty());
+}
+
+#[test]
+fn only_changed_metrics_are_logged() {
+    let mut log = established(100);
+    for cwnd in [4000, 4000, 5000] {
+        log.log(at(20), &ConnectionEvent::MetricsUpdated(metrics(cwnd)));
+    }
+    assert_eq!(
+        names(&mut log)[3..],
+        ["congestion_state_updated", "recovery_metrics_updated", "recovery_metrics_updated"]
+    );
+    let records = &log.sink_mut().records;
+    let full = json!({
+        "min_rtt": 10.0, "smoothed_rtt": 20.0, "latest_rtt": 30.0, "rtt_variance": 5.0, "rto": 200.0, "pto_count": 0,
+        "congestion_window": 4000, "bytes_in_flight": 100, "packets_in_flight": 1, "peer_window": 65_535,
+        "lost_bytes": 0, "retransmitted_bytes": 0, "startup_phase": "slow-start", "limited_by": "cwnd",
+    });
+    assert_eq!(records[5]["data"], full);
+    assert_eq!(records[6]["data"], json!({ "congestion_window": 5000 }));
+}
+
+/// After drops, a reader knows how many records are missing, and all current values: also those whose records were not
+/// dropped, because nobody can tell which.
+#[test]
+fn a_log_catches_up_after_drops() {
+    let mut log = established(6);
+    log.log(at(20), &ConnectionEvent::MetricsUpdated(metrics(4000)));
+    assert_eq!(log.sink_mut().left, 0);
+    let lost = ConnectionEvent::SegmentLost { sequence: 7, bytes: 1000, trigger: LossTrigger::TimeThreshold };
+    log.log(at(30), &ConnectionEvent::StateChanged { old: Some(State::Established), new: State::FinWait1 });
+    log.log(at(30), &lost);
+    log.log(at(30), &ConnectionEvent::MetricsUpdated(Metrics { recovery: RecoveryState::Recovery, ..metrics(4000) }));
+    log.log(at(31), &ConnectionEvent::MetricsUpdated(Metrics { recovery: RecoveryState::Recovery, ..metrics(3000) }));
+    assert_eq!(log.sink_mut().records.len(), 6);
+    log.sink_mut().left = 100;
+    log.log(at(40), &lost);
+    let expected = [
+        ("events_dropped", json!({ "count": 5 })),
+        ("connection_state_updated", json!({ "old": "established", "new": "fin-wait-1" })),
+        ("congestion_state_updated", json!({ "old": "slow-start", "new": "recovery" })),
+    ];
+    let records = &log.sink_mut().records[6..];
+    for (record, (name, data)) in records.iter().zip(expected) {
+        assert_eq!((record["name"].as_str(), &record["data"]), (Some(&*format!("tcp:{name}")), &data));
+        assert_eq!(record["time"], 1040.0);
+    }
+    let repeated = &records[3]["data"];
+    assert_eq!((&repeated["congestion_window"], &repeated["min_rtt"]), (&json!(3000), &json!(10.0)));
+    assert_eq!(records[4]["name"], "tcp:segment_lost");
+    assert_eq!(records.len(), 5);
+}
+
+/// The last records are always accepted.
+#[test]
+fn drops_are_counted_at_the_end() {
+    let mut log = established(4);
+    for _ in 0..3 {
+        log.log(at(20), &ConnectionEvent::RecoveryEnded);
+    }
+    log.log(at(50), &ConnectionEvent::Closed(Some(ConnectionError::Reset)));
+    assert_eq!(names(&mut log)[3..], ["events_dropped", "connection_closed"]);
+    let records = &log.sink_mut().records;
+    assert_eq!(records[4]["data"], json!({ "count": 3 }));
+    assert_eq!(records[5]["data"], json!({ "trigger": "connection reset by peer" }));
 }

@@ -42,7 +42,7 @@ pub struct Host {
     wakes: BinaryHeap<Reverse<(Time, u32)>>,
     /// Number of sessions that have released their connection.
     pub(crate) released: usize,
-    /// Released sessions of crowds, whose entries can be reused once their epochs are stored.
+    /// Released sessions of populations, whose entries can be reused once their epochs are stored.
     pub(crate) leaving: Vec<u32>,
     /// Entries of `sessions` that can be reused.
     pub(crate) free: Vec<u32>,

@@ -55,7 +55,6 @@ mod pattern;
 mod pcap;
 mod plan;
 mod qlog;
-mod queue;
 mod script;
 mod series;
 mod session;
@@ -69,9 +68,10 @@ pub use pattern::Pattern;
 pub use pcap::Pcap;
 pub use plan::{Begin, Close, Content, OnOff, Plan, Turn};
 pub use qlog::Qlog;
-pub use queue::Queue;
 pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;
 pub use setup::{HostSetup, Setup, SetupError, full_segments};
-pub use sim::{CrowdId, Epoch, LinkHook, SessionId, Sim, Step, Traffic, TrafficId, Visit, WorkloadId, exchange_of};
+pub use sim::{
+    Epoch, LinkHook, PopulationId, SessionId, Sim, Step, Traffic, TrafficId, Visit, WorkloadId, exchange_of,
+};
 pub use tap::{Sighting, Tap, TraceHash};

@@ -9,13 +9,13 @@ use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 use crate::packet::Packet;
 use crate::tap::{Sighting, Tap};
 
-/// A [`Tap`] that writes the packets of one host, or those sent by all hosts. Each datagram is written as the TCP
+/// A [`Tap`] that writes the packets of one host. Each datagram is written as the TCP
 /// segment that it encapsulates, so that any tool reads a plain TCP capture. Time 0 is the epoch. Cross traffic is
 /// not written.
 #[derive(Debug)]
 pub struct Pcap<W> {
     out: W,
-    host: Option<usize>,
+    node: usize,
     identification: u16,
     error: Option<io::Error>,
     datagram: Vec<u8>,
@@ -27,21 +27,9 @@ impl<W: Write> Pcap<W> {
     ///
     /// # Errors
     /// Returns an error if writing to `out` fails.
-    pub fn at_host(node: usize, out: W) -> io::Result<Self> {
-        Self::begin(Some(node), out)
-    }
-
-    /// Starts a capture of everything that any host sends.
-    ///
-    /// # Errors
-    /// Returns an error if writing to `out` fails.
-    pub fn of_senders(out: W) -> io::Result<Self> {
-        Self::begin(None, out)
-    }
-
-    fn begin(host: Option<usize>, mut out: W) -> io::Result<Self> {
+    pub fn at_host(node: usize, mut out: W) -> io::Result<Self> {
         out.write_all(&pcap::file_header())?;
-        Ok(Self { out, host, identification: 0, error: None, datagram: Vec::new(), packet: Vec::new() })
+        Ok(Self { out, node, identification: 0, error: None, datagram: Vec::new(), packet: Vec::new() })
     }
 
     /// Ends the capture and returns the output.
@@ -74,12 +62,8 @@ impl<W: Write> Pcap<W> {
 
 impl<W: Write> Tap for Pcap<W> {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        let wanted = match (sighting, self.host) {
-            (Sighting::Sent(_), None) => true,
-            (Sighting::Sent(host) | Sighting::Received(host), Some(node)) => host == node,
-            _ => false,
-        };
-        if wanted && self.error.is_none() {
+        let (Sighting::Sent(node) | Sighting::Received(node)) = sighting else { return };
+        if node == self.node && self.error.is_none() {
             self.error = self.record(now, packet).err();
         }
     }

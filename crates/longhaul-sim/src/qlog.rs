@@ -1,30 +1,34 @@
 //! Event logs (qlog) in virtual time.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul_qlog::{Log, Sequence, Start};
-use longhaul_tcp::{Connection, ConnectionError};
-use longhaul_units::Time;
+use longhaul_tcp::{ConnectionEvent, IncomingObservers, Observer, Tuple};
+use longhaul_units::{Span, Time};
 
-use crate::packet::Packet;
 use crate::sim::SessionId;
-use crate::tap::{Sighting, Tap};
 
 /// Handle of a log of one end of a connection, created by [`Sim::qlog`](crate::Sim::qlog). Logging continues after
 /// the handle is dropped.
 #[derive(Debug)]
-pub struct Qlog<W>(Rc<RefCell<Watch<W>>>);
+pub struct Qlog<W>(Arc<Mutex<Output<W>>>);
 
-impl<W: Write + 'static> Qlog<W> {
+#[derive(Debug)]
+struct Output<W> {
+    /// The output, until the log has started.
+    waits: Option<Sequence<W>>,
+    log: Option<Log<Sequence<W>>>,
+}
+
+impl<W: Write + Send + 'static> Qlog<W> {
     /// Creates a log that waits for its connection, and the simulation's reference to it.
-    pub(crate) fn new(out: W) -> (Self, Rc<RefCell<dyn Watcher>>) {
-        let watch = Watch { waits: Some(Sequence::new(out)), log: None, is_counted: false };
-        let watch = Rc::new(RefCell::new(watch));
-        (Self(Rc::clone(&watch)), watch)
+    pub(crate) fn new(out: W) -> (Self, SharedLog) {
+        let output = Arc::new(Mutex::new(Output { waits: Some(Sequence::new(out)), log: None }));
+        (Self(Arc::clone(&output)), SharedLog(output))
     }
 
     /// Ends the log at its present state and returns the output.
@@ -32,7 +36,7 @@ impl<W: Write + 'static> Qlog<W> {
     /// # Errors
     /// Returns the first error in writing.
     pub fn finish(self) -> io::Result<W> {
-        let Watch { waits, log, .. } = &mut *self.0.borrow_mut();
+        let Output { waits, log } = &mut *lock(&self.0);
         match log.as_mut().map(Log::sink_mut).or(waits.as_mut()) {
             Some(sequence) => sequence.finish(),
             None => Err(io::Error::other("the log has no output")),
@@ -41,156 +45,120 @@ impl<W: Write + 'static> Qlog<W> {
 }
 
 /// A log, independent of the type of its output.
-pub(crate) trait Watcher {
-    /// Starts the log, when the addresses of its connection are known.
-    fn begin(&mut self, start: Start);
-
-    fn see(&mut self, now: Time, is_sent: bool, packet: &Packet);
-
-    /// Logs the changes of its connection if the connection's state has changed.
-    fn log_state(&mut self, now: Time, connection: &Connection, clock: Time);
-
-    /// Logs the changes of its connection. Returns whether there may be further changes.
-    fn sample(&mut self, now: Time, connection: &Connection, clock: Time) -> bool;
-
-    /// Ends the log, when its connection no longer exists.
-    fn end(&mut self, now: Time, error: Option<ConnectionError>);
+trait AnyLog: Send {
+    fn start(&mut self, start: Start);
+    fn event(&mut self, now: Time, event: &ConnectionEvent<'_>);
+    fn has_ended(&self) -> bool;
 }
 
-#[derive(Debug)]
-struct Watch<W> {
-    /// The output, until the log has started.
-    waits: Option<Sequence<W>>,
-    log: Option<Log<Sequence<W>>>,
-    /// Whether the number of segments before the start of the log is known.
-    is_counted: bool,
-}
-
-impl<W: Write> Watcher for Watch<W> {
-    fn begin(&mut self, start: Start) {
+impl<W: Write + Send> AnyLog for Output<W> {
+    fn start(&mut self, start: Start) {
         if let Some(sequence) = self.waits.take() {
             self.log = Some(Log::new(start, sequence));
         }
     }
 
-    fn see(&mut self, now: Time, is_sent: bool, packet: &Packet) {
+    fn event(&mut self, now: Time, event: &ConnectionEvent<'_>) {
         let Some(log) = &mut self.log else { return };
-        let (len, ecn) = (packet.payload_len(), packet.ecn.bits());
-        match is_sent {
-            true => log.sent(now, &packet.payload, len, ecn),
-            false => log.received(now, &packet.payload, len, ecn),
-        }
-    }
-
-    fn log_state(&mut self, now: Time, connection: &Connection, clock: Time) {
-        if self.log.as_ref().is_some_and(|log| log.state() != connection.state()) {
-            self.sample(now, connection, clock);
-        }
-    }
-
-    fn sample(&mut self, now: Time, connection: &Connection, clock: Time) -> bool {
-        let Some(log) = &mut self.log else { return true };
-        if !self.is_counted {
-            self.is_counted = true;
-            let (info, [sent, received]) = (connection.info(clock), log.segments());
-            let before = [info.segments_out.saturating_sub(sent), info.segments_in.saturating_sub(received)];
-            log.set_segments_before(before);
-        }
-        log.sample(now, connection, clock)
-    }
-
-    fn end(&mut self, now: Time, error: Option<ConnectionError>) {
-        if let Some(log) = &mut self.log {
-            log.end(now, error);
+        log.log(now, event);
+        if log.has_ended() {
             log.sink_mut().flush();
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.log.as_ref().is_some_and(Log::has_ended)
+    }
+}
+
+/// Reference of the simulation, and of an observed connection, to a log.
+#[derive(Clone)]
+pub(crate) struct SharedLog(Arc<Mutex<dyn AnyLog>>);
+
+impl SharedLog {
+    /// Starts the log, when the addresses of its connection are known.
+    pub(crate) fn start(&self, start: Start) {
+        lock(&self.0).start(start);
+    }
+
+    /// Returns an observer for a connection of a host whose clock is ahead of the simulation's time.
+    pub(crate) fn observer(&self, ahead: Span) -> Box<dyn Observer> {
+        Box::new(HostObserver { log: self.clone(), ahead })
+    }
+}
+
+impl fmt::Debug for SharedLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedLog")
+    }
+}
+
+/// Observer that converts the host's clock to the simulation's time.
+#[derive(Debug)]
+struct HostObserver {
+    log: SharedLog,
+    ahead: Span,
+}
+
+impl Observer for HostObserver {
+    fn event(&mut self, now: Time, event: &ConnectionEvent<'_>) {
+        lock(&self.log.0).event(now - self.ahead, event);
     }
 }
 
 /// The logs of a simulation.
 #[derive(Default)]
 pub(crate) struct Qlogs {
-    list: Vec<Entry>,
-    by_ends: Rc<RefCell<ByEnds>>,
-    /// Number of logs whose connections have not been opened yet.
-    waiting: usize,
-}
-
-/// A log with its session and, once known, the addresses of its connection.
-pub(crate) struct Entry {
-    pub(crate) session: SessionId,
-    pub(crate) watcher: Rc<RefCell<dyn Watcher>>,
-    ends: Option<[SocketAddr; 2]>,
+    /// Logs of sessions whose connections have not been opened yet.
+    waiting: Vec<(SessionId, SharedLog)>,
+    /// Logs of connections to be accepted, by host.
+    incoming: HashMap<u32, Incoming>,
 }
 
 impl Qlogs {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
     /// Returns whether a log waits for its connection to be opened.
     pub(crate) fn any_waits(&self) -> bool {
-        self.waiting > 0
+        !self.waiting.is_empty()
     }
 
-    /// Returns a tap that passes segments to the logs of their connections.
-    pub(crate) fn tap(&self) -> impl Tap + 'static {
-        Rc::clone(&self.by_ends)
+    pub(crate) fn wait(&mut self, session: SessionId, log: SharedLog) {
+        self.waiting.push((session, log));
     }
 
-    /// Adds a log, and returns its number.
-    pub(crate) fn add(&mut self, session: SessionId, watcher: Rc<RefCell<dyn Watcher>>) -> u32 {
-        self.list.push(Entry { session, watcher, ends: None });
-        self.waiting += 1;
-        self.list.len() as u32 - 1
+    /// Removes and returns the logs that wait for a session.
+    pub(crate) fn take(&mut self, is_session: impl Fn(SessionId) -> bool) -> Vec<(SessionId, SharedLog)> {
+        self.waiting.extract_if(.., |(id, _)| is_session(*id)).collect()
     }
 
-    pub(crate) fn get(&self, number: u32) -> Option<&Entry> {
-        self.list.get(number as usize)
-    }
-
-    /// Returns the logs that wait for a session.
-    pub(crate) fn waiting_for(&self, is_session: impl Fn(SessionId) -> bool) -> Vec<u32> {
-        let entries = (0..).zip(&self.list);
-        entries.filter(|(_, entry)| entry.ends.is_none() && is_session(entry.session)).map(|(n, _)| n).collect()
-    }
-
-    pub(crate) fn begin(&mut self, number: u32, start: Start) {
-        let Some(entry) = self.list.get_mut(number as usize).filter(|entry| entry.ends.is_none()) else { return };
-        let ends = [start.local, start.remote];
-        entry.ends = Some(ends);
-        entry.watcher.borrow_mut().begin(start);
-        self.by_ends.borrow_mut().0.entry(ends).or_default().push(Rc::clone(&entry.watcher));
-        self.waiting -= 1;
-    }
-
-    /// Stops logging the segments of a connection that has ended.
-    pub(crate) fn end(&mut self, number: u32) {
-        let Some(entry) = self.list.get(number as usize) else { return };
-        let Some(ends) = entry.ends else { return };
-        let by_ends = &mut self.by_ends.borrow_mut().0;
-        if let Some(watchers) = by_ends.get_mut(&ends) {
-            watchers.retain(|watcher| !Rc::ptr_eq(watcher, &entry.watcher));
-            if watchers.is_empty() {
-                by_ends.remove(&ends);
-            }
-        }
+    /// Adds the log of the connection that a host will accept from `remote`. Returns the factory to be set on the host's
+    /// endpoint.
+    pub(crate) fn expect(&mut self, place: u32, ahead: Span, remote: SocketAddr, log: SharedLog) -> Incoming {
+        let incoming = self.incoming.entry(place).or_insert_with(|| Incoming { ahead, logs: Arc::default() });
+        lock(&incoming.logs).entry(remote).or_default().push(log);
+        incoming.clone()
     }
 }
 
-/// Logs by the addresses of their connections, that of the logging end first.
-#[derive(Default)]
-struct ByEnds(HashMap<[SocketAddr; 2], Vec<Rc<RefCell<dyn Watcher>>>>);
+/// Factory of the observers of the connections that a host accepts.
+#[derive(Clone, Debug)]
+pub(crate) struct Incoming {
+    ahead: Span,
+    /// Logs by the addresses of the clients.
+    logs: Arc<Mutex<HashMap<SocketAddr, Vec<SharedLog>>>>,
+}
 
-impl Tap for ByEnds {
-    fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        let (is_sent, ends) = match sighting {
-            Sighting::Sent(_) => (true, [packet.from, packet.to]),
-            Sighting::Received(_) => (false, [packet.to, packet.from]),
-            Sighting::Injected(_) => return,
+impl IncomingObservers for Incoming {
+    fn observers(&mut self, _: Time, tuple: &Tuple) -> Vec<Box<dyn Observer>> {
+        let mut logs = lock(&self.logs);
+        // A log waits on until a handshake succeeds.
+        let Some(logs) = logs.get_mut(&tuple.remote).filter(|_| tuple.local.is_unspecified()) else {
+            return Vec::new();
         };
-        for watcher in self.0.get(&ends).into_iter().flatten() {
-            watcher.borrow_mut().see(now, is_sent, packet);
-        }
+        logs.retain(|log| !lock(&log.0).has_ended());
+        logs.iter().map(|log| log.observer(self.ahead)).collect()
     }
+}
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use longhaul_tcp::Info;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use crate::sim::{Follower, SessionId, Sim};
+use crate::sim::{SessionId, Sim};
 
 /// When a row is added to a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Sim {
         let number = self.recorders.len() as u32;
         self.recorders.push(Recorder { session, link, sampling, series: Series::default() });
         match sampling {
-            Sampling::Event => self.add_follower(session.host, Follower::Series(number)),
+            Sampling::Event => self.add_follower(session.host, number),
             Sampling::Every(_) => self.sample(number),
         }
         SeriesId(number)

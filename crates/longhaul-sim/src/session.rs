@@ -47,7 +47,7 @@ pub struct Session {
     pub read_at: Option<Time>,
     /// When it released the connection.
     pub released_at: Option<Time>,
-    /// State of the connection when it was released. `None` for sessions of a [crowd](crate::Sim::add_crowd).
+    /// State of the connection when it was released. `None` for sessions of a [client population](crate::Sim::add_population).
     pub last: Option<Box<Info>>,
     /// When it wants to act next if nothing happens before.
     pub(crate) wakes: Option<Time>,

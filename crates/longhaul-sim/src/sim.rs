@@ -3,27 +3,26 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use longhaul_link::{ConfigError, Hook, Link, LinkConfig, Network, Schedule};
+use longhaul_link::{ConfigError, EventQueue, Hook, Link, LinkConfig, Network, Schedule};
 use longhaul_units::{Span, Time};
 
 use crate::host::{Host, TransmitScratch};
 use crate::packet::{Packet, Parcel, TTL};
 use crate::qlog::Qlogs;
-use crate::queue::Queue;
 use crate::series::Recorder;
 use crate::session::{Role, Session};
 use crate::setup::{Setup, SetupError};
 use crate::tap::{Sighting, Tap, TraceHash};
 
-mod crowd;
 mod open;
+mod population;
 mod qlog;
 mod traffic;
 
-use crowd::Crowd;
-pub(crate) use crowd::Guest;
-pub use crowd::{CrowdId, Epoch, Visit};
 use open::Opening;
+pub(crate) use population::Guest;
+use population::Population;
+pub use population::{Epoch, PopulationId, Visit};
 use traffic::Workload;
 pub use traffic::{Traffic, TrafficId, WorkloadId, exchange_of};
 
@@ -69,13 +68,6 @@ enum Event {
     Sample(u32),
 }
 
-/// Observer of every event at a host: a time series or a log, by number.
-#[derive(Clone, Copy)]
-pub(crate) enum Follower {
-    Series(u32),
-    Qlog(u32),
-}
-
 /// Source of the next event.
 #[derive(Clone, Copy)]
 enum Next {
@@ -102,7 +94,7 @@ pub struct Sim {
     schedule: Schedule,
     /// A host that was accessed mutably, whose due time must be computed again.
     touched: Option<u32>,
-    queue: Queue<Event>,
+    queue: EventQueue<Event>,
     scratch: TransmitScratch,
     taps: Vec<Box<dyn Tap>>,
     trace: TraceHash,
@@ -118,11 +110,11 @@ pub struct Sim {
     flows: u32,
     traffic: Vec<Traffic>,
     workloads: Vec<Workload>,
-    crowds: Vec<Crowd>,
+    populations: Vec<Population>,
     pub(crate) recorders: Vec<Recorder>,
     qlogs: Qlogs,
-    /// Observers of every event at a host.
-    followers: Vec<(u32, Follower)>,
+    /// Hosts, and the series that have a row for each event there.
+    followers: Vec<(u32, u32)>,
 }
 
 impl Sim {
@@ -172,7 +164,7 @@ impl Sim {
             addresses,
             routes,
             touched: None,
-            queue: Queue::default(),
+            queue: EventQueue::default(),
             scratch: TransmitScratch::default(),
             taps: Vec::new(),
             trace: TraceHash::default(),
@@ -184,7 +176,7 @@ impl Sim {
             flows: 0,
             traffic: Vec::new(),
             workloads: Vec::new(),
-            crowds: Vec::new(),
+            populations: Vec::new(),
             recorders: Vec::new(),
             qlogs: Qlogs::default(),
             followers: Vec::new(),
@@ -222,12 +214,6 @@ impl Sim {
             Some(&place) if place != ROUTER => place as usize,
             _ => panic!("there is no host at node {node}"),
         }
-    }
-
-    /// Returns the nodes that have hosts.
-    #[must_use]
-    pub fn host_nodes(&self) -> impl ExactSizeIterator<Item = usize> {
-        self.nodes.iter().map(|node| *node as usize)
     }
 
     /// Returns a link by its number in the topology.
@@ -445,9 +431,6 @@ impl Sim {
             if self.hosts[place as usize].hear() {
                 self.accept(place);
             }
-            if !self.followers.is_empty() {
-                self.log_states(place);
-            }
             // An application's immediate response is sent together with the acknowledgment.
             let any_ran = self.hosts[place as usize].run_sessions(self.now);
             if !self.hosts[place as usize].leaving.is_empty() {
@@ -484,26 +467,20 @@ impl Sim {
         });
     }
 
-    pub(crate) fn add_follower(&mut self, node: usize, follower: Follower) {
-        self.followers.push((self.place(node) as u32, follower));
+    pub(crate) fn add_follower(&mut self, node: usize, recorder: u32) {
+        self.followers.push((self.place(node) as u32, recorder));
     }
 
     pub(crate) fn plan_sample(&mut self, at: Time, recorder: u32) {
         self.queue.add(at, Event::Sample(recorder));
     }
 
-    /// Notifies the observers of a host after an event.
+    /// Adds rows to the series of a host after an event.
     fn follow(&mut self, place: u32) {
         for index in 0..self.followers.len() {
-            let (host, follower) = self.followers[index];
-            match follower {
-                _ if host != place => {}
-                Follower::Series(number) => self.add_row(number, true),
-                Follower::Qlog(number) => {
-                    if !self.sample_qlog(number) {
-                        self.followers[index].0 = ROUTER;
-                    }
-                }
+            let (host, recorder) = self.followers[index];
+            if host == place {
+                self.add_row(recorder, true);
             }
         }
     }

@@ -143,7 +143,7 @@ fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
     let setup = Setup::pair(1, Duplex { back: LinkConfig::delay(link.delay), there: link });
     let mut sim = Sim::new(setup.configure(|config| {
         full_segments(config);
-        let reno = "growth=slow-start,steady=new-reno,recovery=new-reno".parse().expect("registered names");
+        let reno = "slow-start=slow-start,avoidance=new-reno,recovery=new-reno".parse().expect("registered names");
         config.congestion = with_params(reno, |params| params.byte_counting = false);
         (config.sack, config.ack_every) = (false, ack_every);
     }));

@@ -180,9 +180,9 @@ pub struct EndpointConfig {
     /// operating system's entropy source; a simulation may use a seed.
     pub secret: [u8; 32],
     /// Maximum number of connections in the handshake or waiting for `accept`. Further SYNs are answered with SYN
-    /// cookies.
+    /// cookies, except those that reuse a pair of addresses in TIME-WAIT.
     pub backlog: usize,
-    /// Whether to answer every SYN with a SYN cookie.
+    /// Whether to answer every SYN with a SYN cookie, except those that reuse a pair of addresses in TIME-WAIT.
     pub always_cookies: bool,
     /// Maximum number of connections; further SYNs are dropped.
     pub max_connections: usize,
@@ -206,6 +206,7 @@ pub struct EndpointConfig {
     /// Fixed initial sequence number of all connections without a SYN cookie, for tests with sequence numbers near
     /// 0, 2^31 and 2^32. It must be `None` on a real network, because an attacker who guesses the number can inject
     /// segments (RFC 6528).
+    #[doc(hidden)]
     pub initial_sequence: Option<u32>,
 }
 

@@ -20,7 +20,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use longhaul_cc::{Path, PathEvent, SendLimit};
+use longhaul_cc::{Detection, Path, PathEvent, SendLimit};
 use longhaul_units::{Bytes, Time};
 
 use crate::config::Config;
@@ -34,6 +34,7 @@ mod ack_frequency;
 mod acking;
 mod app;
 mod arrivals;
+mod batch;
 mod congestion;
 mod ecn_check;
 mod extensions;
@@ -46,6 +47,7 @@ mod loss;
 mod metrics_cache;
 mod network;
 mod numbers;
+mod observe;
 mod output;
 mod pairs;
 mod persist;
@@ -63,8 +65,8 @@ mod timers;
 mod user_timeout;
 
 pub use app::Blocked;
+pub use batch::{Batch, SegmentRef};
 pub use input::{Payload, SegmentMeta};
-pub use output::{Batch, SegmentRef};
 
 use congestion::{CongestionDriver, Pacing};
 use extensions::Extensions;
@@ -75,6 +77,7 @@ pub(crate) use lifecycle::Pressure;
 use liveness::Liveness;
 use loss::Loss;
 use numbers::Numbers;
+use observe::Observers;
 use pmtu::Pmtu;
 use receiver::Receiver;
 use sender::Sender;
@@ -98,6 +101,8 @@ pub(crate) struct Negotiated {
     pub(crate) network: bool,
     /// Whether the window field of the SYN-ACK is scaled.
     pub(crate) scaled_window: bool,
+    /// Whether the peer's whole receive window is known in the first round trip.
+    pub(crate) whole_window: bool,
     /// Whether either side may request a different ACK frequency of the other.
     pub(crate) ack_rate: bool,
 }
@@ -119,6 +124,7 @@ pub struct Connection {
     peer: Liveness,
     timers: Timers,
     stats: Stats,
+    observers: Observers,
     now: Time,
 }
 
@@ -139,6 +145,7 @@ impl Connection {
             peer: Liveness::new(&config, now),
             timers: Timers::default(),
             stats: Stats::default(),
+            observers: Observers::default(),
             now,
             config,
         }
@@ -203,6 +210,7 @@ impl Connection {
         path.peer_window = Bytes(self.snd.window);
         path.queued = Bytes(self.snd.unsent());
         path.handshake_lossy = self.cc.handshake_lossy;
+        path.sack = self.loss.detection != Detection::DuplicateAcks;
         path
     }
 
@@ -228,10 +236,16 @@ impl Connection {
             return;
         }
         self.cc.limits.account(self.now);
+        let old = self.life.state;
         self.life.close(error);
         self.timers = Timers::default();
         self.rcv.ack_queue = VecDeque::new();
         self.rcv.ack_due = false;
+        self.report_state(old);
+        // If a RST has to be sent, it is the last event but one.
+        if self.is_drained() {
+            self.end_observation();
+        }
     }
 
     /// Records which limit stops the sender.

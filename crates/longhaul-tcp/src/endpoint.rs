@@ -25,12 +25,14 @@ use longhaul_wire::Header;
 use crate::config::{Config, EndpointConfig};
 use crate::connection::{Batch, Connection, Event, SegmentMeta, SegmentRef};
 use crate::error::HostError;
+use crate::observer::IncomingObservers;
 use crate::seq;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 mod cookie;
 mod keys;
+mod observe;
 mod opening;
 mod path_cache;
 mod receiving;
@@ -173,6 +175,8 @@ pub struct Endpoint {
     tally: Tally,
     listener: Option<Listener>,
     time_wait: TimeWait,
+    /// Factory of observers for connections that peers open.
+    incoming_observers: Option<Box<dyn IncomingObservers>>,
     wheel: TimerWheel,
     queue: VecDeque<u32>,
     events: VecDeque<EndpointEvent>,
@@ -196,6 +200,7 @@ impl Endpoint {
             table: Table::new(keys.clone()),
             tally: Tally::new(keys.clone()),
             listener: None,
+            incoming_observers: None,
             time_wait: TimeWait::new(keys.clone(), config.max_time_wait),
             wheel: TimerWheel::new(now),
             queue: VecDeque::new(),
@@ -278,7 +283,7 @@ impl Endpoint {
         if !tuple.joins_two_hosts() || self.table.find(&tuple).is_some() || self.live >= self.config.max_connections {
             return None;
         }
-        let previous = self.time_wait.remove(&tuple);
+        let previous = self.time_wait.get(&tuple);
         let iss = self.initial_sequence(&tuple, now, previous);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now);
         let mut connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
@@ -309,16 +314,19 @@ impl Endpoint {
 
     /// Lets the application act on a connection; returns `None` if the endpoint has forgotten it.
     pub fn drive<R>(&mut self, now: Time, id: ConnId, act: impl FnOnce(&mut Connection) -> R) -> Option<R> {
-        self.advance(now);
-        let result = act(&mut self.slot_mut(id)?.connection);
+        let now = self.advance(now);
+        let connection = &mut self.slot_mut(id)?.connection;
+        connection.set_observed_time(now);
+        let result = act(connection);
         self.settle(id.slot);
         Some(result)
     }
 
     /// Releases a connection: it is closed in an orderly way if it is still open, and then forgotten.
     pub fn release(&mut self, now: Time, id: ConnId) {
-        self.advance(now);
+        let now = self.advance(now);
         let Some(slot) = self.slot_mut(id) else { return };
+        slot.connection.set_observed_time(now);
         slot.held = false;
         slot.connection.orphan();
         self.settle(id.slot);
@@ -520,6 +528,10 @@ impl Endpoint {
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         let id = ConnId { slot: index, generation: slot.generation };
         while let Some(event) = slot.connection.poll_event() {
+            if event == Event::Connected {
+                // The peer has confirmed the new connection, which therefore replaces the one in TIME-WAIT.
+                self.time_wait.remove(&slot.tuple);
+            }
             if slot.pending {
                 if let (Event::Connected, Some(listener)) = (event, &mut self.listener) {
                     listener.ready.push_back(id);
@@ -559,7 +571,9 @@ impl Endpoint {
     }
 
     fn forget(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
+        let Some(mut slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
+        slot.connection.set_observed_time(self.now);
+        slot.connection.end_observation();
         self.wheel.cancel(index);
         self.memory = self.memory.saturating_sub(slot.memory);
         self.live = self.live.saturating_sub(1);

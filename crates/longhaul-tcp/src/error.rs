@@ -27,6 +27,7 @@ pub enum ConnectionError {
     Aborted,
     /// The congestion controller needs a feature that the peer or the path does not offer.
     #[error("the congestion controller needs {need}, which this path or peer does not offer")]
+    #[non_exhaustive]
     NeedNotGranted {
         /// The missing feature.
         need: &'static str,

@@ -4,6 +4,7 @@ use longhaul_cc::estimate::PairSample;
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::error::HostError;
+use crate::observer::RecoveryState;
 use crate::state::State;
 
 /// Counters of a connection.
@@ -49,9 +50,9 @@ pub struct Info {
     /// Phase of the congestion controller.
     pub phase: &'static str,
     /// State of the start-up scheme.
-    pub startup: longhaul_cc::Startup,
-    /// State of loss recovery: `open`, `recovery` or `timeout`.
-    pub recovery: &'static str,
+    pub startup: longhaul_cc::StartupOutcome,
+    /// State of loss recovery.
+    pub recovery: RecoveryState,
     /// Congestion window.
     pub cwnd: Bytes,
     /// Slow-start threshold, if one is set.

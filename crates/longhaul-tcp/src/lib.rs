@@ -5,7 +5,7 @@
 //! datagrams and deadlines. See [`Connection`] for the order of calls.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "bench-internals")]
+#[cfg(feature = "_internals")]
 #[doc(hidden)]
 pub mod bench;
 mod config;
@@ -13,6 +13,8 @@ pub mod connection;
 pub mod endpoint;
 mod error;
 mod info;
+mod named;
+mod observer;
 mod ranges;
 mod reassembly;
 mod rtt;
@@ -31,4 +33,8 @@ pub use endpoint::{
 pub use error::{ConnectionError, HostError};
 pub use info::{AckRateInfo, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
 pub use longhaul_wire::Ecn;
+pub use observer::{
+    ConnectionEvent, Detail, EcnState, IncomingObservers, LossTrigger, Metrics, Observer, Parameters, RecoveryState,
+    Rejection, SegmentRecord, TimerKind,
+};
 pub use state::State;

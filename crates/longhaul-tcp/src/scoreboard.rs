@@ -13,7 +13,7 @@ use longhaul_units::Time;
 
 mod bits;
 mod list;
-#[cfg(any(test, feature = "bench-internals"))]
+#[cfg(any(test, feature = "_internals"))]
 pub(crate) mod model;
 mod passed;
 mod resegment;

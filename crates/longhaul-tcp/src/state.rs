@@ -1,30 +1,34 @@
 //! Connection states of RFC 9293, section 3.3.2, and the transitions between them.
 
-/// State of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum State {
-    /// No connection.
-    Closed,
-    /// Waiting for a SYN: a listener, or a passive open that received a RST.
-    Listen,
-    /// The SYN was sent, and its acknowledgment is awaited.
-    SynSent,
-    /// Both SYNs were exchanged; ours is not acknowledged yet.
-    SynReceived,
-    /// The connection is open in both directions.
-    Established,
-    /// Our FIN was sent and is not acknowledged; the peer may still send.
-    FinWait1,
-    /// Our FIN is acknowledged; the peer may still send.
-    FinWait2,
-    /// The peer's FIN arrived; we may still send.
-    CloseWait,
-    /// Both FINs were sent; the peer's arrived before ours was acknowledged.
-    Closing,
-    /// The peer's FIN arrived first; ours was sent and is not acknowledged.
-    LastAck,
-    /// Both FINs are acknowledged; the state waits until delayed segments have left the network.
-    TimeWait,
+use crate::named::named;
+
+named! {
+    /// State of a connection. The names are those of RFC 9293.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum State {
+        /// No connection.
+        Closed = "CLOSED",
+        /// Waiting for a SYN: a listener, or a passive open that received a RST.
+        Listen = "LISTEN",
+        /// The SYN was sent, and its acknowledgment is awaited.
+        SynSent = "SYN-SENT",
+        /// Both SYNs were exchanged; ours is not acknowledged yet.
+        SynReceived = "SYN-RECEIVED",
+        /// The connection is open in both directions.
+        Established = "ESTABLISHED",
+        /// Our FIN was sent and is not acknowledged; the peer may still send.
+        FinWait1 = "FIN-WAIT-1",
+        /// Our FIN is acknowledged; the peer may still send.
+        FinWait2 = "FIN-WAIT-2",
+        /// The peer's FIN arrived; we may still send.
+        CloseWait = "CLOSE-WAIT",
+        /// Both FINs were sent; the peer's arrived before ours was acknowledged.
+        Closing = "CLOSING",
+        /// The peer's FIN arrived first; ours was sent and is not acknowledged.
+        LastAck = "LAST-ACK",
+        /// Both FINs are acknowledged; the state waits until delayed segments have left the network.
+        TimeWait = "TIME-WAIT",
+    }
 }
 
 impl State {
@@ -42,24 +46,6 @@ impl State {
         Self::LastAck,
         Self::TimeWait,
     ];
-
-    /// Returns the name as written in RFC 9293.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Closed => "CLOSED",
-            Self::Listen => "LISTEN",
-            Self::SynSent => "SYN-SENT",
-            Self::SynReceived => "SYN-RECEIVED",
-            Self::Established => "ESTABLISHED",
-            Self::FinWait1 => "FIN-WAIT-1",
-            Self::FinWait2 => "FIN-WAIT-2",
-            Self::CloseWait => "CLOSE-WAIT",
-            Self::Closing => "CLOSING",
-            Self::LastAck => "LAST-ACK",
-            Self::TimeWait => "TIME-WAIT",
-        }
-    }
 
     /// Returns whether the state is synchronized (RFC 9293, section 3.5.1: ESTABLISHED and later).
     #[must_use]
@@ -100,11 +86,5 @@ impl State {
                 | (CloseWait, LastAck)
                 | (TimeWait, SynReceived)
         )
-    }
-}
-
-impl core::fmt::Display for State {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.name())
     }
 }

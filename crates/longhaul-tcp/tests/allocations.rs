@@ -2,62 +2,15 @@
 //! connection in the steady state must not allocate for any packet.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use allocation_counter::measure;
 use bytes::Bytes;
 use longhaul_cc::registry::built_in;
 use longhaul_tcp::{Batch, Config, ConnId, Connection, DatagramMeta, Endpoint, EndpointConfig, Info, Tuple};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
-
-thread_local! {
-    static LIVE: Cell<i64> = const { Cell::new(0) };
-    static CALLS: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-/// Adds to the counters of this thread.
-fn count(bytes: i64, calls: u64) {
-    LIVE.set(LIVE.get() + bytes);
-    CALLS.set(CALLS.get() + calls);
-}
-
-// SAFETY: every call is forwarded to the system allocator; the counters are `Cell`s without destructors, which do not
-// allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as i64, 1);
-        // SAFETY: the caller upholds the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as i64), 0);
-        // SAFETY: the caller upholds the contract of `dealloc`, and all memory is from the system allocator.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size as i64 - layout.size() as i64, 1);
-        // SAFETY: as for `dealloc`, and the caller upholds the contract of `realloc`.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn live() -> i64 {
-    LIVE.get()
-}
-
-fn calls() -> u64 {
-    CALLS.get()
-}
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
 
@@ -111,12 +64,12 @@ fn a_flood_of_syns_keeps_no_memory() {
         // Fill the backlog, and let reused buffers reach their final size.
         let opening = 2 * BACKLOG;
         assert_eq!(flood(&mut endpoint, &mut batch, 0, opening), opening);
-        let (bytes, allocations, connections) = (live(), calls(), endpoint.len());
-        assert_eq!(flood(&mut endpoint, &mut batch, opening, FLOOD), FLOOD);
+        let connections = endpoint.len();
+        let flooded = measure(|| assert_eq!(flood(&mut endpoint, &mut batch, opening, FLOOD), FLOOD));
         assert_eq!(endpoint.stats().cookies_sent, u64::from(FLOOD + opening) - connections as u64);
         assert_eq!(endpoint.len(), connections);
-        assert_eq!(live() - bytes, 0, "bytes retained after {FLOOD} SYNs");
-        assert_eq!(calls() - allocations, 0, "allocations for {FLOOD} SYNs");
+        assert_eq!(flooded.bytes_current, 0, "bytes retained after {FLOOD} SYNs");
+        assert_eq!(flooded.count_total, 0, "allocations for {FLOOD} SYNs");
     }
 }
 
@@ -128,12 +81,13 @@ fn a_flood_that_cannot_be_answered_is_bounded() {
     config.always_cookies = true;
     let mut endpoint = Endpoint::new(config, NOW);
     endpoint.listen(Arc::new(Config::default()));
-    let bytes = live();
-    for number in 0..100_000 {
-        let (datagram, len) = syn(number);
-        deliver(&mut endpoint, NOW, host(number, 1024), &datagram[..len]);
-    }
-    let held = live() - bytes;
+    let flooded = measure(|| {
+        for number in 0..100_000 {
+            let (datagram, len) = syn(number);
+            deliver(&mut endpoint, NOW, host(number, 1024), &datagram[..len]);
+        }
+    });
+    let held = flooded.bytes_current;
     // 4096 answers, and at most as much unused capacity of the vector.
     let answer = (size_of::<Tuple>() + size_of::<Header>()) as i64;
     assert!(held <= 2 * 4096 * answer, "{held} bytes for answers of {answer}");
@@ -141,11 +95,9 @@ fn a_flood_that_cannot_be_answered_is_bounded() {
 
 /// Runs the test's own code without counting its allocations.
 fn uncounted<R>(act: impl FnOnce() -> R) -> R {
-    let before = (LIVE.get(), CALLS.get());
-    let result = act();
-    LIVE.set(before.0);
-    CALLS.set(before.1);
-    result
+    let mut result = None;
+    allocation_counter::opt_out(|| result = Some(act()));
+    result.unwrap()
 }
 
 /// Two endpoints connected by an ideal network.
@@ -257,11 +209,8 @@ fn steady(sender: Config, mut write: impl FnMut(&mut Connection) -> bool) -> Ste
         pair.stream(&mut write);
     }
     let before = (pair.packets, pair.read, settled(&pair.info()));
-    let allocated = calls();
-    for _ in 0..100 {
-        pair.stream(&mut write);
-    }
-    let (calls, info) = (calls() - allocated, pair.info());
+    let measured = measure(|| (0..100).for_each(|_| pair.stream(&mut write)));
+    let (calls, info) = (measured.count_total, pair.info());
     let (packets, read, pairs) = (pair.packets - before.0, pair.read - before.1, settled(&info) - before.2);
     Steady { calls, packets, read, pairs, info }
 }
@@ -274,17 +223,17 @@ const ARRIVALS: &str = "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)";
 #[test]
 fn a_steady_stream_allocates_nothing() {
     let data = Bytes::from_owner(vec![7; 16 << 10]);
-    for law in built_in().profiles.iter().map(|profile| profile.name).chain(PAIRS).chain([ARRIVALS]) {
+    for controller in built_in().profiles.iter().map(|profile| profile.name).chain(PAIRS).chain([ARRIVALS]) {
         let mut sender = Config::default();
-        sender.congestion = law.parse().unwrap();
+        sender.congestion = controller.parse().unwrap();
         // The routers do not answer, so the test covers the fallback.
         sender.routers_answer = true;
         let steady = steady(sender, |connection| connection.write_bytes(&mut data.clone()).is_ok());
-        assert!(steady.packets > 5_000 && steady.read > 5 << 20, "{law}: {} packets", steady.packets);
-        assert!(steady.pairs > 0 || !PAIRS.contains(&law), "{law}");
-        assert!(steady.info.arrival_times || law != ARRIVALS, "{law}");
+        assert!(steady.packets > 5_000 && steady.read > 5 << 20, "{controller}: {} packets", steady.packets);
+        assert!(steady.pairs > 0 || !PAIRS.contains(&controller), "{controller}");
+        assert!(steady.info.arrival_times || controller != ARRIVALS, "{controller}");
         // The second segment of a flipped pair arrives first and is copied while it waits for the other.
-        assert_eq!(steady.calls, steady.pairs, "{law}: for {} packets, {} pairs", steady.packets, steady.pairs);
+        assert_eq!(steady.calls, steady.pairs, "{controller}: for {} packets, {} pairs", steady.packets, steady.pairs);
     }
 }
 

@@ -18,6 +18,8 @@ mod bytes;
 pub mod math;
 mod operators;
 mod rate;
+pub mod statistics;
+pub mod text;
 mod time;
 
 pub use bytes::Bytes;

@@ -59,12 +59,6 @@ pub struct Answer {
 }
 
 impl Probe {
-    /// Returns whether a datagram is a complete or truncated probe, and therefore not a segment.
-    #[must_use]
-    pub fn is_one(datagram: &[u8]) -> bool {
-        datagram.first() == Some(&PROBE)
-    }
-
     /// Parses a probe. Returns `None` for any other datagram, and for a probe that is shorter than its answer would be.
     #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<Self> {
@@ -209,7 +203,6 @@ mod tests {
         PROBED.emit(&mut datagram).unwrap();
         let answer = Answer { probe: PROBED, arrived: 5, received: 6, ttl: 7, coalesced: true }.to_bytes();
         assert_eq!((Answer::parse(&datagram), Probe::parse(&answer)), (None, None));
-        assert!(Probe::is_one(&datagram) && !Probe::is_one(&answer) && !Probe::is_one(&[]));
         for bytes in [datagram, answer] {
             assert_eq!(CheshireCodec::parse(&bytes).unwrap_err(), ParseError::DataOffset { offset: 0 });
         }

@@ -13,7 +13,6 @@ use tokio::time::timeout;
 
 use crate::driver::Driver;
 use crate::io::{Io, Role as SocketRole, canonical};
-use crate::qlog::Role;
 use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
@@ -115,8 +114,8 @@ pub(crate) fn endpoint(
     let buffers = crate::shared::set_buffers(&io);
     let endpoint = Endpoint::new(setup.endpoint_config(local)?, Io::now());
     let shared = Shared::new(io, endpoint, local, buffers);
-    let habits = setup.apply(&shared);
-    Ok((shared, habits, Arc::new(setup.config)))
+    let habits = setup.apply(&mut shared.lock());
+    Ok((shared, habits, Arc::new(setup.config.engine)))
 }
 
 /// Connects a UDP socket and returns the local and the peer's address as the system reports them. The system knows
@@ -165,8 +164,9 @@ pub(crate) fn open(
         });
     };
     state.handles += 1;
+    habits.observe(&mut state, now, id, [local, peer]);
     drop(state);
-    let handle = habits.handle(shared, id, [local, peer], Role::Client);
+    let handle = habits.handle(shared, id, [local, peer]);
     shared.settle(shared.lock(), now);
     Ok(TcpStream { handle: Arc::new(handle) })
 }

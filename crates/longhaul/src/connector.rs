@@ -4,9 +4,9 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use longhaul_tcp::Config;
 use tokio::net::ToSocketAddrs;
 
+use crate::config::Config;
 use crate::connect::{self, connected, unspecified};
 use crate::driver::Driver;
 use crate::io::{Io, Role, canonical};
@@ -38,7 +38,7 @@ use crate::stream::TcpStream;
 pub struct TcpConnector {
     pub(crate) shared: Arc<Shared>,
     habits: Habits,
-    config: Arc<Config>,
+    config: Arc<longhaul_tcp::Config>,
 }
 
 impl TcpConnector {
@@ -85,10 +85,10 @@ impl TcpConnector {
     pub async fn connect_with(&self, addr: SocketAddr, config: Config) -> io::Result<TcpStream> {
         let setup = Setup::from(config);
         setup.check()?;
-        self.connect_one(addr, &Arc::new(setup.config)).await
+        self.connect_one(addr, &Arc::new(setup.config.engine)).await
     }
 
-    async fn connect_one(&self, addr: SocketAddr, config: &Arc<Config>) -> io::Result<TcpStream> {
+    async fn connect_one(&self, addr: SocketAddr, config: &Arc<longhaul_tcp::Config>) -> io::Result<TcpStream> {
         let addr = canonical(addr);
         if addr.is_ipv6() && self.shared.local.is_ipv4() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the connector's socket supports IPv4 only"));

@@ -153,7 +153,6 @@ impl Future for Driver {
         let mut state = shared.lock();
         let turn = state.transmit(&shared, now);
         state.arm(&shared);
-        state.observe(now);
         state.finish();
         let wakers = state.take_wakers();
         drop(state);

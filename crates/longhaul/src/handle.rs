@@ -17,8 +17,6 @@ use crate::waiters::Waiters;
 
 mod ops;
 
-pub(crate) use ops::to_span;
-
 /// Maximum number of bytes that one read or write copies under the endpoint's lock.
 const COPY_LIMIT: usize = 256 << 10;
 
@@ -50,10 +48,6 @@ impl Handle {
         peer: SocketAddr,
         linger: Option<Duration>,
     ) -> Self {
-        let span = tracing::debug_span!("connection", %local, %peer);
-        if !span.is_disabled() {
-            shared.lock().set_span(id, span);
-        }
         Self { shared, id, local, peer, linger: Mutex::new(linger), error_taken: AtomicBool::new(false) }
     }
 
@@ -160,7 +154,6 @@ impl Drop for Handle {
         if *self.linger.get_mut().unwrap_or_else(PoisonError::into_inner) == Some(Duration::ZERO) {
             state.with(now, self.id, |connection, _| connection.abort());
         }
-        state.note_release(self.id);
         state.endpoint.release(now, self.id);
         state.forget_waiters(self.id);
         if state.handles == 0 {

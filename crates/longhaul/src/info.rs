@@ -1,55 +1,67 @@
 //! Snapshots of a connection's state and counters.
 
-use longhaul_cc::Startup;
-use longhaul_tcp::{AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
-use longhaul_units::Span;
-use serde::Serialize;
+use std::fmt;
+use std::time::Duration;
+
+use longhaul_cc::StartupOutcome;
+use longhaul_tcp::{
+    AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo, RecoveryState, SavedPathInfo, State as TcpState,
+};
+use longhaul_units::{Rate, Span};
 
 use crate::io::Buffers;
 use crate::shared::SocketStats;
 
-/// A snapshot of a connection, modelled on Linux's `struct tcp_info`. Fields with the same name as there have the
-/// same meaning and unit: times are in microseconds, rates in bytes per second, `snd_cwnd` and `snd_ssthresh` in
-/// segments. Fields of that struct that a userspace stack does not have are omitted; additional fields follow at the
-/// end.
+#[cfg(feature = "serde")]
+mod serialize;
+
+/// A snapshot of a connection, modelled on Linux's `struct tcp_info`: the first fields have the names and meanings of
+/// that struct, with the unit of numbers that are no plain counts appended. Fields of that struct that a userspace
+/// stack does not have are omitted; additional fields follow at the end.
 ///
-/// It serialises to an object with these field names.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// With the feature `serde`, it serialises to an object with these field names. Durations are numbers in seconds.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpInfo {
-    /// The state, spelled as in RFC 9293: `ESTABLISHED`, `FIN-WAIT-1`, ...
-    pub state: &'static str,
-    /// The state of loss recovery: `open`, `recovery` (fast recovery) or `timeout`.
-    pub ca_state: &'static str,
+    /// The state. It serialises to its [name](TcpState::name) in RFC 9293: `ESTABLISHED`, `FIN-WAIT-1`, ...
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::text"))]
+    pub state: TcpState,
+    /// The state of loss recovery. It serialises to its [name](RecoveryState::name): `open`, `recovery` or `timeout`.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::text"))]
+    pub ca_state: RecoveryState,
     /// Consecutive retransmission timeouts since the last acknowledgment of new data: `rto` has been doubled this
     /// many times.
     pub backoff: u32,
     /// Options negotiated in the handshake.
     pub options: TcpOptions,
-    /// The current retransmission timeout in microseconds.
-    pub rto: u64,
-    /// Payload of a full-sized segment in bytes.
-    pub snd_mss: u32,
+    /// The current retransmission timeout.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub rto: Duration,
+    /// Payload of a full-sized segment.
+    pub snd_mss_bytes: u32,
     /// Segments in flight.
-    pub unacked: u64,
-    /// UDP payload in bytes that the path is known to carry (PLPMTU, RFC 8899).
-    pub pmtu: u32,
-    /// The smoothed RTT in microseconds; 0 before the first sample.
-    pub rtt: u64,
-    /// The mean deviation of the RTT in microseconds.
-    pub rttvar: u64,
-    /// The slow-start threshold in segments; `None` if none is set.
-    pub snd_ssthresh: Option<u64>,
-    /// The congestion window in segments.
-    pub snd_cwnd: u64,
-    /// The current size of the receive buffer in bytes, which auto-tuning adjusts.
-    pub rcv_space: u64,
+    pub unacked_segments: u64,
+    /// UDP payload that the path is known to carry (PLPMTU, RFC 8899).
+    pub pmtu_bytes: u32,
+    /// The smoothed RTT; `None` before the first sample.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub rtt: Option<Duration>,
+    /// The mean deviation of the RTT.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub rttvar: Duration,
+    /// The slow-start threshold; `None` if none is set.
+    pub snd_ssthresh_segments: Option<u64>,
+    /// The congestion window.
+    pub snd_cwnd_segments: u64,
+    /// The current size of the receive buffer, which auto-tuning adjusts.
+    pub rcv_space_bytes: u64,
     /// Segments retransmitted.
     pub total_retrans: u64,
-    /// The pacing rate in bytes per second; `None` if unlimited.
-    pub pacing_rate: Option<u64>,
-    /// The ceiling of the pacing rate in bytes per second, if one was set.
-    pub max_pacing_rate: Option<u64>,
+    /// The pacing rate; `None` if unlimited.
+    pub pacing_bytes_per_second: Option<u64>,
+    /// The ceiling of the pacing rate, if one was set.
+    pub max_pacing_bytes_per_second: Option<u64>,
     /// Bytes the peer has acknowledged.
     pub bytes_acked: u64,
     /// New payload bytes received.
@@ -60,46 +72,51 @@ pub struct TcpInfo {
     pub segs_in: u64,
     /// Bytes written but not yet sent.
     pub notsent_bytes: u64,
-    /// The smallest RTT in microseconds; 0 before the first sample.
-    pub min_rtt: u64,
+    /// The smallest RTT; `None` before the first sample.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub min_rtt: Option<Duration>,
     /// Segments sent that carry data.
     pub data_segs_out: u64,
-    /// The latest sample of the delivery rate in bytes per second; 0 before the first sample.
-    pub delivery_rate: u64,
-    /// Time in microseconds during which there was data to send, that is, when the sender was not
-    /// application-limited.
-    pub busy_time: u64,
-    /// Time in microseconds during which the sender was limited by the peer's receive window.
-    pub rwnd_limited: u64,
-    /// Time in microseconds during which the application waited because the send buffer was full.
-    pub sndbuf_limited: u64,
+    /// The latest sample of the delivery rate; `None` before the first sample.
+    pub delivery_bytes_per_second: Option<u64>,
+    /// Time during which there was data to send, that is, when the sender was not application-limited.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub busy_time: Duration,
+    /// Time during which the sender was limited by the peer's receive window.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub rwnd_limited: Duration,
+    /// Time during which the application waited because the send buffer was full.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub sndbuf_limited: Duration,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
     /// Payload bytes retransmitted.
     pub bytes_retrans: u64,
     /// Duplicates that the peer has reported by DSACK (RFC 2883).
     pub dsack_dups: u64,
-    /// The peer's receive window in bytes.
-    pub snd_wnd: u64,
+    /// The peer's receive window.
+    pub snd_wnd_bytes: u64,
 
     /// The congestion controller's name.
     pub congestion: String,
     /// The phase of the congestion controller, such as slow start.
     pub phase: &'static str,
-    /// Outcome of the start-up scheme (Jump-Start, Swift Start, ...): `running`, `used` or `given-up`; `None` if
-    /// there is none.
-    pub startup: Option<&'static str>,
+    /// Outcome of the start-up scheme (Jump-Start, Swift Start, ...); `None` if there is none. It serialises to
+    /// `running`, `used` or `given-up`.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::optional_text"))]
+    pub startup: Option<TcpStartup>,
     /// Why the start-up scheme was given up, if it was. The connection then started as it would have without the
     /// scheme.
     pub startup_given_up: Option<&'static str>,
-    /// The congestion window in bytes.
+    /// The congestion window.
     pub snd_cwnd_bytes: u64,
-    /// The slow-start threshold in bytes; `None` if none is set.
+    /// The slow-start threshold; `None` if none is set.
     pub snd_ssthresh_bytes: Option<u64>,
     /// Bytes in flight.
     pub in_flight_bytes: u64,
-    /// The latest RTT sample in microseconds; 0 before the first.
-    pub latest_rtt: u64,
+    /// The latest RTT sample; `None` before the first.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub latest_rtt: Option<Duration>,
     /// Bytes that have reached the peer, including out-of-order data.
     pub delivered_bytes: u64,
     /// Bytes marked lost.
@@ -132,20 +149,22 @@ pub struct TcpInfo {
     /// How often the peer has shrunk its window by more than the rounding of window scaling explains (RFC 9293,
     /// section 3.8.6; RFC 7323, section 2.4).
     pub windows_shrunk: u64,
-    /// The latest ICMP or local error reported for the path (RFC 9293, section 3.9.2.2): `refused`,
-    /// `host-unreachable`, `network-unreachable`, `network-down`, `prohibited` or `other`. A single report does not
-    /// end an established connection.
-    pub host_error: Option<&'static str>,
+    /// The latest ICMP or local error reported for the path (RFC 9293, section 3.9.2.2). A single report does not end
+    /// an established connection. It serialises to its [name](HostError::name).
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::name"))]
+    pub host_error: Option<HostError>,
     /// How often such errors have been reported.
     pub host_errors: u64,
     /// Whether at least three consecutive retransmissions have gone unanswered, so that the path is in doubt
     /// (threshold R1 of RFC 9293, section 3.8.3).
     pub r1_reached: bool,
-    /// The user timeout in microseconds: how long data may stay unacknowledged. `None` if it was neither set nor
-    /// adopted from the peer (RFC 5482).
-    pub user_timeout: Option<u64>,
-    /// The user timeout in microseconds that the peer has announced last (RFC 5482).
-    pub peer_user_timeout: Option<u64>,
+    /// The user timeout: how long data may stay unacknowledged. `None` if it was neither set nor adopted from the peer
+    /// (RFC 5482).
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub user_timeout: Option<Duration>,
+    /// The user timeout that the peer has announced last (RFC 5482).
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub peer_user_timeout: Option<Duration>,
     /// Whether the peer reports the arrival times of segments.
     pub arrival_times: bool,
     /// Capacity estimate from flipped packet pairs, if they are sent.
@@ -154,23 +173,47 @@ pub struct TcpInfo {
     pub probes: Option<TcpProbes>,
     /// Counters of requests to routers, if the controller makes them.
     pub network: Option<TcpNetwork>,
-    /// Use of the metrics cache, if there is one (`longhaul_tcp::Config::path_cache`) and the start-up scheme reads
-    /// it.
+    /// Use of the metrics cache, if there is one ([`Config::path_cache`](crate::Config::path_cache)) and the start-up
+    /// scheme reads it.
     pub saved_path: Option<TcpSavedPath>,
     /// Requests to change the ACK frequency, if both sides support the option.
     pub ack_rate: Option<TcpAckRate>,
     /// Time for which each possible limit has held the sender back.
     pub limited_by: LimitedBy,
-    /// Seconds since the connection was opened.
-    pub age: f64,
-    /// Bytes of memory used by the connection's buffers and other state.
-    pub memory: u64,
+    /// Time since the connection was opened.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
+    pub age: Duration,
+    /// Memory used by the connection's buffers and other state.
+    pub memory_bytes: u64,
     /// The UDP socket that carries the connection; the connections of a listener share one.
     pub socket: SocketInfo,
 }
 
+/// Outcome of a start-up scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TcpStartup {
+    /// The outcome is not known yet.
+    Running,
+    /// The scheme set the window, the threshold or the pace.
+    Used,
+    /// The scheme changed nothing.
+    GivenUp,
+}
+
+impl fmt::Display for TcpStartup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Used => "used",
+            Self::GivenUp => "given-up",
+        })
+    }
+}
+
 /// Options negotiated in the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpOptions {
     /// Selective acknowledgments (RFC 2018).
@@ -185,66 +228,63 @@ pub struct TcpOptions {
     pub microseconds: bool,
 }
 
-/// Seconds for which each limit has held the sender back. Their sum is the time since the handshake.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+/// Time for which each limit has held the sender back. The sum is the time since the handshake.
+///
+/// With the feature `serde`, it serialises to an object of seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimitedBy {
     /// The application: it had no data to send.
-    pub app: f64,
+    pub app: Duration,
     /// The congestion window.
-    pub cwnd: f64,
+    pub cwnd: Duration,
     /// The pacer.
-    pub pacing: f64,
+    pub pacing: Duration,
     /// The peer's receive window.
-    pub peer_window: f64,
+    pub peer_window: Duration,
     /// Our send buffer.
-    pub send_buffer: f64,
+    pub send_buffer: Duration,
     /// The processor or the UDP socket: there was more to send at the end of a turn.
-    pub cpu: f64,
+    pub cpu: Duration,
 }
 
 impl LimitedBy {
     pub(crate) fn of(info: &Info) -> Self {
-        let [app, cwnd, pacing, peer_window, send_buffer, cpu] = info.limited.map(Span::as_secs_f64);
+        let [app, cwnd, pacing, peer_window, send_buffer, cpu] = info.limited.map(Duration::from);
         Self { app, cwnd, pacing, peer_window, send_buffer, cpu }
     }
 
     /// Returns all fields with their names.
-    #[must_use]
-    pub const fn fields(&self) -> [(&'static str, f64); 6] {
-        [
-            ("app", self.app),
-            ("cwnd", self.cwnd),
-            ("pacing", self.pacing),
-            ("peer_window", self.peer_window),
-            ("send_buffer", self.send_buffer),
-            ("cpu", self.cpu),
-        ]
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
+        let Self { app, cwnd, pacing, peer_window, send_buffer, cpu } = *self;
+        let sender = [("app", app), ("cwnd", cwnd), ("pacing", pacing)];
+        sender.into_iter().chain([("peer_window", peer_window), ("send_buffer", send_buffer), ("cpu", cpu)])
     }
 
     /// Returns the time added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
-            app: self.app - earlier.app,
-            cwnd: self.cwnd - earlier.cwnd,
-            pacing: self.pacing - earlier.pacing,
-            peer_window: self.peer_window - earlier.peer_window,
-            send_buffer: self.send_buffer - earlier.send_buffer,
-            cpu: self.cpu - earlier.cpu,
+            app: self.app.saturating_sub(earlier.app),
+            cwnd: self.cwnd.saturating_sub(earlier.cwnd),
+            pacing: self.pacing.saturating_sub(earlier.pacing),
+            peer_window: self.peer_window.saturating_sub(earlier.peer_window),
+            send_buffer: self.send_buffer.saturating_sub(earlier.send_buffer),
+            cpu: self.cpu.saturating_sub(earlier.cpu),
         }
     }
 
     /// Returns the name of the largest field, unless all are zero.
     #[must_use]
     pub fn most(&self) -> Option<&'static str> {
-        let most = self.fields().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        most.filter(|(_, seconds)| *seconds > 0.0).map(|(name, _)| name)
+        let most = self.fields().max_by_key(|(_, time)| *time);
+        most.filter(|(_, time)| !time.is_zero()).map(|(name, _)| name)
     }
 }
 
 /// The UDP socket that carries a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct SocketInfo {
     /// Datagrams that the kernel dropped because the receive buffer was full. This is loss on the local host, not in
@@ -254,18 +294,19 @@ pub struct SocketInfo {
     pub send_faults: u64,
     /// Sends that exceeded the MTU of the first hop.
     pub too_long: u64,
-    /// Size of the send buffer in bytes, as granted by the kernel.
-    pub send_buffer: u64,
-    /// Size of the receive buffer in bytes, as granted by the kernel.
-    pub recv_buffer: u64,
+    /// Size of the send buffer, as granted by the kernel.
+    pub send_buffer_bytes: u64,
+    /// Size of the receive buffer, as granted by the kernel.
+    pub recv_buffer_bytes: u64,
 }
 
-/// Capacity estimate from flipped packet pairs (TCPProbe, `longhaul_tcp::Config::probe_pairs`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Capacity estimate from flipped packet pairs (TCPProbe, [`Config::probe_pairs`](crate::Config::probe_pairs)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpPairs {
-    /// The rate of the bottleneck link, in bytes of IP packets per second; `None` before the first pair.
-    pub capacity: Option<u64>,
+    /// The rate of the bottleneck link, counting whole IP packets; `None` before the first pair.
+    pub capacity_bytes_per_second: Option<u64>,
     /// Whether the estimate has converged.
     pub converged: bool,
     /// Pairs measured.
@@ -279,7 +320,7 @@ pub struct TcpPairs {
 impl TcpPairs {
     fn new(info: PairInfo) -> Self {
         Self {
-            capacity: info.capacity.map(|rate| rate.as_bytes_per_sec()),
+            capacity_bytes_per_second: info.capacity.map(Rate::as_bytes_per_sec),
             converged: info.converged,
             measured: info.measured,
             coalesced: info.coalesced,
@@ -290,7 +331,8 @@ impl TcpPairs {
 
 /// Counters of low-priority probes: copies of data sent outside the congestion window (TCP-Peach, TCP-Swift and
 /// similar), and new data that the RC3 loop sends from the tail of the queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpProbes {
     /// Probes sent. Of the counters of sent segments, only `segs_out` includes them.
@@ -308,19 +350,20 @@ pub struct TcpProbes {
     /// octets that were never sent; DSACKs for octets that were sent are not counted, because the network may have
     /// duplicated them. Acknowledgments of tail data that was not sent are included.
     pub refused: u64,
-    /// Payload bytes sent from the tail that arrived, so that the regular window did not have to carry them.
-    pub carried: u64,
+    /// Payload sent from the tail that arrived, so that the regular window did not have to carry it.
+    pub carried_bytes: u64,
 }
 
 impl TcpProbes {
     fn new(info: ProbeInfo) -> Self {
         let ProbeInfo { sent, bytes_sent, acked, lost, refused, carried, .. } = info;
-        Self { sent, bytes_sent, acked, lost, refused, carried }
+        Self { sent, bytes_sent, acked, lost, refused, carried_bytes: carried }
     }
 }
 
 /// Requests to change the ACK frequency, sent and received (draft-ietf-tcpm-ack-rate-request).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpAckRate {
     /// Segments per ACK that we have asked the peer for; 0 if the choice is left to the peer.
@@ -340,8 +383,9 @@ impl TcpAckRate {
     }
 }
 
-/// Counters of requests to routers (Quick-Start, RCP, XCP: `longhaul_tcp::Config::routers_answer`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// Counters of requests to routers (Quick-Start, RCP, XCP; [`Config::routers_answer`](crate::Config::routers_answer)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpNetwork {
     /// Requests sent.
@@ -364,12 +408,13 @@ impl TcpNetwork {
 /// Use of the metrics that an earlier connection to the host left in the cache, for start-up schemes that begin with
 /// them (Careful Resume, TCP Fast Start). At most one of these fields is 1. All are 0 if there was no entry, if the
 /// decision is still open, or if the entry offers no more than a start without it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpSavedPath {
     /// The connection started with the saved values.
     pub used: u64,
-    /// The entry was too old (`longhaul_tcp::PathCacheConfig::max_age`).
+    /// The entry was too old ([`PathCacheConfig::with_max_age`](crate::PathCacheConfig::with_max_age)).
     pub too_old: u64,
     /// The RTT shows that the entry belongs to another path (RFC 9959, section 3.2).
     pub other_path: u64,
@@ -390,68 +435,68 @@ impl SocketInfo {
             kernel_drops: stats.kernel_drops,
             send_faults: stats.send_faults,
             too_long: stats.too_long,
-            send_buffer: buffers.send as u64,
-            recv_buffer: buffers.recv as u64,
+            send_buffer_bytes: buffers.send as u64,
+            recv_buffer_bytes: buffers.recv as u64,
         }
     }
 }
 
 impl TcpInfo {
-    pub(crate) fn new(info: Info, socket: SocketInfo, max_pacing_rate: Option<u64>) -> Self {
+    pub(crate) fn new(info: Info, socket: SocketInfo, max_pacing_rate: Option<Rate>) -> Self {
         let limited_by = LimitedBy::of(&info);
-        let micros = |span: Option<Span>| span.map_or(0, Span::as_micros);
+        let duration = |span: Option<Span>| span.map(Duration::from);
         let mss = u64::from(info.mss).max(1);
         let [sack, timestamps, wscale, ecn, microseconds] = info.options;
         let [app, _, _, peer_window, send_buffer, _] = info.limited;
-        let all: u64 = info.limited.iter().map(|span| span.as_nanos()).sum();
+        let all = info.limited.into_iter().fold(Span::ZERO, |sum, span| sum + span);
         Self {
-            state: info.state.name(),
+            state: info.state,
             ca_state: info.recovery,
             backoff: info.backoff,
             options: TcpOptions { sack, timestamps, wscale, ecn, microseconds },
-            rto: info.rto.as_micros(),
-            snd_mss: info.mss.into(),
-            unacked: info.unacked_segments,
-            pmtu: info.plpmtu.into(),
-            rtt: micros(info.srtt),
-            rttvar: info.rttvar.as_micros(),
-            snd_ssthresh: info.ssthresh.map(|bytes| bytes.0 / mss),
-            snd_cwnd: info.cwnd.0 / mss,
-            rcv_space: info.recv_buffer.0,
+            rto: info.rto.into(),
+            snd_mss_bytes: info.mss.into(),
+            unacked_segments: info.unacked_segments,
+            pmtu_bytes: info.plpmtu.into(),
+            rtt: duration(info.srtt),
+            rttvar: info.rttvar.into(),
+            snd_ssthresh_segments: info.ssthresh.map(|bytes| bytes.0 / mss),
+            snd_cwnd_segments: info.cwnd.0 / mss,
+            rcv_space_bytes: info.recv_buffer.0,
             total_retrans: info.segments_retransmitted,
-            pacing_rate: info.pacing_rate.map(|rate| rate.as_bytes_per_sec()),
-            max_pacing_rate,
+            pacing_bytes_per_second: info.pacing_rate.map(Rate::as_bytes_per_sec),
+            max_pacing_bytes_per_second: max_pacing_rate.map(Rate::as_bytes_per_sec),
             bytes_acked: info.bytes_acked,
             bytes_received: info.bytes_received,
             segs_out: info.segments_out,
             segs_in: info.segments_in,
             notsent_bytes: info.unsent.0,
-            min_rtt: micros(info.min_rtt),
+            min_rtt: duration(info.min_rtt),
             data_segs_out: info.data_segments_out,
-            delivery_rate: info.delivery_rate.map_or(0, |rate| rate.as_bytes_per_sec()),
-            busy_time: all.saturating_sub(app.as_nanos()) / 1000,
-            rwnd_limited: peer_window.as_micros(),
-            sndbuf_limited: send_buffer.as_micros(),
+            delivery_bytes_per_second: info.delivery_rate.map(Rate::as_bytes_per_sec),
+            busy_time: (all - app).into(),
+            rwnd_limited: peer_window.into(),
+            sndbuf_limited: send_buffer.into(),
             bytes_sent: info.bytes_sent,
             bytes_retrans: info.bytes_retransmitted,
             dsack_dups: info.dsacks,
-            snd_wnd: info.peer_window.0,
+            snd_wnd_bytes: info.peer_window.0,
             congestion: info.congestion,
             phase: info.phase,
             startup: match info.startup {
-                Startup::Absent => None,
-                Startup::Running => Some("running"),
-                Startup::Used => Some("used"),
-                Startup::GivenUp(_) => Some("given-up"),
+                StartupOutcome::Running => Some(TcpStartup::Running),
+                StartupOutcome::Used => Some(TcpStartup::Used),
+                StartupOutcome::GivenUp(_) => Some(TcpStartup::GivenUp),
+                _ => None,
             },
             startup_given_up: match info.startup {
-                Startup::GivenUp(reason) => Some(reason),
+                StartupOutcome::GivenUp(reason) => Some(reason),
                 _ => None,
             },
             snd_cwnd_bytes: info.cwnd.0,
             snd_ssthresh_bytes: info.ssthresh.map(|bytes| bytes.0),
             in_flight_bytes: info.in_flight.0,
-            latest_rtt: micros(info.latest_rtt),
+            latest_rtt: duration(info.latest_rtt),
             delivered_bytes: info.delivered,
             lost_bytes: info.bytes_lost,
             rcv_duplicate_bytes: info.duplicate_bytes_in,
@@ -467,11 +512,11 @@ impl TcpInfo {
             challenge_acks: info.challenge_acks,
             paws_dropped: info.paws_dropped,
             windows_shrunk: info.windows_shrunk,
-            host_error: info.host_error.map(HostError::name),
+            host_error: info.host_error,
             host_errors: info.host_errors,
             r1_reached: info.r1_reached,
-            user_timeout: info.user_timeout.map(Span::as_micros),
-            peer_user_timeout: info.peer_user_timeout.map(Span::as_micros),
+            user_timeout: duration(info.user_timeout),
+            peer_user_timeout: duration(info.peer_user_timeout),
             arrival_times: info.arrival_times,
             pairs: info.pairs.map(TcpPairs::new),
             probes: info.probes.map(TcpProbes::new),
@@ -479,8 +524,8 @@ impl TcpInfo {
             saved_path: info.saved_path.map(TcpSavedPath::new),
             ack_rate: info.ack_rate.map(TcpAckRate::new),
             limited_by,
-            age: info.age.as_secs_f64(),
-            memory: info.memory as u64,
+            age: info.age.into(),
+            memory_bytes: info.memory as u64,
             socket,
         }
     }

@@ -4,14 +4,72 @@
 //! of the program stays as it is. The transport is then this library's own TCP, carried in UDP datagrams, with a
 //! choice of congestion controllers.
 //!
+//! ```no_run
+//! use std::time::Duration;
+//! use longhaul::{Config, KeepAlive, TcpStream};
+//! use tokio::io::AsyncWriteExt;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut config = Config::default();
+//! config.congestion("hybla".parse()?).keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
+//! let mut stream = TcpStream::connect_with("192.0.2.1:7000".parse()?, config).await?;
+//! stream.write_all(b"a long way").await?;
+//! println!("RTT {:?}", stream.info()?.rtt);
+//! stream.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The tokio runtime needs both its I/O and its time driver, as `#[tokio::main]` and `Builder::enable_all` enable
 //! them.
 //!
 //! **The TCP stack lives in this process.** Kernel TCP still delivers queued data after a program has exited; this
 //! stack cannot. Call [`TcpStream::close`] and await it before the runtime ends.
+//!
+//! # Where to start
+//!
+//! | task | types |
+//! |---|---|
+//! | connect, accept, read and write | [`TcpStream`], [`TcpListener`], [`TcpSocket`]; [`TcpConnector`] for many peers from one UDP socket |
+//! | settings of a connection | [`Config`], [`KeepAlive`] |
+//! | congestion control | [`Congestion`], by text such as `"bbr"`; [`Congestion::list`] prints what there is |
+//! | state of a connection | [`TcpStream::info`], [`TcpInfo`] |
+//! | metrics of earlier connections | [`PathCache`] |
+//!
+//! Times are [`std::time::Duration`]. Other numbers have their unit in the name of the field or parameter.
+//!
+//! # Errors
+//!
+//! All errors of sockets are [`std::io::Error`], with the [`kind`](std::io::Error::kind) that tokio's types use. The
+//! inner error ([`get_ref`](std::io::Error::get_ref)) says more:
+//!
+//! | operation | inner error |
+//! |---|---|
+//! | a stream, or connecting, if TCP has ended the connection | [`ConnectionError`], which [`connection_error`] returns; after a timeout, [`source`](std::error::Error::source) is the [`HostError`] that was reported on the path, if any |
+//! | connecting or listening with a congestion controller that was not [allowed](TcpSocket::allow_unsafe_congestion) | [`UnsafeCongestion`] |
+//! | [`TcpSocket::set_congestion`] with text | [`ParseCongestionError`] |
+//! | everything else | the system's error, or a message |
+//!
+//! # Features
+//!
+//! All features are additive. Only `qlog` is on by default.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `axum` | [`TcpListener`] implements `axum::serve::Listener` (0.8) |
+//! | `hyper-util` | [`TcpStream`] implements `Connection` of hyper-util's client (0.1) |
+//! | `qlog` | event logs of connections, by `TcpSocket::set_qlog_dir` and `TcpSocket::set_qlog_file` |
+//! | `serde` | [`TcpInfo`] and its parts implement `serde::Serialize` |
+//! | `tonic` | [`TcpStream`] implements `Connected` of tonic's server (0.14) |
+//! | `unstable-controllers` | [`Congestion`] can be made from `longhaul_cc::Congestion`, for controllers of the application's own. Semantic versioning of this crate does not cover it: `longhaul-cc` may change incompatibly in any release |
 #![forbid(unsafe_code)]
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod capture;
+mod config;
+mod congestion;
 mod connect;
 mod connector;
 mod descriptors;
@@ -24,6 +82,8 @@ mod io;
 mod limits;
 mod listener;
 mod observe;
+mod path_cache;
+#[cfg(feature = "qlog")]
 mod qlog;
 mod rebind;
 mod setup;
@@ -32,23 +92,20 @@ mod socket;
 mod stream;
 mod waiters;
 
+pub use config::{Config, KeepAlive};
+pub use congestion::{
+    Congestion, CongestionAlgorithm, CongestionKind, IntoCongestion, ParseCongestionError, UnsafeCongestion,
+};
 pub use connector::TcpConnector;
 pub use error::connection_error;
-pub use info::{LimitedBy, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath};
+pub use info::{
+    LimitedBy, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath, TcpStartup,
+};
 pub use io::UdpBackend;
 pub use listener::TcpListener;
-pub use longhaul_cc as cc;
-pub use longhaul_tcp::{Config, ConnectionError, HostError, KeepAlive, PathCache, PathCacheConfig, PathMetrics};
-pub use longhaul_units as units;
-pub use setup::{IntoCongestion, UnsafeCongestion};
+pub use longhaul_tcp::{ConnectionError, HostError, RecoveryState, State as TcpState};
+pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};
 pub use socket::TcpSocket;
 pub use stream::TcpStream;
 pub use stream::split::{ReadHalf, WriteHalf};
 pub use stream::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
-
-/// Returns the current time on the clock that all sockets of this process use, as [`PathCache::save`] and
-/// [`PathCache::load`] need it.
-#[must_use]
-pub fn now() -> units::Time {
-    io::Io::now()
-}

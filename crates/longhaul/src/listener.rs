@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use longhaul_tcp::Config;
 use tokio::net::ToSocketAddrs;
 use tokio::task::coop;
 
+use crate::config::Config;
 use crate::connect;
 use crate::driver::Driver;
 use crate::io::{Io, Role as SocketRole};
-use crate::qlog::Role;
+use crate::observe::local_of;
 use crate::rebind;
 use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
@@ -54,6 +54,7 @@ impl TcpListener {
     pub(crate) fn over(socket: std::net::UdpSocket, setup: Setup) -> io::Result<Self> {
         let (shared, habits, config) = connect::endpoint(socket, setup, SocketRole::Listener)?;
         let mut state = shared.lock();
+        habits.observe_incoming(&mut state, shared.local);
         state.endpoint.listen(config);
         state.handles += 1;
         drop(state);
@@ -99,12 +100,9 @@ impl TcpListener {
             return Poll::Pending;
         };
         state.handles += 1;
-        let mut local = self.shared.local;
-        if !tuple.local.is_unspecified() {
-            local.set_ip(tuple.local);
-        }
         drop(state);
-        let handle = self.habits.handle(&self.shared, id, [local, tuple.remote], Role::Server);
+        let local = local_of(self.shared.local, &tuple);
+        let handle = self.habits.handle(&self.shared, id, [local, tuple.remote]);
         Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)))
     }
 

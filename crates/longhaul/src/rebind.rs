@@ -67,8 +67,9 @@ pub(crate) fn take_over(shared: Arc<Shared>, mut setup: Setup) -> io::Result<Tcp
     }
     state.handles += 1;
     state.endpoint.set_limits(&config);
-    state.endpoint.listen(Arc::new(std::mem::take(&mut setup.config)));
+    let habits = setup.apply(&mut state);
+    habits.observe_incoming(&mut state, shared.local);
+    state.endpoint.listen(Arc::new(std::mem::take(&mut setup.config).engine));
     drop(state);
-    let habits = setup.apply(&shared);
     Ok(TcpListener { shared, habits })
 }

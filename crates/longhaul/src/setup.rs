@@ -5,16 +5,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use longhaul_cc::Congestion;
-use longhaul_cc::registry::Safety;
-use longhaul_tcp::{Config, ConnId, EndpointConfig};
+use longhaul_tcp::{ConnId, EndpointConfig};
+use longhaul_units::Time;
 
 use crate::capture::Capture;
+use crate::config::Config;
+use crate::congestion::{Congestion, UnsafeCongestion};
 use crate::handle::Handle;
 use crate::io::UdpBackend;
 use crate::limits::Limits;
-use crate::qlog::{Place, Role};
-use crate::shared::Shared;
+use crate::observe::{Incoming, Observers, Role};
+use crate::shared::{Shared, State};
 
 /// Settings of a socket that is not yet in use.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub(crate) struct Setup {
     pub(crate) linger: Option<Duration>,
     pub(crate) dscp: u8,
     pub(crate) capture: Option<Capture>,
-    pub(crate) qlog: Option<Place>,
+    pub(crate) observers: Observers,
     pub(crate) reflect: bool,
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
@@ -43,16 +44,22 @@ impl From<Config> for Setup {
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
     linger: Option<Duration>,
-    qlog: Option<Place>,
+    observers: Observers,
 }
 
 impl Setup {
+    /// Returns the chosen congestion controller.
+    pub(crate) fn congestion(&self) -> Congestion {
+        Congestion(self.config.engine.congestion.clone())
+    }
+
     /// Refuses a congestion controller for controlled environments only, unless it has been allowed.
     pub(crate) fn check(&self) -> io::Result<()> {
-        if self.allow_unsafe || self.config.congestion.safety() == Safety::Shared {
+        let congestion = self.congestion();
+        if self.allow_unsafe || congestion.is_internet_safe() {
             return Ok(());
         }
-        Err(io::Error::new(io::ErrorKind::InvalidInput, UnsafeCongestion { name: self.config.congestion.name() }))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, UnsafeCongestion { name: congestion.name() }))
     }
 
     /// Returns the configuration of the endpoint on a socket with the address `local`.
@@ -65,23 +72,35 @@ impl Setup {
     }
 
     /// Applies the settings that belong to the socket, and returns those for each connection.
-    pub(crate) fn apply(&mut self, shared: &Shared) -> Habits {
-        let mut state = shared.lock();
+    pub(crate) fn apply(&mut self, state: &mut State) -> Habits {
         state.dscp = self.dscp;
         state.captures.extend(self.capture.take());
-        Habits { linger: self.linger, qlog: self.qlog.take() }
+        #[cfg(feature = "qlog")]
+        if self.observers.qlog.is_some() {
+            state.logs.is_needed = true;
+        }
+        Habits { linger: self.linger, observers: std::mem::take(&mut self.observers) }
     }
 }
 
 impl Habits {
     /// Creates the handle of a connection. The caller has already counted it in the endpoint's state.
-    pub(crate) fn handle(&self, shared: &Arc<Shared>, id: ConnId, addresses: [SocketAddr; 2], role: Role) -> Handle {
-        let [local, peer] = addresses;
-        if let Some(place) = &self.qlog {
-            let state = &mut *shared.lock();
-            state.qlogs.add(place, &state.endpoint, id, addresses, role);
-        }
+    pub(crate) fn handle(&self, shared: &Arc<Shared>, id: ConnId, [local, peer]: [SocketAddr; 2]) -> Handle {
         Handle::new(Arc::clone(shared), id, local, peer, self.linger)
+    }
+
+    /// Installs observers on a connection that was just opened from here. The endpoint's own connections get theirs
+    /// from [`observe_incoming`](Self::observe_incoming).
+    pub(crate) fn observe(&self, state: &mut State, now: Time, id: ConnId, ends: [SocketAddr; 2]) {
+        for observer in self.observers.create(ends, Role::Client) {
+            state.endpoint.observe(now, id, observer);
+        }
+    }
+
+    /// Lets the connections of a listener on `local` be observed from their SYN on.
+    pub(crate) fn observe_incoming(&self, state: &mut State, local: SocketAddr) {
+        let incoming = Incoming { observers: self.observers.clone(), local };
+        state.endpoint.observe_incoming(Some(Box::new(incoming)));
     }
 }
 
@@ -94,65 +113,4 @@ fn secret() -> io::Result<&'static [u8; 32]> {
     let mut fresh = [0; 32];
     getrandom::fill(&mut fresh).map_err(io::Error::other)?;
     Ok(SECRET.get_or_init(|| fresh))
-}
-
-/// A congestion controller for controlled environments only was chosen but not explicitly allowed. The inner error of
-/// the [`std::io::Error`] that connecting or listening then returns.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "congestion controller `{name}` is not safe on a network shared with others; \
-     use TcpSocket::allow_unsafe_congestion to allow it in a controlled environment"
-)]
-pub struct UnsafeCongestion {
-    name: String,
-}
-
-impl UnsafeCongestion {
-    /// Returns the name of the congestion controller.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-/// A choice of congestion controller, given as a value or by name.
-///
-/// It is implemented for [`Congestion`], for parsed names and for text, so that
-/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion) accepts all of them.
-pub trait IntoCongestion {
-    /// Converts the value.
-    ///
-    /// # Errors
-    /// Fails with `InvalidInput` if the text names no controller; the message lists the available ones.
-    fn into_congestion(self) -> io::Result<Congestion>;
-}
-
-impl IntoCongestion for Congestion {
-    fn into_congestion(self) -> io::Result<Congestion> {
-        Ok(self)
-    }
-}
-
-impl IntoCongestion for longhaul_cc::registry::Spec {
-    fn into_congestion(self) -> io::Result<Congestion> {
-        Ok(self.into())
-    }
-}
-
-impl IntoCongestion for &str {
-    fn into_congestion(self) -> io::Result<Congestion> {
-        self.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
-    }
-}
-
-impl IntoCongestion for &String {
-    fn into_congestion(self) -> io::Result<Congestion> {
-        self.as_str().into_congestion()
-    }
-}
-
-impl IntoCongestion for String {
-    fn into_congestion(self) -> io::Result<Congestion> {
-        self.as_str().into_congestion()
-    }
 }

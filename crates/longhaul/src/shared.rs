@@ -18,7 +18,6 @@ use longhaul_units::{Span, Time};
 use crate::capture::Capture;
 use crate::error::from_host;
 use crate::io::{Buffers, Fault, Incoming, Io, Outgoing};
-use crate::qlog::Qlogs;
 use crate::waiters::{Waiters, WakerSet};
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
@@ -74,7 +73,9 @@ pub(crate) struct State {
     pub(crate) stats: SocketStats,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<Capture>,
-    pub(crate) qlogs: Qlogs,
+    /// Declared after the endpoint, so that the logs have ended when it waits for them.
+    #[cfg(feature = "qlog")]
+    pub(crate) logs: crate::qlog::WaitForLogs,
     /// Tasks that wait for the last connection to end.
     pub(crate) idle: WakerSet,
     /// The DSCP for batches that do not request one.
@@ -113,7 +114,8 @@ impl Shared {
             stats: SocketStats::default(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
-            qlogs: Qlogs::default(),
+            #[cfg(feature = "qlog")]
+            logs: crate::qlog::WaitForLogs::default(),
             idle: WakerSet::default(),
             dscp: 0,
             wake: Vec::new(),
@@ -256,9 +258,6 @@ impl State {
         for capture in &mut self.captures {
             capture.received(now, shared.local, incoming);
         }
-        if !self.qlogs.is_empty() {
-            self.qlogs.received(now, &tuple, incoming);
-        }
         self.endpoint.handle_datagram(now, &meta, incoming.data, incoming.shared);
     }
 
@@ -326,9 +325,6 @@ impl State {
         shared.io.send(&outgoing)?;
         for capture in &mut self.captures {
             capture.sent(now, shared.local, &outgoing);
-        }
-        if !self.qlogs.is_empty() {
-            self.qlogs.sent(now, destination, &self.batch);
         }
         Ok(())
     }

@@ -3,22 +3,22 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul_tcp::{Config, KeepAlive};
-use longhaul_units::Rate;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::capture::Capture;
+use crate::config::{Config, KeepAlive};
+use crate::congestion::IntoCongestion;
 use crate::connect::connect_over;
 use crate::connector::TcpConnector;
-use crate::handle::to_span;
 use crate::io::UdpBackend;
 use crate::listener::TcpListener;
+#[cfg(feature = "qlog")]
 use crate::qlog::Place;
 use crate::rebind;
-use crate::setup::{IntoCongestion, Setup};
+use crate::setup::Setup;
 use crate::stream::TcpStream;
 
 /// A TCP socket that is not yet connected or listening, like `tokio::net::TcpSocket`. It consists of a UDP socket and
@@ -82,23 +82,22 @@ impl TcpSocket {
         self.setup().config = config;
     }
 
-    /// Chooses the congestion controller, by text such as `"cubic"` or `"slow-start(iw=4)+new-reno"` (see
-    /// [`cc::registry`](crate::cc::registry)) or as a [`Congestion`](crate::cc::Congestion). It cannot be changed
-    /// once the connection exists.
+    /// Chooses the congestion controller, by text such as `"cubic"` or `"slow-start(iw=4)+new-reno"` or as a
+    /// [`Congestion`](crate::Congestion), which describes the text. It cannot be changed once the connection exists.
     ///
     /// # Errors
-    /// Fails with `InvalidInput` if the text names no controller; the message lists the available ones.
-    /// [`connect`](Self::connect) and [`listen`](Self::listen) check whether the controller may be used on a shared
+    /// Fails with `InvalidInput` and a [`ParseCongestionError`](crate::ParseCongestionError) if the text names no
+    /// controller; the message lists the available ones. [`connect`](Self::connect) and [`listen`](Self::listen) check whether the controller may be used on a shared
     /// network.
     pub fn set_congestion(&self, congestion: impl IntoCongestion) -> io::Result<()> {
-        self.setup().config.congestion = congestion.into_congestion()?;
+        self.setup().config.congestion(congestion.choice()?);
         Ok(())
     }
 
     /// Returns the name of the chosen congestion controller.
     #[must_use]
     pub fn congestion(&self) -> String {
-        self.setup().config.congestion.name()
+        self.setup().congestion().name()
     }
 
     /// Allows congestion controllers for controlled environments only: those that take more than a fair share of the
@@ -122,7 +121,7 @@ impl TcpSocket {
     /// # Errors
     /// Fails with `InvalidInput` if the size is zero.
     pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
-        self.setup().config.send_buffer = nonzero(size)?;
+        self.setup().config.send_buffer(nonzero(size)?);
         Ok(())
     }
 
@@ -131,7 +130,7 @@ impl TcpSocket {
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn send_buffer_size(&self) -> io::Result<u32> {
-        Ok(u32::try_from(self.setup().config.send_buffer).unwrap_or(u32::MAX))
+        Ok(u32::try_from(self.setup().config.engine.send_buffer).unwrap_or(u32::MAX))
     }
 
     /// Sets a fixed size for the receive window in bytes and so disables its auto-tuning. To limit auto-tuning
@@ -142,8 +141,7 @@ impl TcpSocket {
     /// Fails with `InvalidInput` if the size is zero.
     pub fn set_recv_buffer_size(&self, size: u32) -> io::Result<()> {
         let size = nonzero(size)?;
-        let config = &mut self.setup().config;
-        (config.recv_buffer, config.recv_buffer_max) = (size, size);
+        self.setup().config.recv_buffer(size).recv_buffer_max(size);
         Ok(())
     }
 
@@ -152,7 +150,7 @@ impl TcpSocket {
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn recv_buffer_size(&self) -> io::Result<u32> {
-        Ok(u32::try_from(self.setup().config.recv_buffer).unwrap_or(u32::MAX))
+        Ok(u32::try_from(self.setup().config.engine.recv_buffer).unwrap_or(u32::MAX))
     }
 
     /// Enables keep-alive probes, sent to an idle peer after two hours as by kernel TCP. For other times, use
@@ -170,13 +168,13 @@ impl TcpSocket {
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn keepalive(&self) -> io::Result<bool> {
-        Ok(self.setup().config.keep_alive.is_some())
+        Ok(self.setup().config.engine.keep_alive.is_some())
     }
 
     /// Sets when to probe an idle peer and when to give up; `None` disables keep-alive. Times below one second are
     /// raised to one second.
     pub fn set_keepalive_params(&self, keep_alive: Option<KeepAlive>) {
-        self.setup().config.keep_alive = keep_alive;
+        self.setup().config.keep_alive(keep_alive);
     }
 
     /// Disables the Nagle algorithm: small writes are sent at once instead of being gathered while data is in flight.
@@ -184,7 +182,7 @@ impl TcpSocket {
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.setup().config.nagle = !nodelay;
+        self.setup().config.nodelay(nodelay);
         Ok(())
     }
 
@@ -193,25 +191,25 @@ impl TcpSocket {
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn nodelay(&self) -> io::Result<bool> {
-        Ok(!self.setup().config.nagle)
+        Ok(!self.setup().config.engine.nagle)
     }
 
     /// Sets the user timeout (RFC 5482): a connection is aborted when data has stayed unacknowledged for this long.
     /// `None` means about 15 minutes.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) {
-        self.setup().config.user_timeout = timeout.map(to_span);
+        self.setup().config.user_timeout(timeout);
     }
 
     /// Enables the user timeout option (RFC 5482): the user timeout is announced to the peer, and the peer's is taken
     /// into account. A timeout set by [`set_user_timeout`](Self::set_user_timeout) stays in force. Without one, the
     /// peer's is adopted if it is longer than the default of 15 minutes, up to one hour. Off by default.
     pub fn set_user_timeout_option(&self, enabled: bool) {
-        self.setup().config.user_timeout_option = enabled;
+        self.setup().config.user_timeout_option(enabled);
     }
 
     /// Sets a ceiling for the pacing rate in bytes per second; `None` means no ceiling.
     pub fn set_max_pacing_rate(&self, bytes_per_second: Option<u64>) {
-        self.setup().config.max_pacing_rate = bytes_per_second.map_or(Rate::MAX, Rate::from_bytes_per_sec);
+        self.setup().config.max_pacing_rate(bytes_per_second);
     }
 
     /// Sets the linger option; see [`TcpStream::set_linger`].
@@ -369,19 +367,22 @@ impl TcpSocket {
     }
 
     /// Writes one qlog file per connection to this directory, which is created if necessary. The log contains every
-    /// segment and the course of the congestion window, RTT, losses and other metrics.
+    /// segment and every change of the congestion window, the RTT, loss recovery and other metrics, from the first SYN
+    /// on. An attempt of a peer that does not complete its handshake leaves no file.
     ///
     /// A separate thread writes the files. If the disk is too slow or fails, records are lost but the connection is
     /// not affected. When the socket is closed, it waits at most a few seconds for the thread, so that the log of a
     /// program that exits is complete.
+    #[cfg(feature = "qlog")]
     pub fn set_qlog_dir(&self, dir: impl AsRef<Path>) {
-        self.setup().qlog = Some(Place::Dir(dir.as_ref().to_owned()));
+        self.setup().observers.qlog = Some(Place::Dir(dir.as_ref().to_owned()));
     }
 
-    /// Writes a qlog to this file, like [`set_qlog_dir`](Self::set_qlog_dir). With a listener, the first accepted
-    /// connection is logged. The later of the two calls takes effect.
+    /// Writes a qlog to this file, like [`set_qlog_dir`](Self::set_qlog_dir). With a listener, the first
+    /// connection that completes its handshake is logged. The later of the two calls takes effect.
+    #[cfg(feature = "qlog")]
     pub fn set_qlog_file(&self, file: impl AsRef<Path>) {
-        self.setup().qlog = Some(Place::File(Arc::new(Mutex::new(Some(file.as_ref().to_owned())))));
+        self.setup().observers.qlog = Some(Place::file(file.as_ref().to_owned()));
     }
 
     /// Binds to a local address. If the last listener of this runtime on the address is gone but some of its

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use longhaul_tcp::Config;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
 use self::split::{address_methods, async_write};
+use crate::config::Config;
 use crate::connect::{self, unspecified};
 use crate::handle::Handle;
 use crate::info::TcpInfo;

@@ -41,8 +41,6 @@ pub(crate) struct Waiters {
     pub(crate) write: WakerSet,
     /// For the end of the handshake, the acknowledgment of the FIN, and the end of the connection.
     pub(crate) state: WakerSet,
-    /// The tracing span of the connection, if a subscriber is interested in it.
-    pub(crate) span: Option<Box<tracing::Span>>,
 }
 
 impl Waiters {

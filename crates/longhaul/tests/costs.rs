@@ -2,38 +2,16 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
+#[path = "sockets/common.rs"]
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use allocation_counter::measure;
 use common::{pattern, soon};
 use longhaul::{Config, TcpConnector, TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-// SAFETY: every call is passed to the system allocator; the counter does not allocate.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract of `dealloc`, and all memory comes from the system allocator.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -65,7 +43,7 @@ async fn connections(count: usize, one_socket: bool) -> Vec<(TcpStream, TcpStrea
         let to = SocketAddr::from(([127, 0, 1, (i % 250) as u8 + 1], port));
         let client = async {
             let mut config = Config::default();
-            config.nagle = false;
+            config.nodelay(true);
             if one_socket {
                 connector.connect_with(to, config).await
             } else {
@@ -94,29 +72,34 @@ async fn end(pairs: Vec<(TcpStream, TcpStream)>, open: usize) {
     .await;
 }
 
-/// One test covers both cases, because two tests in this process would count each other's memory.
-#[tokio::test]
-async fn a_connection_at_rest_costs_little_memory_and_at_most_one_descriptor() {
+/// One test covers both cases, because two tests in this process would count each other's descriptors.
+#[test]
+fn a_connection_at_rest_costs_little_memory_and_at_most_one_descriptor() {
     if !common::needs_system_sockets() {
         return;
     }
     const CONNECTIONS: usize = 200;
+    // Everything runs in this thread, whose allocations are counted.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // Create the resources that the process and the runtime need only once, such as the timer.
-    drop(TcpConnector::bind("0.0.0.0:0").await.unwrap());
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let open = descriptors();
-    end(connections(20, false).await, open).await;
+    let open = runtime.block_on(async {
+        drop(TcpConnector::bind("0.0.0.0:0").await.unwrap());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let open = descriptors();
+        end(connections(20, false).await, open).await;
+        open
+    });
     for (one_socket, bytes, more_descriptors) in [(false, 24_000, CONNECTIONS), (true, 20_000, 0)] {
-        let memory = LIVE.load(Ordering::Relaxed);
-        let pairs = connections(CONNECTIONS, one_socket).await;
-        let each = LIVE.load(Ordering::Relaxed).saturating_sub(memory) / CONNECTIONS;
+        let mut pairs = Vec::new();
+        let held = measure(|| pairs = runtime.block_on(connections(CONNECTIONS, one_socket))).bytes_current;
+        let each = held / CONNECTIONS as i64;
         let opened = descriptors() - open;
         eprintln!("{each} bytes for both ends of a connection, {opened} descriptors for {CONNECTIONS}");
         assert!(each <= bytes, "{each} bytes for both ends");
         // The listener and the connector use one descriptor each.
         assert!(opened <= more_descriptors + 2, "{opened} descriptors");
-        end(pairs, open).await;
-        let left = LIVE.load(Ordering::Relaxed).saturating_sub(memory) / CONNECTIONS;
+        let freed = measure(|| runtime.block_on(end(pairs, open))).bytes_current;
+        let left = (held + freed) / CONNECTIONS as i64;
         assert!(left <= 500, "{left} bytes of each are left");
     }
 }

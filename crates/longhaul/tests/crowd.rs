@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 #![allow(clippy::disallowed_methods, reason = "it prints how long it took")]
 
+#[path = "sockets/common.rs"]
 mod common;
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use longhaul::cc::Congestion;
+use longhaul::Congestion;
 use longhaul_examples::files::TempDir;
 use longhaul_examples::progress::Screen;
 use longhaul_examples::quickstart::choices::{self, Choices};
@@ -178,7 +178,8 @@ fn print(finish: &Finish) {
     println!("RTT         {} smoothed, {} at least", report::time(connection.rtt), report::time(connection.min_rtt));
     println!("cwnd        {} bytes ({})", connection.cwnd, sent.congestion);
     println!("sent twice  {} bytes", sent.retransmitted_bytes);
-    let limits = sent.limited_by.fields().map(|(name, seconds)| format!("{name} {seconds:.3}"));
+    let limits = sent.limited_by.fields().map(|(name, time)| format!("{name} {:.3}", time.as_secs_f64()));
+    let limits: Vec<_> = limits.collect();
     println!("limited by  {} seconds", limits.join(", "));
     println!("sent        blake3 {}", sent.blake3);
     println!("received    blake3 {}", received.hash);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use longhaul::TcpInfo;
 
@@ -49,7 +50,7 @@ impl Gauge {
     pub fn sample(&mut self, info: TcpInfo) {
         self.rtts.push(&info);
         self.max_snd_cwnd = self.max_snd_cwnd.max(info.snd_cwnd_bytes);
-        self.max_snd_wnd = self.max_snd_wnd.max(info.snd_wnd);
+        self.max_snd_wnd = self.max_snd_wnd.max(info.snd_wnd_bytes);
         self.info = Some(info);
     }
 }
@@ -68,14 +69,15 @@ struct Rtts {
 
 impl Rtts {
     fn push(&mut self, info: &TcpInfo) {
-        if info.rtt == 0 {
+        if info.rtt.is_none() {
             return;
         }
-        self.min = if self.count == 0 { info.rtt } else { self.min.min(info.rtt) };
-        self.max = self.max.max(info.rtt);
-        self.sum = self.sum.saturating_add(info.rtt);
+        let rtt = micros(info.rtt);
+        self.min = if self.count == 0 { rtt } else { self.min.min(rtt) };
+        self.max = self.max.max(rtt);
+        self.sum = self.sum.saturating_add(rtt);
         if self.count.is_multiple_of(self.skip + 1) {
-            self.samples.push(info.latest_rtt);
+            self.samples.push(micros(info.latest_rtt));
         }
         self.count += 1;
         if self.samples.len() >= SAMPLES {
@@ -172,6 +174,11 @@ impl Reader {
     }
 }
 
+/// Returns the microseconds of a time; 0 if it is unknown.
+fn micros(time: Option<Duration>) -> u64 {
+    time.map_or(0, |time| time.as_micros() as u64)
+}
+
 fn udp_between(now: UdpSample, then: Option<UdpSample>) -> UdpSample {
     let then = then.unwrap_or_default();
     UdpSample {
@@ -184,7 +191,7 @@ fn udp_between(now: UdpSample, then: Option<UdpSample>) -> UdpSample {
 
 fn limits_between(now: &TcpInfo, then: Option<&TcpInfo>) -> BTreeMap<String, f64> {
     let limits = then.map_or(now.limited_by, |then| now.limited_by.since(&then.limited_by));
-    limits.fields().into_iter().map(|(name, seconds)| (name.to_owned(), seconds)).collect()
+    limits.fields().map(|(name, time)| (name.to_owned(), time.as_secs_f64())).collect()
 }
 
 fn sample_between(now: &TcpInfo, then: Option<&TcpInfo>) -> TcpSample {
@@ -192,15 +199,15 @@ fn sample_between(now: &TcpInfo, then: Option<&TcpInfo>) -> TcpSample {
     TcpSample {
         retransmits: now.total_retrans.saturating_sub(before(|info| info.total_retrans)),
         snd_cwnd: now.snd_cwnd_bytes,
-        snd_wnd: now.snd_wnd,
-        rtt: now.rtt,
-        rttvar: now.rttvar,
-        pmtu: now.pmtu.into(),
+        snd_wnd: now.snd_wnd_bytes,
+        rtt: micros(now.rtt),
+        rttvar: micros(Some(now.rttvar)),
+        pmtu: now.pmtu_bytes.into(),
         bytes_acked: now.bytes_acked.saturating_sub(before(|info| info.bytes_acked)),
         in_flight: now.in_flight_bytes,
         ssthresh: now.snd_ssthresh_bytes,
-        pacing_rate: now.pacing_rate,
-        delivery_rate: now.delivery_rate,
+        pacing_rate: now.pacing_bytes_per_second,
+        delivery_rate: now.delivery_bytes_per_second.unwrap_or_default(),
         phase: now.phase.to_owned(),
         limited_by: limits_between(now, then),
     }
@@ -221,7 +228,7 @@ fn tcp_result(gauge: &Gauge, now: &TcpInfo, base: Option<&TcpInfo>) -> TcpResult
         ("spurious_recoveries", now.spurious_recoveries),
         ("ce_received", now.received_ce),
         ("kernel_drops", now.socket.kernel_drops),
-        ("connection_memory", now.memory),
+        ("connection_memory", now.memory_bytes),
     ];
     TcpResult {
         retransmits: now.total_retrans.saturating_sub(base.map_or(0, |info| info.total_retrans)),
@@ -231,7 +238,7 @@ fn tcp_result(gauge: &Gauge, now: &TcpInfo, base: Option<&TcpInfo>) -> TcpResult
         min_rtt: gauge.rtts.min,
         mean_rtt: gauge.rtts.mean(),
         congestion: now.congestion.clone(),
-        startup: now.startup.map(str::to_owned),
+        startup: now.startup.map(|startup| startup.to_string()),
         startup_given_up: now.startup_given_up.map(str::to_owned),
         rtt: gauge.rtts.distribution(),
         limited_by: limits_between(now, base),

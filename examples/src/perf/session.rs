@@ -50,8 +50,8 @@ impl Facts {
             Channel::Tcp(tcp) => {
                 let addresses = (tcp.local_addr().ok(), tcp.peer_addr().ok());
                 let info = tcp.info().ok();
-                let buffers = info.as_ref().map(|info| (info.socket.send_buffer, info.socket.recv_buffer));
-                let mss = info.map(|info| info.snd_mss);
+                let buffers = info.as_ref().map(|info| (info.socket.send_buffer_bytes, info.socket.recv_buffer_bytes));
+                let mss = info.map(|info| info.snd_mss_bytes);
                 Self { addresses, mss: mss.unwrap_or_default(), buffers: buffers.unwrap_or_default() }
             }
             Channel::Udp(udp) => {

@@ -29,6 +29,8 @@ const READ: usize = 1 << 20;
 
 /// Length in bytes of a datagram's header without options (`docs/wire.md`).
 const HEADER: u16 = 12;
+/// UDP payload in bytes that fills an Ethernet frame, up to which longhaul probes the path by default.
+const ETHERNET: u16 = 1472;
 
 /// Applies the settings of a test's streams to a socket.
 ///
@@ -40,10 +42,7 @@ pub fn set_up(socket: &mut TcpSocket, params: &Params) -> io::Result<()> {
         socket.set_recv_buffer_size(window)?;
     }
     if let Some(mss) = params.mss {
-        let config = socket.config();
-        let most = mss.saturating_add(HEADER);
-        config.max_plpmtu = config.max_plpmtu.min(most);
-        config.base_plpmtu = config.base_plpmtu.min(most);
+        socket.config().max_plpmtu(mss.saturating_add(HEADER).min(ETHERNET));
     }
     if params.tos != 0 {
         socket.set_tos_v4(params.tos.into())?;
@@ -76,7 +75,9 @@ impl Watchdog {
         if info.bytes_acked != self.acknowledged || info.in_flight_bytes + info.notsent_bytes == 0 {
             (self.acknowledged, self.at) = (info.bytes_acked, now);
         }
-        stream.set_notsent_lowat(Some((info.delivery_rate / 50).clamp(AHEAD.0, AHEAD.1) as u32))?;
+        stream.set_notsent_lowat(Some(
+            (info.delivery_bytes_per_second.unwrap_or(0) / 50).clamp(AHEAD.0, AHEAD.1) as u32
+        ))?;
         meter.with(|gauge| gauge.sample(info));
         if now - self.at > IDLE.as_secs_f64() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the receiver takes nothing"));

@@ -1,7 +1,6 @@
 //! `--congestion` with several controllers to compare.
 
-use longhaul::cc::Congestion;
-use longhaul::cc::registry::SpecError;
+use longhaul::{Congestion, ParseCongestionError};
 
 /// Value of `--congestion`.
 #[derive(Clone, Debug)]
@@ -17,7 +16,7 @@ pub enum Choices {
 ///
 /// # Errors
 /// Returns what is wrong with the first controller that is not valid, and what is available.
-pub fn parse(text: &str) -> Result<Choices, SpecError> {
+pub fn parse(text: &str) -> Result<Choices, ParseCongestionError> {
     if matches!(text, "list" | "help") {
         return Ok(Choices::List);
     }
@@ -59,7 +58,7 @@ mod tests {
         assert_eq!(names("cubic"), ["cubic"]);
         assert_eq!(names("cubic,new-reno").len(), 2);
         assert_eq!(names("cubic(beta=0.8,c=0.5),slow-start(iw=4,l=1)+new-reno").len(), 2);
-        assert_eq!(names("growth=slow-start,steady=new-reno,recovery=prr").len(), 1);
+        assert_eq!(names("slow-start=slow-start,avoidance=new-reno,recovery=prr").len(), 1);
         assert!(matches!(parse("list"), Ok(Choices::List)));
         let wrong = parse("cubic,warp").unwrap_err().to_string();
         assert!(wrong.contains("`warp`"), "{wrong}");

@@ -2,7 +2,7 @@
 //! [`emitters`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_qlog::{Log, Reference, Role, Sequence, Start};
@@ -47,32 +47,30 @@ fn qlog(name: &str, datagrams: &[&[u8]]) {
         epoch: Time::ZERO,
         reference: if name.is_empty() { Reference::Monotonic } else { Reference::System(Duration::from_secs(1)) },
         vantage_point: name.to_owned(),
-        interval: Span::ZERO,
     };
     let mut endpoint = Endpoint::new(EndpointConfig::new([7; 32]), now);
     let tuple = Tuple { remote, local: local.ip() };
     let id = endpoint.connect(now, tuple, Arc::new(Config::default())).expect("the first connection");
-    let mut log = Log::new(start, Sequence::new(Vec::new()));
+    let log = Arc::new(Mutex::new(Log::new(start, Sequence::new(Vec::new()))));
+    endpoint.observe(now, id, Box::new(Arc::clone(&log)));
     let mut batch = Batch::default();
     let mut came = 0;
     for datagram in datagrams {
         now += Span::from_millis(3);
         // The handshake ends with the first valid SYN-ACK.
         let datagram = answer(&endpoint, id, datagram);
-        log.received(now, &datagram, datagram.len(), datagram.first().copied().unwrap_or(0));
         came += 1;
         let mut meta = DatagramMeta::new(remote, datagram.len());
         meta.tuple = tuple;
+        meta.segment.ecn = Ecn::from_bits(datagram.first().copied().unwrap_or(0));
         endpoint.handle_datagram(now, &meta, &datagram, None);
         while endpoint.poll_transmit(now, &mut batch, 1).is_some() {
-            log.sent(now, &batch.headers, batch.len, 0);
             came += 1;
         }
-        if let Some(connection) = endpoint.connection(id) {
-            log.sample(now, connection, now);
-        }
     }
-    log.end(now, None);
+    drop(endpoint);
+    let mut log = log.lock().expect("nobody has panicked");
+    log.end();
     let [sent, received] = log.segments();
     check_sequence(&log.sink_mut().finish().expect("a vector takes all"), name, came, sent + received);
 }

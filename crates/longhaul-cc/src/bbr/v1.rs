@@ -18,7 +18,7 @@ use super::random::Random;
 use super::repair::Repair;
 use super::rounds::Rounds;
 use super::sample::Sample;
-use crate::describe::{Entry, Make, Safety, Slot};
+use crate::describe::{Entry, Make, Safety};
 use crate::estimate::WindowedMax;
 use crate::initial_window;
 use crate::{BuildParams, Path, SendLimit};
@@ -31,13 +31,12 @@ const BW_ROUNDS: u64 = 10;
 /// The controller in the registry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "bbr1",
-    slot: Slot::Whole,
-    summary: "BBR version 1: paces at the bandwidth measured, whatever is lost",
+    summary: "BBR version 1: paces at the measured bandwidth and ignores losses",
     reference: "draft-cardwell-iccrg-bbr-congestion-control-00; Linux, tcp_bbr.c",
     options: &[],
     tested: &["bbr1"],
-    safety: Safety::Private,
-    make: Make::Whole(|_, params| Box::new(BbrV1::new(params))),
+    safety: Safety::Controlled,
+    make: Make::Monolithic(|_, _, params| Box::new(BbrV1::new(params))),
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,7 @@ impl Mode {
 
 /// BBR version 1.
 #[derive(Debug)]
-pub struct BbrV1 {
+pub(crate) struct BbrV1 {
     mss: Bytes,
     cap: Bytes,
     cwnd: f64,
@@ -104,7 +103,7 @@ pub struct BbrV1 {
 impl BbrV1 {
     /// A controller in the state before its handshake.
     #[must_use]
-    pub fn new(params: &BuildParams) -> Self {
+    pub(crate) fn new(params: &BuildParams) -> Self {
         let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
         Self {
             mss: params.mss,

@@ -21,7 +21,7 @@ use super::random::Random;
 use super::repair::Repair;
 use super::rounds::Rounds;
 use super::sample::Sample;
-use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::estimate::WindowedMax;
 use crate::initial_window;
 use crate::{BuildParams, Path, SendLimit, TxId};
@@ -39,19 +39,18 @@ const EXTRA_ACKED_ROUNDS_STARTUP: u64 = 1;
 /// The controller in the registry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "bbr",
-    slot: Slot::Whole,
-    summary: "BBR version 3: paces at the bandwidth measured, bounded by the loss it causes",
+    summary: "BBR version 3: paces at the measured bandwidth, bounded by the loss that it causes",
     reference: "draft-ietf-ccwg-bbr",
     options: Options::OPTIONS,
     tested: &["bbr", "bbr(exact=on)"],
-    safety: Safety::Shared,
-    make: Make::Whole(|values, params| Box::new(Bbr::new(Options::from_values(values).exact, params))),
+    safety: Safety::Internet,
+    make: Make::Monolithic(|name, values, params| Box::new(Bbr::new(name, Options::from_values(values).exact, params))),
 };
 
 crate::options! {
     /// The options of `bbr`.
     struct Options {
-        exact: bool = OptionSpec::flag("exact", false, "the draft's short-term bounds to the letter"),
+        exact: bool = OptionSpec::flag("exact", false, "short-term bounds exactly as in the draft"),
     }
 }
 
@@ -147,7 +146,8 @@ impl ShortTerm {
 
 /// BBR version 3.
 #[derive(Debug)]
-pub struct Bbr {
+pub(crate) struct Bbr {
+    name: String,
     exact: bool,
     mss: Bytes,
     cap: Bytes,
@@ -190,9 +190,10 @@ impl Bbr {
     /// A controller in the state before its handshake; with `exact`, the short-term bounds follow the draft
     /// literally.
     #[must_use]
-    pub fn new(exact: bool, params: &BuildParams) -> Self {
+    pub(crate) fn new(name: String, exact: bool, params: &BuildParams) -> Self {
         let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
         Self {
+            name,
             exact,
             mss: params.mss,
             cap: params.max_cwnd,

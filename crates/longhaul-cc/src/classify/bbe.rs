@@ -2,25 +2,24 @@
 
 use longhaul_units::Span;
 
-use crate::compose::{Loss, LossClassifier, Signal, Stage, Verdict};
-use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::avoidance::westwood_bbe::{KEEP_CONG, RTT_MIN_WINDOW};
+use crate::compose::{LossCause, LossClassifier, LossEvent, Signal, Stage};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::estimate::CongestionLevel;
 use crate::estimate::windowed::expiry;
-use crate::steady::westwood_bbe::{KEEP_CONG, RTT_MIN_WINDOW};
 use crate::{Ack, Path};
 
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "bbe",
-    slot: Slot::Loss,
-    summary: "a loss is as congestive as the delay is close to that of a full buffer",
+    summary: "judges a loss by how close the delay is to that of a full buffer",
     reference: "Gerla et al., PFLDnet 2006, section 4",
     options: Options::OPTIONS,
     tested: &[
-        "growth=slow-start,steady=new-reno,loss=bbe",
-        "growth=slow-start,steady=cubic,loss=bbe(threshold=0.5,keep=0,rtt-min-window=1)",
+        "slow-start=slow-start,avoidance=new-reno,loss=bbe",
+        "slow-start=slow-start,avoidance=cubic,loss=bbe(threshold=0.5,keep=0,rtt-min-window=1)",
     ],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Loss(|values| {
         let Options { keep, threshold, rtt_min_window } = Options::from_values(values);
         Box::new(BbeLoss::new(CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window), threshold))
@@ -33,7 +32,7 @@ crate::options! {
         keep: f64 = KEEP_CONG,
         threshold: f64 = OptionSpec::float(
             "threshold", 0.0, 1.0, 0.0,
-            "level from which a loss is congestion, below it chance; 0: gradual",
+            "level from which a loss counts as congestion; 0: gradual",
         ),
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
     }
@@ -41,7 +40,7 @@ crate::options! {
 
 /// Classifier that judges losses by the congestion level.
 #[derive(Clone, Debug)]
-pub struct BbeLoss {
+pub(crate) struct BbeLoss {
     level: CongestionLevel,
     threshold: f64,
 }
@@ -50,7 +49,7 @@ impl BbeLoss {
     /// Creates the classifier. The severity of a loss is the `level`. With a `threshold` above 0, losses at or above
     /// that level count as congestion, and losses below it as random.
     #[must_use]
-    pub const fn new(level: CongestionLevel, threshold: f64) -> Self {
+    pub(crate) const fn new(level: CongestionLevel, threshold: f64) -> Self {
         Self { level, threshold }
     }
 }
@@ -68,13 +67,13 @@ impl Stage for BbeLoss {
 
 impl LossClassifier for BbeLoss {
     /// Uses the level before this loss updates it; it is updated once per episode.
-    fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict {
+    fn classify(&mut self, loss: &LossEvent<'_>, path: &Path) -> LossCause {
         let c = self.level.level(loss.ack.flight_size.segments(path.mss));
         if loss.signal == Signal::Loss {
             self.level.on_loss();
         }
         let severity = if self.threshold <= 0.0 { c } else { f64::from(u8::from(c >= self.threshold)) };
-        Verdict { severity }
+        LossCause { severity }
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
                 classifier.observe(&ack, &path);
             }
             if lost {
-                severity = classifier.classify(&Loss { signal: Signal::Loss, ack: &ack }, &path).severity;
+                severity = classifier.classify(&LossEvent { signal: Signal::Loss, ack: &ack }, &path).severity;
             }
         }
         severity
@@ -119,7 +118,7 @@ mod tests {
     /// With this classifier NewReno keeps all of its window at a loss without a queue, and half with a full buffer.
     #[test]
     fn it_spares_new_reno_losses_by_chance() {
-        let mut sender = Sender::new("growth=slow-start,steady=new-reno,loss=bbe");
+        let mut sender = Sender::new("slow-start=slow-start,avoidance=new-reno,loss=bbe");
         sender.fill();
         for _ in 0..4 {
             sender.round();

@@ -1,24 +1,23 @@
 //! No classification: every loss counts as congestion, as in RFC 5681.
 
 use crate::Path;
-use crate::compose::{Loss, LossClassifier, Stage, Verdict};
-use crate::describe::{Entry, Make, Safety, Slot};
+use crate::compose::{LossCause, LossClassifier, LossEvent, Stage};
+use crate::describe::{Entry, Make, Safety};
 
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "none",
-    slot: Slot::Loss,
-    summary: "every loss is congestion",
+    summary: "treats every loss as congestion",
     reference: "RFC 5681",
     options: &[],
     tested: &["cubic", "new-reno"],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Loss(|_| Box::new(AllCongestion)),
 };
 
 /// Classifier that takes every loss for congestion.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AllCongestion;
+pub(crate) struct AllCongestion;
 
 impl Stage for AllCongestion {
     fn phase(&self) -> &'static str {
@@ -27,7 +26,7 @@ impl Stage for AllCongestion {
 }
 
 impl LossClassifier for AllCongestion {
-    fn classify(&mut self, _loss: &Loss<'_>, _path: &Path) -> Verdict {
-        Verdict::CONGESTION
+    fn classify(&mut self, _loss: &LossEvent<'_>, _path: &Path) -> LossCause {
+        LossCause::CONGESTION
     }
 }

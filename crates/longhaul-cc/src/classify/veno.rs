@@ -1,24 +1,27 @@
 //! Veno's loss classifier (Fu, Liew): a loss without a backlog counts as random.
 
-use crate::compose::{Loss, LossClassifier, Stage, Verdict};
-use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Slot};
+use crate::compose::{LossCause, LossClassifier, LossEvent, Stage};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path};
 
 /// Option that the congestion-avoidance algorithm and the classifier share.
 pub(crate) const BACKLOG: OptionSpec =
-    OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "segments in the queue from which the path counts as congested")
+    OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "queued segments from which the path counts as congested")
         .ruled(&[Rule::Shared]);
 
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "veno",
-    slot: Slot::Loss,
-    summary: "a loss with fewer than 3 segments in the queue came by chance",
+    summary: "treats a loss with fewer than 3 segments queued as random",
     reference: "Fu, Liew, TCP Veno, JSAC 21(2), 2003",
     options: Options::OPTIONS,
-    tested: &["veno", "growth=slow-start,steady=cubic,loss=veno", "growth=slow-start,steady=westwood,loss=veno"],
-    safety: Safety::Shared,
+    tested: &[
+        "veno",
+        "slow-start=slow-start,avoidance=cubic,loss=veno",
+        "slow-start=slow-start,avoidance=westwood,loss=veno",
+    ],
+    safety: Safety::Internet,
     make: Make::Loss(|values| {
         let Options { backlog, severity } = Options::from_values(values);
         Box::new(VenoLoss::new(backlog, severity))
@@ -29,13 +32,13 @@ crate::options! {
     /// Options of the classifier `veno`.
     struct Options {
         backlog: f64 = BACKLOG,
-        severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "how congestive a loss by chance counts"),
+        severity: f64 = OptionSpec::float("severity", 0.1, 1.0, 0.4, "severity assigned to a random loss"),
     }
 }
 
 /// Classifier that takes losses without a backlog for random ones.
 #[derive(Clone, Debug)]
-pub struct VenoLoss {
+pub(crate) struct VenoLoss {
     limit: f64,
     severity: f64,
     rounds: RoundRtt,
@@ -45,7 +48,7 @@ impl VenoLoss {
     /// Creates the classifier. Losses with fewer than `limit` segments in the queue have the given `severity`: 0.4
     /// turns a decrease by half into Veno's fifth.
     #[must_use]
-    pub const fn new(limit: f64, severity: f64) -> Self {
+    pub(crate) const fn new(limit: f64, severity: f64) -> Self {
         Self { limit, severity, rounds: RoundRtt::new() }
     }
 }
@@ -64,12 +67,12 @@ impl Stage for VenoLoss {
 impl LossClassifier for VenoLoss {
     /// Uses the minimum RTT of the current round, or of the last round if there is none yet. Without either, the loss
     /// counts as congestion.
-    fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict {
+    fn classify(&mut self, loss: &LossEvent<'_>, path: &Path) -> LossCause {
         let Some(round) = self.rounds.current().or(self.rounds.last()) else {
-            return Verdict::CONGESTION;
+            return LossCause::CONGESTION;
         };
         let backlog = self.rounds.backlog(loss.ack.flight_size.segments(path.mss), round.min);
-        Verdict { severity: if backlog < self.limit { self.severity } else { 1.0 } }
+        LossCause { severity: if backlog < self.limit { self.severity } else { 1.0 } }
     }
 }
 
@@ -82,7 +85,7 @@ mod tests {
     use crate::compose::Signal;
     use crate::testing::{MSS, segments};
 
-    fn verdict(rtts: &[u64], flight: u64) -> f64 {
+    fn cause(rtts: &[u64], flight: u64) -> f64 {
         let mut classifier = VenoLoss::new(3.0, 0.4);
         let path = Path::new(MSS);
         let mut ack = Ack::new(Time::ZERO);
@@ -92,21 +95,21 @@ mod tests {
             classifier.observe(&ack, &path);
         }
         ack.flight_size = segments(flight);
-        classifier.classify(&Loss { signal: Signal::Loss, ack: &ack }, &path).severity
+        classifier.classify(&LossEvent { signal: Signal::Loss, ack: &ack }, &path).severity
     }
 
     /// Over a base RTT of 100 ms, 100 segments at 103 ms have 2.9 segments in the queue, and 3.8 at 104 ms.
     #[test]
     fn three_segments_divide_chance_from_congestion() {
-        assert_eq!(verdict(&[100, 103], 100), 0.4);
-        assert_eq!(verdict(&[100, 104], 100), 1.0);
-        assert_eq!(verdict(&[100, 104], 50), 0.4);
-        assert_eq!(verdict(&[100, 200], 4), 0.4);
-        assert_eq!(verdict(&[100, 500], 4), 1.0);
+        assert_eq!(cause(&[100, 103], 100), 0.4);
+        assert_eq!(cause(&[100, 104], 100), 1.0);
+        assert_eq!(cause(&[100, 104], 50), 0.4);
+        assert_eq!(cause(&[100, 200], 4), 0.4);
+        assert_eq!(cause(&[100, 500], 4), 1.0);
     }
 
     #[test]
     fn without_a_sample_every_loss_is_congestion() {
-        assert_eq!(verdict(&[], 100), 1.0);
+        assert_eq!(cause(&[], 100), 1.0);
     }
 }

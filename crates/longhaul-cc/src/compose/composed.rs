@@ -2,47 +2,56 @@
 
 mod congestion;
 mod controller;
-mod startup;
+mod record;
 
 use longhaul_units::{Bytes, Span, Time};
 
-use self::startup::Record;
+use self::record::Record;
 use super::restart::Restart;
 use super::{
-    Growth, GrowthStep, Handoff, Launch, LaunchStep, LossClassifier, Opening, Reason, Recovery, Stage, Steady,
-    SteadyStep, Window,
+    AvoidanceStep, CongestionAvoidance, Handoff, LossClassifier, Opening, Reason, Recovery, SlowStart, Stage,
+    StageEvent, Startup, Step, Window,
 };
+use crate::avoidance::Cubic;
 use crate::classify::AllCongestion;
-use crate::growth::HyStartPp;
-use crate::launch::NoLaunch;
 use crate::recovery::Prr;
-use crate::steady::Cubic;
-use crate::{Ack, BuildParams, Detection, EcnMark, Episode, Path};
+use crate::slow_start::HyStartPp;
+use crate::startup::NoStartup;
+use crate::{Ack, BuildParams, EcnMark, Episode, Path, ProbePlan, SavedPath};
 
 /// The stages of a [`Composed`] controller and its name. The defaults are those of `cubic`: HyStart++, CUBIC and PRR.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Stages {
     /// The controller's name, as the registry prints it.
     pub name: String,
     /// Start-up scheme.
-    pub launch: Box<dyn Launch>,
+    pub startup: Box<dyn Startup>,
     /// Slow-start variant.
-    pub growth: Box<dyn Growth>,
+    pub slow_start: Box<dyn SlowStart>,
     /// Congestion-avoidance algorithm.
-    pub steady: Box<dyn Steady>,
+    pub avoidance: Box<dyn CongestionAvoidance>,
     /// Loss classifier.
     pub classifier: Box<dyn LossClassifier>,
     /// Recovery.
     pub recovery: Box<dyn Recovery>,
 }
 
+impl Stages {
+    /// The default stages of a controller with this name.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}
+
 impl Default for Stages {
     fn default() -> Self {
         Self {
             name: "cubic".to_owned(),
-            launch: Box::new(NoLaunch),
-            growth: Box::new(HyStartPp::new(Default::default())),
-            steady: Box::new(Cubic::new(Default::default())),
+            startup: Box::new(NoStartup),
+            slow_start: Box::new(HyStartPp::new(Default::default())),
+            avoidance: Box::new(Cubic::new(Default::default())),
             classifier: Box::new(AllCongestion),
             recovery: Box::new(Prr::new()),
         }
@@ -52,9 +61,9 @@ impl Default for Stages {
 /// Stage that controls the window outside of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Launch,
-    Growth,
-    Steady,
+    Startup,
+    SlowStart,
+    Avoidance,
 }
 
 /// Reason for which recovery controls the window.
@@ -79,7 +88,7 @@ struct Checkpoint {
     window: Window,
     phase: Phase,
     reason: Reason,
-    steady: Box<dyn Steady>,
+    avoidance: Box<dyn CongestionAvoidance>,
     /// Whether recovery controlled the window, so that congestion avoidance had not started yet.
     in_repair: bool,
     timeout: bool,
@@ -91,8 +100,8 @@ struct Checkpoint {
 /// An application may provide a single stage and use the defaults of the others:
 ///
 /// ```
-/// use longhaul_cc::compose::{Cause, Composed, Handoff, Stage, Stages, Steady, SteadyStep, Target, Window};
-/// use longhaul_cc::{Ack, BuildParams, Controller, Path, steady};
+/// use longhaul_cc::compose::{CongestionEvent, Composed, Handoff, Stage, Stages, CongestionAvoidance, AvoidanceStep, Target, Window, additive};
+/// use longhaul_cc::{Ack, BuildParams, Controller, Path};
 /// use longhaul_units::Bytes;
 ///
 /// /// Half a segment per round trip up, three tenths of the window down.
@@ -105,21 +114,22 @@ struct Checkpoint {
 ///     }
 /// }
 ///
-/// impl Steady for Gentle {
+/// impl CongestionAvoidance for Gentle {
 ///     fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
-///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
-///         steady::additive(window, 0.5, grow, path.mss);
-///         SteadyStep::Stay
+///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
+///         additive(window, 0.5, grow, path.mss);
+///         AvoidanceStep::Stay
 ///     }
-///     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
-///         Target::multiplicative(cause, 0.7, path.mss)
+///     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+///         Target::multiplicative(event, 0.7, path.mss)
 ///     }
-///     fn clone_box(&self) -> Box<dyn Steady> {
+///     fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
 ///         Box::new(self.clone())
 ///     }
 /// }
 ///
-/// let stages = Stages { name: "gentle".to_owned(), steady: Box::new(Gentle), ..Stages::default() };
+/// let mut stages = Stages::new("gentle");
+/// stages.avoidance = Box::new(Gentle);
 /// let controller = Composed::new(stages, &BuildParams::default());
 /// assert_eq!(controller.name(), "gentle");
 /// ```
@@ -143,9 +153,9 @@ struct Checkpoint {
 #[derive(Debug)]
 pub struct Composed {
     name: String,
-    launch: Box<dyn Launch>,
-    growth: Box<dyn Growth>,
-    steady: Box<dyn Steady>,
+    startup: Box<dyn Startup>,
+    slow_start: Box<dyn SlowStart>,
+    avoidance: Box<dyn CongestionAvoidance>,
     classifier: Box<dyn LossClassifier>,
     recovery: Box<dyn Recovery>,
     /// Whether each of the five stages observes the next ACK.
@@ -171,28 +181,29 @@ pub struct Composed {
     progress: Bytes,
     /// The fraction of the window to keep on a mark, if congestion avoidance does not choose it.
     mark_share: Option<f64>,
+    /// Whether the start-up scheme had background probes when it began, so that it is asked for them.
+    has_background: bool,
+    /// The saved path of an earlier connection to the host.
+    saved: Option<SavedPath>,
     /// The outcome of the start-up scheme.
-    startup: Record,
+    record: Record,
 }
 
 impl Composed {
     /// A controller made of `stages`, in the state before its handshake.
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
-        let Stages { name, mut launch, growth, steady, classifier, recovery } = stages;
-        if let Some(saved) = params.saved_path {
-            launch.recall(saved);
-        }
+        let Stages { name, startup, slow_start, avoidance, classifier, recovery } = stages;
         Self {
             name,
             observers: [true; 5],
-            launch,
-            growth,
-            steady,
+            startup,
+            slow_start,
+            avoidance,
             classifier,
             recovery,
             window: Window::new(params.mss.as_f64().max(1.0)),
-            phase: Phase::Launch, // so that the SYN carries its header
+            phase: Phase::Startup, // so that the SYN carries its header
             reason: Reason::NoLoss,
             repair: None,
             undo: None,
@@ -206,7 +217,9 @@ impl Composed {
             above_hole: Bytes::ZERO,
             progress: Bytes::ZERO,
             mark_share: None,
-            startup: Record::new(params.saved_path.is_some()),
+            has_background: false,
+            saved: params.saved_path,
+            record: Record::new(params.saved_path.is_some()),
         }
     }
 
@@ -218,22 +231,47 @@ impl Composed {
         self
     }
 
+    /// Hands a window of `cwnd` bytes to congestion avoidance, as after slow start without a loss.
+    pub(crate) fn take_over(&mut self, cwnd: f64, now: Time, path: &Path) {
+        self.interrupt();
+        self.undo = None;
+        self.window = Window { cwnd, ssthresh: cwnd };
+        self.bound();
+        self.reason = Reason::NoLoss;
+        self.begin_avoidance(now, path);
+    }
+
+    /// Returns whether the start-up scheme controls the window.
+    pub(crate) fn is_in_startup(&self) -> bool {
+        self.phase == Phase::Startup && self.repair.is_none()
+    }
+
+    /// Returns the window.
+    pub(crate) const fn window(&self) -> Window {
+        self.window
+    }
+
     fn stages(&self) -> [&dyn Stage; 5] {
-        [&*self.launch, &*self.growth, &*self.steady, &*self.classifier, &*self.recovery]
+        [&*self.startup, &*self.slow_start, &*self.avoidance, &*self.classifier, &*self.recovery]
     }
 
     fn stages_mut(&mut self) -> [&mut dyn Stage; 5] {
-        [&mut *self.launch, &mut *self.growth, &mut *self.steady, &mut *self.classifier, &mut *self.recovery]
+        [&mut *self.startup, &mut *self.slow_start, &mut *self.avoidance, &mut *self.classifier, &mut *self.recovery]
     }
 
     /// Returns the stage that controls the window.
     fn active(&self) -> &dyn Stage {
         match (self.repair, self.phase) {
             (Some(_), _) => &*self.recovery,
-            (None, Phase::Launch) => &*self.launch,
-            (None, Phase::Growth) => &*self.growth,
-            (None, Phase::Steady) => &*self.steady,
+            (None, Phase::Startup) => &*self.startup,
+            (None, Phase::SlowStart) => &*self.slow_start,
+            (None, Phase::Avoidance) => &*self.avoidance,
         }
+    }
+
+    /// Returns the probes that the start-up scheme sends whichever stage controls the window.
+    fn background(&self) -> Option<ProbePlan> {
+        if self.has_background { self.startup.overlay().background } else { None }
     }
 
     fn bound(&mut self) {
@@ -246,9 +284,9 @@ impl Composed {
         running.map_or(self.window.cwnd, |repair| repair.target)
     }
 
-    fn set_detection(&mut self, detection: Detection) {
+    fn tell_stages(&mut self, event: &StageEvent, path: &Path) {
         for stage in self.stages_mut() {
-            stage.on_detection(detection);
+            stage.on_event(event, path);
         }
     }
 
@@ -277,31 +315,31 @@ impl Composed {
     /// Hands the window to the slow-start variant if it is below its threshold, else to congestion avoidance.
     fn hand_over(&mut self, now: Time, path: &Path) {
         if self.window.below_threshold() {
-            self.phase = Phase::Growth;
-            self.growth.begin(self.reason, path, &self.window);
+            self.phase = Phase::SlowStart;
+            self.slow_start.begin(self.reason, path, &self.window);
         } else {
-            self.begin_steady(now, path);
+            self.begin_avoidance(now, path);
         }
     }
 
-    fn begin_steady(&mut self, now: Time, path: &Path) {
-        self.phase = Phase::Steady;
-        self.steady.begin(&Handoff::new(now, self.reason), path, &mut self.window);
+    fn begin_avoidance(&mut self, now: Time, path: &Path) {
+        self.phase = Phase::Avoidance;
+        self.avoidance.begin(&Handoff::new(now, self.reason), path, &mut self.window);
     }
 
-    fn begin_launch(&mut self, opening: Opening, now: Time, path: &Path) -> LaunchStep {
-        self.phase = Phase::Launch;
-        let step = self.launch.begin(opening, now, path, &mut self.window);
+    fn begin_startup(&mut self, opening: Opening, now: Time, path: &Path) -> Step {
+        self.phase = Phase::Startup;
+        let step = self.startup.begin(opening, now, path, &mut self.window);
         self.bound();
         step
     }
 
     /// Takes over the window from a start-up scheme and from recovery.
     fn interrupt(&mut self) {
-        if self.phase == Phase::Launch {
-            self.startup.end(&*self.launch, startup::IDLE);
-            self.launch.abort();
-            self.phase = Phase::Growth;
+        if self.phase == Phase::Startup {
+            self.record.end(&*self.startup, record::IDLE);
+            self.startup.abort();
+            self.phase = Phase::SlowStart;
         }
         if self.repair.take().is_some() {
             self.recovery.abort();
@@ -311,12 +349,12 @@ impl Composed {
     /// Processes an ACK outside of recovery.
     fn on_open_ack(&mut self, ack: &Ack<'_>, path: &Path) {
         // The start-up scheme controls the window.
-        if self.phase == Phase::Launch {
-            self.startup.look(&*self.launch);
+        if self.phase == Phase::Startup {
+            self.record.look(&*self.startup);
             let before = self.window;
-            let step = self.launch.on_ack(ack, path, &mut self.window);
-            self.startup.after(step, (before, self.window), ack.delivered, startup::NO_ROOM);
-            if step == LaunchStep::Done {
+            let step = self.startup.on_ack(ack, path, &mut self.window);
+            self.record.after(step, (before, self.window), ack.delivered, record::NO_ROOM);
+            if step == Step::Done {
                 self.bound();
                 self.hand_over(ack.now, path);
             }
@@ -329,57 +367,67 @@ impl Composed {
         let grow = self.growable(ack);
         let ceiling = self.window.cwnd + grow.as_f64() * self.active().gain();
         // Slow start: the start-up scheme may move the threshold while nothing has been lost.
-        if self.phase == Phase::Growth {
-            if let Some(ssthresh) = self.launch.threshold(path).filter(|_| self.reason == Reason::NoLoss) {
+        if self.phase == Phase::SlowStart {
+            if self.startup_moves_threshold()
+                && let Some(ssthresh) = self.startup.slow_start_threshold(path, &self.window)
+            {
                 self.window.ssthresh = ssthresh.min(self.initial_ssthresh);
             }
-            let step = self.growth.on_ack(ack, grow, path, &mut self.window);
+            let step = self.slow_start.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
-            self.after_growth(step, ack.now, path);
+            self.after_slow_start(step, ack.now, path);
         } else {
-            let step = self.steady.on_ack(ack, grow, path, &mut self.window);
+            let step = self.avoidance.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
-            self.after_steady(step, ack.now, path);
-            if self.phase == Phase::Steady && self.reason == Reason::NoLoss && self.observers[0] {
+            self.after_avoidance(step, ack.now, path);
+            if self.phase == Phase::Avoidance {
                 self.look_for_room(path);
             }
         }
     }
 
+    /// Returns whether the start-up scheme may still move the threshold: it observes ACKs, and nothing has been lost.
+    fn startup_moves_threshold(&self) -> bool {
+        self.reason == Reason::NoLoss && self.observers[0]
+    }
+
     /// Returns to slow start if a start-up scheme found that the path holds more than before. Congestion avoidance
     /// then takes over for the same reason as before, since nothing has been lost.
     fn look_for_room(&mut self, path: &Path) {
-        let Some(ssthresh) = self.launch.room(path, &self.window) else { return };
+        if !self.startup_moves_threshold() {
+            return;
+        }
+        let Some(ssthresh) = self.startup.resume_threshold(path, &self.window) else { return };
         let ssthresh = ssthresh.min(self.initial_ssthresh);
         if self.window.cwnd < ssthresh {
             self.window.ssthresh = ssthresh;
-            self.phase = Phase::Growth;
-            self.growth.begin(Reason::Asked, path, &self.window);
+            self.phase = Phase::SlowStart;
+            self.slow_start.begin(Reason::Asked, path, &self.window);
         }
     }
 
-    fn after_growth(&mut self, step: GrowthStep, now: Time, path: &Path) {
-        if step == GrowthStep::Done {
+    fn after_slow_start(&mut self, step: Step, now: Time, path: &Path) {
+        if step == Step::Done {
             self.bound();
-            self.begin_steady(now, path);
+            self.begin_avoidance(now, path);
         }
     }
 
-    fn after_steady(&mut self, step: SteadyStep, now: Time, path: &Path) {
-        if step == SteadyStep::Stay {
+    fn after_avoidance(&mut self, step: AvoidanceStep, now: Time, path: &Path) {
+        if step == AvoidanceStep::Stay {
             return;
         }
         self.bound();
         match step {
-            SteadyStep::Stay => {}
-            SteadyStep::Grow => {
+            AvoidanceStep::Stay => {}
+            AvoidanceStep::Grow => {
                 self.reason = Reason::Asked;
-                self.phase = Phase::Growth;
-                self.growth.begin(self.reason, path, &self.window);
+                self.phase = Phase::SlowStart;
+                self.slow_start.begin(self.reason, path, &self.window);
             }
-            SteadyStep::Launch => {
+            AvoidanceStep::Startup => {
                 self.reason = Reason::Asked;
-                if self.begin_launch(Opening::Asked, now, path) == LaunchStep::Done {
+                if self.begin_startup(Opening::Asked, now, path) == Step::Done {
                     self.hand_over(now, path);
                 }
             }
@@ -388,37 +436,41 @@ impl Composed {
 
     fn on_established(&mut self, now: Time, path: &Path) {
         self.restart.begin();
-        let cwnd = self.growth.initial_window(path).as_f64();
+        if let Some(saved) = self.saved {
+            self.tell_stages(&StageEvent::SavedPath(saved), path);
+        }
+        let cwnd = self.slow_start.initial_window(path).as_f64();
         self.window = Window { cwnd, ssthresh: self.initial_ssthresh };
         self.reason = Reason::NoLoss;
         self.bound();
         let before = self.window;
-        let step = self.begin_launch(Opening::Connection, now, path);
-        self.startup.begin(&*self.launch, step, (before, self.window), path);
-        if step == LaunchStep::Done {
+        let step = self.begin_startup(Opening::Connection, now, path);
+        self.has_background = self.startup.overlay().background.is_some();
+        self.record.begin(&*self.startup, step, (before, self.window), path);
+        if step == Step::Done {
             self.hand_over(now, path);
         }
     }
 
     fn on_idle_restart(&mut self, now: Time, idle: Span, path: &Path) {
         // Congestion avoidance learns of the pause, and the window decreases to the restart window.
-        let law_holds = self.phase == Phase::Steady && self.repair.is_none();
+        let in_avoidance = self.phase == Phase::Avoidance && self.repair.is_none();
         self.interrupt();
         self.marked_until = None;
-        self.steady.on_idle(now, idle);
-        let restart = self.restart.window(self.growth.initial_window(path), self.mss);
+        self.tell_stages(&StageEvent::Idle { now, idle }, path);
+        let restart = self.restart.window(self.slow_start.initial_window(path), self.mss);
         self.restart.begin();
         self.window.cwnd = self.window.cwnd.min(restart.as_f64());
         self.bound();
-        if law_holds {
+        if in_avoidance {
             self.reason = Reason::Idle;
         }
         // The start-up scheme may open the window again.
-        match self.begin_launch(Opening::Idle, now, path) {
-            LaunchStep::Stay => {}
+        match self.begin_startup(Opening::Idle, now, path) {
+            Step::Stay => {}
             // The window was no larger than the restart window, so congestion avoidance continues.
-            LaunchStep::Done if law_holds && !self.window.below_threshold() => self.phase = Phase::Steady,
-            LaunchStep::Done => self.hand_over(now, path),
+            Step::Done if in_avoidance && !self.window.below_threshold() => self.phase = Phase::Avoidance,
+            Step::Done => self.hand_over(now, path),
         }
     }
 
@@ -427,6 +479,6 @@ impl Composed {
             self.window.cwnd *= path.mss.as_f64() / old.as_f64();
         }
         self.bound();
-        self.steady.on_mss(now, old, path, &self.window);
+        self.tell_stages(&StageEvent::Mss { now, old, window: self.window }, path);
     }
 }

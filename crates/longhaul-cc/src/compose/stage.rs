@@ -2,28 +2,19 @@
 
 use core::fmt::Debug;
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Time};
 
 use super::{
-    Cause, GrowthStep, Handoff, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Reason, RecoveryStep, SteadyStep,
-    Target, Verdict, Window,
+    AvoidanceStep, CongestionEvent, Handoff, LossCause, LossEvent, Opening, Overlay, Reason, StageEvent,
+    StartupResponse, Step, Target, Window,
 };
-use crate::growth::AckLimit;
-use crate::{
-    Ack, Detection, Estimate, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, SavedPathUse, Sent, Timeout,
-};
+use crate::{Ack, Estimate, Granted, NeedError, Needs, Path, SavedPathUse, Sent, Timeout};
 
 /// Methods that all stages share. Each has a default, so that a stage implements only those that it needs.
 pub trait Stage: Debug + Send {
     /// Returns what the stage requests of the transport; the answer is constant.
     fn needs(&self) -> Needs {
         Needs::default()
-    }
-
-    /// Returns the stage's limit per ACK, if it has one, so that it learns what was granted and which loss detection
-    /// is used.
-    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
-        None
     }
 
     /// Receives what was granted. A stage that can fall back does so here; the default fails if a required need is
@@ -33,20 +24,10 @@ pub trait Stage: Debug + Send {
     /// Returns an error if a need without fallback was not granted; the connection then fails.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         let _ = path;
-        if let Some(limit) = self.ack_limit() {
-            limit.on_granted(granted);
-        }
         self.needs()
             .required
             .missing(granted)
             .map_or(Ok(()), |need| Err(NeedError { controller: self.phase().to_owned(), need }))
-    }
-
-    /// Receives the loss detection in use, after the handshake and when it changes.
-    fn on_detection(&mut self, detection: Detection) {
-        if let Some(limit) = self.ack_limit() {
-            limit.on_detection(detection);
-        }
     }
 
     /// Observes an ACK before any stage acts on it, whichever stage controls the window; for estimators. Returns
@@ -57,6 +38,11 @@ pub trait Stage: Debug + Send {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
         let _ = (ack, path);
         false
+    }
+
+    /// Processes an event that few algorithms need, whichever stage controls the window.
+    fn on_event(&mut self, event: &StageEvent, path: &Path) {
+        let _ = (event, path);
     }
 
     /// A segment was sent.
@@ -90,72 +76,51 @@ pub trait Stage: Debug + Send {
 }
 
 /// Start-up scheme: opens the window, as Swift Start, Jump-Start and Quick-Start do.
-pub trait Launch: Stage {
+pub trait Startup: Stage {
     /// Starts. `window` is the window that would be used without this scheme.
-    fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> LaunchStep;
+    fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> Step;
 
     /// Processes an ACK while the scheme controls the window, including one in an episode that it handles.
-    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         let _ = (ack, path, window);
-        LaunchStep::Done
+        Step::Done
     }
 
     /// Responds to a loss or mark while the scheme controls the window.
-    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+    fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
         let _ = (loss, path, window);
-        LaunchVerdict::Delegate
+        StartupResponse::Delegate
     }
 
     /// The time of [`Stage::next_tick`] has come.
-    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         let _ = (now, path, window);
-        LaunchStep::Stay
+        Step::Stay
     }
 
-    /// Returns the threshold in bytes up to which slow start should continue. It is called at each ACK while the
-    /// slow-start variant controls the window that this scheme handed over, until the first loss, mark, timeout or idle
-    /// period.
-    fn threshold(&mut self, path: &Path) -> Option<f64> {
-        let _ = path;
-        None
-    }
-
-    /// Returns the threshold in bytes up to which slow start resumes because the path now holds clearly more than
-    /// `window`. The controller asks at each ACK in congestion avoidance until the first loss, mark, timeout or idle
-    /// period, and only a start-up scheme that [observes](Stage::observe) ACKs.
-    fn room(&mut self, path: &Path, window: &Window) -> Option<f64> {
+    /// Returns the threshold in bytes up to which slow start should continue. It is called at each ACK in slow start
+    /// after this scheme has handed over, until the first loss, mark, timeout or idle period, and only if the scheme
+    /// [observes](Stage::observe) ACKs.
+    fn slow_start_threshold(&mut self, path: &Path, window: &Window) -> Option<f64> {
         let _ = (path, window);
         None
     }
 
-    /// Returns the threshold in bytes after a timeout that ends this scheme, if congestion avoidance should not
-    /// derive it from the window that the scheme had opened.
-    fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
-        let _ = path;
+    /// Returns the threshold in bytes up to which slow start should resume, because the path holds more than before.
+    /// It is called at each ACK in congestion avoidance under the same conditions as
+    /// [`slow_start_threshold`](Self::slow_start_threshold).
+    fn resume_threshold(&mut self, path: &Path, window: &Window) -> Option<f64> {
+        let _ = (path, window);
         None
     }
 
     /// Prepares the window for a timeout that ends this scheme. The scheme should remove the opened but unused part,
     /// because congestion avoidance calculates the decrease from the window, and a spurious timeout restores it.
-    /// [`abort`](Self::abort) follows.
-    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {
+    /// [`abort`](Self::abort) follows. Returns the new threshold in bytes, if congestion avoidance should not derive it
+    /// from the window.
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) -> Option<f64> {
         let _ = (timeout, path, window);
-    }
-
-    /// Returns probes to send whichever stage controls the window, unless the active stage has others.
-    fn beside(&self) -> Option<ProbePlan> {
         None
-    }
-
-    /// The ACK received `at` reports that `bytes` sent by the [RC3 low-priority loop](crate::ProbeKind::FromTail)
-    /// have arrived.
-    fn on_ahead(&mut self, at: Time, bytes: Bytes, path: &Path) {
-        let _ = (at, bytes, path);
-    }
-
-    /// Receives the saved path of an earlier connection to the host before the handshake, if there is one.
-    fn recall(&mut self, saved: SavedPath) {
-        let _ = saved;
     }
 
     /// Returns how the saved path was used.
@@ -173,7 +138,7 @@ pub trait Launch: Stage {
 }
 
 /// Slow-start variant: increases the window quickly, as slow start, HyStart++, Limited Slow-Start and Astart do.
-pub trait Growth: Stage {
+pub trait SlowStart: Stage {
     /// Returns the window of a connection's first flight and the upper limit of a restart's, bytes.
     fn initial_window(&self, path: &Path) -> Bytes;
 
@@ -184,7 +149,7 @@ pub trait Growth: Stage {
 
     /// Processes an ACK. `grow` is the number of delivered bytes that may increase the window, zero while the window
     /// does not limit the sender. The window must not increase by more than `grow` times [`Stage::gain`].
-    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep;
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step;
 
     /// A loss, a mark or a timeout ends slow start, with `flight` bytes outstanding. The variant may remove the
     /// unused part of the window, from which congestion avoidance then calculates the decrease.
@@ -193,48 +158,38 @@ pub trait Growth: Stage {
     }
 
     /// The time of [`Stage::next_tick`] has come.
-    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> GrowthStep {
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         let _ = (now, path, window);
-        GrowthStep::Stay
+        Step::Stay
     }
 }
 
 /// Congestion-avoidance algorithm: keeps the window at its share of the network, as NewReno, CUBIC, Westwood and FAST
 /// do.
-pub trait Steady: Stage {
+pub trait CongestionAvoidance: Stage {
     /// Takes over the current window.
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window);
 
-    /// Processes an ACK; `grow` is as in [`Growth::on_ack`]. The window may decrease at any time.
-    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep;
+    /// Processes an ACK; `grow` is as in [`SlowStart::on_ack`]. The window may decrease at any time.
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep;
 
     /// Returns the decrease for a congestion event. Called in every phase, once for each decrease that is due.
-    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target;
-
-    /// Nothing was sent for `idle`.
-    fn on_idle(&mut self, now: Time, idle: Span) {
-        let _ = (now, idle);
-    }
-
-    /// The segment size has changed from `old`; the window in bytes is kept.
-    fn on_mss(&mut self, now: Time, old: Bytes, path: &Path, window: &Window) {
-        let _ = (now, old, path, window);
-    }
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target;
 
     /// The time of [`Stage::next_tick`] has come.
-    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> SteadyStep {
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> AvoidanceStep {
         let _ = (now, path, window);
-        SteadyStep::Stay
+        AvoidanceStep::Stay
     }
 
     /// Returns a copy of the complete state, which is kept while a decrease may turn out to be spurious.
-    fn clone_box(&self) -> Box<dyn Steady>;
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance>;
 }
 
 /// Loss classifier: judges what caused a loss, as BBE and Veno do.
 pub trait LossClassifier: Stage {
     /// Classifies the loss that causes a decrease.
-    fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict;
+    fn classify(&mut self, loss: &LossEvent<'_>, path: &Path) -> LossCause;
 }
 
 /// Recovery: controls the window during loss recovery, as NewReno, RFC 6675, PRR and the schemes for satellites do.
@@ -244,15 +199,15 @@ pub trait Recovery: Stage {
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window);
 
     /// Processes an ACK in the episode, or after it while this stage keeps the window.
-    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep;
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step;
 
     /// Processes the ACK that ends the episode.
-    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep;
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step;
 
     /// The time of [`Stage::next_tick`] has come.
-    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> RecoveryStep {
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         let _ = (now, path, window);
-        RecoveryStep::Stay
+        Step::Stay
     }
 
     /// Another stage takes over the window, because a timeout, an idle period or an undone decrease ended the episode.

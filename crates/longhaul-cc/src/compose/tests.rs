@@ -9,7 +9,7 @@ use crate::testing::{MSS, Sender, segments};
 use crate::{BuildParams, Congestion, Detection, EcnMark, Episode, Granted, PathEvent, SegmentKind};
 
 #[test]
-fn a_loss_lowers_once_and_growth_resumes_linearly() {
+fn a_loss_lowers_once_and_the_increase_resumes_linearly() {
     let mut sender = Sender::new("new-reno");
     sender.fill();
     for _ in 0..4 {
@@ -174,7 +174,7 @@ fn a_loss_in_the_initial_flight_makes_restarts_conservative() {
 }
 
 #[test]
-fn undo_returns_window_threshold_phase_and_law() {
+fn undo_returns_window_threshold_phase_and_avoidance() {
     for spec in ["cubic", "new-reno", "new-reno+rfc6675", "reno-classic"] {
         for timeout in [false, true] {
             let mut sender = Sender::after_a_loss(spec);

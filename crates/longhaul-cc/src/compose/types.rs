@@ -1,12 +1,13 @@
 //! Types that the stages of a composed controller exchange.
 
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 
-use crate::{Ack, NetworkHeader, Pace, ProbePlan};
+use crate::{Ack, NetworkHeader, Pace, ProbePlan, SavedPath};
 
 /// The only state that all stages share. Bytes are floats, so that increments below one byte are not lost; they are
 /// exact for every possible window (2^53 bytes are nine petabytes).
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Window {
     /// Congestion window in bytes: the limit of bytes in flight. Between calls, it is finite and at least one
     /// segment.
@@ -43,13 +44,18 @@ impl Window {
     }
 }
 
-/// Additions of a stage to the controller's decisions, besides the window. Only the active stage is asked.
+/// Additions of a stage to the controller's decisions, besides the window. The active stage is asked, and the start-up
+/// scheme for its `background`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Overlay {
     /// The stage's own pacing rate.
     pub pace: Option<Pace>,
     /// Probes in addition to the window.
     pub probe: Option<ProbePlan>,
+    /// Probes of a start-up scheme that continue whichever stage controls the window, unless the active stage has
+    /// others. The scheme must have them from its beginning at the end of the handshake.
+    pub background: Option<ProbePlan>,
     /// A request to routers.
     pub header: Option<NetworkHeader>,
     /// The tag of segments sent from this point on.
@@ -60,8 +66,41 @@ pub struct Overlay {
     pub ack_ratio: u8,
 }
 
+/// Events that few stages need. More may be added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StageEvent {
+    /// The saved path of an earlier connection to the host is known. Reported at the end of the handshake, before a
+    /// start-up scheme begins.
+    SavedPath(SavedPath),
+    /// Data that the [RC3 low-priority loop](crate::ProbeKind::FromTail) sent has arrived.
+    Ahead {
+        /// When the ACK was received.
+        at: Time,
+        /// Payload bytes.
+        bytes: Bytes,
+    },
+    /// Nothing was sent for `idle`, and the window is about to decrease to the restart window.
+    Idle {
+        /// Time of the event.
+        now: Time,
+        /// How long the sender was idle.
+        idle: Span,
+    },
+    /// The segment size has changed; the window in bytes is kept.
+    Mss {
+        /// Time of the event.
+        now: Time,
+        /// The previous segment size.
+        old: Bytes,
+        /// The window.
+        window: Window,
+    },
+}
+
 /// Reason for asking a start-up scheme to open the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Opening {
     /// The handshake is complete.
     Connection,
@@ -73,56 +112,43 @@ pub enum Opening {
     Asked,
 }
 
-/// Whether a start-up scheme continues.
+/// Whether a stage keeps the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaunchStep {
-    /// The scheme keeps the window.
+#[non_exhaustive]
+pub enum Step {
+    /// The stage keeps the window. A recovery algorithm may keep it after the episode for as long as it requires.
     Stay,
-    /// The scheme hands over: to the slow-start variant if the window is below its threshold, else to congestion
-    /// avoidance.
+    /// The stage hands over. After a start-up scheme, the slow-start variant follows if the window is below its
+    /// threshold, else congestion avoidance. Congestion avoidance follows a slow-start variant. Recovery cannot hand
+    /// over during an episode.
     Done,
 }
 
 /// A start-up scheme's response to a congestion signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaunchVerdict {
+#[non_exhaustive]
+pub enum StartupResponse {
     /// The usual decrease and recovery follow, and the scheme ends.
     Delegate,
     /// The scheme has responded itself, and keeps the window during the episode.
     Handled,
 }
 
-/// Whether a slow-start variant continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GrowthStep {
-    /// The variant keeps the window.
-    Stay,
-    /// Congestion avoidance takes over.
-    Done,
-}
-
 /// What a congestion-avoidance algorithm requests next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SteadyStep {
+#[non_exhaustive]
+pub enum AvoidanceStep {
     /// The algorithm keeps the window.
     Stay,
     /// The slow-start variant should run again, up to the threshold that the algorithm has set.
     Grow,
     /// The start-up scheme should run again.
-    Launch,
-}
-
-/// Whether recovery still controls the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecoveryStep {
-    /// Recovery keeps the window: always during an episode, and after it for as long as its algorithm requires.
-    Stay,
-    /// Recovery releases the window; without effect during an episode.
-    Done,
+    Startup,
 }
 
 /// Why congestion avoidance takes over: the event since it last controlled the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reason {
     /// Slow start ended without a loss: by the delay, by an estimate, or at a threshold.
     NoLoss,
@@ -158,6 +184,7 @@ impl Handoff {
 
 /// Kinds of congestion signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Signal {
     /// Segments marked lost because of acknowledgments.
     Loss,
@@ -171,29 +198,45 @@ pub enum Signal {
 
 /// Cause of a loss, as a loss classifier judges it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Verdict {
+#[non_exhaustive]
+pub struct LossCause {
     /// Severity from 0 (chance) to 1 (congestion), by which congestion avoidance scales its decrease.
     pub severity: f64,
 }
 
-impl Verdict {
+impl LossCause {
     /// A loss caused by congestion, as every loss is by default.
     pub const CONGESTION: Self = Self { severity: 1.0 };
+
+    /// A cause of this severity, from 0 (chance) to 1 (congestion).
+    #[must_use]
+    pub const fn new(severity: f64) -> Self {
+        Self { severity }
+    }
 }
 
 /// A loss to be classified, or handled by a start-up scheme.
 #[derive(Clone, Copy, Debug)]
-pub struct Loss<'a> {
+#[non_exhaustive]
+pub struct LossEvent<'a> {
     /// The kind of signal; never [`Signal::Timeout`].
     pub signal: Signal,
     /// The ACK that revealed it.
     pub ack: &'a Ack<'a>,
 }
 
+impl<'a> LossEvent<'a> {
+    /// A signal that `ack` revealed.
+    #[must_use]
+    pub const fn new(signal: Signal, ack: &'a Ack<'a>) -> Self {
+        Self { signal, ack }
+    }
+}
+
 /// The congestion event for which congestion avoidance decreases the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Cause {
+pub struct CongestionEvent {
     /// Time of the event.
     pub now: Time,
     /// The kind of signal.
@@ -204,19 +247,23 @@ pub struct Cause {
     /// The window before the event, in bytes; during an episode, the window that it converges to.
     pub cwnd: f64,
     /// The judgement of the loss classifier.
-    pub verdict: Verdict,
+    pub cause: LossCause,
 }
 
-impl Cause {
+impl CongestionEvent {
     /// A congestion signal at `now`, with `flight_size` bytes outstanding and a window of `cwnd` bytes.
     #[must_use]
     pub fn new(now: Time, signal: Signal, flight_size: Bytes, cwnd: f64) -> Self {
-        Self { now, signal, base: flight_size.as_f64().min(cwnd), cwnd, verdict: Verdict::CONGESTION }
+        Self { now, signal, base: flight_size.as_f64().min(cwnd), cwnd, cause: LossCause::CONGESTION }
     }
 }
 
 /// The result of a decrease.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(
+    clippy::exhaustive_structs,
+    reason = "the two numbers that a decrease consists of, which every congestion-avoidance algorithm returns"
+)]
 pub struct Target {
     /// The new slow-start threshold, bytes.
     pub ssthresh: f64,
@@ -238,8 +285,8 @@ impl Target {
     /// Returns the target of a multiplicative decrease that keeps the fraction `keep` of the base, and more if the
     /// severity is below 1: `base x (1 - severity x (1 - keep))`.
     #[must_use]
-    pub fn multiplicative(cause: &Cause, keep: f64, mss: Bytes) -> Self {
-        let severity = cause.verdict.severity.clamp(0.0, 1.0);
-        Self::floored(cause.base * (1.0 - severity * (1.0 - keep)), cause.signal, mss)
+    pub fn multiplicative(event: &CongestionEvent, keep: f64, mss: Bytes) -> Self {
+        let severity = event.cause.severity.clamp(0.0, 1.0);
+        Self::floored(event.base * (1.0 - severity * (1.0 - keep)), event.signal, mss)
     }
 }

@@ -9,6 +9,7 @@ use crate::{Ack, Episode};
 
 /// Expectations of a controller beyond those of every controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Expect {
     /// Whether every loss episode lowers the threshold: true for loss-based controllers, false for those that respond
     /// to other signals.
@@ -33,12 +34,14 @@ impl Expect {
     /// in their own way.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
-        let is = |slot, name: &str| spec.part(slot).is_some_and(|part| part.entry().name.contains(name));
-        let launches = spec.part(Slot::Launch).is_some_and(|part| part.entry().name != "none");
-        let earns_window = !is(Slot::Steady, "hybla") && !is(Slot::Growth, "hybla") && spec.part(Slot::Whole).is_none();
-        let earns_window = earns_window && !launches && !is(Slot::Growth, "suss") && !is(Slot::Growth, "rapid-start");
-        let keeps = is(Slot::Steady, "westwood") || is(Slot::Steady, "adaptive-reno");
-        let keeps = keeps || is(Slot::Steady, "abse") || is(Slot::Loss, "bbe");
+        let is = |slot, name: &str| spec.entry(slot).is_some_and(|entry| entry.name.contains(name));
+        let has_startup = spec.entry(Slot::Startup).is_some_and(|entry| entry.name != "none");
+        let earns_window =
+            !is(Slot::Avoidance, "hybla") && !is(Slot::SlowStart, "hybla") && spec.entry(Slot::Monolithic).is_none();
+        let earns_window =
+            earns_window && !has_startup && !is(Slot::SlowStart, "suss") && !is(Slot::SlowStart, "rapid-start");
+        let keeps = is(Slot::Avoidance, "westwood") || is(Slot::Avoidance, "adaptive-reno");
+        let keeps = keeps || is(Slot::Avoidance, "abse") || is(Slot::Loss, "bbe");
         Self { answers_loss: earns_window && !keeps, earns_window }
     }
 }
@@ -193,7 +196,7 @@ impl Judge {
             }
             return;
         }
-        if ack.ecn.congestion && ack.episode != Episode::In && self.marked.is_none() {
+        if ack.ecn_echo && ack.episode != Episode::In && self.marked.is_none() {
             assert!(new <= self.earned.max((ack.prior_in_flight + mss).0), "a mark raised the window to {new} B");
             self.earned = settled;
             self.marked = Some(ack.total_delivered + ack.in_flight);
@@ -206,7 +209,7 @@ impl Judge {
         // During recovery, sent data may at most replace delivered data.
         let conserved = if ack.episode == Episode::In { ack.prior_in_flight.0 } else { 0 };
         // One segment for each probe that arrived.
-        let probed = mss.0.saturating_mul(u64::from(ack.probe.acked));
+        let probed = mss.0.saturating_mul(u64::from(ack.probes_acked));
         let most = self.earned.saturating_add(grown).saturating_add(probed).max(conserved);
         assert!(new <= most, "{:?} raised the window from {old} to {new} B, {most} B were earned", ack.episode);
         self.earned = if ack.episode == Episode::Exit { new } else { self.earned.max(new) };

@@ -69,8 +69,8 @@ pub enum Operation {
     },
     /// The limit of the sender changes.
     Limit(SendLimit),
-    /// The loss detection changes.
-    Detect(Detection),
+    /// From now on, acknowledgments are selective or not.
+    Sack(bool),
     /// The peer's window and the application's queue change.
     Peer {
         /// Window in segments.
@@ -115,8 +115,19 @@ fn granted() -> impl Strategy<Value = Granted> {
         1 => Just(Some(NetworkHeaderKind::Rcp)),
         1 => Just(Some(NetworkHeaderKind::Xcp)),
     ];
-    (ecn, header, detection(), any::<[bool; 8]>()).prop_map(|(ecn, network_header, detection, flags)| {
-        let [probes, pacing, spreads, arrival_times, pairs, ack_cadence, segments, probe_echo] = flags;
+    (ecn, header, detection(), any::<[bool; 10]>()).prop_map(|(ecn, network_header, detection, flags)| {
+        let [
+            probes,
+            pacing,
+            spreads,
+            arrival_times,
+            whole_window,
+            saved_path,
+            pairs,
+            ack_frequency,
+            segments,
+            probe_echo,
+        ] = flags;
         Granted {
             ecn,
             probes,
@@ -124,8 +135,10 @@ fn granted() -> impl Strategy<Value = Granted> {
             pacing,
             spreads: pacing && spreads,
             arrival_times,
+            whole_window,
+            saved_path,
             pairs,
-            ack_cadence,
+            ack_frequency,
             network_header,
             segments,
             detection,
@@ -184,7 +197,7 @@ pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => (0_u8..64).prop_map(|sixteenths| Operation::Route { sixteenths }),
         1 => (0_u8..32).prop_map(|sixteenths| Operation::Mss { sixteenths }),
         1 => limit().prop_map(Operation::Limit),
-        1 => detection().prop_map(Operation::Detect),
+        1 => any::<bool>().prop_map(Operation::Sack),
         1 => any::<(u16, u16)>().prop_map(|(window, queued)| Operation::Peer { window, queued }),
         2 => Just(Operation::Probe),
         1 => any::<u16>().prop_map(|rate| Operation::Feedback { rate }),

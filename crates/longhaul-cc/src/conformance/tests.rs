@@ -4,7 +4,9 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::toys::Toys;
 use super::*;
-use crate::compose::{Cause, Composed, Handoff, Stage, Stages, Steady, SteadyStep, Target, Window};
+use crate::compose::{
+    AvoidanceStep, Composed, CongestionAvoidance, CongestionEvent, Handoff, Stage, Stages, Target, Window,
+};
 use crate::registry::{Spec, built_in};
 use crate::{Ack, BuildParams, Controller, Granted, NetworkHeaderKind, Path};
 
@@ -73,29 +75,29 @@ impl Stage for Faulty {
     }
 }
 
-impl Steady for Faulty {
+impl CongestionAvoidance for Faulty {
     fn begin(&mut self, handoff: &Handoff, _path: &Path, window: &mut Window) {
         if matches!(self.0, Fault::Dates) {
             window.cwnd -= (handoff.now.as_nanos() % 1000) as f64;
         }
     }
 
-    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, _path: &Path, window: &mut Window) -> SteadyStep {
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, _path: &Path, window: &mut Window) -> AvoidanceStep {
         match self.0 {
             Fault::NotANumber => window.ssthresh = f64::NAN,
             Fault::ChangesInEpisodes | Fault::NeverLowers | Fault::Dates | Fault::AnswersTwice => {
                 window.cwnd += grow.as_f64()
             }
         }
-        SteadyStep::Stay
+        AvoidanceStep::Stay
     }
 
-    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         let keep = if matches!(self.0, Fault::NeverLowers) { 1.0 } else { 0.5 };
-        Target::multiplicative(cause, keep, path.mss)
+        Target::multiplicative(event, keep, path.mss)
     }
 
-    fn clone_box(&self) -> Box<dyn Steady> {
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
         Box::new(self.clone())
     }
 }
@@ -137,11 +139,11 @@ impl ControllerFactory for FaultyFactory {
     fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
         let stages = Stages {
             name: self.name(),
-            launch: Box::new(crate::launch::NoLaunch),
-            growth: Box::new(crate::growth::SlowStart::new(10, 0)),
-            steady: Box::new(Faulty(self.0)),
+            startup: Box::new(crate::startup::NoStartup),
+            slow_start: Box::new(crate::slow_start::StandardSlowStart::new(10, 0)),
+            avoidance: Box::new(Faulty(self.0)),
             classifier: Box::new(crate::classify::AllCongestion),
-            recovery: Box::new(crate::recovery::Rfc6675::new()),
+            recovery: Box::new(crate::recovery::rfc6675::Rfc6675::new()),
         };
         let composed = Composed::new(stages, params);
         match self.0 {
@@ -259,7 +261,7 @@ fn every_profile_fills_a_path_of_ten_gigabytes() {
 /// Segments of 1448 bytes, of which twenty million are in flight: slow start reaches the 20 GB of path and queue in
 /// 21 round trips, and a loss leaves the fraction that the congestion-avoidance algorithm keeps.
 #[test]
-fn a_loss_among_millions_of_segments_keeps_the_laws_share() {
+fn a_loss_among_millions_of_segments_keeps_the_share_of_avoidance() {
     for (name, kept) in
         [("new-reno", 0.5), ("cubic", 0.7), ("hstcp", 0.91), ("bic", 819.0 / 1024.0), ("scalable", 0.875)]
     {

@@ -4,10 +4,9 @@
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::{
-    Ack, AckCadence, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Demands, EcnDelta, EcnMark,
-    Episode, Granted, LostSegment, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Pace, Path,
-    PathEvent, ProbeKind, ProbePlan, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
-    Timeout,
+    Ack, AckFrequency, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Demands, EcnMark, Episode,
+    Granted, LostSegment, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Pace, Path, PathEvent,
+    ProbeKind, ProbePlan, RateSample, RttSample, SegmentKind, Sent, Snapshot, Timeout,
 };
 
 /// Sends probes for a round trip in every round, sets a pace, and distinguishes its segments by tag.
@@ -89,11 +88,14 @@ impl ProbeToy {
             peer_window,
             queued,
             handshake_lossy,
+            paced,
+            sack,
         } = *path;
         for span in [srtt, latest_rtt, min_rtt, recent_min_rtt, handshake_rtt].into_iter().flatten() {
             self.note(span.as_nanos());
         }
         self.note(mss.0 ^ rttvar.as_nanos() ^ peer_window.0 ^ queued.0 ^ u64::from(handshake_lossy));
+        self.note(u64::from(paced) ^ u64::from(sack) << 1);
     }
 }
 
@@ -111,7 +113,7 @@ impl Controller for ProbeToy {
             pacing: true,
             arrival_times: true,
             pairs: true,
-            ack_cadence: AckCadence::First(16),
+            ack_frequency: AckFrequency::First(16),
             network_header: None,
             segments: true,
             detection: None,
@@ -128,17 +130,18 @@ impl Controller for ProbeToy {
             pacing,
             spreads,
             arrival_times,
+            whole_window,
+            saved_path,
             pairs,
-            ack_cadence,
+            ack_frequency,
             network_header,
             segments,
             detection,
         } = *granted;
         self.granted = probes;
         self.ecn = ecn;
-        let flags =
-            [probe_echo, pacing, spreads, arrival_times, pairs, ack_cadence, segments, network_header.is_some()];
-        for flag in flags {
+        let own = [probe_echo, pacing, spreads, pairs, ack_frequency, segments];
+        for flag in own.into_iter().chain([arrival_times, whole_window, saved_path, network_header.is_some()]) {
             self.note(u64::from(flag));
         }
         self.note(detection as u64);
@@ -169,7 +172,7 @@ impl Controller for ProbeToy {
             total_delivered,
             rtt,
             rate,
-            ecn: EcnDelta { congestion },
+            ecn_echo,
             prior_in_flight,
             in_flight,
             flight_size,
@@ -178,7 +181,8 @@ impl Controller for ProbeToy {
             cwnd_limited,
             round_start,
             episode,
-            probe: ProbeReport { acked: probes_acked, lost: probes_lost },
+            probes_acked,
+            probes_lost,
             network,
             pair,
         } = *event;
@@ -193,7 +197,7 @@ impl Controller for ProbeToy {
         // The window follows losses, marks and deliveries; each round trip begins a new probe plan.
         match episode {
             Episode::Enter | Episode::Again => self.cwnd = self.cwnd / 2,
-            Episode::None | Episode::Rto if congestion => self.cwnd = self.cwnd / 2,
+            Episode::None | Episode::Rto if ecn_echo => self.cwnd = self.cwnd / 2,
             Episode::None | Episode::Rto if cwnd_limited => self.cwnd += delivered,
             Episode::None | Episode::Rto | Episode::In | Episode::Exit => {}
         }
@@ -220,8 +224,6 @@ impl Controller for ProbeToy {
             PathEvent::Mss { now: _, old } => self.note(old.0),
             PathEvent::IdleRestart { now: _, idle } => self.note(idle.as_nanos()),
             PathEvent::Spurious { now: _, timeout, in_flight } => self.note(u64::from(timeout) ^ in_flight.0),
-            PathEvent::Detection(detection) => self.note(detection as u64),
-            PathEvent::Limit { now: _, limit } => self.note(u64::from(limit == SendLimit::Cpu)),
             PathEvent::Ahead { at: _, bytes } => self.note(bytes.0),
         }
         self.bound(path.mss);

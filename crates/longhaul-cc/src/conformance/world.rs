@@ -10,9 +10,9 @@ use self::line::Line;
 use super::judge::{Happened, Judge};
 use super::{Expect, Operation, Scenario};
 use crate::{
-    Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, EcnMark, Episode, LostSegment,
-    NetworkFeedback, NetworkHeader, Path, PathEvent, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent,
-    Snapshot, Timeout, TxId, smoothed,
+    Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Detection, EcnMark, Episode, LostSegment,
+    NetworkFeedback, NetworkHeader, Path, PathEvent, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
+    Timeout, TxId, smoothed,
 };
 
 /// Initial answer of the routers, kB/s.
@@ -101,6 +101,8 @@ impl World {
         let mut path = Path::new(scenario.mss);
         path.handshake_rtt = Some(scenario.rtt);
         path.handshake_lossy = scenario.handshake_lossy;
+        path.paced = scenario.granted.pacing;
+        path.sack = scenario.granted.detection != Detection::DuplicateAcks;
         let controller = factory.build(&params);
         assert!(controller.control().cwnd >= scenario.mss, "no window before the handshake");
         Self {
@@ -210,11 +212,8 @@ impl World {
                 self.rtt = scenario.rtt / 16 * u64::from(sixteenths) + Span::from_nanos(1);
                 self.route_min = None;
             }
-            Operation::Limit(limit) => {
-                self.limit = limit;
-                self.event(&PathEvent::Limit { now: self.clock(), limit }, &Happened::Other);
-            }
-            Operation::Detect(detection) => self.event(&PathEvent::Detection(detection), &Happened::Other),
+            Operation::Limit(limit) => self.limit = limit,
+            Operation::Sack(sack) => self.path.sack = sack,
             Operation::Peer { window, queued } => {
                 self.path.peer_window = self.path.mss * u64::from(window);
                 self.path.queued = self.path.mss * u64::from(queued);
@@ -232,7 +231,7 @@ impl World {
         self.next_tx += 1;
         if kind != SegmentKind::Probe {
             self.in_flight += bytes;
-            self.launch(bytes, kind);
+            self.startup(bytes, kind);
         }
         self.tell(&Happened::Other, |controller, path| controller.on_sent(&event, path));
     }
@@ -319,9 +318,9 @@ impl World {
             ack.rtt = self.path.latest_rtt.map(|rtt| RttSample { rtt, sent_at: now - rtt });
             ack.rate = Some(self.sample_rate(delivered, lost, ack.prior_in_flight));
         }
-        ack.ecn.congestion = marked && !self.marked && self.ecn != EcnMark::NotEct;
-        self.marked |= ack.ecn.congestion;
-        ack.probe = ProbeReport { acked: self.probes / 2, lost: self.probes % 2 };
+        ack.ecn_echo = marked && !self.marked && self.ecn != EcnMark::NotEct;
+        self.marked |= ack.ecn_echo;
+        (ack.probes_acked, ack.probes_lost) = (self.probes / 2, self.probes % 2);
         self.probes = 0;
         ack.network = self.hear(delivered);
         // The individual segments, if they were granted.
@@ -338,7 +337,7 @@ impl World {
         // The ACK begins a new round trip.
         if ack.round_start {
             self.round_end = self.total_delivered + self.in_flight;
-            (self.limited, self.marked) = (false, ack.ecn.congestion);
+            (self.limited, self.marked) = (false, ack.ecn_echo);
         }
         if cumulative > Bytes::ZERO {
             self.timeouts = 0;

@@ -39,6 +39,10 @@ impl Competition {
         self.filled > self.patience
     }
 
+    pub(super) const fn filled(&self) -> u32 {
+        self.filled
+    }
+
     pub(super) fn delta(&self) -> f64 {
         1.0 / if self.is_on() { self.inverse } else { self.least }
     }

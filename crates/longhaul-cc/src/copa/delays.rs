@@ -20,14 +20,62 @@ pub(super) const NEARLY: f64 = 0.1;
 
 /// RTTmin, RTTstanding and RTTmax.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Delays {
+pub(crate) struct Delays {
     /// Length of the time window of RTTmin.
     long: Span,
     least: WindowedMin,
     standing: WindowedMin,
+    standing_window: Span,
     /// Positions are in nanoseconds, values in seconds.
     most: WindowedMax,
     silences: Silences,
+    /// Forward delays, if the receiver reports arrival times.
+    one_way: Option<OneWay>,
+    /// Delay above RTTmin in seconds, as of the newest sample.
+    raw: f64,
+    /// Delay above RTTmin that no queue causes, in seconds.
+    floor: f64,
+    /// Jitter, if it is measured.
+    jitter: Option<Jitter>,
+}
+
+/// Offset of one-way delays by clocks that differ, so that they have no sign.
+const ORIGIN: i64 = 1 << 60;
+
+/// The smallest one-way delays of the same time windows. The offset of the clocks cancels in their difference.
+#[derive(Clone, Copy, Debug)]
+struct OneWay {
+    first: u64,
+    least: WindowedMin,
+    standing: WindowedMin,
+}
+
+/// Variation of the queueing delay between consecutive windows that is no trend: the delay rises and falls again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Jitter {
+    began: Time,
+    last: f64,
+    step: f64,
+    /// Moving average of the smaller one of two opposite steps, seconds.
+    mean: f64,
+}
+
+/// Weight of a larger and of a smaller sample in the average. It falls slowly, because the steps become rare where many
+/// segments wait for one that is late.
+const JITTER_GAIN: (f64, f64) = (0.125, 0.016);
+/// Ratio of the delay that counts as no queue to the average. For delays that vary evenly in an interval, the average
+/// is a sixth of it.
+const JITTER_FACTOR: f64 = 4.0;
+
+impl Jitter {
+    /// Records the queueing delay at the end of a window.
+    fn on_window(&mut self, queueing: f64) {
+        let step = queueing - self.last;
+        let turns = step * self.step < 0.0;
+        let swing = if turns { step.abs().min(self.step.abs()) } else { 0.0 };
+        self.mean += if swing > self.mean { JITTER_GAIN.0 } else { JITTER_GAIN.1 } * (swing - self.mean);
+        (self.last, self.step) = (queueing, step);
+    }
 }
 
 /// The longest silence between ACKs in each of the last round trips.
@@ -61,6 +109,7 @@ impl Delays {
             long,
             least: WindowedMin::new(long),
             standing: WindowedMin::new(long),
+            standing_window: long,
             most: WindowedMax::new(0),
             silences: Silences {
                 rounds: [Span::ZERO; SILENT_ROUNDS],
@@ -68,17 +117,96 @@ impl Delays {
                 began: Time::ZERO,
                 last: None,
             },
+            one_way: None,
+            raw: 0.0,
+            floor: 0.0,
+            jitter: None,
+        }
+    }
+
+    /// Measures the variation of the delay, which then does not count as a queue.
+    pub(crate) fn with_jitter(mut self) -> Self {
+        self.jitter = Some(Jitter::default());
+        self
+    }
+
+    /// Returns RTTstanding without the queue of the forward path: the RTT at which the delivered bytes are just held.
+    pub(crate) fn base(&self) -> Option<Span> {
+        self.standing.get().map(|standing| standing - Span::from_secs_f64(self.raw - self.floor))
+    }
+
+    /// Returns the delay above RTTmin, in seconds; that of the forward path, if it is known and less.
+    pub(crate) const fn raw(&self) -> f64 {
+        self.raw
+    }
+
+    fn above_least(&self) -> f64 {
+        let (Some(standing), Some(least)) = (self.standing.get(), self.least.get()) else { return 0.0 };
+        let both = standing - least;
+        let forward = self.one_way.and_then(|one_way| Some(one_way.standing.get()? - one_way.least.get()?));
+        forward.map_or(both, |forward| forward.min(both)).as_secs_f64()
+    }
+
+    /// Records the newest arrival time that an ACK reports.
+    pub(crate) fn sample_one_way(&mut self, now: Time, sent_at: Time, arrival: Time) {
+        let ahead = arrival.as_nanos().wrapping_sub(sent_at.as_nanos());
+        let window = self.standing_window;
+        let one_way = self.one_way.get_or_insert(OneWay {
+            first: ahead,
+            least: WindowedMin::new(self.long),
+            standing: WindowedMin::new(window),
+        });
+        let delay = ORIGIN.saturating_add(ahead.wrapping_sub(one_way.first).cast_signed()).max(0);
+        let delay = Span::from_nanos(delay.cast_unsigned());
+        one_way.standing.set_window(window);
+        one_way.least.update(now, delay);
+        one_way.standing.update(now, delay);
+        self.raw = self.above_least();
+    }
+
+    /// Returns the delay above RTTmin that no queue causes.
+    pub(crate) fn floor(&self) -> Span {
+        Span::from_secs_f64(self.floor)
+    }
+
+    /// Sets the delay above RTTmin that no queue causes.
+    pub(crate) fn set_floor(&mut self, floor: Span) {
+        self.floor = floor.as_secs_f64();
+    }
+
+    /// Sets the time for which the minimum RTT is valid.
+    pub(crate) fn set_lifetime(&mut self, lifetime: Span) {
+        self.long = lifetime;
+        self.least.set_window(lifetime);
+        if let Some(one_way) = &mut self.one_way {
+            one_way.least.set_window(lifetime);
         }
     }
 
     /// Records a sample `rtt`, with the smoothed RTT `srtt`.
     pub(super) fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
         let silence = self.silences.heard(now, srtt) * SILENCES.0 / SILENCES.1;
-        self.standing.set_window((srtt / STANDING_PART).max(silence.min(srtt)).min(self.long));
+        self.standing_window = (srtt / STANDING_PART).max(silence.min(srtt)).min(self.long);
+        self.standing.set_window(self.standing_window);
         self.most.set_window((srtt * MAX_ROUNDS).min(self.long).as_nanos());
         self.least.update(now, rtt);
         self.standing.update(now, rtt);
         self.most.update(now.as_nanos(), rtt.as_secs_f64());
+        self.raw = self.above_least();
+        if let Some(jitter) = self.jitter.as_mut().filter(|jitter| now.since(jitter.began) >= self.standing_window) {
+            jitter.began = now;
+            jitter.on_window(self.raw);
+        }
+    }
+
+    /// Returns the mean variation of the delay between windows, in seconds.
+    pub(crate) fn variation(&self) -> f64 {
+        self.jitter.map_or(0.0, |jitter| jitter.mean)
+    }
+
+    /// Returns the part of the delay that is jitter, in seconds.
+    pub(crate) fn jitter(&self) -> f64 {
+        self.jitter.map_or(0.0, |jitter| JITTER_FACTOR * jitter.mean)
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -87,7 +215,7 @@ impl Delays {
 
     /// Returns RTTstanding: the smallest RTT of half a round trip or, if ACKs come in bunches, of up to a round trip,
     /// so that the samples at the beginning of a bunch do not count.
-    pub(super) fn standing(&self) -> Option<Span> {
+    pub(crate) fn standing(&self) -> Option<Span> {
         self.standing.get()
     }
 
@@ -96,18 +224,15 @@ impl Delays {
     }
 
     /// Returns the queueing delay `dq = RTTstanding - RTTmin` in seconds, or zero while it is unknown.
-    pub(super) fn queueing(&self) -> f64 {
-        match (self.standing.get(), self.least.get()) {
-            (Some(standing), Some(least)) => (standing - least).as_secs_f64(),
-            _ => 0.0,
-        }
+    pub(crate) fn queueing(&self) -> f64 {
+        (self.raw - self.floor - self.jitter()).max(0.0)
     }
 
     /// Returns whether the queue is nearly empty: `dq < nearly (RTTmax - RTTmin)`, or at most `noise` seconds. A
     /// queue that was never filled is empty.
     pub(super) fn is_nearly_empty(&self, noise: f64, nearly: f64) -> bool {
         let least = self.least.get().map_or(0.0, Span::as_secs_f64);
-        let swing = self.most.get().unwrap_or(0.0) - least;
+        let swing = self.most.get().unwrap_or(0.0) - least - self.floor;
         self.queueing() <= nearly * swing.max(0.0) + noise
     }
 }

@@ -23,7 +23,7 @@ impl Velocity {
 
     /// Ends a round trip at a window of `cwnd`. The velocity doubles if the direction has been the same for `steady`
     /// round trips. If the window has not moved, because it was not used, there is no direction.
-    pub(super) fn on_round(&mut self, cwnd: f64, steady: u32) {
+    pub(super) fn on_round(&mut self, cwnd: f64, avoidance: u32) {
         let up = cwnd > self.before;
         if cwnd == self.before || up != self.up {
             *self = Self { up, ..Self::new(cwnd) };
@@ -31,7 +31,7 @@ impl Velocity {
         }
         self.before = cwnd;
         self.same = self.same.saturating_add(1);
-        if self.same >= steady {
+        if self.same >= avoidance {
             self.value *= 2.0;
         }
     }

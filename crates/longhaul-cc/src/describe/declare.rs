@@ -110,8 +110,8 @@ impl OptionSpec {
 /// A struct gets
 ///
 /// * its fields, each as visible as the struct, `#[non_exhaustive]`, and `Clone`, `Copy`, `Debug`, `PartialEq`;
-/// * `OPTIONS` for [`Entry::options`](crate::describe::Entry::options), in the order of the fields;
-/// * `from_values` for [`Entry::make`](crate::describe::Entry::make), which reads the values by position;
+/// * `OPTIONS` for [`Entry::options`](crate::registry::Entry::options), in the order of the fields;
+/// * `from_values` for the constructor of the [`Entry`](crate::registry::Entry), which reads the values by position;
 /// * `Default`, the defaults of the options.
 ///
 /// A field has one of these forms:
@@ -122,14 +122,14 @@ impl OptionSpec {
 /// * `name: Type => value,` for a field without an option.
 ///
 /// If the type cannot hold every value of the option, the declaration does not compile. `_ = option,` at the end
-/// declares an option that another part of the controller reads, such as [`ECN_BETA`](crate::steady::ECN_BETA).
+/// declares an option that another part of the controller reads, such as [`ECN_BETA`](crate::compose::ECN_BETA).
 ///
-/// An enum gets `Clone`, `Copy`, `Debug`, `PartialEq`, `Eq`, and `NAMES`, its words for
-/// [`OptionSpec::choice`](crate::describe::OptionSpec::choice); the first is the default.
+/// An enum gets `#[non_exhaustive]`, `Clone`, `Copy`, `Debug`, `PartialEq`, `Eq`, and `NAMES`, its words for
+/// [`OptionSpec::choice`](crate::registry::OptionSpec::choice); the first is the default.
 ///
 /// ```
 /// use longhaul_cc::options;
-/// use longhaul_cc::describe::OptionSpec;
+/// use longhaul_cc::registry::OptionSpec;
 /// use longhaul_units::Span;
 ///
 /// options! {
@@ -147,7 +147,7 @@ impl OptionSpec {
 ///         alpha: f64 = OptionSpec::float("alpha", 0.1, 1.0, 0.5, "segments per round trip"),
 ///         rise: Rise = OptionSpec::choice("rise", Rise::NAMES, "how fast the window rises"),
 ///         pause: Span [Span::from_millis] = OptionSpec::int("pause", 0, 1000, 10, "pause after a loss, ms"),
-///         _ = longhaul_cc::steady::ECN_BETA,
+///         _ = longhaul_cc::compose::ECN_BETA,
 ///     }
 /// }
 ///
@@ -157,7 +157,7 @@ impl OptionSpec {
 /// ```
 ///
 /// ```compile_fail
-/// use longhaul_cc::describe::OptionSpec;
+/// use longhaul_cc::registry::OptionSpec;
 ///
 /// longhaul_cc::options! {
 ///     struct Wrong {
@@ -180,8 +180,8 @@ macro_rules! options {
 
         impl $name {
             /// The options whose values the fields have.
-            $vis const OPTIONS: &'static [$crate::describe::OptionSpec] = {
-                use $crate::describe::OptionSpec;
+            $vis const OPTIONS: &'static [$crate::internal::options::OptionSpec] = {
+                use $crate::internal::options::OptionSpec;
                 const PARTS: &[&[OptionSpec]] = &[
                     $($crate::options!(@options [$type] $([with $with])? $([= $option])? $([=> $fixed])?),)*
                     &[$($other),*],
@@ -190,7 +190,7 @@ macro_rules! options {
             };
 
             /// Reads the fields, in order, from the values of the options.
-            $vis fn from_values(values: &mut $crate::describe::Values<'_>) -> Self {
+            $vis fn from_values(values: &mut $crate::internal::options::Values<'_>) -> Self {
                 $(let $field =
                     $crate::options!(@read values [$type] $([with $with])? $([= $option])? $([=> $fixed])?);)*
                 Self { $($field),* }
@@ -199,7 +199,7 @@ macro_rules! options {
 
         impl Default for $name {
             fn default() -> Self {
-                Self::from_values(&mut $crate::describe::Values::default())
+                Self::from_values(&mut $crate::internal::options::Values::default())
             }
         }
     };
@@ -208,6 +208,7 @@ macro_rules! options {
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
         $vis enum $name {
             $($(#[$doc])* $variant,)+
         }
@@ -217,12 +218,12 @@ macro_rules! options {
             $vis const NAMES: &'static [&'static str] = &[$($word),+];
         }
 
-        impl $crate::describe::FromValue for $name {
-            const HOLDS: $crate::describe::OptionKind = $crate::describe::OptionKind::Choice { names: Self::NAMES };
+        impl $crate::internal::options::FromValue for $name {
+            const HOLDS: $crate::internal::options::OptionKind = $crate::internal::options::OptionKind::Choice { names: Self::NAMES };
 
-            fn from_value(value: $crate::describe::Value) -> Self {
+            fn from_value(value: $crate::internal::options::Value) -> Self {
                 match value {
-                    $($crate::describe::Value::Choice($word) => Self::$variant,)+
+                    $($crate::internal::options::Value::Choice($word) => Self::$variant,)+
                     _ => [$(Self::$variant),+][0],
                 }
             }

@@ -3,47 +3,57 @@
 use core::fmt;
 
 use super::{OptionSpec, Values};
-use crate::compose::{Growth, Launch, LossClassifier, Recovery, Steady};
+use crate::compose::{CongestionAvoidance, LossClassifier, Recovery, SlowStart, Startup};
 use crate::{BuildParams, Controller};
 
 /// The part of a controller that an algorithm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(
+    clippy::exhaustive_enums,
+    reason = "a new slot is a new kind of stage, for which every composition needs an implementation"
+)]
 pub enum Slot {
     /// A start-up scheme.
-    Launch,
+    Startup,
     /// A slow-start variant.
-    Growth,
+    SlowStart,
     /// A congestion-avoidance algorithm.
-    Steady,
+    Avoidance,
     /// A loss classifier.
     Loss,
     /// A loss-recovery scheme.
     Recovery,
     /// A monolithic controller, which has no place for other parts.
-    Whole,
+    Monolithic,
 }
 
 impl Slot {
     /// The slots of a composed controller in the order of the long form.
-    pub const COMPOSED: [Self; 5] = [Self::Launch, Self::Growth, Self::Steady, Self::Loss, Self::Recovery];
+    pub const COMPOSED: [Self; 5] = [Self::Startup, Self::SlowStart, Self::Avoidance, Self::Loss, Self::Recovery];
 
     /// Returns the slot's name in the long form.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Launch => "launch",
-            Self::Growth => "growth",
-            Self::Steady => "steady",
+            Self::Startup => "startup",
+            Self::SlowStart => "slow-start",
+            Self::Avoidance => "avoidance",
             Self::Loss => "loss",
             Self::Recovery => "recovery",
-            Self::Whole => "whole",
+            Self::Monolithic => "monolithic",
         }
     }
 
-    /// Returns the slot with this name.
+    /// Returns the slot with this name. Deprecated names are accepted, too: `launch`, `growth`, `steady` and `whole`.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::COMPOSED.into_iter().chain([Self::Whole]).find(|slot| slot.name() == name)
+        match name {
+            "launch" => Some(Self::Startup),
+            "growth" => Some(Self::SlowStart),
+            "steady" => Some(Self::Avoidance),
+            "whole" => Some(Self::Monolithic),
+            _ => Self::COMPOSED.into_iter().chain([Self::Monolithic]).find(|slot| slot.name() == name),
+        }
     }
 }
 
@@ -55,37 +65,37 @@ impl fmt::Display for Slot {
 
 /// Where flows under an algorithm may be used (RFC 8085, RFC 9743).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Safety {
     /// Internet-safe: it responds to congestion as other flows do.
-    Shared,
+    Internet,
     /// Controlled environments only, unless the application accepts the responsibility.
-    Private,
+    Controlled,
 }
 
 /// The constructor of an algorithm, which reads the values of its options.
 #[derive(Clone, Copy, Debug)]
-pub enum Make {
+pub(crate) enum Make {
     /// A start-up scheme.
-    Launch(fn(&mut Values<'_>) -> Box<dyn Launch>),
+    Startup(fn(&mut Values<'_>) -> Box<dyn Startup>),
     /// A slow-start variant.
-    Growth(fn(&mut Values<'_>) -> Box<dyn Growth>),
+    SlowStart(fn(&mut Values<'_>) -> Box<dyn SlowStart>),
     /// A congestion-avoidance algorithm.
-    Steady(fn(&mut Values<'_>) -> Box<dyn Steady>),
+    Avoidance(fn(&mut Values<'_>) -> Box<dyn CongestionAvoidance>),
     /// A loss classifier.
     Loss(fn(&mut Values<'_>) -> Box<dyn LossClassifier>),
     /// A loss-recovery scheme.
     Recovery(fn(&mut Values<'_>) -> Box<dyn Recovery>),
-    /// A monolithic controller.
-    Whole(fn(&mut Values<'_>, &BuildParams) -> Box<dyn Controller>),
+    /// A monolithic controller, which is given its name with its options.
+    Monolithic(fn(String, &mut Values<'_>, &BuildParams) -> Box<dyn Controller>),
 }
 
-/// An algorithm in the registry.
+/// An algorithm in the registry, without options and for controlled environments only unless it is declared otherwise.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Entry {
     /// Its name, `[a-z0-9-]+`, unique in its slot.
     pub name: &'static str,
-    /// Its slot, which must agree with `make`.
-    pub slot: Slot,
     /// What it does, as a clause.
     pub summary: &'static str,
     /// The source that describes it.
@@ -97,11 +107,96 @@ pub struct Entry {
     /// Where it may be used.
     pub safety: Safety,
     /// Its constructor.
-    pub make: Make,
+    pub(crate) make: Make,
+}
+
+impl Entry {
+    /// A start-up scheme that `make` builds, without options.
+    #[must_use]
+    pub const fn startup(name: &'static str, make: fn(&mut Values<'_>) -> Box<dyn Startup>) -> Self {
+        Self::new(name, Make::Startup(make))
+    }
+
+    /// A slow-start variant that `make` builds, without options.
+    #[must_use]
+    pub const fn slow_start(name: &'static str, make: fn(&mut Values<'_>) -> Box<dyn SlowStart>) -> Self {
+        Self::new(name, Make::SlowStart(make))
+    }
+
+    /// A congestion-avoidance algorithm that `make` builds, without options.
+    #[must_use]
+    pub const fn avoidance(name: &'static str, make: fn(&mut Values<'_>) -> Box<dyn CongestionAvoidance>) -> Self {
+        Self::new(name, Make::Avoidance(make))
+    }
+
+    /// A loss classifier that `make` builds, without options.
+    #[must_use]
+    pub const fn loss(name: &'static str, make: fn(&mut Values<'_>) -> Box<dyn LossClassifier>) -> Self {
+        Self::new(name, Make::Loss(make))
+    }
+
+    /// A loss-recovery scheme that `make` builds, without options.
+    #[must_use]
+    pub const fn recovery(name: &'static str, make: fn(&mut Values<'_>) -> Box<dyn Recovery>) -> Self {
+        Self::new(name, Make::Recovery(make))
+    }
+
+    /// A monolithic controller that `make` builds, without options. `make` receives the controller's name with its
+    /// options.
+    #[must_use]
+    pub const fn monolithic(
+        name: &'static str,
+        make: fn(String, &mut Values<'_>, &BuildParams) -> Box<dyn Controller>,
+    ) -> Self {
+        Self::new(name, Make::Monolithic(make))
+    }
+
+    const fn new(name: &'static str, make: Make) -> Self {
+        Self { name, summary: "", reference: "", options: &[], tested: &[], safety: Safety::Controlled, make }
+    }
+
+    /// Returns the same entry with a summary, a clause that says what the algorithm does, and the source that
+    /// describes it.
+    #[must_use]
+    pub const fn described(self, summary: &'static str, reference: &'static str) -> Self {
+        Self { summary, reference, ..self }
+    }
+
+    /// Returns the same entry with these options.
+    #[must_use]
+    pub const fn with_options(self, options: &'static [OptionSpec]) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Returns the same entry with the compositions that are tested.
+    #[must_use]
+    pub const fn tested_in(self, tested: &'static [&'static str]) -> Self {
+        Self { tested, ..self }
+    }
+
+    /// Returns the same entry as an internet-safe one ([`Safety::Internet`]).
+    #[must_use]
+    pub const fn internet_safe(self) -> Self {
+        Self { safety: Safety::Internet, ..self }
+    }
+
+    /// Returns the slot of the algorithm.
+    #[must_use]
+    pub const fn slot(&self) -> Slot {
+        match self.make {
+            Make::Startup(_) => Slot::Startup,
+            Make::SlowStart(_) => Slot::SlowStart,
+            Make::Avoidance(_) => Slot::Avoidance,
+            Make::Loss(_) => Slot::Loss,
+            Make::Recovery(_) => Slot::Recovery,
+            Make::Monolithic(_) => Slot::Monolithic,
+        }
+    }
 }
 
 /// A composition that has a name of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Profile {
     /// Its name, `[a-z0-9-]+`.
     pub name: &'static str,
@@ -111,4 +206,13 @@ pub struct Profile {
     pub summary: &'static str,
     /// The source that describes it.
     pub reference: &'static str,
+}
+
+impl Profile {
+    /// A composition in the long form with a name, a summary, which is a clause that says what it is, and the source
+    /// that describes it.
+    #[must_use]
+    pub const fn new(name: &'static str, spec: &'static str, summary: &'static str, reference: &'static str) -> Self {
+        Self { name, spec, summary, reference }
+    }
 }

@@ -6,6 +6,7 @@ use super::Slot;
 
 /// The type, range and default of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum OptionKind {
     /// A whole number.
     Int {
@@ -39,11 +40,12 @@ pub enum OptionKind {
 
 /// An option of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OptionSpec {
     /// Its name, `[a-z0-9-]+`.
     pub name: &'static str,
     /// Its type, range and default.
-    pub kind: OptionKind,
+    pub(crate) kind: OptionKind,
     /// Its help text, with its unit.
     pub what: &'static str,
     /// The constraints between it and other options and parts.
@@ -126,6 +128,7 @@ impl OptionSpec {
 
 /// An option's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Value {
     /// A whole number.
     Int(u64),
@@ -150,6 +153,7 @@ impl fmt::Display for Value {
 
 /// A constraint between an option and other options or parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Rule {
     /// The option is at most the product of these options of the same algorithm, if they have an effect.
     AtMost(&'static [&'static str]),

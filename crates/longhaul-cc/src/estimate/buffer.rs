@@ -1,7 +1,7 @@
 //! Size of the bottleneck's buffer, as delay and in bytes: the excess of the RTT over its minimum when segments are
 //! lost.
 
-use longhaul_units::{Bytes, Rate, Span};
+use longhaul_units::{Bytes, Span};
 
 use super::CongestionLevel;
 use crate::Ack;
@@ -12,13 +12,6 @@ const BINS: usize = 512;
 const PEAK: f64 = 0.3;
 /// Minimum number of losses for a peak.
 const LEAST_LOSSES: u64 = 10;
-
-/// Returns the buffer in bytes that causes `delay` at `capacity`: 15 ms at 80 Mb/s are 150 kB (Gerla et al., PFLDnet
-/// 2006, section 3.1).
-#[must_use]
-pub fn bytes(delay: Span, capacity: Rate) -> Bytes {
-    capacity.bytes_in(delay)
-}
 
 /// Delay of the buffer, from two distributions of the RTT: that of all samples, and that of the samples just before
 /// losses. If the path is congested, the first one peaks at the minimum RTT and the second at that of a full buffer;
@@ -176,7 +169,7 @@ impl LossRate {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_units::Time;
+    use longhaul_units::{Rate, Time};
 
     use super::*;
     use crate::{Episode, RttSample};
@@ -205,7 +198,7 @@ mod tests {
         }
         let delay = buffer.delay().expect("a peak");
         assert_eq!(delay, Span::from_millis(15));
-        assert_eq!(bytes(delay, Rate::from_bits_per_sec(80_000_000)), Bytes(150_000));
+        assert_eq!(Rate::from_bits_per_sec(80_000_000).bytes_in(delay), Bytes(150_000));
     }
 
     /// Figure 4: losses at random RTTs are distributed like all samples.

@@ -7,6 +7,7 @@ use super::rate_range::RateRange;
 
 /// Configuration of a [`CapProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CapProbeConfig {
     /// Number of samples needed for convergence, at least 1; 40 in the published procedure.
     pub least: u32,
@@ -30,6 +31,7 @@ impl Default for CapProbeConfig {
 
 /// Estimate of a [`CapProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CapProbeEstimate {
     /// Rate of the pair with the smallest sum of delays, and its range if only [`excess`](Self::excess) and the clock
     /// cause errors.
@@ -103,11 +105,6 @@ impl CapProbe {
         &self.config
     }
 
-    /// Sets the resolution of the clock, if it turns out to be coarser or finer.
-    pub const fn set_clock(&mut self, clock: Span) {
-        self.config.clock = clock;
-    }
-
     /// Adds a sample at `now`, which never decreases. Returns whether it was used; invalid samples change nothing.
     pub fn on_pair(&mut self, sample: &PairSample, now: Time) -> bool {
         if sample.rate().is_none() {
@@ -141,12 +138,6 @@ impl CapProbe {
         };
         let converged = best.samples >= self.config.least && excess <= self.tolerance(best.dispersion);
         Some(CapProbeEstimate { rate, excess, sum: best.sum, samples: best.samples, support: best.support, converged })
-    }
-
-    /// Returns the smallest delays of first and second packets, or `None` before the first sample.
-    #[must_use]
-    pub fn least_delays(&self) -> Option<(Span, Span)> {
-        self.merged().map(|minima| (minima.first, minima.second))
     }
 
     /// Returns the difference up to which two sums count as equal.

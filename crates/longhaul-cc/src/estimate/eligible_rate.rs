@@ -9,7 +9,7 @@ use crate::describe::{OptionSpec, Rule, Value};
 use crate::{Ack, Sent};
 
 /// Upper bound of [`EligibleRateConfig::recent`].
-pub const MOST_RECENT: usize = 32;
+pub(crate) const MOST_RECENT: usize = 32;
 
 /// Rate in bytes/s below which a change counts as rounding error.
 const LEAST_CHANGE: f64 = 1e-9;
@@ -21,20 +21,20 @@ crate::options! {
     /// Constants of [`EligibleRate`].
     pub struct EligibleRateConfig {
         /// Part of the filtered throughput kept at each ACK, 0 to 1.
-        epsilon: f64 = OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "part of the filtered throughput kept at an ACK"),
+        epsilon: f64 = OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "weight of the old value in the filtered throughput, per ACK"),
         /// Part of the average change between samples kept at each ACK, 0 to 1.
         beta: f64 =
-            OptionSpec::float("beta", 0.0, 0.99, 0.6, "part of the average change of samples kept at an ACK")
+            OptionSpec::float("beta", 0.0, 0.99, 0.6, "weight of the old value in the average change of samples, per ACK")
                 .ruled(FILTERED),
         /// Number of round trips by which the filter's time constant grows when samples change most.
         n: f64 =
-            OptionSpec::float("n", 0.0, 100.0, 10.0, "round trips that the filter slows down by while samples change"),
-        /// Number of the latest average changes whose maximum is used, 1 to [`MOST_RECENT`].
+            OptionSpec::float("n", 0.0, 100.0, 10.0, "RTTs by which the filter slows down while samples change"),
+        /// Number of the latest average changes whose maximum is used, 1 to 32.
         recent: usize =
-            OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "average changes that the largest is taken from")
+            OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "number of recent average changes for the maximum")
                 .ruled(FILTERED),
         /// Shortest window of a sample.
-        floor: Span [Span::from_micros] = OptionSpec::int("floor", 1, 100_000, 1000, "least window of a sample, us"),
+        floor: Span [Span::from_micros] = OptionSpec::int("floor", 1, 100_000, 1000, "minimum duration of a sample, us"),
         /// Lifetime of the minimum RTT.
         rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
     }

@@ -31,6 +31,7 @@ const CONTRADICTING: u32 = 100;
 
 /// Configuration of a [`FusedCapacity`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FusedConfig {
     /// Time constant of BE, at least 1 us. Default: 1 s.
     pub tau: Span,
@@ -70,6 +71,7 @@ impl FusedConfig {
 
 /// Estimate of a [`FusedCapacity`], in bytes of IP packets per second once a pair has shown their size.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FusedEstimate {
     /// Capacity and its range, if only the queueing of the best pair and the clock cause errors. The lower bound is
     /// what was delivered over some round trips.
@@ -151,7 +153,7 @@ impl FusedCapacity {
             self.on_rtt(sample.rtt, now);
         }
         self.be.observe(ack, path.latest_rtt);
-        if ack.episode == Episode::Enter || ack.ecn.congestion {
+        if ack.episode == Episode::Enter || ack.ecn_echo {
             self.be.settle();
         }
         if ack.episode == Episode::None {

@@ -7,6 +7,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 /// The delays only distinguish pairs that were queued from pairs that were not. A constant, such as the offset of a
 /// receiver's clock, may be added to both, if it is the same for all samples that are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PairSample {
     /// Time from the transmission of the first packet to its arrival, or to the arrival of its ACK.
     pub first_delay: Span,
@@ -58,7 +59,7 @@ const KEPT: usize = 64;
 /// rate is too low. If the first packet is queued at a link after the narrow one, the second catches up, and the rate
 /// is too high. Undistorted pairs all agree, so that the capacity is a mode of the rates, but often not the largest
 /// one (Dovrolis, Ramanathan, Moore, INFOCOM 2001). The median is correct only while less than half of the pairs are
-/// distorted in either direction. [`CapProbe`](super::CapProbe) uses the delays instead.
+/// distorted in either direction. [`CapProbe`](super::cap_probe::CapProbe) uses the delays instead.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketPair {
     rates: [Rate; KEPT],

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 /// Part of its old value that a smoothing stage keeps (Linux's Westwood+).
-pub const KEEP: f64 = 7.0 / 8.0;
+pub(crate) const KEEP: f64 = 7.0 / 8.0;
 
 /// Counter of the data delivered over intervals of a round trip.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ const ENOUGH: u32 = 3;
 
 /// Samples of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RoundStat {
     /// Smallest sample.
     pub min: Span,
@@ -75,15 +76,10 @@ impl RoundRtt {
         self.base
     }
 
-    /// Returns the largest sample since the start or since [`forget_max`](Self::forget_max).
+    /// Returns the largest sample of all.
     #[must_use]
     pub const fn max(&self) -> Option<Span> {
         self.max
-    }
-
-    /// Restarts the maximum.
-    pub const fn forget_max(&mut self) {
-        self.max = None;
     }
 
     /// Returns the samples of the last complete round, if there were any.

@@ -8,6 +8,7 @@ use super::rate_range::RateRange;
 
 /// Configuration of a [`TcpProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TcpProbeConfig {
     /// Minimum time between two pairs; zero means as often as there is data.
     pub gap: Span,

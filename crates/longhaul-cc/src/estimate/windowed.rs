@@ -12,7 +12,7 @@ use crate::describe::OptionSpec;
 
 /// Option of every algorithm whose minimum RTT expires. Its unit is seconds, which [`expiry`] converts.
 pub(crate) const RTT_MIN_WINDOW: OptionSpec =
-    OptionSpec::int("rtt-min-window", 0, 3600, 0, "seconds that a round trip may be the least; 0: for ever");
+    OptionSpec::int("rtt-min-window", 0, 3600, 0, "window of the minimum RTT, s; 0: unlimited");
 
 /// Converts seconds into the lifetime of a minimum; zero means that it never expires.
 pub(crate) const fn expiry(secs: u64) -> Span {

@@ -40,14 +40,14 @@ fn plain_tcp_begins_with_no_more_than_there_was() {
     for (window, expected) in [(Bytes(1), 1), (segments(3), 3), (segments(10), 10), (segments(1000), 10)] {
         let mut fallback = Fallback::new(&BuildParams::default());
         fallback.fall_back(&Ack::new(at(1)), &path, window);
-        let plain = fallback.plain().unwrap();
+        let plain = fallback.plain.as_ref().unwrap();
         assert_eq!(plain.control(), slow_start(segments(expected)));
         assert_eq!((plain.name(), plain.snapshot().phase), ("new-reno".to_owned(), "slow-start"));
     }
     let handshake_lossy = Path { handshake_lossy: true, ..path };
     let mut fallback = Fallback::new(&BuildParams::default());
     fallback.fall_back(&Ack::new(at(1)), &handshake_lossy, segments(10));
-    assert_eq!(fallback.plain().unwrap().control().cwnd, MSS);
+    assert_eq!(fallback.plain.as_ref().unwrap().control().cwnd, MSS);
 }
 
 /// Data in flight at the denial does not change the window, data sent after it does.
@@ -64,7 +64,7 @@ fn what_left_at_the_rate_of_routers_earns_nothing() {
         (ack.delivered, ack.cumulative, ack.total_delivered) = (MSS, MSS, segments(arrived));
         ack.cwnd_limited = true;
         assert!(fallback.on_ack(&ack, &path));
-        assert_eq!(fallback.plain().unwrap().control().cwnd, segments(expected), "{arrived}");
+        assert_eq!(fallback.plain.as_ref().unwrap().control().cwnd, segments(expected), "{arrived}");
     }
 }
 
@@ -80,10 +80,11 @@ fn slow_flows_send_no_pairs() {
 /// Neither controller works without routers.
 #[test]
 fn nothing_is_granted_without_routers() {
-    for kind in [NetworkHeaderKind::Rcp, NetworkHeaderKind::Xcp] {
-        let granted = Granted { network_header: Some(kind), ..Granted::basic() };
-        assert_eq!(needs(kind).required.missing(&granted), None);
-        assert_eq!(needs(kind).required.missing(&Granted::basic()), Some("router feedback"));
+    for (name, kind) in [("rcp", NetworkHeaderKind::Rcp), ("xcp", NetworkHeaderKind::Xcp)] {
+        let spec: crate::registry::Spec = name.parse().unwrap();
+        let required = spec.build(&BuildParams::default()).needs().required;
+        assert_eq!(required.missing(&Granted { network_header: Some(kind), ..Granted::basic() }), None);
+        assert_eq!(required.missing(&Granted::basic()), Some("router feedback"));
     }
 }
 

@@ -12,7 +12,7 @@ const MOST_DIVISOR: u64 = 16;
 
 /// Base and current delay, of the round trip or one way.
 #[derive(Clone, Copy, Debug)]
-pub struct Delays {
+pub(crate) struct Delays {
     /// Smallest delay of each minute, the current minute first.
     minutes: [Span; HISTORY],
     /// Smallest delay of the earlier minutes.
@@ -27,7 +27,7 @@ pub struct Delays {
 impl Delays {
     /// Creates filters without samples.
     #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             minutes: [Span::MAX; HISTORY],
             older: Span::MAX,
@@ -38,7 +38,7 @@ impl Delays {
     }
 
     /// Adds a sample of `delay` at `now`, which never decreases. Returns whether it is the first of its minute.
-    pub fn sample(&mut self, now: Time, delay: Span) -> bool {
+    pub(crate) fn sample(&mut self, now: Time, delay: Span) -> bool {
         let began = *self.began.get_or_insert(now);
         let rolls = now.since(began) >= MINUTE;
         if rolls {
@@ -70,13 +70,13 @@ impl Delays {
 
     /// Returns the delay without queues: the minimum of the last ten minutes.
     #[must_use]
-    pub fn base(&self) -> Option<Span> {
+    pub(crate) fn base(&self) -> Option<Span> {
         Some(self.older.min(self.minutes[0])).filter(|base| *base < Span::MAX)
     }
 
     /// Returns the minimum of the last four delays, without those more than `age` before the newest.
     #[must_use]
-    pub fn current(&self, age: Span) -> Option<Span> {
+    pub(crate) fn current(&self, age: Span) -> Option<Span> {
         let (now, _) = *self.recent.get(self.newest)?;
         let fresh = |(at, delay): &(Time, Span)| if now.since(*at) <= age { *delay } else { Span::MAX };
         self.recent.iter().map(fresh).min().filter(|least| *least < Span::MAX)
@@ -85,7 +85,7 @@ impl Delays {
     /// Returns the current queueing delay in seconds, if the delays are RTTs: the minimum of the last four, without
     /// those more than one RTT ago, minus the base. It is zero before the first sample.
     #[must_use]
-    pub fn queueing(&self) -> f64 {
+    pub(crate) fn queueing(&self) -> f64 {
         let current = self.newest().and_then(|(_, newest)| self.current(newest));
         current.zip(self.base()).map_or(0.0, |(current, base)| (current - base).as_secs_f64())
     }
@@ -99,7 +99,7 @@ impl Delays {
     /// over a short path has more round trips per second; the gain keeps it from growing faster than it can detect
     /// its queue.
     #[must_use]
-    pub fn gain(&self, target: Span) -> f64 {
+    pub(crate) fn gain(&self, target: Span) -> f64 {
         let base = self.base().map_or(1, |base| base.as_nanos().max(1));
         let divisor = (target * 2).as_nanos().div_ceil(base).clamp(1, MOST_DIVISOR);
         1.0 / divisor as f64

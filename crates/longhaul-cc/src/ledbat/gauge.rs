@@ -9,7 +9,7 @@ use crate::{Ack, Demands, Needs};
 crate::options! {
     /// Delay that LEDBAT++ measures.
     #[derive(Default)]
-    pub enum DelaySource {
+    pub(crate) enum DelaySource {
         /// The RTT, as in LEDBAT++: it needs no support by the peer, and includes queues on the reverse path.
         #[default]
         RoundTrip = "rtt",
@@ -22,7 +22,7 @@ crate::options! {
 
 /// Option for the delay; the default is that of the draft.
 pub(super) const DELAY: OptionSpec =
-    OptionSpec::choice("delay", DelaySource::NAMES, "what is measured; auto is one-way if the peer tells of it")
+    OptionSpec::choice("delay", DelaySource::NAMES, "delay used; auto: one-way if the peer reports arrival times")
         .ruled(&[Rule::Shared]);
 
 impl DelaySource {

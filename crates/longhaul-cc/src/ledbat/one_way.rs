@@ -22,7 +22,7 @@ const LEAST_DIFFERENCES: usize = 3;
 /// bases of earlier minutes (RFC 6817, appendix A.2: estimating drift). A slower clock needs no correction, because
 /// the base decreases with it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OneWay {
+pub(crate) struct OneWay {
     /// Difference between the arrival and send times of the first segment, modulo 2^64 ns.
     first: Option<u64>,
     there: Delays,
@@ -44,7 +44,7 @@ impl OneWay {
 
     /// Adds a segment sent at `sent_at`, which arrived at `arrival` by the receiver's clock, as an ACK at `now`
     /// reported. Its RTT is `rtt`.
-    pub fn sample(&mut self, now: Time, sent_at: Time, arrival: Time, rtt: Span) {
+    pub(crate) fn sample(&mut self, now: Time, sent_at: Time, arrival: Time, rtt: Span) {
         let ahead = arrival.as_nanos().wrapping_sub(sent_at.as_nanos());
         let first = *self.first.get_or_insert(ahead);
         let delay = ORIGIN.saturating_add(ahead.wrapping_sub(first).cast_signed()).max(0);
@@ -84,7 +84,7 @@ impl OneWay {
     /// Returns the queueing delay of the forward path at `now`: the minimum of the last four delays, without those
     /// more than an RTT ago, minus the base. Returns `None` if nothing was reported for an RTT.
     #[must_use]
-    pub fn queueing(&self, now: Time) -> Option<Span> {
+    pub(crate) fn queueing(&self, now: Time) -> Option<Span> {
         let (seen, rtt) = self.both.newest()?;
         if now.since(seen) > rtt {
             return None;

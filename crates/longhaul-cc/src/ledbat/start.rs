@@ -5,9 +5,9 @@ use longhaul_units::{Bytes, Span};
 
 use super::gauge::{DELAY, Gauge};
 use super::{DelaySource, TARGET};
-use crate::compose::{Growth, GrowthStep, Stage, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::growth::{AckLimit, L_OPTION};
+use crate::compose::{SlowStart, Stage, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::slow_start::{AckLimit, L_OPTION};
 use crate::{Ack, Needs, Path, initial_window};
 
 /// RFC 6817, section 2.5: INIT_CWND.
@@ -18,13 +18,12 @@ const EXIT: f64 = 0.75;
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "ledbat-start",
-    slot: Slot::Growth,
-    summary: "slow start by LEDBAT++'s gain, until the queueing delay is 45 ms",
+    summary: "slow start with LEDBAT++'s gain, until the queueing delay is 45 ms",
     reference: "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
     options: Options::OPTIONS,
     tested: &["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"],
-    safety: Safety::Shared,
-    make: Make::Growth(|values| {
+    safety: Safety::Internet,
+    make: Make::SlowStart(|values| {
         let options = Options::from_values(values);
         let start = LedbatStart::new(options.initial_segments, options.target, options.segments_per_ack);
         Box::new(start.by(options.delay))
@@ -43,7 +42,7 @@ crate::options! {
 
 /// Slow start that multiplies the window by `1 + gain` per round trip.
 #[derive(Clone, Debug)]
-pub struct LedbatStart {
+pub(crate) struct LedbatStart {
     initial_segments: u32,
     target: Span,
     limit: AckLimit,
@@ -55,14 +54,14 @@ impl LedbatStart {
     /// reaches three quarters of `target`. One ACK counts for at most `segments_per_ack` segments; zero means no
     /// limit if the transport paces, and two otherwise.
     #[must_use]
-    pub const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
+    pub(crate) const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
         let limit = AckLimit::rfc3465(segments_per_ack);
         Self { initial_segments, target, limit, delays: Gauge::new() }
     }
 
     /// Sets the source of the delay, before the first ACK.
     #[must_use]
-    pub fn by(mut self, source: DelaySource) -> Self {
+    pub(crate) fn by(mut self, source: DelaySource) -> Self {
         self.delays = Gauge::of(source);
         self
     }
@@ -71,10 +70,6 @@ impl LedbatStart {
 impl Stage for LedbatStart {
     fn needs(&self) -> Needs {
         self.delays.needs()
-    }
-
-    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
-        Some(&mut self.limit)
     }
 
     fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
@@ -87,13 +82,13 @@ impl Stage for LedbatStart {
     }
 }
 
-impl Growth for LedbatStart {
+impl SlowStart for LedbatStart {
     fn initial_window(&self, path: &Path) -> Bytes {
         initial_window::of_connection(path, self.initial_segments)
     }
 
     /// The delay ends the first slow start only: after a slowdown or a timeout the threshold is known.
-    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
         let late = self.delays.queueing() > EXIT * self.target.as_secs_f64();
         if late && window.ssthresh.is_infinite() {
             window.ssthresh = window.cwnd;
@@ -101,6 +96,6 @@ impl Growth for LedbatStart {
             let rise = self.delays.gain(self.target) * self.limit.apply(grow, ack, path);
             window.cwnd = (window.cwnd + rise).min(window.ssthresh);
         }
-        if window.below_threshold() { GrowthStep::Stay } else { GrowthStep::Done }
+        if window.below_threshold() { Step::Stay } else { Step::Done }
     }
 }

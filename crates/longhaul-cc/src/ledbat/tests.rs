@@ -1,7 +1,9 @@
 use longhaul_units::{Bytes, Span, Time};
 
+use super::plus_plus::LedbatPlusPlus;
+use super::start::LedbatStart;
 use super::*;
-use crate::compose::{Growth, GrowthStep, Handoff, Reason, Stage, Steady, SteadyStep, Window};
+use crate::compose::{AvoidanceStep, CongestionAvoidance, Handoff, Reason, SlowStart, Stage, Step, Window};
 use crate::testing::{MSS, Sender, segments};
 use crate::{Ack, Path, RttSample};
 
@@ -68,15 +70,15 @@ fn the_delay_now_is_the_least_of_four() {
 /// Processes a round trip of ACKs at a window of 100 segments over a base of `base_ms`, at `rtt_ms`. Returns the
 /// change in segments.
 fn change(base_ms: u64, rtt_ms: u64, decrease: f64) -> f64 {
-    let mut law = LedbatPlusPlus::new(AIM, decrease, false);
-    law.observe(&ack(0, base_ms), &path(base_ms));
-    law.begin(&Handoff::new(at(0), Reason::NoLoss), &path(base_ms), &mut Window::new(1.0));
+    let mut algorithm = LedbatPlusPlus::new(AIM, decrease, false);
+    algorithm.observe(&ack(0, base_ms), &path(base_ms));
+    algorithm.begin(&Handoff::new(at(0), Reason::NoLoss), &path(base_ms), &mut Window::new(1.0));
     let mut window = Window::new(100.0 * MSS.as_f64());
     let mut total = 0.0;
     for n in 0..100 {
         let event = ack(500 + n, rtt_ms);
-        law.observe(&event, &path(rtt_ms));
-        law.on_ack(&event, MSS, &path(rtt_ms), &mut window);
+        algorithm.observe(&event, &path(rtt_ms));
+        algorithm.on_ack(&event, MSS, &path(rtt_ms), &mut window);
         total += window.cwnd / MSS.as_f64() - 100.0;
         window.cwnd = 100.0 * MSS.as_f64();
     }
@@ -86,7 +88,7 @@ fn change(base_ms: u64, rtt_ms: u64, decrease: f64) -> f64 {
 /// Below the target the window grows by the gain; above it changes by `gain - W (delay / target - 1)`, at most half
 /// of the window.
 #[test]
-fn the_law_is_additive_below_and_multiplicative_above() {
+fn the_window_change_is_additive_below_and_multiplicative_above() {
     let rows = [
         (133, 133, 1.0, 1.0),
         (133, 192, 1.0, 1.0),
@@ -106,15 +108,15 @@ fn the_law_is_additive_below_and_multiplicative_above() {
 
 #[test]
 fn the_window_keeps_two_segments_and_rises_only_while_used() {
-    let mut law = LedbatPlusPlus::new(AIM, 1.0, false);
-    law.observe(&ack(0, 100), &path(100));
+    let mut algorithm = LedbatPlusPlus::new(AIM, 1.0, false);
+    algorithm.observe(&ack(0, 100), &path(100));
     let mut window = Window::new(10.0 * MSS.as_f64());
-    law.on_ack(&ack(1, 100), Bytes::ZERO, &path(100), &mut window);
+    algorithm.on_ack(&ack(1, 100), Bytes::ZERO, &path(100), &mut window);
     assert_eq!(window.cwnd, 10.0 * MSS.as_f64());
     for n in 0..100 {
         let event = ack(1000 + n, 900);
-        law.observe(&event, &path(900));
-        law.on_ack(&event, Bytes::ZERO, &path(900), &mut window);
+        algorithm.observe(&event, &path(900));
+        algorithm.on_ack(&event, Bytes::ZERO, &path(900), &mut window);
     }
     assert_eq!(window.cwnd, 2.0 * MSS.as_f64());
 }
@@ -122,7 +124,7 @@ fn the_window_keeps_two_segments_and_rises_only_while_used() {
 /// In equilibrium gain = W (delay / target - 1): at 100 segments and a gain of 1 the delay is 60.6 ms.
 #[test]
 fn the_delay_settles_just_above_the_target() {
-    let mut law = LedbatPlusPlus::new(AIM, 1.0, false);
+    let mut algorithm = LedbatPlusPlus::new(AIM, 1.0, false);
     let (base, capacity) = (0.2, 400.0);
     let mut window = Window::new(30.0 * MSS.as_f64());
     let mut now = at(0);
@@ -131,8 +133,8 @@ fn the_delay_settles_just_above_the_target() {
         let mut event = ack(0, 0);
         event.now = now;
         event.rtt = Some(RttSample { rtt: Span::from_secs_f64(rtt), sent_at: now });
-        law.observe(&event, &path(200));
-        law.on_ack(&event, MSS, &path(200), &mut window);
+        algorithm.observe(&event, &path(200));
+        algorithm.on_ack(&event, MSS, &path(200), &mut window);
         let segments = window.cwnd / MSS.as_f64();
         rtt = f64::max(base, segments / capacity);
         now += Span::from_secs_f64(rtt / segments);
@@ -150,7 +152,7 @@ fn slow_start_rises_by_the_gain() {
         start.observe(&ack(0, base), &path(base));
         let mut window = Window::new(120.0 * MSS.as_f64());
         for n in 0..120 {
-            assert_eq!(start.on_ack(&ack(n, base), MSS, &path(base), &mut window), GrowthStep::Stay);
+            assert_eq!(start.on_ack(&ack(n, base), MSS, &path(base), &mut window), Step::Stay);
         }
         let found = window.cwnd / MSS.as_f64() / 120.0;
         assert!((found - factor).abs() < 1e-9, "{base} ms: {found}");
@@ -160,7 +162,7 @@ fn slow_start_rises_by_the_gain() {
 /// At three quarters of the target, 45 ms, the first slow start ends. Slow start towards a known threshold continues.
 #[test]
 fn the_delay_ends_the_first_slow_start_only() {
-    for (rtt, step) in [(145, GrowthStep::Stay), (146, GrowthStep::Done)] {
+    for (rtt, step) in [(145, Step::Stay), (146, Step::Done)] {
         let mut start = LedbatStart::new(2, AIM, 0);
         start.observe(&ack(0, 100), &path(100));
         for n in 0..4 {
@@ -169,13 +171,13 @@ fn the_delay_ends_the_first_slow_start_only() {
         let mut window = Window::new(50.0 * MSS.as_f64());
         assert_eq!(start.on_ack(&ack(1004, rtt), MSS, &path(100), &mut window), step, "{rtt} ms");
         let mut known = Window { ssthresh: 60.0 * MSS.as_f64(), ..Window::new(50.0 * MSS.as_f64()) };
-        assert_eq!(start.on_ack(&ack(1004, rtt), MSS, &path(100), &mut known), GrowthStep::Stay);
+        assert_eq!(start.on_ack(&ack(1004, rtt), MSS, &path(100), &mut known), Step::Stay);
     }
     let mut start = LedbatStart::new(2, AIM, 0);
     assert_eq!(start.initial_window(&Path::new(MSS)), segments(2));
     let mut near = Window { ssthresh: 50.5 * MSS.as_f64(), ..Window::new(50.0 * MSS.as_f64()) };
     start.observe(&ack(0, 200), &path(200));
-    assert_eq!(start.on_ack(&ack(0, 200), MSS, &path(200), &mut near), GrowthStep::Done);
+    assert_eq!(start.on_ack(&ack(0, 200), MSS, &path(200), &mut near), Step::Done);
     assert_eq!(near.cwnd, near.ssthresh);
 }
 
@@ -183,32 +185,34 @@ fn the_delay_ends_the_first_slow_start_only() {
 /// the window before. The next slowdown follows nine durations later.
 #[test]
 fn slowdowns_take_a_tenth_of_the_time() {
-    let mut law = LedbatPlusPlus::new(AIM, 1.0, true);
+    let mut algorithm = LedbatPlusPlus::new(AIM, 1.0, true);
     let mut window = Window::new(100.0 * MSS.as_f64());
-    law.observe(&ack(0, 100), &path(100));
-    law.begin(&Handoff::new(at(0), Reason::NoLoss), &path(100), &mut window);
-    let tell = |law: &mut LedbatPlusPlus, ms, window: &mut Window| law.on_ack(&ack(ms, 100), MSS, &path(100), window);
-    assert_eq!(tell(&mut law, 199, &mut window), SteadyStep::Stay);
+    algorithm.observe(&ack(0, 100), &path(100));
+    algorithm.begin(&Handoff::new(at(0), Reason::NoLoss), &path(100), &mut window);
+    let tell = |algorithm: &mut LedbatPlusPlus, ms, window: &mut Window| {
+        algorithm.on_ack(&ack(ms, 100), MSS, &path(100), window)
+    };
+    assert_eq!(tell(&mut algorithm, 199, &mut window), AvoidanceStep::Stay);
     let before = window.cwnd;
     assert!(before > 100.0 * MSS.as_f64());
-    assert_eq!((tell(&mut law, 200, &mut window), law.phase()), (SteadyStep::Stay, "slowdown"));
+    assert_eq!((tell(&mut algorithm, 200, &mut window), algorithm.phase()), (AvoidanceStep::Stay, "slowdown"));
     assert_eq!((window.cwnd, window.ssthresh), (2.0 * MSS.as_f64(), before));
-    assert_eq!(tell(&mut law, 399, &mut window), SteadyStep::Stay);
+    assert_eq!(tell(&mut algorithm, 399, &mut window), AvoidanceStep::Stay);
     assert_eq!(window.cwnd, 2.0 * MSS.as_f64());
-    assert_eq!(tell(&mut law, 400, &mut window), SteadyStep::Grow);
+    assert_eq!(tell(&mut algorithm, 400, &mut window), AvoidanceStep::Grow);
     // The ramp ends at 900 ms: the slowdown took 700 ms, and the next is due at 900 + 6300 ms.
     window.cwnd = before;
-    law.begin(&Handoff::new(at(900), Reason::Asked), &path(100), &mut window);
-    tell(&mut law, 7199, &mut window);
-    assert_eq!(law.phase(), "congestion-avoidance");
-    tell(&mut law, 7200, &mut window);
-    assert_eq!(law.phase(), "slowdown");
+    algorithm.begin(&Handoff::new(at(900), Reason::Asked), &path(100), &mut window);
+    tell(&mut algorithm, 7199, &mut window);
+    assert_eq!(algorithm.phase(), "congestion-avoidance");
+    tell(&mut algorithm, 7200, &mut window);
+    assert_eq!(algorithm.phase(), "slowdown");
     // A loss ends a slowdown early.
-    law.begin(&Handoff::new(at(7300), Reason::Loss), &path(100), &mut window);
-    tell(&mut law, 8199, &mut window);
-    assert_eq!(law.phase(), "congestion-avoidance");
-    tell(&mut law, 8200, &mut window);
-    assert_eq!(law.phase(), "slowdown");
+    algorithm.begin(&Handoff::new(at(7300), Reason::Loss), &path(100), &mut window);
+    tell(&mut algorithm, 8199, &mut window);
+    assert_eq!(algorithm.phase(), "congestion-avoidance");
+    tell(&mut algorithm, 8200, &mut window);
+    assert_eq!(algorithm.phase(), "slowdown");
 }
 
 #[test]

@@ -1,18 +1,17 @@
 //! NewReno fast recovery (RFC 6582), for peers without SACK.
 
-use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::compose::{Recovery, Stage, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::{Ack, Demands, Detection, Needs, Path};
 
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "new-reno",
-    slot: Slot::Recovery,
-    summary: "fast recovery without SACK: one hole a round trip",
+    summary: "fast recovery without SACK: one retransmission per RTT",
     reference: "RFC 6582",
     options: Options::OPTIONS,
     tested: &["reno-classic"],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Recovery(|values| Box::new(NewReno::new(Options::from_values(values).careful_exit))),
 };
 
@@ -20,7 +19,7 @@ crate::options! {
     /// Options of the recovery `new-reno`.
     struct Options {
         careful_exit: bool =
-            OptionSpec::flag("careful-exit", true, "leave with at most one segment more than is in flight"),
+            OptionSpec::flag("careful-exit", true, "end with at most one segment more than in flight"),
     }
 }
 
@@ -61,14 +60,14 @@ impl Recovery for NewReno {
         window.cwnd = target;
     }
 
-    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> RecoveryStep {
-        RecoveryStep::Stay
+    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> Step {
+        Step::Stay
     }
 
-    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         let flight = ack.in_flight.max(path.mss) + path.mss;
         window.cwnd = if self.careful_exit { self.target.min(flight.as_f64()) } else { self.target };
-        RecoveryStep::Done
+        Step::Done
     }
 }
 

@@ -8,9 +8,9 @@
 
 use longhaul_units::{Bytes, Span};
 
-use crate::compose::{Overlay, Recovery, RecoveryStep, Stage, Window};
-use crate::describe::{Entry, Make, Safety, Slot, Values};
-use crate::launch::probing_start::DSCP_OPTION;
+use crate::compose::{Overlay, Recovery, Stage, Step, Window};
+use crate::describe::{Entry, Make, Safety, Values};
+use crate::startup::probing_start::DSCP_OPTION;
 use crate::{Ack, Demands, Detection, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan};
 
 /// First plan number of recoveries. Start-up schemes number theirs from zero, so that a recovery's plan differs from
@@ -24,24 +24,22 @@ const EACH_ACK: u32 = 2;
 /// Registry entry of Rapid Recovery.
 pub(crate) static RAPID: Entry = Entry {
     name: "rapid-recovery",
-    slot: Slot::Recovery,
-    summary: "TCP-Peach's: two dummy segments for each ACK, the window returns by what comes through",
+    summary: "TCP-Peach: two dummy segments per ACK; each one acknowledged returns one segment of window",
     reference: "Akyildiz, Morabito, Palazzo, ToN 9(3), 2001",
     options: ProbingRecoveryConfig::OPTIONS,
     tested: &["sudden-start+new-reno+rapid-recovery", "cubic+rapid-recovery"],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Recovery(|values| recovery(Scheme::Rapid, values)),
 };
 
 /// Registry entry of Quick Recovery.
 pub(crate) static QUICK: Entry = Entry {
     name: "quick-recovery",
-    slot: Slot::Recovery,
-    summary: "TCP-Peach+'s: probes that may repair, where the pipe leaves no room for data",
+    summary: "TCP-Peach+: probes that can repair losses, if the pipe leaves no room for data",
     reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
     options: ProbingRecoveryConfig::OPTIONS,
     tested: &["peach-jump-start+new-reno+quick-recovery", "westwood+quick-recovery"],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Recovery(|values| recovery(Scheme::Quick, values)),
 };
 
@@ -49,12 +47,11 @@ pub(crate) static QUICK: Entry = Entry {
 /// random loss, at the expense of competing flows.
 pub(crate) static SPEEDY: Entry = Entry {
     name: "speedy-recovery",
-    slot: Slot::Recovery,
-    summary: "TCP-Swift's: as quick-recovery, and a segment of window for each that is acknowledged after it",
+    summary: "TCP-Swift: like quick-recovery, plus one segment of window per later acknowledgment of a probe",
     reference: "Leung, Yeung, ISCC 2004",
     options: ProbingRecoveryConfig::OPTIONS,
     tested: &["speedy-start+new-reno+speedy-recovery", "speedy-start+cubic+speedy-recovery"],
-    safety: Safety::Private,
+    safety: Safety::Controlled,
     make: Make::Recovery(|values| recovery(Scheme::Speedy { gated: true }, values)),
 };
 
@@ -62,12 +59,11 @@ pub(crate) static SPEEDY: Entry = Entry {
 /// decrease is undone.
 pub(crate) static SPEEDY_PAPER: Entry = Entry {
     name: "speedy-recovery-paper",
-    slot: Slot::Recovery,
-    summary: "TCP-Swift's as published: gives nothing up after congestion either",
+    summary: "TCP-Swift as published: gives up nothing after congestion either",
     reference: "Leung, Yeung, ISCC 2004",
     options: ProbingRecoveryConfig::OPTIONS,
     tested: &["speedy-start+new-reno+speedy-recovery-paper"],
-    safety: Safety::Private,
+    safety: Safety::Controlled,
     make: Make::Recovery(|values| recovery(Scheme::Speedy { gated: false }, values)),
 };
 
@@ -78,7 +74,7 @@ fn recovery(scheme: Scheme, values: &mut Values<'_>) -> Box<dyn Recovery> {
 
 /// Variant of the recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub(crate) enum Scheme {
     /// TCP-Peach.
     Rapid,
     /// TCP-Peach+.
@@ -95,7 +91,7 @@ pub enum Scheme {
 crate::options! {
     /// The configuration of [`ProbingRecovery`].
     #[derive(Eq)]
-    pub struct ProbingRecoveryConfig {
+    pub(crate) struct ProbingRecoveryConfig {
         /// Variant of the recovery.
         scheme: Scheme => Scheme::Rapid,
         /// DiffServ codepoint of the probes.
@@ -122,7 +118,7 @@ struct Loss {
 
 /// One of the three probing recoveries.
 #[derive(Clone, Debug)]
-pub struct ProbingRecovery {
+pub(crate) struct ProbingRecovery {
     config: ProbingRecoveryConfig,
     granted: bool,
     loss: Loss,
@@ -132,7 +128,7 @@ pub struct ProbingRecovery {
 impl ProbingRecovery {
     /// Creates the recovery.
     #[must_use]
-    pub fn new(config: ProbingRecoveryConfig) -> Self {
+    pub(crate) fn new(config: ProbingRecoveryConfig) -> Self {
         let kind = if config.scheme == Scheme::Rapid { ProbeKind::Dummy } else { ProbeKind::Outstanding };
         let prefer = [Some(kind), None, None];
         let plan = ProbePlan { prefer, segments: 0, gap: Span::ZERO, dscp: config.dscp, id: FIRST_PLAN };
@@ -155,9 +151,9 @@ impl ProbingRecovery {
     /// Counts answers to probes. As many as congestion lets through are ignored; each further one adds a segment to
     /// the window.
     fn count(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
-        let ignored = ack.probe.acked.min(self.loss.ignored);
+        let ignored = ack.probes_acked.min(self.loss.ignored);
         self.loss.ignored -= ignored;
-        self.raise(f64::from(ack.probe.acked - ignored) * path.mss.as_f64(), path, window);
+        self.raise(f64::from(ack.probes_acked - ignored) * path.mss.as_f64(), path, window);
     }
 
     /// Increases the window, up to the one before the loss (except in Speedy Recovery as published) and to the
@@ -212,7 +208,7 @@ impl Recovery for ProbingRecovery {
         let mss = path.mss.as_f64().max(1.0);
         let before = window.cwnd.min(ack.prior_in_flight.as_f64().max(target)).max(target);
         let segments = |bytes: f64| (bytes / mss).round().clamp(0.0, 1e6) as u32;
-        let by_mark = ack.ecn.congestion && !matches!(ack.episode, Episode::Enter | Episode::Again);
+        let by_mark = ack.ecn_echo && !matches!(ack.episode, Episode::Enter | Episode::Again);
         let left = if by_mark { 0 } else { segments(before) };
         self.loss = Loss { before, target, left, by_mark, ignored: segments(before - target), expands_until: None };
         self.plan.segments = 0;
@@ -221,31 +217,31 @@ impl Recovery for ProbingRecovery {
         self.release(ack, path, window);
     }
 
-    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         self.count(ack, path, window);
         let Some(until) = self.loss.expands_until else {
             self.release(ack, path, window);
-            return RecoveryStep::Stay;
+            return Step::Stay;
         };
         if ack.cwnd_limited {
             self.expand(ack, path, window);
         }
         let over = ack.total_delivered >= until || ack.in_flight == Bytes::ZERO || !ack.cwnd_limited;
-        if over { RecoveryStep::Done } else { RecoveryStep::Stay }
+        if over { Step::Done } else { Step::Stay }
     }
 
     /// Starts the window expanding period. It lasts until the last segment that may be sent now is acknowledged,
     /// which is one window.
-    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         if !self.granted || self.loss.by_mark || ack.in_flight == Bytes::ZERO && !ack.cwnd_limited {
             window.cwnd = self.loss.target;
-            return RecoveryStep::Done;
+            return Step::Done;
         }
         self.count(ack, path, window);
         let mss = path.mss.as_f64().max(1.0);
         let room = ((window.cwnd - ack.in_flight.as_f64()).max(0.0) / mss).floor() * mss;
         self.loss.expands_until = Some(ack.total_delivered + ack.in_flight + Bytes::from_f64(room));
-        RecoveryStep::Stay
+        Step::Stay
     }
 
     fn abort(&mut self) {

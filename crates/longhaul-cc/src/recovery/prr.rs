@@ -2,26 +2,25 @@
 
 use longhaul_units::Bytes;
 
-use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::describe::{Entry, Make, Safety, Slot};
-use crate::{Ack, Detection, Episode, Path, SegmentKind, SendLimit, Sent};
+use crate::compose::{Recovery, Stage, Step, Window};
+use crate::describe::{Entry, Make, Safety};
+use crate::{Ack, Episode, Path, SegmentKind, SendLimit, Sent};
 
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "prr",
-    slot: Slot::Recovery,
-    summary: "the decrease is spread over the round trip of the repair",
+    summary: "spreads the decrease over the RTT of the recovery",
     reference: "RFC 9937",
     options: &[],
     tested: &["cubic", "new-reno", "hystart-pp+new-reno"],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Recovery(|_| Box::new(Prr::new())),
 };
 
 /// PRR. Per byte delivered in recovery, `ssthresh / RecoverFS` bytes may be sent, until the bytes in flight reach the
 /// target. Below the target they grow towards it at most as fast as in slow start.
 #[derive(Clone, Debug)]
-pub struct Prr {
+pub(crate) struct Prr {
     /// Target of congestion avoidance in bytes: `ssthresh` in RFC 9937.
     target: u64,
     /// Bytes in flight at the start of the episode (`RecoverFS`), at least one.
@@ -33,14 +32,13 @@ pub struct Prr {
     /// Bytes allowed beyond those delivered, for the window to grow. The allowance includes bytes that the pacer
     /// holds back.
     grown: u64,
-    sack: bool,
 }
 
 impl Prr {
     /// Creates the recovery, which has no options.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { target: 0, recover_flight: 1, delivered: 0, out: 0, grown: 0, sack: true }
+    pub(crate) const fn new() -> Self {
+        Self { target: 0, recover_flight: 1, delivered: 0, out: 0, grown: 0 }
     }
 
     /// Returns `SndCnt` of RFC 9937, section 6.2, for an ACK that delivered data.
@@ -64,10 +62,10 @@ impl Prr {
             let used = self.out.saturating_sub(self.delivered.saturating_sub(ack.delivered.0));
             self.grown = self.grown.min(used);
         }
-        let growth = if safe { mss.0 } else { 0 };
-        self.grown = self.grown.saturating_add(growth);
+        let slow_start = if safe { mss.0 } else { 0 };
+        self.grown = self.grown.saturating_add(slow_start);
         let kept = self.delivered.saturating_add(self.grown).saturating_sub(self.out);
-        kept.max(ack.delivered.0.saturating_add(growth)).min(self.target - in_flight)
+        kept.max(ack.delivered.0.saturating_add(slow_start)).min(self.target - in_flight)
     }
 
     /// Sets the window for what may be sent now. An ACK that delivered nothing keeps the remaining allowance, so that
@@ -77,7 +75,7 @@ impl Prr {
             (Bytes::from_f64(window.cwnd) - ack.prior_in_flight).0
         } else {
             self.delivered = self.delivered.saturating_add(ack.delivered.0);
-            if !self.sack {
+            if !path.sack {
                 self.delivered = self.delivered.min(self.recover_flight);
             }
             self.allowance(ack, path.mss)
@@ -98,10 +96,6 @@ impl Default for Prr {
 }
 
 impl Stage for Prr {
-    fn on_detection(&mut self, detection: Detection) {
-        self.sack = detection != Detection::DuplicateAcks;
-    }
-
     fn on_sent(&mut self, sent: &Sent, _path: &Path) {
         if sent.kind != SegmentKind::Probe {
             self.out = self.out.saturating_add(sent.bytes.0);
@@ -117,22 +111,21 @@ impl Recovery for Prr {
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         // The transport states RecoverFS for a loss. For a mark it is the amount in flight.
         let flight = ack.recover_flight.max(ack.in_flight + ack.delivered);
-        *self =
-            Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), sack: self.sack, ..Self::new() };
+        *self = Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), ..Self::new() };
         if ack.delivered == Bytes::ZERO {
             window.cwnd = ack.prior_in_flight.as_f64(); // discards the allowance from before the decrease
         }
         self.step(ack, path, window);
     }
 
-    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         self.step(ack, path, window);
-        RecoveryStep::Stay
+        Step::Stay
     }
 
-    fn exit(&mut self, _ack: &Ack<'_>, _path: &Path, window: &mut Window) -> RecoveryStep {
+    fn exit(&mut self, _ack: &Ack<'_>, _path: &Path, window: &mut Window) -> Step {
         window.cwnd = self.target as f64;
-        RecoveryStep::Done
+        Step::Done
     }
 }
 

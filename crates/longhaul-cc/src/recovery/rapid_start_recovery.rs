@@ -1,9 +1,9 @@
 //! First recovery of Rapid Start (Oku): the window shrinks with delivered and lost data.
 
 use super::Prr;
-use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Detection, Episode, Path, Sent};
+use crate::compose::{Recovery, Stage, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::{Ack, Episode, Path, Sent};
 
 /// `K` of the first versions of draft-kazuho-ccwg-rapid-start and of quicly.
 const K_QUICLY: f64 = 11.0 / 18.0;
@@ -15,12 +15,11 @@ const OVERSHOOT: f64 = 3.0;
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "rapid-start-recovery",
-    slot: Slot::Recovery,
-    summary: "the first decrease goes by what arrives and what was lost, so that it fits any overshoot; then prr",
+    summary: "sizes the first decrease by deliveries and losses, to fit any overshoot; then PRR",
     reference: "draft-kazuho-ccwg-rapid-start; quicly; RFC 9937",
     options: Options::OPTIONS,
     tested: &["cubic+rapid-start-recovery", "rapid-start+new-reno+rapid-start-recovery(factors=draft-02)"],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Recovery(|values| Box::new(RapidStartRecovery::new(Options::from_values(values).k))),
 };
 
@@ -80,7 +79,7 @@ enum State {
 /// much the window had exceeded that. It is at most the target of congestion avoidance, `beta` times the window
 /// before.
 #[derive(Clone, Debug)]
-pub struct RapidStartRecovery {
+pub(crate) struct RapidStartRecovery {
     k: f64,
     state: State,
     prr: Prr,
@@ -89,7 +88,7 @@ pub struct RapidStartRecovery {
 impl RapidStartRecovery {
     /// Creates the recovery with the factor `k`, 0 to 1. The smaller the factor, the longer nothing is sent.
     #[must_use]
-    pub const fn new(k: f64) -> Self {
+    pub(crate) const fn new(k: f64) -> Self {
         Self { k, state: State::Fresh, prr: Prr::new() }
     }
 
@@ -126,10 +125,6 @@ impl Stage for RapidStartRecovery {
         true
     }
 
-    fn on_detection(&mut self, detection: Detection) {
-        self.prr.on_detection(detection);
-    }
-
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         self.prr.on_sent(sent, path);
     }
@@ -159,31 +154,31 @@ impl Recovery for RapidStartRecovery {
         }
     }
 
-    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         match &mut self.state {
             State::First(first) => {
                 first.shrink(ack, window);
-                RecoveryStep::Stay
+                Step::Stay
             }
             // Otherwise slow start would continue up to the threshold of congestion avoidance, which is based on the
             // window before.
             State::Settling => {
                 self.state = State::Later;
                 window.ssthresh = window.ssthresh.min(window.cwnd);
-                RecoveryStep::Done
+                Step::Done
             }
             State::Fresh | State::Later => self.prr.on_ack(ack, path, window),
         }
     }
 
-    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         let State::First(first) = &mut self.state else {
             return self.prr.exit(ack, path, window);
         };
         first.shrink(ack, window);
         window.cwnd = first.cwnd.min(first.target);
         self.state = State::Settling;
-        RecoveryStep::Stay
+        Step::Stay
     }
 
     fn abort(&mut self) {

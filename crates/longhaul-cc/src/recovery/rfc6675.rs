@@ -1,32 +1,31 @@
 //! Window of SACK-based recovery (RFC 6675): the pipe is held at the new threshold.
 
-use crate::compose::{Recovery, RecoveryStep, Stage, Window};
-use crate::describe::{Entry, Make, Safety, Slot};
+use crate::compose::{Recovery, Stage, Step, Window};
+use crate::describe::{Entry, Make, Safety};
 use crate::{Ack, Demands, Detection, Needs, Path};
 
 /// Registry entry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "rfc6675",
-    slot: Slot::Recovery,
-    summary: "the pipe is held at the new threshold; sending stops until it has drained to it",
+    summary: "sends when the pipe has drained to the new threshold, and keeps it there",
     reference: "RFC 6675",
     options: &[],
     tested: &["slow-start+new-reno+rfc6675", "rfc6675"],
-    safety: Safety::Shared,
+    safety: Safety::Internet,
     make: Make::Recovery(|_| Box::new(Rfc6675::new())),
 };
 
 /// Recovery of RFC 6675. The window is ssthresh at once, and the scoreboard's pipe (here [`Ack::in_flight`]) controls
 /// sending.
 #[derive(Clone, Debug, Default)]
-pub struct Rfc6675 {
+pub(crate) struct Rfc6675 {
     target: f64,
 }
 
 impl Rfc6675 {
     /// Creates the recovery, which has no options.
     #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { target: 0.0 }
     }
 }
@@ -48,12 +47,12 @@ impl Recovery for Rfc6675 {
         window.cwnd = target;
     }
 
-    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> RecoveryStep {
-        RecoveryStep::Stay
+    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> Step {
+        Step::Stay
     }
 
-    fn exit(&mut self, _ack: &Ack<'_>, _path: &Path, window: &mut Window) -> RecoveryStep {
+    fn exit(&mut self, _ack: &Ack<'_>, _path: &Path, window: &mut Window) -> Step {
         window.cwnd = self.target;
-        RecoveryStep::Done
+        Step::Done
     }
 }

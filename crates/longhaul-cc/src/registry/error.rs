@@ -27,7 +27,7 @@ pub enum SpecError {
         known: String,
     },
     /// A slot in the long form is unknown.
-    #[error("unknown slot `{name}`; there are launch, growth, steady, loss, recovery, whole")]
+    #[error("unknown slot `{name}`; there are startup, slow-start, avoidance, loss, recovery, monolithic")]
     UnknownSlot {
         /// The name.
         name: String,
@@ -61,8 +61,8 @@ pub enum SpecError {
         second: String,
     },
     /// A monolithic controller is combined with stages.
-    #[error("`{whole}` is a whole controller and has no place for `{other}`")]
-    WholeComposed {
+    #[error("`{whole}` is a monolithic controller and has no place for `{other}`")]
+    MonolithicComposed {
         /// The monolithic controller.
         whole: String,
         /// The name combined with it.
@@ -134,12 +134,12 @@ mod tests {
             ("cubik", "`cubik` (did you mean `cubic`?); there are"),
             ("newreno", "(did you mean `new-reno`?)"),
             ("swift-start-hardend+cubic", "(did you mean `swift-start-hardened`?)"),
-            ("steady=westwod", "(did you mean `westwood`?)"),
+            ("avoidance=westwod", "(did you mean `westwood`?)"),
             ("jump-start(max-jmup=1)", "(did you mean `max-jump`?)"),
         ] {
             assert!(said(text).contains(meant), "{}", said(text));
         }
-        for text in ["nonsense", "warp", "x", "steady=warp"] {
+        for text in ["nonsense", "warp", "x", "avoidance=warp"] {
             assert!(!said(text).contains("did you mean"), "{}", said(text));
         }
     }

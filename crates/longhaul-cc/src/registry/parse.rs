@@ -46,7 +46,7 @@ impl Registry {
         for item in items {
             let (name, options) = name_and_options(item)?;
             let profile = self.profiles.iter().find(|profile| profile.name == name);
-            let Some(profile) = profile.filter(|_| !self.is_launch_beside_profile(name, &names)) else {
+            let Some(profile) = profile.filter(|_| !self.is_startup_beside_profile(name, &names)) else {
                 chosen.add(with_options(self.entry_of_short_name(name)?, options)?)?;
                 continue;
             };
@@ -54,22 +54,25 @@ impl Registry {
             let spec = profile_with_options(spec, name, options)?;
             if let Some((first, _)) = base.replace((name, spec)) {
                 let (first, second) = (first.to_owned(), name.to_owned());
-                return Err(SpecError::Twice { slot: Slot::Whole, first, second });
+                return Err(SpecError::Twice { slot: Slot::Monolithic, first, second });
             }
         }
-        let whole = chosen.0.iter().find(|part| part.entry.slot == Slot::Whole);
+        let whole = chosen.0.iter().find(|part| part.entry.slot() == Slot::Monolithic);
         if let Some((whole, (other, _))) = whole.zip(base.as_ref()) {
-            return Err(SpecError::WholeComposed { whole: whole.entry.name.to_owned(), other: (*other).to_owned() });
+            return Err(SpecError::MonolithicComposed {
+                whole: whole.entry.name.to_owned(),
+                other: (*other).to_owned(),
+            });
         }
         chosen.over(base.map_or_else(|| self.default_spec(), |(_, spec)| spec))
     }
 
     /// Returns whether `name`, one of `names`, is a start-up scheme that has a profile of the same name and is
     /// combined with another profile. It then means the scheme.
-    fn is_launch_beside_profile(&self, name: &str, names: &[&str]) -> bool {
-        let is_launch = self.of_slot(Slot::Launch).any(|entry| entry.name == name);
+    fn is_startup_beside_profile(&self, name: &str, names: &[&str]) -> bool {
+        let is_startup = self.of_slot(Slot::Startup).any(|entry| entry.name == name);
         let others = |profile: &Profile| profile.name != name && names.contains(&profile.name);
-        is_launch && self.profiles.iter().any(others)
+        is_startup && self.profiles.iter().any(others)
     }
 
     /// Returns the only algorithm with that name, in any slot.
@@ -79,7 +82,7 @@ impl Registry {
             (Some(entry), None) => Ok(entry),
             (Some(first), Some(second)) => {
                 let choices = [first, second].into_iter().chain(found);
-                let choices: Vec<_> = choices.map(|entry| format!("{}={name}", entry.slot)).collect();
+                let choices: Vec<_> = choices.map(|entry| format!("{}={name}", entry.slot())).collect();
                 Err(SpecError::Ambiguous { name: name.to_owned(), choices: choices.join(" or ") })
             }
             (None, _) => Err(SpecError::UnknownName { name: name.to_owned(), known: self.all_names() }),
@@ -112,13 +115,13 @@ impl Chosen {
     fn add(&mut self, part: Part) -> Result<(), SpecError> {
         let name = |part: &Part| part.entry.name.to_owned();
         for other in &self.0 {
-            if other.entry.slot == part.entry.slot {
+            if other.entry.slot() == part.entry.slot() {
                 let (first, second) = (name(other), name(&part));
-                return Err(SpecError::Twice { slot: part.entry.slot, first, second });
+                return Err(SpecError::Twice { slot: part.entry.slot(), first, second });
             }
             for (whole, beside) in [(other, &part), (&part, other)] {
-                if whole.entry.slot == Slot::Whole {
-                    return Err(SpecError::WholeComposed { whole: name(whole), other: name(beside) });
+                if whole.entry.slot() == Slot::Monolithic {
+                    return Err(SpecError::MonolithicComposed { whole: name(whole), other: name(beside) });
                 }
             }
         }
@@ -129,14 +132,14 @@ impl Chosen {
     /// Puts these stages in place of those of `base`, if the result is consistent.
     fn over(self, mut base: Spec) -> Result<Spec, SpecError> {
         for part in self.0 {
-            if part.entry.slot == Slot::Whole {
+            if part.entry.slot() == Slot::Monolithic {
                 return Ok(Spec { parts: vec![part] });
             }
-            match base.parts.iter_mut().find(|other| other.entry.slot == part.entry.slot) {
+            match base.parts.iter_mut().find(|other| other.entry.slot() == part.entry.slot()) {
                 Some(place) => *place = part,
                 None => {
                     let whole = base.parts.first().map_or("", |whole| whole.entry.name).to_owned();
-                    return Err(SpecError::WholeComposed { whole, other: part.entry.name.to_owned() });
+                    return Err(SpecError::MonolithicComposed { whole, other: part.entry.name.to_owned() });
                 }
             }
         }

@@ -73,7 +73,7 @@ impl Registry {
             // Start-up scheme and slow-start variant come before the congestion-avoidance algorithm that the profile
             // stands for.
             let (before, after): (Vec<&Part>, Vec<&Part>) =
-                other.into_iter().partition(|part| part.entry.slot < Slot::Steady);
+                other.into_iter().partition(|part| part.entry.slot() < Slot::Avoidance);
             let names = before.into_iter().map(ToString::to_string);
             texts.push(joined(names.chain([head]).chain(after.into_iter().map(ToString::to_string))));
         }
@@ -92,6 +92,6 @@ fn differences<'a>(spec: &'a Spec, base: &Spec) -> impl Iterator<Item = &'a Part
 }
 
 fn long_form(spec: &Spec, default: &Spec) -> String {
-    let items: Vec<_> = differences(spec, default).map(|part| format!("{}={part}", part.entry.slot)).collect();
+    let items: Vec<_> = differences(spec, default).map(|part| format!("{}={part}", part.entry.slot())).collect();
     items.join(",")
 }

@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use super::table::BUILT_IN;
 use super::{Registry, SpecError};
-use crate::describe::{Entry, Make, Profile, Slot};
+use crate::describe::{Entry, Profile};
 
 /// The algorithms that text can name; `None` before the first registration.
 static KNOWN: RwLock<Option<&'static Registry>> = RwLock::new(None);
@@ -24,14 +24,6 @@ pub enum RegisterError {
     Taken {
         /// The name.
         name: &'static str,
-    },
-    /// The constructor builds an algorithm for another slot.
-    #[error("`{name}` is said to be a {slot}, but its constructor makes something else")]
-    WrongSlot {
-        /// The algorithm.
-        name: &'static str,
-        /// The slot of its entry.
-        slot: Slot,
     },
     /// The composition of a profile is not valid.
     #[error("the profile `{name}` means nothing: {error}")]
@@ -55,9 +47,9 @@ pub fn known() -> &'static Registry {
 ///
 /// ```
 /// use longhaul_cc::Congestion;
-/// use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-/// use longhaul_cc::registry::{Entry, Make, OptionSpec, Safety, Slot, register};
-/// use longhaul_cc::steady::{ECN_BETA, additive};
+/// use longhaul_cc::compose::{CongestionEvent, Handoff, Stage, CongestionAvoidance, AvoidanceStep, Target, Window};
+/// use longhaul_cc::registry::{Entry, OptionSpec, register};
+/// use longhaul_cc::compose::{ECN_BETA, additive};
 /// use longhaul_cc::{Ack, Path, options};
 /// use longhaul_units::Bytes;
 ///
@@ -74,30 +66,25 @@ pub fn known() -> &'static Registry {
 ///     }
 /// }
 ///
-/// impl Steady for Gentle {
+/// impl CongestionAvoidance for Gentle {
 ///     fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
-///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
 ///         additive(window, self.alpha, grow, path.mss);
-///         SteadyStep::Stay
+///         AvoidanceStep::Stay
 ///     }
-///     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
-///         Target::multiplicative(cause, 0.7, path.mss)
+///     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+///         Target::multiplicative(event, 0.7, path.mss)
 ///     }
-///     fn clone_box(&self) -> Box<dyn Steady> {
+///     fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
 ///         Box::new(*self)
 ///     }
 /// }
 ///
-/// static ENTRY: Entry = Entry {
-///     name: "gentle",
-///     slot: Slot::Steady,
-///     summary: "half a segment per round trip up, three tenths of the window down",
-///     reference: "an example",
-///     options: Gentle::OPTIONS,
-///     tested: &["slow-start+gentle"],
-///     safety: Safety::Shared,
-///     make: Make::Steady(|values| Box::new(Gentle::from_values(values))),
-/// };
+/// static ENTRY: Entry = Entry::avoidance("gentle", |values| Box::new(Gentle::from_values(values)))
+///     .described("increases by half a segment per RTT; decreases by three tenths", "an example")
+///     .with_options(Gentle::OPTIONS)
+///     .tested_in(&["slow-start+gentle"])
+///     .internet_safe();
 ///
 /// register(&[&ENTRY], &[])?;
 /// let congestion: Congestion = "slow-start+gentle(alpha=0.3,ecn-beta=0.85)".parse()?;
@@ -106,8 +93,7 @@ pub fn known() -> &'static Registry {
 /// ```
 ///
 /// # Errors
-/// Returns an error if a name is invalid or in use, if the constructor of an entry belongs to another slot, or if the
-/// composition of a profile is not valid. Nothing is registered in this case.
+/// Returns an error if a name is invalid or in use, or if the composition of a profile is not valid. Nothing is registered in this case.
 pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), RegisterError> {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     let before = known.unwrap_or(&BUILT_IN);
@@ -125,14 +111,11 @@ pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), 
             return Err(RegisterError::Taken { name });
         }
     }
-    // Entries must be unique in their slot, and their constructors must belong to it.
+    // Entries must be unique in their slot.
     for (number, entry) in entries.iter().enumerate() {
-        let (name, slot) = (entry.name, entry.slot);
-        if entries.iter().take(number).any(|other| (other.name, other.slot) == (name, slot)) {
+        let (name, slot) = (entry.name, entry.slot());
+        if entries.iter().take(number).any(|other| (other.name, other.slot()) == (name, slot)) {
             return Err(RegisterError::Taken { name });
-        }
-        if slot_of(&entry.make) != slot {
-            return Err(RegisterError::WrongSlot { name, slot });
         }
     }
     for (number, profile) in profiles.iter().enumerate() {
@@ -154,15 +137,4 @@ pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), 
 
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-}
-
-const fn slot_of(make: &Make) -> Slot {
-    match make {
-        Make::Launch(_) => Slot::Launch,
-        Make::Growth(_) => Slot::Growth,
-        Make::Steady(_) => Slot::Steady,
-        Make::Loss(_) => Slot::Loss,
-        Make::Recovery(_) => Slot::Recovery,
-        Make::Whole(_) => Slot::Whole,
-    }
 }

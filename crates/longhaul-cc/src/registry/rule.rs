@@ -120,10 +120,10 @@ impl Spec {
     }
 
     fn differing(&self, part: &Part, option: &OptionSpec, value: Value) -> Option<Clash> {
-        let others = self.parts.iter().filter(|other| other.entry.slot != part.entry.slot);
+        let others = self.parts.iter().filter(|other| other.entry.slot() != part.entry.slot());
         others.filter_map(|other| Some((other, other.option(option.name)?.1))).find(|(_, theirs)| *theirs != value).map(
             |(other, theirs)| Clash {
-                beside: format!("`{}={}({}={theirs})`", other.entry.slot, other.entry.name, option.name),
+                beside: format!("`{}={}({}={theirs})`", other.entry.slot(), other.entry.name, option.name),
                 fits: "both have to have the same".to_owned(),
             },
         )

@@ -3,14 +3,14 @@
 use core::str::FromStr;
 
 use super::{SpecError, known};
+use crate::avoidance::ECN_BETA;
 use crate::compose::{Composed, Stages};
 use crate::describe::{Entry, FromValue, Make, Safety, Slot, Value, Values};
-use crate::steady::ECN_BETA;
 use crate::{BuildParams, Controller, ControllerFactory};
 
 /// An algorithm with its options.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub(crate) struct Part {
     pub(super) entry: &'static Entry,
     /// One value for each of the entry's options.
     pub(super) values: Vec<Value>,
@@ -18,15 +18,8 @@ pub struct Part {
 
 impl Part {
     /// Returns `entry` with its default options.
-    #[must_use]
-    pub fn new(entry: &'static Entry) -> Self {
+    pub(super) fn new(entry: &'static Entry) -> Self {
         Self { entry, values: entry.options.iter().map(super::OptionSpec::default_value).collect() }
-    }
-
-    /// Returns the algorithm's entry.
-    #[must_use]
-    pub const fn entry(&self) -> &'static Entry {
-        self.entry
     }
 
     fn values(&self) -> Values<'_> {
@@ -42,7 +35,7 @@ impl Part {
 
 impl PartialEq for Part {
     fn eq(&self, other: &Self) -> bool {
-        (self.entry.slot, self.entry.name, &self.values) == (other.entry.slot, other.entry.name, &other.values)
+        (self.entry.slot(), self.entry.name, &self.values) == (other.entry.slot(), other.entry.name, &other.values)
     }
 }
 
@@ -50,7 +43,7 @@ impl PartialEq for Part {
 ///
 /// ```
 /// use longhaul_cc::registry::Spec;
-/// let spec: Spec = "growth=slow-start(iw=10),steady=new-reno,recovery=rfc6675".parse()?;
+/// let spec: Spec = "slow-start=slow-start(iw=10),avoidance=new-reno,recovery=rfc6675".parse()?;
 /// assert_eq!(spec.to_string(), "new-reno+rfc6675");
 /// let controller = spec.build(&longhaul_cc::BuildParams::default());
 /// assert_eq!(controller.name(), "new-reno+rfc6675");
@@ -64,21 +57,25 @@ pub struct Spec {
 
 impl Spec {
     /// Returns the algorithms: one for each of [`Slot::COMPOSED`], or one monolithic controller.
-    #[must_use]
-    pub fn parts(&self) -> &[Part] {
-        &self.parts
+    pub fn entries(&self) -> impl Iterator<Item = &'static Entry> {
+        self.parts.iter().map(|part| part.entry)
     }
 
     /// Returns the algorithm in `slot`, if there is one.
     #[must_use]
-    pub fn part(&self, slot: Slot) -> Option<&Part> {
-        self.parts.iter().find(|part| part.entry.slot == slot)
+    pub fn entry(&self, slot: Slot) -> Option<&'static Entry> {
+        self.part(slot).map(|part| part.entry)
+    }
+
+    /// Returns the algorithm in `slot` with its options, if there is one.
+    pub(super) fn part(&self, slot: Slot) -> Option<&Part> {
+        self.parts.iter().find(|part| part.entry.slot() == slot)
     }
 
     /// Returns whether flows may share a network with others: they may if all algorithms are internet-safe.
     #[must_use]
     pub fn safety(&self) -> Safety {
-        self.parts.iter().map(|part| part.entry.safety).max().unwrap_or(Safety::Private)
+        self.parts.iter().map(|part| part.entry.safety).max().unwrap_or(Safety::Controlled)
     }
 
     /// Returns whether the conformance suite runs exactly this composition.
@@ -101,15 +98,15 @@ impl Spec {
         for part in &self.parts {
             let values = &mut part.values();
             match part.entry.make {
-                Make::Launch(make) => stages.launch = make(values),
-                Make::Growth(make) => stages.growth = make(values),
-                Make::Steady(make) => stages.steady = make(values),
+                Make::Startup(make) => stages.startup = make(values),
+                Make::SlowStart(make) => stages.slow_start = make(values),
+                Make::Avoidance(make) => stages.avoidance = make(values),
                 Make::Loss(make) => stages.classifier = make(values),
                 Make::Recovery(make) => stages.recovery = make(values),
-                Make::Whole(make) => return make(values, params),
+                Make::Monolithic(make) => return make(stages.name, values, params),
             }
         }
-        let mark_share = self.part(Slot::Steady).and_then(Part::mark_share);
+        let mark_share = self.part(Slot::Avoidance).and_then(Part::mark_share);
         Box::new(Composed::new(stages, params).keeping_at_marks(mark_share))
     }
 }

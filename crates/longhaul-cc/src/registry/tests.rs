@@ -1,8 +1,10 @@
-mod laws;
+mod avoidance;
 
 use proptest::prelude::*;
 
+use super::spec::Part;
 use super::*;
+use crate::describe::{Make, OptionKind};
 use crate::{BuildParams, Control, Controller, Path, Snapshot, Timeout};
 
 fn spec(text: &str) -> Spec {
@@ -15,27 +17,37 @@ fn error(text: &str) -> String {
 
 #[test]
 fn the_default_is_cubic_with_hystart_and_prr() {
-    assert_eq!(Spec::default(), spec("launch=none,growth=hystart-pp,steady=cubic,loss=none,recovery=prr"));
+    assert_eq!(Spec::default(), spec("startup=none,slow-start=hystart-pp,avoidance=cubic,loss=none,recovery=prr"));
     assert_eq!(Spec::default(), spec("cubic"));
     assert_eq!(Spec::default().to_string(), "cubic");
 }
 
 #[test]
+fn deprecated_slot_names_are_accepted() {
+    let old = "launch=jump-start,growth=slow-start,steady=new-reno,recovery=prr";
+    assert_eq!(spec(old), spec("startup=jump-start,slow-start=slow-start,avoidance=new-reno,recovery=prr"));
+    assert_eq!(spec("whole=bbr"), spec("monolithic=bbr"));
+}
+
+#[test]
 fn three_forms_name_the_same() {
     let same = [
-        ("new-reno", "growth=slow-start,steady=new-reno"),
-        ("slow-start(iw=4)+new-reno", "growth=slow-start(iw=4), steady = new-reno"),
-        ("reno-classic", "recovery=new-reno,steady=new-reno,growth=slow-start(iw=3,l=1)"),
-        ("new-reno+rfc6675", "growth=slow-start,steady=new-reno,recovery=rfc6675"),
-        ("cubic(beta=0.8)", "steady=cubic(beta=0.8)"),
-        ("new-reno(ecn-beta=0.8)", "growth=slow-start,steady=new-reno(ecn-beta=0.8)"),
-        ("slow-start( iw = 10 )", "growth=slow-start(iw=10)"),
-        ("veno(backlog=5)", "growth=slow-start,steady=veno(backlog=5),loss=veno(backlog=5)"),
-        ("veno(severity=0.5, ecn-beta=0.8)", "growth=slow-start,steady=veno(ecn-beta=0.8),loss=veno(severity=0.5)"),
+        ("new-reno", "slow-start=slow-start,avoidance=new-reno"),
+        ("slow-start(iw=4)+new-reno", "slow-start=slow-start(iw=4), avoidance = new-reno"),
+        ("reno-classic", "recovery=new-reno,avoidance=new-reno,slow-start=slow-start(iw=3,l=1)"),
+        ("new-reno+rfc6675", "slow-start=slow-start,avoidance=new-reno,recovery=rfc6675"),
+        ("cubic(beta=0.8)", "avoidance=cubic(beta=0.8)"),
+        ("new-reno(ecn-beta=0.8)", "slow-start=slow-start,avoidance=new-reno(ecn-beta=0.8)"),
+        ("slow-start( iw = 10 )", "slow-start=slow-start(iw=10)"),
+        ("veno(backlog=5)", "slow-start=slow-start,avoidance=veno(backlog=5),loss=veno(backlog=5)"),
+        (
+            "veno(severity=0.5, ecn-beta=0.8)",
+            "slow-start=slow-start,avoidance=veno(ecn-beta=0.8),loss=veno(severity=0.5)",
+        ),
         ("cubic(fast-convergence=on)", "cubic"),
         // A start-up scheme that has its own profile, combined with another profile.
-        ("quick-start", "launch=quick-start,growth=limited-slow-start,steady=new-reno"),
-        ("quick-start(rate=100)+cubic", "launch=quick-start(rate=100)"),
+        ("quick-start", "startup=quick-start,slow-start=limited-slow-start,avoidance=new-reno"),
+        ("quick-start(rate=100)+cubic", "startup=quick-start(rate=100)"),
         ("quick-start+limited-slow-start+new-reno", "quick-start"),
     ];
     for (one, other) in same {
@@ -46,16 +58,19 @@ fn three_forms_name_the_same() {
 #[test]
 fn the_shortest_form_is_printed() {
     let shortest = [
-        ("launch=none,growth=hystart-pp(iw=10),steady=cubic,recovery=prr", "cubic"),
-        ("growth=slow-start,steady=new-reno,recovery=prr", "new-reno"),
-        ("growth=slow-start(iw=3,l=1),steady=new-reno,recovery=new-reno", "reno-classic"),
-        ("growth=slow-start(iw=4),steady=new-reno", "slow-start(iw=4)+new-reno"),
-        ("growth=slow-start,steady=cubic", "slow-start"),
-        ("steady=cubic(fast-convergence=off,beta=0.5)", "cubic(beta=0.5,fast-convergence=off)"),
+        ("startup=none,slow-start=hystart-pp(iw=10),avoidance=cubic,recovery=prr", "cubic"),
+        ("slow-start=slow-start,avoidance=new-reno,recovery=prr", "new-reno"),
+        ("slow-start=slow-start(iw=3,l=1),avoidance=new-reno,recovery=new-reno", "reno-classic"),
+        ("slow-start=slow-start(iw=4),avoidance=new-reno", "slow-start(iw=4)+new-reno"),
+        ("slow-start=slow-start,avoidance=cubic", "slow-start"),
+        ("avoidance=cubic(fast-convergence=off,beta=0.5)", "cubic(beta=0.5,fast-convergence=off)"),
         ("recovery=new-reno", "recovery=new-reno"),
-        ("growth=slow-start,steady=fast", "slow-start+fast"),
-        ("steady=new-reno", "steady=new-reno"),
-        ("growth=slow-start,steady=veno(backlog=5),loss=veno(backlog=5,severity=1)", "veno(backlog=5,severity=1)"),
+        ("slow-start=slow-start,avoidance=fast", "slow-start+fast"),
+        ("avoidance=new-reno", "avoidance=new-reno"),
+        (
+            "slow-start=slow-start,avoidance=veno(backlog=5),loss=veno(backlog=5,severity=1)",
+            "veno(backlog=5,severity=1)",
+        ),
     ];
     for (long, short) in shortest {
         assert_eq!(spec(long).to_string(), short);
@@ -65,9 +80,9 @@ fn the_shortest_form_is_printed() {
 #[test]
 fn unknown_names_are_answered_with_those_that_exist() {
     let profiles: Vec<_> = built_in().profiles.iter().map(|profile| profile.name).collect();
-    let growths: Vec<_> = built_in().of_slot(Slot::Growth).map(|entry| entry.name).collect();
-    let (profiles, growths) = (profiles.join(", "), growths.join(", "));
-    assert!(profiles.starts_with("cubic, new-reno, reno-classic") && growths.starts_with("hystart-pp, slow-start"));
+    let variants: Vec<_> = built_in().of_slot(Slot::SlowStart).map(|entry| entry.name).collect();
+    let (profiles, variants) = (profiles.join(", "), variants.join(", "));
+    assert!(profiles.starts_with("cubic, new-reno, reno-classic") && variants.starts_with("hystart-pp, slow-start"));
     assert_eq!(error(""), format!("empty name of a congestion controller; there are {profiles}"));
     let unknown = error("cubik");
     assert!(
@@ -76,20 +91,20 @@ fn unknown_names_are_answered_with_those_that_exist() {
         ))
     );
     assert!(built_in().entries.iter().all(|entry| entry.name == "none" || unknown.contains(entry.name)), "{unknown}");
-    assert_eq!(error("growth=cubic"), format!("unknown growth `cubic`; there are {growths}"));
-    assert!(error("whole=cubik").starts_with("unknown whole `cubik`; there are "));
+    assert_eq!(error("slow-start=cubic"), format!("unknown slow-start `cubic`; there are {variants}"));
+    assert!(error("monolithic=cubik").starts_with("unknown monolithic `cubik`; there are "));
 }
 
 #[test]
 fn errors_say_what_would_fit() {
     let cases = [
-        ("none", "`none` is ambiguous; write launch=none or loss=none"),
-        ("grow=cubic", "unknown slot `grow`; there are launch, growth, steady, loss, recovery, whole"),
+        ("none", "`none` is ambiguous; write startup=none or loss=none"),
+        ("grow=cubic", "unknown slot `grow`; there are startup, slow-start, avoidance, loss, recovery, monolithic"),
         ("prr+rfc6675", "two algorithms for recovery: `prr` and `rfc6675`"),
-        ("cubic+new-reno", "two algorithms for whole: `cubic` and `new-reno`"),
-        ("rcp+cubic", "`rcp` is a whole controller and has no place for `cubic`"),
-        ("xcp+speedy-start", "`xcp` is a whole controller and has no place for `speedy-start`"),
-        ("jump-start+rc3", "two algorithms for launch: `jump-start` and `rc3`"),
+        ("cubic+new-reno", "two algorithms for monolithic: `cubic` and `new-reno`"),
+        ("rcp+cubic", "`rcp` is a monolithic controller and has no place for `cubic`"),
+        ("xcp+speedy-start", "`xcp` is a monolithic controller and has no place for `speedy-start`"),
+        ("jump-start+rc3", "two algorithms for startup: `jump-start` and `rc3`"),
         ("rapid-recovery+quick-recovery", "two algorithms for recovery: `rapid-recovery` and `quick-recovery`"),
         (
             "tcp-peach+speedy-recovery+quick-recovery",
@@ -108,7 +123,7 @@ fn errors_say_what_would_fit() {
         assert_eq!(error(text), message);
     }
     for text in
-        ["CUBIC", "cubic(", "cubic)", "cubic()", "cubic(beta)", "prr+", "cubic,prr", "steady=cubic,prr", "((", "é"]
+        ["CUBIC", "cubic(", "cubic)", "cubic()", "cubic(beta)", "prr+", "cubic,prr", "avoidance=cubic,prr", "((", "é"]
     {
         assert!(error(text).contains("is not of the form"), "{text}: {}", error(text));
     }
@@ -168,7 +183,7 @@ fn what_does_not_fit_together_is_refused() {
         ),
         (
             "abse(pncd=on)",
-            "`pncd` of `abse` cannot be `on` beside `growth=astart`: it has an effect only with growth=agile-probing",
+            "`pncd` of `abse` cannot be `on` beside `slow-start=astart`: it has an effect only with slow-start=agile-probing",
         ),
         (
             "astart(n=0,recent=3)",
@@ -176,15 +191,15 @@ fn what_does_not_fit_together_is_refused() {
         ),
         (
             "ledbat-plus-plus(target=20)",
-            "`target` of `ledbat-plus-plus` cannot be `20` beside `growth=ledbat-start(target=60)`: both have to have the same",
+            "`target` of `ledbat-plus-plus` cannot be `20` beside `slow-start=ledbat-start(target=60)`: both have to have the same",
         ),
         (
             "ledbat-start(delay=auto)+ledbat-plus-plus(delay=one-way)",
-            "`delay` of `ledbat-start` cannot be `auto` beside `steady=ledbat-plus-plus(delay=one-way)`: both have to have the same",
+            "`delay` of `ledbat-start` cannot be `auto` beside `avoidance=ledbat-plus-plus(delay=one-way)`: both have to have the same",
         ),
         (
             "hybla(rtt0=50)",
-            "`rtt0` of `hybla` cannot be `50` beside `growth=hybla-start(rtt0=25)`: both have to have the same",
+            "`rtt0` of `hybla` cannot be `50` beside `slow-start=hybla-start(rtt0=25)`: both have to have the same",
         ),
         (
             "sudden-start(dscp=8)+rapid-recovery",
@@ -192,10 +207,10 @@ fn what_does_not_fit_together_is_refused() {
         ),
         (
             "tcp-swift+speedy-recovery(dscp=8)",
-            "`dscp` of `speedy-recovery` cannot be `8` beside `launch=speedy-start(dscp=1)`: both have to have the same",
+            "`dscp` of `speedy-recovery` cannot be `8` beside `startup=speedy-start(dscp=1)`: both have to have the same",
         ),
         (
-            "steady=veno(backlog=5),loss=veno",
+            "avoidance=veno(backlog=5),loss=veno",
             "`backlog` of `veno` cannot be `5` beside `loss=veno(backlog=3)`: both have to have the same",
         ),
     ];
@@ -235,7 +250,7 @@ fn rules_name_what_exists() {
                 }
                 Rule::Beside(slot, name) => built_in().of_slot(slot).any(|other| other.name == name),
                 Rule::Shared => {
-                    let have = |other: &&&Entry| other.slot != entry.slot && other.options.contains(option);
+                    let have = |other: &&&Entry| other.slot() != entry.slot() && other.options.contains(option);
                     built_in().entries.iter().filter(have).count() > 0
                 }
             };
@@ -255,7 +270,12 @@ fn the_table_is_in_order() {
     }
     for entry in registry.entries {
         assert!(legal(entry.name) && !entry.reference.is_empty() && !entry.summary.is_empty(), "{}", entry.name);
-        assert_eq!(registry.of_slot(entry.slot).filter(|other| other.name == entry.name).count(), 1, "{}", entry.name);
+        assert_eq!(
+            registry.of_slot(entry.slot()).filter(|other| other.name == entry.name).count(),
+            1,
+            "{}",
+            entry.name
+        );
         for option in entry.options {
             assert!(legal(option.name), "{}", option.name);
             let default = option.default_value();
@@ -264,7 +284,7 @@ fn the_table_is_in_order() {
         assert!(!entry.tested.is_empty(), "{} is tested nowhere", entry.name);
         for text in entry.tested {
             let composition = spec(text);
-            assert!(composition.parts().iter().any(|part| part.entry().name == entry.name), "{text}");
+            assert!(composition.entries().any(|part| part.name == entry.name), "{text}");
             assert!(composition.is_tested());
         }
     }
@@ -274,7 +294,7 @@ fn the_table_is_in_order() {
         assert_eq!(spec(profile.name).to_string(), profile.name);
         assert!(spec(profile.name).is_tested());
         assert_eq!(
-            spec(profile.name).safety() == Safety::Private,
+            spec(profile.name).safety() == Safety::Controlled,
             ["bbr1", "fast", "h-tcp", "hstcp", "hybla", "log-westwood-plus", "scalable", "tcp-swift", "udt"]
                 .contains(&profile.name),
             "{}",
@@ -321,40 +341,39 @@ impl Controller for Fixed {
 
 static FIXED: Entry = Entry {
     name: "fixed",
-    slot: Slot::Whole,
     summary: "a window that never changes",
     reference: "none",
     options: Fixed::OPTIONS,
     tested: &["fixed"],
-    safety: Safety::Private,
-    make: Make::Whole(|values, _| Box::new(Fixed::from_values(values))),
+    safety: Safety::Controlled,
+    make: Make::Monolithic(|_, values, _| Box::new(Fixed::from_values(values))),
 };
 
-static WITH_WHOLE: Registry = Registry {
+static WITH_MONOLITHIC: Registry = Registry {
     entries: &[
-        &crate::launch::none::ENTRY,
-        &crate::growth::slow_start::ENTRY,
-        &crate::steady::cubic::ENTRY,
+        &crate::startup::none::ENTRY,
+        &crate::slow_start::standard::ENTRY,
+        &crate::avoidance::cubic::ENTRY,
         &crate::classify::none::ENTRY,
         &crate::recovery::prr::ENTRY,
         &FIXED,
     ],
-    profiles: &[Profile { name: "fast", spec: "whole=fixed(window=7)", summary: "", reference: "" }],
+    profiles: &[Profile { name: "fast", spec: "monolithic=fixed(window=7)", summary: "", reference: "" }],
 };
 
 #[test]
 fn a_whole_controller_stands_alone() {
-    let fixed = WITH_WHOLE.parse("fixed(window=5)").expect("a name");
+    let fixed = WITH_MONOLITHIC.parse("fixed(window=5)").expect("a name");
     assert_eq!(fixed.build(&BuildParams::default()).control(), Control::window(longhaul_units::Bytes(5)));
-    assert_eq!(fixed.safety(), Safety::Private);
-    assert_eq!(WITH_WHOLE.print(&fixed), "fixed(window=5)");
-    assert_eq!(WITH_WHOLE.parse("whole=fixed(window=5)"), Ok(fixed));
-    assert_eq!(WITH_WHOLE.parse("fast"), WITH_WHOLE.parse("fixed(window=7)"));
-    for text in ["slow-start+fixed", "fixed+slow-start", "whole=fixed,recovery=prr", "fast+slow-start"] {
-        let message = WITH_WHOLE.parse(text).expect_err(text).to_string();
-        assert!(message.starts_with("`fixed` is a whole controller and has no place for"), "{text}: {message}");
+    assert_eq!(fixed.safety(), Safety::Controlled);
+    assert_eq!(WITH_MONOLITHIC.print(&fixed), "fixed(window=5)");
+    assert_eq!(WITH_MONOLITHIC.parse("monolithic=fixed(window=5)"), Ok(fixed));
+    assert_eq!(WITH_MONOLITHIC.parse("fast"), WITH_MONOLITHIC.parse("fixed(window=7)"));
+    for text in ["slow-start+fixed", "fixed+slow-start", "monolithic=fixed,recovery=prr", "fast+slow-start"] {
+        let message = WITH_MONOLITHIC.parse(text).expect_err(text).to_string();
+        assert!(message.starts_with("`fixed` is a monolithic controller and has no place for"), "{text}: {message}");
     }
-    assert!(WITH_WHOLE.to_string().contains("not for shared networks"));
+    assert!(WITH_MONOLITHIC.to_string().contains("not for shared networks"));
 }
 
 /// Any composition with any valid and consistent options.
@@ -389,7 +408,7 @@ proptest! {
     fn parse_and_print_are_inverse(spec in any_spec()) {
         let text = spec.to_string();
         prop_assert_eq!(text.parse(), Ok(spec.clone()), "{}", &text);
-        let long: Vec<_> = spec.parts.iter().map(|part| format!("{}={part}", part.entry.slot)).collect();
+        let long: Vec<_> = spec.parts.iter().map(|part| format!("{}={part}", part.entry.slot())).collect();
         let long = long.join(",");
         prop_assert_eq!(long.parse(), Ok(spec.clone()), "{}", &long);
         prop_assert!(text.len() <= long.len());

@@ -78,7 +78,7 @@ fn granted() -> Granted {
 }
 
 fn udt() -> Udt {
-    let mut udt = Udt::new(0, &BuildParams::default());
+    let mut udt = Udt::new("udt".to_owned(), 0, &BuildParams::default());
     let path = Path::new(MSS);
     udt.on_granted(&granted(), &path).expect("paced");
     udt.on_event(&PathEvent::Established { now: Time::from_nanos(1_000_000_000), granted: granted() }, &path);
@@ -394,10 +394,9 @@ fn a_timeout_waits_for_an_answer_with_one_segment() {
 #[test]
 fn it_needs_a_pacer_and_is_not_for_shared_networks() {
     let spec: crate::registry::Spec = "udt".parse().expect("a name");
-    assert_eq!(spec.safety(), Safety::Private);
-    let mut udt = Udt::new(0, &BuildParams::default());
+    assert_eq!(spec.safety(), Safety::Controlled);
+    let mut udt = Udt::new("udt".to_owned(), 0, &BuildParams::default());
     let bare = Granted { pacing: false, detection: Detection::Sack, ..Granted::basic() };
     let error = udt.on_granted(&bare, &Path::new(MSS)).expect_err("not paced");
     assert_eq!((error.controller.as_str(), error.need), ("udt", "pacing"));
-    assert_eq!(Udt::new(7, &BuildParams::default()).name(), "udt(seed=7)");
 }

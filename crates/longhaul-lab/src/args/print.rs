@@ -17,6 +17,34 @@ pub(super) fn text(text: &str) -> Result<()> {
     Ok(write!(io::stdout(), "{text}")?)
 }
 
+/// Returns the width of the terminal on standard output, or 80 if that is not a terminal.
+pub(super) fn width() -> usize {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
+        && size.ws_col > 0
+    {
+        return size.ws_col.into();
+    }
+    80
+}
+
+/// Formats an entry of a list in lines of at most `width` columns. A word that is wider has a line of its own.
+pub(super) fn entry(name: &str, text: &str, width: usize) -> String {
+    const INDENT: usize = 24;
+    let mut lines = format!("{name:<INDENT$}");
+    let mut column = lines.chars().count();
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > INDENT && column + 1 + length > width {
+            lines += &format!("\n{:INDENT$}", "");
+            column = INDENT;
+        }
+        lines += &format!(" {word}");
+        column += 1 + length;
+    }
+    lines
+}
+
 /// Prints rows, as text or JSON. Returns whether all judged rows are reproduced.
 pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
     for row in rows {
@@ -73,6 +101,16 @@ pub(super) fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_is_wrapped_between_words() {
+        let indent = " ".repeat(25);
+        let wide = "x".repeat(30);
+        assert_eq!(entry("a", "one two three", 33), format!("a{}one two\n{indent}three", " ".repeat(24)));
+        assert_eq!(entry("a", "one two three", 38), format!("a{}one two three", " ".repeat(24)));
+        let expected = format!("a{}one\n{indent}{wide}\n{indent}two", " ".repeat(24));
+        assert_eq!(entry("a", &format!("one {wide} two"), 33), expected);
+    }
 
     #[test]
     fn durations_are_as_exact_as_they_are_short() {

@@ -1,23 +1,31 @@
 //! The `report` command.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::print;
-use crate::results::{self, Reported, Results};
+use crate::documents::{self, Source};
+use crate::results::{self, Held, Reported, Results};
 use crate::rule::Verdict;
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
     /// Folder of results. Its pictures and its page, index.html, are drawn again.
     dir: PathBuf,
-    /// Document in which the part between `<!-- results -->` and `<!-- end of results -->` is replaced by tables of
-    /// all rows.
+    /// Document in which the part between `<!-- results -->` and `<!-- end of results -->` is replaced by the numbers
+    /// of rows per paper and the rows that are not reproduced.
     #[arg(long, value_name = "FILE")]
     findings: Option<PathBuf>,
+    /// Folder of documents. Tables of the experiments in DIR, between `<!-- table: EXPERIMENT TABLE -->` and
+    /// `<!-- end of table -->`, and charts of these experiments in JSON files are replaced.
+    #[arg(long, value_name = "FOLDER")]
+    docs: Option<PathBuf>,
+    /// Do not change documents. Fail if a table or chart is not current.
+    #[arg(long, requires = "docs")]
+    check: bool,
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
@@ -35,6 +43,9 @@ impl Report {
                 .with_context(|| format!("{}: the marks of the part to be replaced must occur once each", told()))?;
             fs::write(file, document).with_context(told)?;
         }
+        if let Some(folder) = &self.docs {
+            self.fill(folder, &results)?;
+        }
         if self.json {
             print::out(&serde_json::to_string(&report)?)?;
         } else {
@@ -42,6 +53,26 @@ impl Report {
         }
         let rows = report.experiments.iter().flat_map(|one| &one.rows);
         Ok(rows.into_iter().all(|row| row.verdict != Verdict::NotReproduced))
+    }
+}
+
+impl Report {
+    /// Fills the tables of the documents, or fails if some are not current.
+    fn fill(&self, folder: &Path, results: &Results) -> Result<()> {
+        for held in &results.experiments {
+            let (runs, usual) = (held.kept.runs, held.experiment.definition.runs);
+            if !held.experiment.tables.is_empty() && runs != usual {
+                bail!("{} has {runs} runs per cell, but documents need {usual}", held.id());
+            }
+        }
+        let sources: Vec<Source<'_>> = results.experiments.iter().map(Held::source).collect();
+        let changed = documents::update(folder, &sources, self.check)?;
+        let names: Vec<String> = changed.iter().map(|path| path.display().to_string()).collect();
+        if self.check && !names.is_empty() {
+            bail!("tables or charts are not current in {}", names.join(", "));
+        }
+        eprintln!("documents changed: {}", names.len());
+        Ok(())
     }
 }
 

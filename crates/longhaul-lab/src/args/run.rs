@@ -25,7 +25,7 @@ pub(super) struct Run {
     /// Names of experiments, or files.
     #[arg(required_unless_present = "all")]
     ids: Vec<String>,
-    /// Run all included experiments.
+    /// Run all included experiments that have rows and run in virtual time.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// Add a choice to an axis of plain choices, such as `controller=vegas`; can be repeated.
@@ -34,7 +34,7 @@ pub(super) struct Run {
     /// Runs per cell, instead of the number in the experiment.
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
-    /// Number of concurrent runs; the default is the number of processors.
+    /// Number of concurrent runs; the default is the number of processors, or 1 if an experiment runs in real time.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Make fewer runs: `quick-runs` of the experiment.
@@ -53,7 +53,8 @@ pub(super) struct Run {
     #[arg(long, value_name = "I/N", requires = "out")]
     shard: Option<Shard>,
     /// Run over real sockets through the emulated link, one run at a time (Linux), and print the differences from
-    /// virtual time. The default is one run per cell.
+    /// virtual time. The default is one run per cell. Experiments with `real-time = true` run over real sockets
+    /// without this option.
     #[arg(long, conflicts_with_all = ["all", "quick", "jobs", "shard"])]
     real: bool,
     /// Run only cells with this choice; can be repeated. Rows that need other cells are skipped.
@@ -73,7 +74,9 @@ impl Run {
             return real.execute();
         }
         let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(each)).collect();
-        let at_a_time = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let in_real_time = experiments.iter().any(|experiment| experiment.definition.real_time);
+        let processors = || thread::available_parallelism().map_or(1, usize::from);
+        let at_a_time = self.jobs.unwrap_or_else(|| if in_real_time { 1 } else { processors() });
         if at_a_time == 0 {
             bail!("--jobs 0 runs nothing");
         }
@@ -109,6 +112,9 @@ impl Run {
         for id in &ids {
             let (file, text) = open(id)?;
             let experiment = Experiment::with_choices(&file, &text, &self.add)?;
+            if self.all && (experiment.rows.is_empty() || experiment.definition.real_time) {
+                continue;
+            }
             let text = with_additions(&self.add, text)?;
             let id = experiment.definition.id.get_ref().clone();
             match known.insert(id.clone(), text.clone()) {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::Text;
 use super::setting::plain;
+use super::{Setting, Text};
 
 /// A parameter to vary.
 #[derive(Clone, Debug, Deserialize)]
@@ -14,6 +14,9 @@ use super::setting::plain;
 pub struct Axis {
     /// Its name.
     pub name: Text,
+    /// Values of variables that a choice does not set.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, Setting>,
     /// Its possible values.
     pub choices: Vec<Choice>,
 }

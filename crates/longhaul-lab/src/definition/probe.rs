@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Text;
+use super::{Setting, Text};
 
 /// A measurement of the bottleneck.
 #[derive(Clone, Debug, Deserialize)]
@@ -17,4 +17,8 @@ pub struct Probe {
     /// The prober's access link. Without it, all packets of a train arrive at the bottleneck at once, with no cross
     /// traffic between them.
     pub left: Option<Text>,
+    /// Resolution of the receiver's clock. The default is that of `longhaul_probe::sim`.
+    pub tick: Option<Text>,
+    /// Rate by which this clock is fast, in ppm.
+    pub skew: Option<Setting>,
 }

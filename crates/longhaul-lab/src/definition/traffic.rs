@@ -22,6 +22,11 @@ pub struct Traffic {
     pub count: Option<Setting>,
     /// The links that it crosses, as in [`Flow::hops`](super::Flow::hops).
     pub hops: Option<Setting>,
+    /// Number of the random stream of its arrivals. With the same stream, seed, rate and size, arrivals are the same in
+    /// all experiments. The default is a stream of its own.
+    pub stream: Option<Setting>,
+    /// Time of the first packet after the start, for `cbr`. The default is random.
+    pub phase: Option<Text>,
     /// Start time.
     pub start: Option<Text>,
     /// Time between the starts of two successive sources, so that the rate increases in steps.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{CellSetup, Source, prepare};
 use crate::cell::Cell;
 use crate::definition::{Definition, Fault, Text};
+use crate::real;
 
 /// Limits that catch typing mistakes, which would otherwise cause runs of several days.
 const MOST_CELLS: usize = 10_000;
@@ -102,6 +103,9 @@ pub(super) fn setups(definition: &Definition, cells: &[Cell], source: Source<'_>
     let (mut setups, mut hosts) = (Vec::new(), 0);
     for cell in cells {
         let setup = prepare::cell(definition, cell, source)?;
+        if setup.real_time {
+            real::fits(&setup).map_err(|misfit| source.beside(&definition.id, "real-time", misfit))?;
+        }
         let pairs: usize = setup.workloads.iter().map(|workload| workload.pairs.len()).sum();
         hosts += pairs + setup.traffic.len();
         if hosts > MOST_HOSTS {
@@ -110,6 +114,7 @@ pub(super) fn setups(definition: &Definition, cells: &[Cell], source: Source<'_>
         setups.push(setup);
     }
     never_begin(definition, &setups, source)?;
+    never_exist(definition, &setups, source)?;
     Ok(setups)
 }
 
@@ -120,6 +125,16 @@ fn too_many(definition: &Definition, are_pairs: bool, source: Source<'_>) -> Fau
         (_, Some(traffic)) => source.beside(&traffic.name, "traffic.count", what),
         _ => source.fault(&definition.id, "axes", what),
     }
+}
+
+/// Rejects flows without connections in all cells.
+fn never_exist(definition: &Definition, setups: &[CellSetup], source: Source<'_>) -> Result<(), Fault> {
+    for (place, flow) in definition.flows.iter().enumerate() {
+        if setups.iter().all(|setup| setup.flows[place].count == 0) {
+            return Err(source.beside(&flow.name, "flows.count", "0 is not within 1 to 1000"));
+        }
+    }
+    Ok(())
 }
 
 /// Rejects flows that begin after the end of the run in all cells. In some cells they may, so that these cells run

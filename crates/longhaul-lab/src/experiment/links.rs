@@ -5,13 +5,13 @@ use std::ops::Range;
 use longhaul_link::topology::Duplex;
 
 use super::prepare::Filling;
-use crate::definition::{Fault, Links, Setting};
+use crate::definition::{Fault, Setting, Texts};
 
 /// Maximum number of links in a row.
 const MOST_LINKS: usize = 16;
 
 impl Filling<'_> {
-    pub(super) fn links(self, links: &Links) -> Result<Vec<Duplex>, Fault> {
+    pub(super) fn links(self, links: &Texts) -> Result<Vec<Duplex>, Fault> {
         let number = links.each.len();
         if number == 0 || number > MOST_LINKS {
             let what = format!("{number} links are not within 1 to {MOST_LINKS}");

@@ -15,7 +15,7 @@ use longhaul_units::{Bytes, Span};
 use super::calls::Around;
 use super::{CellSetup, FlowSetup, Source};
 use crate::cell::Cell;
-use crate::definition::{Choice, Definition, Fault, Flow, Setting, Tcp, Text};
+use crate::definition::{Axis, Choice, Definition, Fault, Flow, Setting, Tcp, Text};
 
 /// Maximum number of connections per name.
 const MOST_FLOWS: u32 = 1000;
@@ -45,11 +45,23 @@ pub(super) fn add(definition: &mut Definition, choices: &[(String, String)], sou
     Ok(())
 }
 
+/// Sets the variables that choices leave to the defaults of their axis.
+pub(super) fn set_defaults(definition: &mut Definition) {
+    for Axis { defaults, choices, .. } in &mut definition.axes {
+        for (name, Setting(value)) in defaults {
+            for choice in &mut *choices {
+                choice.variables.entry(name.clone()).or_insert_with(|| value.get_ref().clone());
+            }
+        }
+    }
+}
+
 /// Returns the index of an axis to which choices can be added by name.
 fn axis(definition: &Definition, name: &str) -> Result<usize, String> {
     let place = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
     let place = place.ok_or_else(|| format!("there is no axis {name:?}"))?;
-    if definition.axes[place].choices.iter().any(|choice| !choice.variables.is_empty()) {
+    let Axis { defaults, choices, .. } = &definition.axes[place];
+    if choices.iter().flat_map(|choice| choice.variables.keys()).any(|name| !defaults.contains_key(name)) {
         return Err(format!("the choices on the axis {name:?} have variables, which a name does not tell"));
     }
     Ok(place)
@@ -66,6 +78,10 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     }
     let links = filling.links(&definition.bottleneck)?;
     let flows = filling.flows(&definition.flows, links.len())?;
+    let of_kernel = definition.flows.iter().zip(&flows).find(|(_, setup)| setup.kernel.is_some());
+    if let Some((Flow { transport: Some(transport), .. }, _)) = of_kernel.filter(|_| !definition.real_time) {
+        return Err(source.fault(transport, "flows.transport", "the kernel's TCP needs `real-time = true`"));
+    }
     let connections = flows.iter().map(|flow| u64::from(flow.count)).sum::<u64>();
     let seconds = duration.as_nanos() / 1_000_000_000;
     if seconds * (connections + FLOWS_OF_LINK * links.len() as u64) > MOST_COUNTED {
@@ -78,15 +94,16 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     let probes = definition.probes.iter().map(|probe| filling.probe(probe, &traffic)).collect::<Result<Vec<_>, _>>()?;
     let workloads = definition.workloads.iter().map(|workload| filling.workload(workload, &links));
     let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
-    let crowds: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let populations: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
     let tools: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
-    let around = Around { flows: &names, probes: &tools, workloads: &crowds, links: &links, duration };
+    let around = Around { flows: &names, probes: &tools, workloads: &populations, links: &links, duration };
     let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, around));
     let metrics = metrics.collect::<Result<_, _>>()?;
     let series = definition.series.iter().map(|(name, series)| filling.series(name, series, around));
     let series = series.collect::<Result<_, _>>()?;
-    Ok(CellSetup { links, metrics, series, flows, traffic, workloads, probes, duration })
+    let real_time = definition.real_time;
+    Ok(CellSetup { links, metrics, series, flows, traffic, workloads, probes, duration, real_time })
 }
 
 #[derive(Clone, Copy)]
@@ -120,8 +137,7 @@ impl Filling<'_> {
                     "{rest:?} is not an option of a link; write it as --rate 10mbit --rtt 500ms --queue 1bdp"
                 ));
             }
-            let no_files = |_: &str| Err("experiments hold no files".to_owned());
-            options.build(no_files).map(|path| path.link).map_err(|error| error.to_string())
+            options.build(trace).map(|path| path.link).map_err(|error| error.to_string())
         })
     }
 
@@ -162,6 +178,9 @@ impl Filling<'_> {
                 text.as_ref().map(place).transpose()
             };
             let (after, hosts) = (before(&flow.after, "flows.after")?, before(&flow.hosts, "flows.hosts")?);
+            // Flows without connections in this cell have neither an end nor hosts.
+            let existing = |place: &usize| setups[*place].count > 0;
+            let (after, hosts) = (after.filter(existing), hosts.filter(existing));
             let setup = FlowSetup { after, hosts, ..self.flow(flow, links)? };
             self.check_others(flow, &setup, &setups)?;
             setups.push(setup);
@@ -192,22 +211,27 @@ impl Filling<'_> {
 
     fn flow(self, flow: &Flow, links: usize) -> Result<FlowSetup, Fault> {
         let count = self.number::<u32>(&flow.count, "flows.count")?.unwrap_or(1);
-        if count == 0 || count > MOST_FLOWS {
+        if count > MOST_FLOWS {
             let what = format!("{count} is not within 1 to {MOST_FLOWS}");
             return Err(self.beside(&flow.name, "flows.count", what));
         }
         let span = |text, field| self.optional(text, |text| self.span(text, field));
         let access = |text, field| self.optional(text, |text| self.link(text, field));
+        let kernel = self.kernel(flow)?;
+        let config = if kernel.is_some() { Config::default() } else { self.config(&flow.congestion, &flow.tcp)? };
         Ok(FlowSetup {
             name: flow.name.get_ref().clone(),
             count,
-            config: Arc::new(self.config(&flow.congestion, &flow.tcp)?),
+            config: Arc::new(config),
+            kernel,
             bytes: match &flow.bytes {
                 Some(text) => self.read(text, "flows.bytes", value::size)?,
                 None => u64::MAX,
             },
             after: None,
             hosts: None,
+            knows_path: self.knows_path(&flow.tcp)?,
+            arrival_times: self.switch(&flow.tcp.arrival_times, "flows.tcp.arrival-times")?.unwrap_or(false),
             hops: self.hops(&flow.hops, "flows.hops", links)?,
             start: span(&flow.start, "flows.start")?,
             apart: span(&flow.apart, "flows.apart")?,
@@ -218,11 +242,26 @@ impl Filling<'_> {
         })
     }
 
+    /// Returns the congestion control of the kernel's TCP, if that is the transport of these flows.
+    fn kernel(self, flow: &Flow) -> Result<Option<String>, Fault> {
+        let read = |text: &str| match text {
+            "longhaul" => Ok(false),
+            "kernel" => Ok(true),
+            other => Err(format!("{other:?} is neither longhaul nor kernel")),
+        };
+        let is_kernel = self.optional(&flow.transport, |text| self.read(text, "flows.transport", read))?;
+        let name = |text: &str| Ok::<_, String>(text.to_owned());
+        is_kernel.then(|| self.read(&flow.congestion, "flows.congestion", name)).transpose()
+    }
+
     pub(super) fn config(self, congestion: &Text, tcp: &Tcp) -> Result<Config, Fault> {
         let mut config = Config::default();
-        full_segments(&mut config);
+        if self.switch(&tcp.search_mtu, "flows.tcp.search-mtu")? != Some(true) {
+            full_segments(&mut config);
+        }
         config.congestion = self.read(congestion, "flows.congestion", FromStr::from_str)?;
-        config.routers_answer = asks_routers(&config.congestion);
+        let answer = self.switch(&tcp.routers_answer, "flows.tcp.routers-answer")?;
+        config.routers_answer = answer.unwrap_or_else(|| asks_routers(&config.congestion));
         config.congestion = self.host(tcp, config.congestion)?;
         let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, cache, .. } = tcp;
         let segments = 1..=u64::from(u16::MAX - HEADERS);
@@ -245,11 +284,17 @@ impl Filling<'_> {
         config.ecn = self.switch(ecn, "flows.tcp.ecn")?.unwrap_or(config.ecn);
         config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
         config.timestamps = self.switch(&tcp.timestamps, "flows.tcp.timestamps")?.unwrap_or(config.timestamps);
+        config.extensions = self.switch(&tcp.extensions, "flows.tcp.extensions")?.unwrap_or(config.extensions);
         config.probe_pairs = self.switch(pairs, "flows.tcp.pairs")?.unwrap_or(config.probe_pairs);
-        if self.switch(cache, "flows.tcp.cache")? == Some(true) {
+        if self.switch(cache, "flows.tcp.cache")? == Some(true) || self.knows_path(tcp)? {
             config.path_cache = Some(PathCache::default());
         }
         Ok(config)
+    }
+
+    /// Whether the hosts begin with cached metrics of the path.
+    fn knows_path(self, tcp: &Tcp) -> Result<bool, Fault> {
+        Ok(self.switch(&tcp.known_path, "flows.tcp.known-path")?.unwrap_or(false))
     }
 
     /// Wraps `congestion` with the host's settings for thresholds, byte counting and pacing.
@@ -302,6 +347,15 @@ impl Filling<'_> {
     fn setting<T: FromStr>(self, setting: &Option<Setting>, field: &str, wanted: &str) -> Result<Option<T>, Fault> {
         let read = |text: &str| text.parse().map_err(|_| format!("{text:?} is not {wanted}"));
         setting.as_ref().map(|Setting(text)| self.read(text, field, read)).transpose()
+    }
+}
+
+/// Returns the delivery opportunities of a trace, which an experiment writes as `20x100`: 100 after 20 ms, repeatedly.
+fn trace(text: &str) -> Result<String, String> {
+    let (millis, count) = text.split_once('x').unwrap_or(("", ""));
+    match (millis.parse::<u32>(), count.parse::<u16>()) {
+        (Ok(millis), Ok(count)) => Ok(format!("{millis}\n").repeat(count.into())),
+        _ => Err(format!("{text:?}: experiments have no files; write 100 packets per 20 ms as 20x100")),
     }
 }
 

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use longhaul_units::statistics;
+
 use super::{Experiment, Source};
 use crate::cell::Cell;
-use crate::definition::{Axis, Definition, Fault, Form, Metric, Statistic, Text};
+use crate::definition::{Axis, Definition, Fault, Form, Metric, Text};
 use crate::judge;
 use crate::record::Record;
-use crate::stats;
 
 /// Base cells of a metric, and the form of the relation.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ impl Experiment {
             let Some(Relative { bases, form }) = relative else { continue };
             let median = |cell: &usize| {
                 let values = judge::measured(records, *cell, metric).collect::<Option<Vec<f64>>>()?;
-                Statistic::Median.of(&stats::sorted(&values))
+                statistics::median(&values)
             };
             let medians: Vec<Option<f64>> = bases.iter().map(median).collect();
             for record in related.to_mut() {

@@ -32,6 +32,10 @@ pub struct TrafficSetup {
     pub ways: [bool; 2],
     /// Indices of the links that they cross.
     pub hops: Range<usize>,
+    /// Number of the random stream, unless it is one of its own.
+    pub stream: Option<u64>,
+    /// Time of the first packet after the start, for constant intervals, unless it is random.
+    pub phase: Option<Span>,
     /// Start time.
     pub start: Span,
     /// End time.
@@ -58,14 +62,16 @@ pub enum TrafficKind {
 }
 
 impl TrafficSetup {
-    /// Returns the source of the packets. `random` draws everything that the setup leaves open.
+    /// Returns the source of the packets. What the setup leaves open is drawn from `stream`, unless it names another.
     #[must_use]
-    pub fn source(&self, mut random: Random) -> Source {
+    pub fn source(&self, seed: u64, stream: u64) -> Source {
+        let mut random = Random::new(seed, self.stream.unwrap_or(stream));
         let start = Time::ZERO + self.start;
         match self.kind {
             TrafficKind::Cbr => {
                 let apart = self.rate.time_for(Bytes(u64::from(self.packet)));
-                Source::cbr(start + apart.mul_f64(random.unit()), self.rate, self.packet)
+                let phase = self.phase.unwrap_or_else(|| apart.mul_f64(random.unit()));
+                Source::cbr(start + phase, self.rate, self.packet)
             }
             TrafficKind::Poisson => Source::poisson(start, self.rate, self.packet, random),
             TrafficKind::OnOff(on, off, durations) => {
@@ -119,6 +125,8 @@ impl Filling<'_> {
                 })?,
             },
             hops: self.hops(&traffic.hops, "traffic.hops", links)?,
+            stream: self.number(&traffic.stream, "traffic.stream")?,
+            phase: traffic.phase.as_ref().map(|text| self.span(text, "traffic.phase")).transpose()?,
             start,
             stop: stop.unwrap_or(Span::MAX),
             left: access(&traffic.left, "traffic.left")?,

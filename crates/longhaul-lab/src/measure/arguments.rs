@@ -159,26 +159,10 @@ impl<'a> Asked<'a> {
                 self.flows.push(name);
                 Ok(rest)
             }
-            Parameter::Probe => {
-                let (name, rest) = name()?;
-                self.probe = name;
-                Ok(rest)
-            }
-            Parameter::Workload => {
-                let (name, rest) = name()?;
-                self.workload = name;
-                Ok(rest)
-            }
-            Parameter::Estimate => {
-                let (name, rest) = name()?;
-                self.estimate = name;
-                Ok(rest)
-            }
-            Parameter::Phase => {
-                let (name, rest) = name()?;
-                self.phase = name;
-                Ok(rest)
-            }
+            Parameter::Probe => Ok(put(name()?, &mut self.probe)),
+            Parameter::Workload => Ok(put(name()?, &mut self.workload)),
+            Parameter::Estimate => Ok(put(name()?, &mut self.estimate)),
+            Parameter::Phase => Ok(put(name()?, &mut self.phase)),
             Parameter::Quantile => {
                 let (name, rest) = name()?;
                 self.quantile = Quantile::parse(name)?;
@@ -215,6 +199,12 @@ impl<'a> Asked<'a> {
             }
         }
     }
+}
+
+/// Stores the first of an argument and the remaining ones, and returns the latter.
+fn put<'a>((name, rest): (&'a str, &'a [Argument]), place: &mut &'a str) -> &'a [Argument] {
+    *place = name;
+    rest
 }
 
 /// Returns the index of the link named by the first argument, from 0, and the other arguments. Without such an

@@ -71,6 +71,19 @@ pub(super) const MEASURES: &[Measure] = &[
         },
     },
     Measure {
+        name: "packets",
+        parameters: &[Parameter::Link, Parameter::CausesAndClasses, ANY],
+        usage: "packets([link-N, ][normal, | low, ][FROM, ][TO])",
+        about: "number of packets offered to the shared link; with a priority, only packets of normal or of low \
+               priority",
+        better: Better::Unknown,
+        watch: Watch::Nothing,
+        value: |part| {
+            let (from, to) = losses(part);
+            Some(to.1 - from.1)
+        },
+    },
+    Measure {
         name: "first-drop",
         parameters: &[Parameter::Link, Parameter::Causes],
         usage: "first-drop([link-N, ][CAUSE, ...])",

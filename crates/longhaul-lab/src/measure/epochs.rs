@@ -2,8 +2,9 @@
 
 use longhaul_sim::Epoch;
 use longhaul_units::Time;
+use longhaul_units::statistics::mean;
 
-use super::part::{Part, mean};
+use super::part::Part;
 use super::{ANY, Better, Measure, Parameter, Quantile, Watch};
 use Parameter::{Sizes, Workload};
 

@@ -1,6 +1,8 @@
 //! Measures of the flows of one name.
 
-use super::part::{Part, deviation, mean, percent, ratio};
+use longhaul_units::statistics::{mean, population_deviation};
+
+use super::part::{Part, percent, ratio};
 use super::{ANY, Better, Measure, ONE, Parameter, Watch};
 use Parameter::{Bytes, Estimate, Flows};
 
@@ -50,6 +52,25 @@ pub(super) const MEASURES: &[Measure] = &[
         value: |part| part.outcome.reached.get(&(part.flows().start, part.asked.bytes)).copied(),
     },
     Measure {
+        name: "data-packets",
+        parameters: &[Flows, Bytes],
+        usage: "data-packets(FLOWS, BYTES)",
+        about: "data packets of any source that are offered to the first shared link until these flows have read \
+               this many bytes; low-priority probes, which repeat data, do not count",
+        better: Better::Unknown,
+        watch: Watch::Data,
+        value: |part| data(part).map(|[offered, _]| offered),
+    },
+    Measure {
+        name: "data-drops",
+        parameters: &[Flows, Bytes],
+        usage: "data-drops(FLOWS, BYTES)",
+        about: "number of these packets that the link dropped",
+        better: Better::Less,
+        watch: Watch::Data,
+        value: |part| data(part).map(|[_, dropped]| dropped),
+    },
+    Measure {
         name: "resent",
         parameters: PART,
         usage: "resent(FLOWS[, FROM][, TO])",
@@ -57,6 +78,15 @@ pub(super) const MEASURES: &[Measure] = &[
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.resent), part.sum(|flow| flow.segments)),
+    },
+    Measure {
+        name: "resent-bytes",
+        parameters: PART,
+        usage: "resent-bytes(FLOWS[, FROM][, TO])",
+        about: "retransmitted bytes, percent of all bytes sent",
+        better: Better::Less,
+        watch: Watch::Nothing,
+        value: |part| percent(part.sum(|flow| flow.sent_again), part.sum(|flow| flow.sent + flow.sent_again)),
     },
     Measure {
         name: "spurious",
@@ -108,7 +138,7 @@ pub(super) const MEASURES: &[Measure] = &[
         about: "standard deviation of the goodput per second, Mb/s, total of all flows",
         better: Better::Less,
         watch: Watch::Nothing,
-        value: |part| deviation(&part.each_second(part.from)),
+        value: |part| population_deviation(&part.each_second(part.from)),
     },
     Measure {
         name: "oscillation",
@@ -120,7 +150,7 @@ pub(super) const MEASURES: &[Measure] = &[
         watch: Watch::Nothing,
         value: |part| {
             let each = part.each_second(part.since());
-            ratio(deviation(&each)?, mean(&each)?)
+            ratio(population_deviation(&each)?, mean(&each)?)
         },
     },
     Measure {
@@ -207,6 +237,11 @@ pub(super) const MEASURES: &[Measure] = &[
         value: first_reduction,
     },
 ];
+
+/// Returns the numbers of data packets offered and dropped.
+fn data(part: &Part<'_>) -> Option<[f64; 2]> {
+    part.outcome.data.get(&(part.flows().start, part.asked.bytes)).copied()
+}
 
 fn first_reduction(part: &Part<'_>) -> Option<f64> {
     let first = part.outcome.reductions.get(part.flows())?.iter().flatten();

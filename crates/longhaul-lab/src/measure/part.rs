@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use longhaul_units::Span;
+use longhaul_units::statistics::mean;
 
 use super::Asked;
 use crate::world::{FlowSample, FlowState, Outcome, Sample};
@@ -94,26 +95,4 @@ pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
 
 pub(super) fn percent(part: f64, whole: f64) -> Option<f64> {
     ratio(100.0 * part, whole)
-}
-
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
-    ratio(values.iter().sum(), values.len() as f64)
-}
-
-/// Population standard deviation.
-pub(super) fn deviation(values: &[f64]) -> Option<f64> {
-    let mean = mean(values)?;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    ratio(squares, values.len() as f64).map(f64::sqrt)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deviation_by_hand() {
-        assert_eq!(deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), Some(2.0));
-        assert_eq!(deviation(&[]), None);
-    }
 }

@@ -1,6 +1,8 @@
 //! Measures of the phases of the senders' congestion controllers.
 
-use super::part::{Part, mean};
+use longhaul_units::statistics::mean;
+
+use super::part::Part;
 use super::{Better, Measure, Parameter, Watch};
 use crate::world::Stay;
 

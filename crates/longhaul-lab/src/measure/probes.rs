@@ -42,6 +42,18 @@ pub(super) const ALL: &[Measure] = &[
         Some(mbps(part.available()?.high))
     }),
     measure(
+        "available",
+        "available(PROBE)",
+        "available bandwidth as estimated by a tool, Mb/s of IP packets",
+        |part| Some(mbps(part.available()?.value)),
+    ),
+    measure(
+        "confidence",
+        "confidence(PROBE)",
+        "confidence that a tool reports for its estimate, from 0 to 1",
+        |part| Some(part.probe()?.estimate.confidence),
+    ),
+    measure(
         "converged",
         "converged(PROBE)",
         "seconds until a tool's estimate had converged by its own criterion; undefined if it never did",

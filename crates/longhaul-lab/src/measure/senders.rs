@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use longhaul_units::statistics::{mean, median, population_deviation};
 use longhaul_units::{Span, Time};
 
-use super::part::{Part, deviation, mean, ratio};
+use super::part::{Part, ratio};
 use super::{Better, Measure, Parameter, Watch};
-use crate::definition::Statistic;
-use crate::stats;
+use crate::number::mbps;
 use crate::watching::{Log, Loss};
 
 /// Congestion levels up to which the buffer counts as empty, and from which it counts as full.
@@ -134,6 +134,27 @@ pub(super) const ALL: &[Measure] = &[
         },
     )
     .less(),
+    measure(
+        "pair-median",
+        WHOLE,
+        "pair-median(FLOWS)",
+        "median of the rates of the latest packet pairs, Mb/s of IP packets, mean over the flows; it requires `pairs`",
+        |part| mean(&part.logs().filter_map(|log| log.pairs.median().map(mbps)).collect::<Vec<_>>()),
+    ),
+    measure(
+        "fused-capacity",
+        WHOLE,
+        "fused-capacity(FLOWS)",
+        "last capacity estimate of BE fused with TCPProbe, Mb/s of IP packets, mean over the flows; it requires `pairs`",
+        |part| mean(&part.logs().filter_map(|log| log.fused.capacity().map(mbps)).collect::<Vec<_>>()),
+    ),
+    measure(
+        "fused-converged",
+        WHOLE,
+        "fused-converged(FLOWS)",
+        "share of the flows whose fused estimate has converged at the end",
+        |part| mean(&part.logs().map(|log| f64::from(u8::from(log.fused.converged()))).collect::<Vec<_>>()),
+    ),
     estimates(
         "estimate-mean",
         "estimate-mean(FLOWS, NAME[, FROM][, TO])",
@@ -147,7 +168,7 @@ pub(super) const ALL: &[Measure] = &[
         "standard deviation of these estimates, percent of their mean",
         |part| {
             let values = part.estimates();
-            ratio(100.0 * deviation(&values)?, mean(&values)?)
+            ratio(100.0 * population_deviation(&values)?, mean(&values)?)
         },
     )
     .less(),
@@ -198,7 +219,7 @@ impl<'a> Part<'a> {
     fn cut(&self, is_meant: impl Fn(f64) -> bool) -> Option<f64> {
         let meant = self.losses().map(|(_, loss)| loss).filter(|loss| self.has(loss.at));
         let cuts = meant.filter(|loss| loss.level.is_some_and(&is_meant)).filter_map(Loss::cut);
-        Statistic::Median.of(&stats::sorted(&cuts.collect::<Vec<_>>()))
+        median(&cuts.collect::<Vec<_>>())
     }
 
     /// Returns the samples of the estimate for each flow.

@@ -1,8 +1,9 @@
 //! Measures that compare flows.
 
 use longhaul_units::Span;
+use longhaul_units::statistics::{jain, mean};
 
-use super::part::{Part, mean, ratio};
+use super::part::{Part, ratio};
 use super::{ANY, Better, Measure, Parameter, Watch};
 use Parameter::Flows;
 
@@ -69,22 +70,9 @@ fn steady_from(shares: &[Option<f64>]) -> Option<usize> {
     shares.windows(STEADY).position(|window| window.iter().all(is_near))
 }
 
-fn jain(values: &[f64]) -> Option<f64> {
-    let squares: f64 = values.iter().map(|value| value * value).sum();
-    ratio(values.iter().sum::<f64>().powi(2), values.len() as f64 * squares)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn jains_index_has_the_square() {
-        // Jain, Chiu and Hawe, 1984: the index is k/n if k of n users have equal shares and the others have nothing.
-        assert_eq!(jain(&[5.0, 5.0, 0.0, 0.0]), Some(0.5));
-        assert_eq!(jain(&[3.0; 7]), Some(1.0));
-        assert_eq!(jain(&[0.0; 7]), None);
-    }
 
     #[test]
     fn shares_have_to_stay_equal() {

@@ -18,13 +18,14 @@ fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'stati
     for nth in cells {
         let (Some(cell), Some(setup)) = (experiment.cells.get(*nth), experiment.setups.get(*nth)) else { continue };
         let definition = &experiment.definition;
-        let flows = definition.flows.iter().map(|flow| &flow.congestion);
+        let flows = definition.flows.iter().zip(&setup.flows);
+        let flows = flows.filter(|(_, setup)| setup.kernel.is_none()).map(|(written, _)| &written.congestion);
         let workloads = definition.workloads.iter().zip(&setup.workloads);
         let workloads = workloads.filter(|(_, setup)| setup.rate != Rate::ZERO).map(|(written, _)| &written.congestion);
         for congestion in flows.chain(workloads) {
             let Ok(text) = cell.fill(congestion.get_ref()) else { continue };
             let Ok(spec) = text.parse::<Spec>() else { continue };
-            let parts = spec.parts().iter().map(|part| (part.entry().slot, part.entry().name));
+            let parts = spec.entries().map(|entry| (entry.slot(), entry.name));
             found.extend(parts.filter(|(_, name)| !NOTHING.contains(name)));
         }
     }
@@ -52,11 +53,11 @@ pub(super) fn by_slot(sections: &[Section<'_>]) -> Vec<(&'static str, BTreeSet<&
 
 const fn role(slot: Slot) -> &'static str {
     match slot {
-        Slot::Launch => "start-up scheme",
-        Slot::Growth => "slow-start variant",
-        Slot::Steady => "congestion avoidance",
+        Slot::Startup => "start-up scheme",
+        Slot::SlowStart => "slow-start variant",
+        Slot::Avoidance => "congestion avoidance",
         Slot::Loss => "loss classification",
         Slot::Recovery => "recovery",
-        Slot::Whole => "monolithic controller",
+        Slot::Monolithic => "monolithic controller",
     }
 }

@@ -1,5 +1,7 @@
 //! The values of a cell's runs.
 
+use longhaul_units::statistics::sorted;
+
 use super::Plot;
 use crate::record::Record;
 use crate::stats;
@@ -25,7 +27,7 @@ impl Runs {
         let all = each.iter().map(|(_, value)| *value);
         let values: Option<Vec<f64>> = if plot.skip_missing { Some(all.flatten().collect()) } else { all.collect() };
         let Some(values) = values else { return Self { each, value: None, interval: None } };
-        let value = plot.statistic.of(&stats::sorted(&values)).filter(|value| value.is_finite());
+        let value = plot.statistic.of(&sorted(values.iter().copied())).filter(|value| value.is_finite());
         let is_sure = value.is_none() || values.len() < 2;
         let interval = if is_sure { None } else { stats::interval(&values, |sorted| plot.statistic.of(sorted)) };
         Self { each, value, interval: interval.filter(|ends| ends.iter().all(|end| end.is_finite())) }

@@ -1,5 +1,7 @@
 //! Series against time in seconds.
 
+use longhaul_units::statistics;
+
 use super::canvas::{Axis, Canvas, Key, Look};
 use super::path::{thinned, through};
 use super::picture::Picture;
@@ -10,13 +12,13 @@ use super::{Recorded, style};
 const GRID: usize = 300;
 
 /// A line, with the deviation of the runs from it.
-struct Line {
-    colour: usize,
-    dash: usize,
-    name: String,
-    mean: Vec<(f64, f64)>,
+pub(super) struct Line {
+    pub(super) colour: usize,
+    pub(super) dash: usize,
+    pub(super) name: String,
+    pub(super) mean: Vec<(f64, f64)>,
     /// Empty for a single run.
-    deviation: Vec<f64>,
+    pub(super) deviation: Vec<f64>,
 }
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
@@ -101,7 +103,7 @@ fn within(run: &[(f64, f64)], from: f64, to: Option<f64>) -> Vec<(f64, f64)> {
 
 /// Returns mean and standard deviation over the runs: at their sampling times if these are equal, otherwise at the
 /// points of a grid, between which values are held.
-fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
+pub(super) fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
     let times = |run: &[(f64, f64)]| run.iter().map(|(time, _)| *time).collect::<Vec<f64>>();
     let first = times(&runs[0]);
     let at: Vec<f64> = if runs.iter().all(|run| times(run) == first) {
@@ -115,14 +117,8 @@ fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
     let mut deviation = Vec::new();
     for time in at {
         let values: Vec<f64> = runs.iter().filter_map(|run| held(run, time)).collect();
-        if values.is_empty() {
-            continue;
-        }
-        let count = values.len() as f64;
-        let middle = values.iter().sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
-        mean.push((time, middle));
-        deviation.push((squares / count).sqrt());
+        mean.extend(statistics::mean(&values).map(|middle| (time, middle)));
+        deviation.extend(statistics::population_deviation(&values));
     }
     (mean, deviation)
 }
@@ -134,7 +130,7 @@ fn held(run: &[(f64, f64)], time: f64) -> Option<f64> {
     (!is_over).then(|| run.get(until.checked_sub(1)?).map(|(_, value)| *value))?
 }
 
-fn draw_line(canvas: &mut Canvas, line: &Line, count: usize, band: bool) {
+pub(super) fn draw_line(canvas: &mut Canvas, line: &Line, count: usize, band: bool) {
     let mut group = Tag::new("g").child(&Tag::new("title").text(&line.name));
     if band && !line.deviation.is_empty() {
         let edge = |sign: f64| -> Vec<(f64, f64)> {

@@ -8,6 +8,7 @@ use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
 use crate::expression::{Call, Expression};
 use crate::measure::{Asked, Watch};
 use crate::number::mbps;
+use crate::series::{SeriesSetup, What};
 
 /// Maximum rate in Mb/s at which one process can reliably serve as both ends and the relay.
 pub const MOST_RATE: f64 = 200.0;
@@ -15,6 +16,9 @@ pub const MOST_RATE: f64 = 200.0;
 pub const MOST_FLOWS: u32 = 100;
 /// Estimates that connections report independently of their controllers.
 const ESTIMATES: [&str; 6] = ["delivery-rate", "pacing-rate", "capacity", "srtt", "latest-rtt", "min-rtt"];
+
+/// Measures of flows that are taken from the receiving applications only.
+const OF_RECEIVERS: [&str; 3] = ["completion", "goodput", "time-to"];
 
 /// Reason why a cell cannot be run in real time.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -28,7 +32,7 @@ pub enum Misfit {
     Idle,
     /// There are too many flows.
     #[error("it has {0} flows; at most {MOST_FLOWS} can be run over real sockets")]
-    Crowd(u32),
+    TooManyFlows(u32),
     /// There are several links in a row, but only one relay.
     #[error("its bottleneck has {0} links in a row; the relay emulates only one")]
     Row(usize),
@@ -53,6 +57,18 @@ pub enum Misfit {
     /// Probes exist only in virtual time.
     #[error("its probe {0:?} runs only in virtual time")]
     Probe(String),
+    /// Cross traffic exists only with the relay.
+    #[error("its cross traffic {0:?} cannot cross a network namespace")]
+    TrafficBehind(String),
+    /// Only the bytes that applications have read are recorded.
+    #[error("its series {0:?} is recorded only in virtual time; `read` and `goodput` are recorded in real time")]
+    Series(String),
+    /// The cache of a host is filled only by earlier flows.
+    #[error("flows {0:?} have `known-path`, which exists only in virtual time; use `after`, `hosts` and `cache`")]
+    KnownPath(String),
+    /// The experiment is in real time.
+    #[error("it has `real-time = true`, and `run` without --real runs it over real sockets")]
+    RealTime,
 }
 
 /// Checks whether a cell can be run in real time.
@@ -60,8 +76,16 @@ pub enum Misfit {
 /// # Errors
 /// Returns why it cannot.
 pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
-    if !cfg!(target_os = "linux") {
-        return Err(Misfit::System);
+    if cfg!(target_os = "linux") { fits(setup) } else { Err(Misfit::System) }
+}
+
+/// Checks whether a cell can be run in real time on Linux.
+///
+/// # Errors
+/// Returns why it cannot.
+pub fn fits(setup: &CellSetup) -> Result<(), Misfit> {
+    if setup.real_time {
+        fits_namespace(setup)?;
     }
     if let Some(workload) = setup.workloads.first() {
         return Err(Misfit::Workload(workload.name.clone()));
@@ -72,7 +96,7 @@ pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
     setup.traffic.iter().filter(|traffic| traffic.rate != Rate::ZERO).try_for_each(check_traffic)?;
     match setup.flows.iter().map(|flow| flow.count).sum() {
         0 => return Err(Misfit::Idle),
-        flows if flows > MOST_FLOWS => return Err(Misfit::Crowd(flows)),
+        flows if flows > MOST_FLOWS => return Err(Misfit::TooManyFlows(flows)),
         _ => {}
     }
     setup.flows.iter().try_for_each(check_flow)?;
@@ -81,6 +105,18 @@ pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
     }
     check_rate(&setup.bottleneck().there, true)?;
     check_rate(&setup.bottleneck().back, false)
+}
+
+fn fits_namespace(setup: &CellSetup) -> Result<(), Misfit> {
+    if let Some(traffic) = setup.traffic.first() {
+        return Err(Misfit::TrafficBehind(traffic.name.clone()));
+    }
+    if let Some(flow) = setup.flows.iter().find(|flow| flow.knows_path) {
+        return Err(Misfit::KnownPath(flow.name.clone()));
+    }
+    let is_recorded = |series: &&SeriesSetup| matches!(series.what, What::Read | What::Goodput);
+    let other = setup.series.iter().find(|series| !is_recorded(series));
+    other.map_or(Ok(()), |series| Err(Misfit::Series(series.name.clone())))
 }
 
 fn check_flow(flow: &FlowSetup) -> Result<(), Misfit> {
@@ -112,17 +148,22 @@ fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), Misfit> {
 /// Returns the part of a metric that real sockets cannot measure, or `None`. A metric with such a part has no value.
 #[must_use]
 pub fn untold(setup: &CellSetup, metric: &Expression) -> Option<String> {
-    metric.calls().into_iter().find_map(|call| untold_call(call, setup.duration))
+    metric.calls().into_iter().find_map(|call| untold_call(call, setup))
 }
 
-fn untold_call(call: &Call, duration: Span) -> Option<String> {
-    let asked = Asked::read(call).ok()?;
+fn untold_call(call: &Call, setup: &CellSetup) -> Option<String> {
+    let (asked, duration) = (Asked::read(call).ok()?, setup.duration);
     let name = asked.measure.name;
+    let is_of_kernel = |flow: &FlowSetup| flow.kernel.is_some() && asked.flows.contains(&flow.name.as_str());
+    if setup.flows.iter().any(is_of_kernel) && !OF_RECEIVERS.contains(&name) {
+        return Some(format!("the kernel's TCP does not provide `{name}`"));
+    }
     match asked.measure.watch {
         Watch::Nothing | Watch::Bytes => {}
         Watch::State if asked.estimate.is_empty() || ESTIMATES.contains(&asked.estimate) => {}
         Watch::State => return Some(format!("real sockets do not provide the estimate {:?}", asked.estimate)),
         Watch::Rtt
+        | Watch::Data
         | Watch::Window
         | Watch::Drops
         | Watch::FirstDrop

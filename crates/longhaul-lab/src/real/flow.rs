@@ -3,17 +3,20 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::{Config, PathCache, TcpInfo, TcpListener, TcpSocket, TcpStream};
+use longhaul::{TcpInfo, TcpState};
+use longhaul_tcp::{Config, PathCache};
 use longhaul_units::Span;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::sleep;
 
+use super::network::Network;
+use super::socket::{Listener, Socket, Stream};
 use crate::stopwatch::Stopwatch;
 use crate::world::{FlowSample, FlowState};
 
@@ -21,8 +24,9 @@ use crate::world::{FlowSample, FlowState};
 const OFTEN: Duration = Duration::from_millis(10);
 /// Interval in seconds between queries for drops at the receiver's socket.
 const SELDOM: f64 = 0.1;
-/// States in which the peer has acknowledged our FIN, or has closed its side, too.
-const ENDED: [&str; 5] = ["FIN-WAIT-2", "TIME-WAIT", "CLOSING", "LAST-ACK", "CLOSED"];
+/// States in which the peer has acknowledged our FIN, and with it all data. In CLOSING and LAST-ACK it has only sent its
+/// own FIN, so data may still be retransmitted (RFC 9293, section 3.6).
+const ENDED: [TcpState; 3] = [TcpState::FinWait2, TcpState::TimeWait, TcpState::Closed];
 /// Payload of a single write.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -50,6 +54,8 @@ impl Hosts {
 /// The task of a flow.
 pub(super) struct Plan {
     pub(super) hosts: Hosts,
+    /// Congestion control of the kernel's TCP, if that is the transport.
+    pub(super) kernel: Option<String>,
     pub(super) bytes: u64,
     /// Start time since the start of the run, or since the end of the flows in `after`.
     pub(super) start: Span,
@@ -69,7 +75,7 @@ pub(super) struct Flow {
     pub(super) has_ended: Cell<bool>,
     /// Whether the sender has finished.
     is_done: Cell<bool>,
-    stream: RefCell<Option<TcpStream>>,
+    stream: RefCell<Option<Stream>>,
     known: Cell<FlowSample>,
     state: RefCell<Option<FlowState>>,
     /// Datagrams dropped at the sender's and the receiver's socket.
@@ -98,10 +104,14 @@ impl Flow {
     }
 
     /// Creates a listener for this flow only.
-    pub(super) fn listen(&self) -> io::Result<TcpListener> {
-        let socket = socket(&self.plan.hosts.receiver)?;
-        socket.bind(([127, 0, 0, 1], 0).into())?;
-        socket.listen(1)
+    pub(super) fn listen(&self, address: IpAddr) -> io::Result<Listener> {
+        Socket::new(&self.plan.hosts.receiver, self.plan.kernel.as_deref())?.listen(address)
+    }
+
+    /// Creates the sender's socket.
+    pub(super) fn socket(&self, network: &Network) -> io::Result<Socket> {
+        let (config, kernel) = (&self.plan.hosts.sender, self.plan.kernel.as_deref());
+        network.inside(|| Socket::new(config, kernel))
     }
 
     /// Returns whether the flow has ended or failed.
@@ -118,9 +128,8 @@ impl Flow {
     }
 
     /// Sends all data from the start time on, relative to `from`, and waits until it is acknowledged.
-    pub(super) async fn send(&self, clock: Stopwatch, from: f64, to: SocketAddr) -> io::Result<()> {
+    pub(super) async fn send(&self, clock: Stopwatch, from: f64, socket: Socket, to: SocketAddr) -> io::Result<()> {
         sleep_until(clock, from + self.plan.start.as_secs_f64()).await;
-        let socket = socket(&self.plan.hosts.sender)?;
         self.opened.set(Some(clock.seconds()));
         let stream = socket.connect(to).await?;
         self.stream.replace(Some(stream));
@@ -141,7 +150,7 @@ impl Flow {
     /// Polls the stream, which is borrowed only during each poll, because samples are taken in between.
     async fn with_stream<T>(
         &self,
-        poll: impl Fn(Pin<&mut TcpStream>, &mut std::task::Context<'_>) -> std::task::Poll<io::Result<T>>,
+        poll: impl Fn(Pin<&mut Stream>, &mut std::task::Context<'_>) -> std::task::Poll<io::Result<T>>,
     ) -> io::Result<T> {
         poll_fn(|cx| match &mut *self.stream.borrow_mut() {
             Some(stream) => poll(Pin::new(stream), cx),
@@ -150,24 +159,26 @@ impl Flow {
         .await
     }
 
-    /// Updates the known state of the sender. Returns whether no further change is expected.
+    /// Updates the known state of the sender. Returns whether no further change is expected, which for the kernel's
+    /// TCP is when the receiver has read everything.
     fn look(&self) -> bool {
-        let info = self.stream.borrow().as_ref().map(TcpStream::info);
+        let info = self.stream.borrow().as_ref().map(Stream::info);
         let Some(info) = info else { return false };
+        let Some(info) = info else { return self.has_ended.get() };
         let Ok(info) = info else { return true };
         let mut known = self.known.get();
         count(&mut known, &info);
         self.known.set(known);
         self.lost[0].set(info.socket.kernel_drops);
-        self.starved.set(info.limited_by.cpu);
+        self.starved.set(info.limited_by.cpu.as_secs_f64());
         let has_ended = ENDED.contains(&info.state);
         self.state.replace(Some(state(&info)));
         has_ended
     }
 
     /// Reads all data from the time on at which the application begins to read. `hear` is called after each read.
-    pub(super) async fn receive(&self, clock: Stopwatch, listener: TcpListener, hear: impl Fn()) -> io::Result<()> {
-        let (mut stream, _) = listener.accept().await?;
+    pub(super) async fn receive(&self, clock: Stopwatch, listener: Listener, hear: impl Fn()) -> io::Result<()> {
+        let mut stream = listener.accept().await?;
         let from = self.opened.get().unwrap_or_default() + self.plan.reads_after.as_secs_f64();
         sleep_until(clock, from).await;
         let (mut buffer, mut next_look) = (vec![0; 1 << 20], 0.0);
@@ -175,7 +186,7 @@ impl Flow {
             let read = stream.read(&mut buffer).await?;
             let now = clock.seconds();
             if (read == 0 || now >= next_look)
-                && let Ok(info) = stream.info()
+                && let Some(Ok(info)) = stream.info()
             {
                 self.lost[1].set(info.socket.kernel_drops);
                 next_look = now + SELDOM;
@@ -201,14 +212,6 @@ impl Flow {
     }
 }
 
-/// Creates a socket. The path is not shared with others, so unsafe congestion controllers are allowed.
-fn socket(config: &Config) -> io::Result<TcpSocket> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_config(config.clone());
-    socket.allow_unsafe_congestion(true);
-    Ok(socket)
-}
-
 /// Sleeps until `at` seconds after the start of the run.
 pub(super) async fn sleep_until(clock: Stopwatch, at: f64) {
     let left = at - clock.seconds();
@@ -232,19 +235,18 @@ fn count(known: &mut FlowSample, info: &TcpInfo) {
 
 fn state(info: &TcpInfo) -> FlowState {
     let rates = [
-        ("delivery-rate", Some(info.delivery_rate).filter(|rate| *rate > 0)),
-        ("pacing-rate", info.pacing_rate),
-        ("capacity", info.pairs.and_then(|pairs| pairs.capacity)),
+        ("delivery-rate", info.delivery_bytes_per_second),
+        ("pacing-rate", info.pacing_bytes_per_second),
+        ("capacity", info.pairs.and_then(|pairs| pairs.capacity_bytes_per_second)),
     ];
     let rates = rates.into_iter().filter_map(|(name, rate)| Some((name, rate? as f64 * 8e-6)));
     let spans = [("srtt", info.rtt), ("latest-rtt", info.latest_rtt), ("min-rtt", info.min_rtt)];
-    // Values are zero before the first sample.
-    let spans = spans.into_iter().filter(|(_, micros)| *micros > 0);
+    let spans = spans.into_iter().filter_map(|(name, time)| Some((name, time?.as_secs_f64() * 1e3)));
     FlowState {
         cwnd: info.snd_cwnd_bytes as f64,
         ssthresh: info.snd_ssthresh_bytes.map(|bytes| bytes as f64),
         in_flight: info.in_flight_bytes as f64,
-        srtt: Some(info.rtt).filter(|micros| *micros > 0).map(|micros| micros as f64 * 1e-6),
-        estimates: rates.chain(spans.map(|(name, micros)| (name, micros as f64 * 1e-3))).collect(),
+        srtt: info.rtt.map(|rtt| rtt.as_secs_f64()),
+        estimates: rates.chain(spans).collect(),
     }
 }

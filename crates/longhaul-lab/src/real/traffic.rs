@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use longhaul_link::Histogram;
 use longhaul_link::source::Source;
-use longhaul_link::{Histogram, Random};
 use longhaul_sys::linux::{self, Transmit, run_first};
 use longhaul_units::{Rate, Span, Time};
 
@@ -58,7 +58,7 @@ impl CrossTraffic {
 
     /// Returns the sources in both directions, each if it exists, with the random streams of virtual time.
     fn sources(&self, seed: u64) -> [Option<Source>; 2] {
-        let source = |way: usize| self.setup.source(Random::new(seed, self.stream + way as u64));
+        let source = |way: usize| self.setup.source(seed, self.stream + way as u64);
         [0, 1].map(|way| self.setup.ways[way].then(|| source(way)))
     }
 }

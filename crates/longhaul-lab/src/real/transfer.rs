@@ -1,7 +1,7 @@
 //! A run in real time: the relay, its flows, and the sampling of counters.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
@@ -9,9 +9,6 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use longhaul_link::Histogram;
-use longhaul_link::spec::{Direction, Path};
-use longhaul_linkem::log::Logs;
-use longhaul_linkem::relay::{Counts, Options, Running};
 use longhaul_sys::linux::run_first;
 use longhaul_units::Span;
 use tokio::runtime::Builder;
@@ -19,9 +16,11 @@ use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::flow::{Flow, Hosts, Plan, sleep_until};
-use super::machine::{Meter, peak_memory};
+use super::machine::{Meter, Usage, peak_memory};
+use super::network::{Ended, Network};
+use super::socket::{Listener, Socket};
 use super::traffic::{self, CrossTraffic};
-use super::{Effort, Run, untold};
+use super::{Effort, Run, series, untold};
 use crate::experiment::CellSetup;
 use crate::measure::{self, Watch};
 use crate::record::Record;
@@ -49,26 +48,28 @@ fn run_here(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
 
 async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let (flows, ranges) = flows(setup, seed);
-    let listeners = flows.iter().map(Flow::listen).collect::<std::io::Result<Vec<_>>>()?;
+    let mut network = Network::new(setup, seed)?;
+    let outside = network.outside();
+    let listeners = flows.iter().map(|flow| flow.listen(outside)).collect::<std::io::Result<Vec<_>>>()?;
     let traffic = traffic::all(setup)?;
-    let relay = relay(setup, seed, &servers(&listeners, &traffic)?)?;
-    let (to_flows, to_traffic) = relay.local_addrs().split_at(flows.len());
+    let addresses = network.connect(receivers(&listeners, &traffic)?)?;
+    let (to_flows, to_traffic) = addresses.split_at(flows.len());
+    let sockets = flows.iter().map(|flow| flow.socket(&network)).collect::<std::io::Result<Vec<_>>>()?;
     let meter = Meter::start();
     let clock = Stopwatch::start();
     let goes_on = !traffic.is_empty();
     let all = All { clock, goals: goals(setup, &ranges), flows, goes_on, over: Notify::new(), ended: Notify::new() };
     let all = Rc::new(all);
     let traffic = traffic::Running::start(traffic, to_traffic, clock, seed)?;
-    for (number, (listener, to)) in listeners.into_iter().zip(to_flows.to_vec()).enumerate() {
-        all.begin(number, listener, to);
+    for (number, (ends, to)) in listeners.into_iter().zip(sockets).zip(to_flows.to_vec()).enumerate() {
+        all.begin(number, ends, to);
     }
     let (samples, last) = all.samples(setup).await;
-    let [seconds, processor_seconds, ends_processor_seconds] = meter.seconds();
+    let Usage { seconds, processor_seconds, ends_processor_seconds, waited_seconds } = meter.usage();
     let memory_bytes = peak_memory();
     let (traffic_lateness, unsent) = traffic.stop()?;
-    let (engine, counts) = relay.stop()?;
+    let Ended { link, lateness, lost } = network.stop()?;
     let mut outcome = all.outcome(setup, ranges, samples);
-    let link = LinkSample::new(engine.stats(Direction::Up), engine.now());
     let end = Sample { links: vec![link], ..last };
     outcome.samples.insert(setup.duration, end);
     let effort = Effort {
@@ -77,14 +78,22 @@ async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
         ends_processor_seconds,
         read_bytes: all.flows.iter().map(|flow| flow.read.get()).sum(),
         memory_bytes,
-        lateness_seconds: engine.lateness().quantile(0.99).as_secs_f64().max(traffic_lateness),
-        lost_datagrams: all.lost(counts) + unsent,
+        lateness_seconds: lateness.max(traffic_lateness),
+        lost_datagrams: lost + unsent + all.flows.iter().map(Flow::lost).sum::<u64>(),
+        waited_seconds,
         starved_seconds: all.flows.iter().map(|flow| flow.starved.get()).fold(0.0, f64::max),
         failures: all.failures(),
     };
     let flow_seconds = outcome.begun.len() as f64 * setup.duration.as_secs_f64();
-    let record =
-        Record { cell, seed, values: values(setup, &outcome), flow_seconds, took: seconds, ..Record::default() };
+    let record = Record {
+        cell,
+        seed,
+        values: values(setup, &outcome),
+        series: if setup.real_time { series::recorded(setup, seed, &outcome) } else { BTreeMap::new() },
+        flow_seconds,
+        took: seconds,
+        ..Record::default()
+    };
     Ok(Run { record: record.finite(), effort })
 }
 
@@ -104,7 +113,8 @@ fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usi
             let shared = with.as_ref().and_then(|with| flows.get(with.start + nth as usize));
             let hosts = shared.map_or_else(|| Hosts::new(&flow.config), |other| other.plan.hosts.clone());
             let start = build::start(flow, nth, flows.len(), seed);
-            let plan = Plan { hosts, bytes: flow.bytes, start, reads_after: flow.reads_after, after: after.clone() };
+            let (kernel, reads_after) = (flow.kernel.clone(), flow.reads_after);
+            let plan = Plan { hosts, kernel, bytes: flow.bytes, start, reads_after, after: after.clone() };
             flows.push(Flow::new(plan));
         }
         ranges.insert(flow.name.clone(), begin..flows.len());
@@ -112,22 +122,10 @@ fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usi
     (flows, ranges)
 }
 
-/// Returns the destination addresses of the flows, and then of cross traffic.
-fn servers(listeners: &[longhaul::TcpListener], traffic: &[CrossTraffic]) -> std::io::Result<Vec<SocketAddr>> {
-    let flows = listeners.iter().map(longhaul::TcpListener::local_addr);
+/// Returns the addresses of the receivers of the flows, and then of cross traffic.
+fn receivers(listeners: &[Listener], traffic: &[CrossTraffic]) -> std::io::Result<Vec<SocketAddr>> {
+    let flows = listeners.iter().map(Listener::local_addr);
     flows.chain(traffic.iter().map(CrossTraffic::address)).collect()
-}
-
-/// Starts the relay with one pair of addresses per server, because flows behind the same relay address could not be
-/// distinguished.
-fn relay(setup: &CellSetup, seed: u64, servers: &[SocketAddr]) -> Result<Running> {
-    let mut options: Option<Options> = None;
-    for to in servers {
-        let (listen, to) = (([127, 0, 0, 1], 0).into(), *to);
-        options = Some(options.map_or_else(|| Options::new(listen, to), |options| options.and(listen, to)));
-    }
-    let options = options.context("no flows")?;
-    Running::start(&options, &Path { link: setup.bottleneck().clone(), seed }, Logs::default())
 }
 
 /// A number of bytes that flows of a name must read in total.
@@ -161,7 +159,7 @@ struct All {
 }
 
 impl All {
-    fn begin(self: &Rc<Self>, number: usize, listener: longhaul::TcpListener, to: SocketAddr) {
+    fn begin(self: &Rc<Self>, number: usize, (listener, socket): (Listener, Socket), to: SocketAddr) {
         let all = Rc::clone(self);
         spawn_local(async move {
             let flow = &all.flows[number];
@@ -176,7 +174,7 @@ impl All {
         spawn_local(async move {
             let flow = &all.flows[number];
             let from = all.turn(number).await;
-            if let Err(error) = flow.send(all.clock, from, to).await {
+            if let Err(error) = flow.send(all.clock, from, socket, to).await {
                 flow.fail(&error);
             }
             all.over.notify_one();
@@ -212,7 +210,7 @@ impl All {
     /// Takes samples at all sampling times. If all flows have ended and nothing can change, the rest are taken at
     /// once. Returns them with a final sample.
     async fn samples(&self, setup: &CellSetup) -> (BTreeMap<Span, Sample>, Sample) {
-        let times = world::times(setup);
+        let times: BTreeSet<Span> = world::times(setup).into_iter().chain(series::times(setup)).collect();
         let mut samples = BTreeMap::new();
         for time in &times {
             let at = time.as_secs_f64();
@@ -248,6 +246,7 @@ impl All {
             begun: self.flows.iter().map(begun).collect(),
             rtts: vec![Histogram::default(); self.flows.len()],
             reached: self.goals.iter().filter_map(reached).collect(),
+            data: BTreeMap::new(),
             windows_reached: BTreeMap::new(),
             first_drops: vec![HashMap::new()],
             windows_at_drop: none(),
@@ -258,12 +257,6 @@ impl All {
             probes: BTreeMap::new(),
             samples,
         }
-    }
-
-    /// Returns the number of datagrams dropped outside the emulated link.
-    fn lost(&self, counts: Counts) -> u64 {
-        let Counts { refused, missed, unsent, .. } = counts;
-        refused + missed + unsent + self.flows.iter().map(Flow::lost).sum::<u64>()
     }
 
     fn failures(&self) -> Vec<String> {

@@ -4,6 +4,7 @@ mod direction;
 
 use std::collections::BTreeMap;
 
+use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
 use super::held::{Held, Results};
@@ -232,7 +233,8 @@ fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>
     if before.iter().zip(&after).all(is_same) {
         return Change::Same;
     }
-    let ours = |cells: &[Vec<f64>]| cells.iter().filter_map(|values| of(&stats::sorted(values))).collect::<Vec<_>>();
+    let ours =
+        |cells: &[Vec<f64>]| cells.iter().filter_map(|values| of(&sorted(values.iter().copied()))).collect::<Vec<_>>();
     let miss = |cells: &[Vec<f64>]| direction::miss(judged.rule, &ours(cells), &row.paper);
     match (miss(&before), miss(&after)) {
         (Some(before), Some(after)) if after < before => Change::Better,
@@ -264,7 +266,7 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
                 cell: name.clone(),
                 metric: key.clone(),
                 unit: definition.unit.clone(),
-                medians: [&was, &is].map(|values| median(&stats::sorted(values.as_deref().unwrap_or_default()))),
+                medians: [&was, &is].map(|values| median(&sorted(values.iter().flatten().copied()))),
                 low: interval.map(|[low, _]| low),
                 high: interval.map(|[_, high]| high),
                 change: match interval {

@@ -1,4 +1,4 @@
-//! Tables of rows in a document, next to text written by hand.
+//! Summary of the rows in a document, next to text written by hand.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::rule::Verdict;
 /// Marks around the generated part of a document.
 const MARKS: [&str; 2] = ["<!-- results -->", "<!-- end of results -->"];
 
-/// Returns `document` with the part between the marks replaced by tables of `report`, or `None` unless it has both
+/// Returns `document` with the part between the marks replaced by a summary of `report`, or `None` unless it has both
 /// marks, once each and in order.
 #[must_use]
 pub fn written(document: &str, report: &Report) -> Option<String> {
@@ -21,6 +21,7 @@ pub fn written(document: &str, report: &Report) -> Option<String> {
     Some(format!("{before}{}\n\n{}\n{}{after}", MARKS[0], tables(report), MARKS[1]))
 }
 
+/// Returns the numbers of rows per paper, and the rows that are not reproduced with the reasons.
 fn tables(report: &Report) -> String {
     let mut text = "| paper | reproduced | not | not reproducible | not run |\n|---|---|---|---|---|\n".to_owned();
     for paper in &report.papers {
@@ -28,54 +29,50 @@ fn tables(report: &Report) -> String {
         let _ = writeln!(text, "| {} | {} |", paper.paper, counts.map(|count| count.to_string()).join(" | "));
     }
     for known in &report.papers {
-        let _ = write!(text, "\n### {}\n", known.paper);
-        for one in report.experiments.iter().filter(|one| paper(&one.source) == known.paper) {
-            text += &table(one);
+        let of_paper = report.experiments.iter().filter(|one| paper(&one.source) == known.paper);
+        let lines: String = of_paper.map(missed).collect();
+        if !lines.is_empty() {
+            let _ = write!(text, "\n### {}\n\n{lines}", known.paper);
         }
     }
     text
 }
 
-fn table(one: &Reported) -> String {
-    let seeds = one.rows.iter().map(|row| row.seeds).max().unwrap_or(0);
-    let seconds = one.times.computed_seconds;
-    let mut text = format!(
-        "\n`{}`: {}; {seeds} runs a cell, {seconds:.0} s of computing.\n\n",
-        one.experiment,
-        one.title.trim_end_matches('.')
-    );
-    text += "| row | verdict | ours | the paper's | rule | remark |\n|---|---|---|---|---|---|\n";
-    for row in &one.rows {
-        let cells = [
-            row.row.clone(),
-            verdict(row.verdict).into(),
-            ours(row),
-            numbers(&row.paper),
-            row.rule.clone(),
-            row.reason.clone(),
-        ];
-        let _ = writeln!(text, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+/// Returns one item per reason for which rows of an experiment are not reproduced.
+fn missed(one: &Reported) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in one.rows.iter().filter(|row| row.verdict != Verdict::Reproduced) {
+        match reasons.iter_mut().find(|(reason, _)| *reason == row.reason) {
+            Some((_, rows)) => rows.push(values(row)),
+            None => reasons.push((&row.reason, vec![values(row)])),
+        }
+    }
+    let mut text = String::new();
+    for (reason, rows) in reasons {
+        let reason = if reason.is_empty() { "no reason is given" } else { reason };
+        let _ = writeln!(text, "* `{}`: {}: {reason}", one.experiment, rows.join("; "));
     }
     text
 }
 
-const fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Reproduced => "reproduced",
-        Verdict::NotReproduced => "**not**",
-        Verdict::NotReproducible => "not reproducible",
+/// Returns a row with our value, and the paper's value or the rule that it does not meet.
+fn values(row: &Judged) -> String {
+    if row.verdict == Verdict::NotReproducible {
+        return format!("{} (not reproducible)", row.row);
     }
+    let paper = numbers(&row.paper);
+    let wanted = if paper.is_empty() { row.rule.clone() } else { format!("{paper}, {}", row.rule) };
+    format!("{} ({}, expected: {wanted})", row.row, ours(row))
 }
 
-/// Returns our value with its unit and, if it is a single value, its interval.
+/// Returns our value with its unit.
 fn ours(row: &Judged) -> String {
-    let text = match (&row.ours, &row.low, &row.high) {
-        (Numbers::One(Some(_)), low, high) if low != high => {
-            format!("{} [{}, {}]", numbers(&row.ours), numbers(low), numbers(high))
-        }
-        (ours, ..) => numbers(ours),
-    };
-    if row.unit.is_empty() || text.is_empty() { text } else { format!("{text} {}", row.unit) }
+    let text = numbers(&row.ours);
+    match text.as_str() {
+        "" => "no value".into(),
+        _ if row.unit.is_empty() => text,
+        _ => format!("{text} {}", row.unit),
+    }
 }
 
 fn numbers(numbers: &Numbers) -> String {
@@ -96,6 +93,7 @@ fn short(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Times;
     use super::*;
 
     #[test]
@@ -103,6 +101,46 @@ mod tests {
         for (number, text) in [(0.0, "0"), (1_250_000.4, "1250000"), (49.434, "49.43"), (0.97, "0.97"), (-3.0, "-3")] {
             assert_eq!(short(number), text);
         }
+    }
+
+    #[test]
+    fn rows_that_are_not_reproduced_are_grouped_by_reason() {
+        let row = |row: &str, verdict, ours, paper, reason: &str| Judged {
+            experiment: "x".into(),
+            row: row.into(),
+            metric: "time".into(),
+            unit: "s".into(),
+            paper: Numbers::One(paper),
+            ours: Numbers::One(ours),
+            low: Numbers::One(ours),
+            high: Numbers::One(ours),
+            rule: "at most 2".into(),
+            verdict,
+            reason: reason.into(),
+            seeds: 1,
+        };
+        let rows = vec![
+            row("a", Verdict::NotReproduced, Some(3.0), None, "bursts"),
+            row("b", Verdict::Reproduced, Some(1.0), None, "bursts"),
+            row("c", Verdict::NotReproduced, None, Some(1.5), "bursts"),
+            row("d", Verdict::NotReproducible, None, None, "no number"),
+        ];
+        let one = Reported {
+            experiment: "x".into(),
+            title: "X".into(),
+            source: "Nobody, table 1".into(),
+            program: String::new(),
+            ended: 1,
+            all: 1,
+            rows,
+            times: Times::of(&[], 0.0),
+            flow_seconds_per_second: 0.0,
+        };
+        assert_eq!(
+            missed(&one),
+            "* `x`: a (3 s, expected: at most 2); c (no value, expected: 1.5, at most 2): bursts\n\
+             * `x`: d (not reproducible): no number\n"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::runs::{self, ByRun};
 use super::tables::Times;
 use super::{DEFINITION, Kept, Lab, RUNS, ResultsError, TIMES};
+use crate::documents::Source;
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
@@ -74,6 +75,12 @@ impl Held {
     #[must_use]
     pub fn id(&self) -> &str {
         self.experiment.definition.id.get_ref()
+    }
+
+    /// Returns the runs as a source of tables.
+    #[must_use]
+    pub fn source(&self) -> Source<'_> {
+        Source::new(&self.experiment, &self.records, self.kept.runs)
     }
 
     /// Returns the requested number of runs in all cells.

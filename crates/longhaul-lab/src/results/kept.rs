@@ -6,7 +6,7 @@ use super::program;
 
 /// Fields of an experiment that its runs do not depend on: the number of runs, how they are judged and drawn, and
 /// descriptions.
-const AFTERWARDS: [&str; 6] = ["title", "source", "runs", "quick-runs", "rows", "plots"];
+const AFTERWARDS: [&str; 7] = ["title", "source", "runs", "quick-runs", "rows", "plots", "tables"];
 
 /// The identity of an experiment's runs, stored or requested.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::held::{Held, Results};
 use super::tables::Times;
-use super::{PAGE, PICTURES, ResultsError, write};
+use super::{PAGE, PICTURES, ResultsError, TABLES, write};
 use crate::page::{self, Section};
 use crate::plot;
 
 /// File extensions of pictures.
 const KINDS: [&str; 2] = [".svg", ".xpl"];
 
-/// Draws the pictures of all experiments in a folder and writes its page, replacing older ones. Returns the path of
+/// Draws the pictures of all experiments in a folder and writes their tables and its page, replacing older ones. Returns the path of
 /// the page.
 ///
 /// # Errors
@@ -21,6 +21,9 @@ pub fn illustrate(results: &Results) -> Result<PathBuf, ResultsError> {
     let mut all = Vec::new();
     for held in &results.experiments {
         all.push(pictures(results, held)?);
+        if let Some(tables) = held.source().tables() {
+            write::whole(&results.path.join(held.id()).join(TABLES), tables.as_bytes())?;
+        }
     }
     let rows: Vec<_> = results.experiments.iter().map(|held| held.rows().unwrap_or_default()).collect();
     let mut sections = Vec::new();

@@ -2,17 +2,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use longhaul_link::topology::{Row, row};
+use longhaul_cc::SavedPath;
+use longhaul_link::topology::{Duplex, Row, row};
 use longhaul_link::{NetworkError, Random};
 use longhaul_sim::{Plan, Setup, SetupError, Sim};
+use longhaul_tcp::{Config, PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
 
 use super::follow::{Followed, Goal, Starts, WindowGoal};
-use super::packets::{DropHook, Drops, Sequences};
+use super::packets::{DataPackets, DropHook, Drops, Sequences};
 use super::phases::Phases;
 use super::record::Recorder;
 use super::workload;
@@ -36,14 +39,14 @@ impl World {
         for ((number, traffic), pair) in (0u64..).zip(&setup.traffic).zip(of_traffic) {
             add_traffic(&mut sim, traffic, *pair, seed, TRAFFIC_STREAMS + 2 * number);
         }
-        let crowds = workload::add(&mut sim, setup, of_workloads, seed);
+        let populations = workload::add(&mut sim, setup, of_workloads, seed);
         let mut world = Self {
             at_node: vec![Vec::new(); 2 * pairs.len() + links.len() + 1],
             sim,
             links,
             flows: Vec::new(),
             ranges: BTreeMap::new(),
-            crowds,
+            populations,
             watchers,
             has_states: false,
             goals: Vec::new(),
@@ -89,7 +92,12 @@ impl World {
                 Watch::Nothing | Watch::Acks | Watch::Probe => {}
                 Watch::State => self.has_states = true,
                 Watch::Rtt => self.follow(range),
-                Watch::Bytes => self.goals.push(Goal { flows: range, bytes, reached: None }),
+                Watch::Bytes => self.goals.push(Goal { flows: range, bytes, reached: None, data: [0; 2] }),
+                Watch::Data => {
+                    self.goals.push(Goal { flows: range, bytes, reached: None, data: [0; 2] });
+                    self.watch_drops();
+                    self.drops[0].borrow_mut().data.get_or_insert_with(DataPackets::default);
+                }
                 Watch::Window => {
                     let since = times.first().copied().unwrap_or_default();
                     self.window_goals.push(WindowGoal { flows: range.clone(), bytes, since, reached: None });
@@ -207,7 +215,12 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     let is_watched = asked(setup).any(|asked| asked.measure.watch == Watch::Acks);
     let of_pair: Vec<Watcher> = if is_watched { each().map(|_| Watcher::default()).collect() } else { Vec::new() };
     for ((watcher, flow), node) in of_pair.iter().zip(each()).zip(&left) {
-        hosts.hosts[*node as usize].config = Arc::new(watcher.watch(&flow.config));
+        hosts.hosts[*node as usize].config = Arc::new(watcher.watch(&flow.config, flow.arrival_times));
+    }
+    for ((_, node), remote) in each().zip(&left).zip(&right).filter(|((flow, _), _)| flow.knows_path) {
+        let remote = hosts.hosts[*remote as usize].address.ip();
+        let host = &mut hosts.hosts[*node as usize];
+        host.config = Arc::new(with_known_path(&host.config, setup.bottleneck(), remote));
     }
     let firsts = setup.flows.iter().zip(first_pairs(setup));
     let places = firsts.flat_map(|(flow, first)| first..first + flow.count as usize);
@@ -217,6 +230,18 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
         links: links.iter().map(|(there, _)| *there).collect(),
         watchers: places.filter_map(|place| of_pair.get(place).cloned()).collect(),
     })
+}
+
+/// Returns settings with the metrics that a connection to `remote` would leave after it has filled the path.
+fn with_known_path(config: &Config, path: &Duplex, remote: IpAddr) -> Config {
+    let (rate, rtt) = (path.there.rate_at(Time::ZERO).unwrap_or(Rate::ZERO), path.there.delay + path.back.delay);
+    let mut known = PathMetrics::default();
+    known.saved = Some(SavedPath::new(rate.bytes_in(rtt), rate, rtt));
+    let cache = PathCache::default();
+    cache.seed(Time::ZERO, remote, &config.congestion.name(), &known);
+    let mut config = config.clone();
+    config.path_cache = Some(cache);
+    config
 }
 
 /// Runs the probes of the cell, with the same cross traffic, and returns their results.
@@ -257,7 +282,7 @@ fn add_traffic(sim: &mut Sim, traffic: &TrafficSetup, [left, right]: [usize; 2],
     }
     for (way, (from, to)) in [(left, right), (right, left)].into_iter().enumerate() {
         if traffic.ways[way] {
-            let source = traffic.source(Random::new(seed, stream + way as u64));
+            let source = traffic.source(seed, stream + way as u64);
             sim.add_marked_traffic(from, to, source, Time::ZERO + traffic.stop, traffic.ecn, traffic.dscp);
         }
     }

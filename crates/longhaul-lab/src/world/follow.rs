@@ -19,6 +19,8 @@ pub(super) struct Goal {
     pub(super) bytes: u64,
     /// Seconds from the first start of these flows until it is reached.
     pub(super) reached: Option<f64>,
+    /// Numbers of data packets offered to the first shared link, and dropped, until then.
+    pub(super) data: [u64; 2],
 }
 
 /// A total that the congestion windows of the flows of a name must reach, in bytes.
@@ -99,6 +101,12 @@ impl World {
         self.drops.iter().map(|drops| drops.borrow().count).sum()
     }
 
+    /// Returns the numbers of data packets offered to the first shared link, and dropped, if they are observed.
+    pub(super) fn data(&self) -> [u64; 2] {
+        let first = self.drops.first().and_then(|drops| drops.borrow().data.as_ref().map(|data| data.counts));
+        first.unwrap_or_default()
+    }
+
     fn look_for_drop(&mut self) {
         if self.awaits_drop && self.dropped() > 0 {
             self.awaits_drop = false;
@@ -141,12 +149,14 @@ impl World {
 
     fn look_at_receiver(&mut self, number: usize) {
         let now = self.sim.now();
+        let data = self.data();
         let Self { goals, flows, sim, .. } = self;
         for goal in goals.iter_mut().filter(|goal| goal.reached.is_none() && goal.flows.contains(&number)) {
             let flows = &flows[goal.flows.clone()];
             if flows.iter().map(|flow| flow.read(sim).0).sum::<u64>() >= goal.bytes {
                 let begun = flows.iter().filter_map(|flow| flow.opened).min();
                 goal.reached = begun.map(|begun| (now - begun).as_secs_f64());
+                goal.data = data;
             }
         }
         if self.starts.iter().any(|start| start.after.contains(&number)) {

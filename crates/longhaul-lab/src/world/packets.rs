@@ -1,11 +1,12 @@
 //! Observation of packets at the sender's host and at the bottleneck.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
 
-use longhaul_link::{Cause, Hook, Packet as Carried};
+use longhaul_link::{Cause, Hook, Packet as Carried, View, dscp};
 use longhaul_sim::{Packet, Parcel, Sighting, Tap};
 use longhaul_units::Time;
-use longhaul_wire::{CheshireCodec, Flags, Segment};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Segment};
 
 /// Drops at a shared link.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,60 @@ pub(super) struct Drops {
     pub(super) first: HashMap<Cause, f64>,
     /// All drops, if they are recorded.
     pub(super) all: Option<Vec<(f64, f64)>>,
+    /// Data packets, if they are observed.
+    pub(super) data: Option<DataPackets>,
+}
+
+/// Data packets at a shared link, without probes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DataPackets {
+    /// Numbers of packets offered and dropped.
+    pub(super) counts: [u64; 2],
+    senders: HashMap<SocketAddr, Sent>,
+}
+
+/// What a sender has sent. New data may have low priority, too: a probe is a packet of low priority without new data,
+/// and is identified by its TSval when it is dropped.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    /// The sequence number after the last byte.
+    end: Option<u32>,
+    probes: BTreeSet<u32>,
+}
+
+impl DataPackets {
+    fn offered(&mut self, packet: &Carried<Parcel>) {
+        let Some((from, end, stamp)) = segment(packet) else { return };
+        let sender = self.senders.entry(from).or_default();
+        let is_new = sender.end.is_none_or(|last| end.wrapping_sub(last).cast_signed() > 0);
+        if is_new {
+            sender.end = Some(end);
+        }
+        if packet.dscp == dscp::LE && !is_new {
+            sender.probes.extend(stamp);
+        } else {
+            self.counts[0] += 1;
+        }
+    }
+
+    fn dropped(&mut self, packet: &Carried<Parcel>) {
+        let Some((from, _, stamp)) = segment(packet) else { return };
+        let probes = self.senders.get(&from).map(|sender| &sender.probes);
+        let is_probe =
+            packet.dscp == dscp::LE && probes.zip(stamp).is_some_and(|(probes, stamp)| probes.contains(&stamp));
+        if !is_probe {
+            self.counts[1] += 1;
+        }
+    }
+}
+
+/// Returns the sender of a data segment, the sequence number after its last byte, and its TSval.
+fn segment(packet: &Carried<Parcel>) -> Option<(SocketAddr, u32, Option<u32>)> {
+    let parcel = packet.payload.as_ref()?;
+    let (header, offset) = CheshireCodec::parse(&parcel.payload).ok()?;
+    let len = parcel.payload_len().checked_sub(offset).filter(|len| *len > 0)?;
+    let stamp = header.options.timestamps.map(|stamps| stamps.value);
+    Some((parcel.from, header.seq.wrapping_add(len as u32), stamp))
 }
 
 impl Drops {
@@ -32,8 +87,14 @@ impl Drops {
 pub(super) struct DropHook(pub(super) std::rc::Rc<std::cell::RefCell<Drops>>);
 
 impl Hook<Parcel> for DropHook {
-    fn dropped(&mut self, now: Time, _: &Carried<Parcel>, cause: Cause) {
-        self.0.borrow_mut().add(now, cause);
+    fn offered(&mut self, _: Time, packet: &mut Carried<Parcel>, _: &View) {
+        self.0.borrow_mut().data.iter_mut().for_each(|data| data.offered(packet));
+    }
+
+    fn dropped(&mut self, now: Time, packet: &Carried<Parcel>, cause: Cause) {
+        let mut drops = self.0.borrow_mut();
+        drops.add(now, cause);
+        drops.data.iter_mut().for_each(|data| data.dropped(packet));
     }
 }
 

@@ -124,6 +124,12 @@ impl World {
             let drops = dropped(recorder.setup.link).all.unwrap_or_default();
             recorder.end(&drops)
         };
+        let all_data = self.data();
+        let data = |goal: &super::Goal| {
+            let counts = if goal.reached.is_some() { goal.data } else { all_data };
+            ((goal.flows.start, goal.bytes), counts.map(|count| count as f64))
+        };
+        let data = self.goals.iter().map(data).collect();
         let series = self.recorders.into_iter().map(end).collect();
         let of_goal = |goal: super::Goal| Some(((goal.flows.start, goal.bytes), goal.reached?));
         let of_window = |goal: super::WindowGoal| Some(((goal.flows.start, goal.bytes, goal.since), goal.reached?));
@@ -132,11 +138,12 @@ impl World {
         let outcome = Outcome {
             duration: setup.duration,
             links: setup.links.iter().map(|link| link.there.clone()).collect(),
-            epochs: super::workload::epochs(&self.sim, &self.crowds),
+            epochs: super::workload::epochs(&self.sim, &self.populations),
             flows: self.ranges,
             begun: self.flows.iter().map(begun).collect(),
             rtts: followed().map(|followed| followed.rtts).collect(),
             reached: self.goals.into_iter().filter_map(of_goal).collect(),
+            data,
             windows_reached: self.window_goals.into_iter().filter_map(of_window).collect(),
             first_drops,
             windows_at_drop: self.windows_at_drop,

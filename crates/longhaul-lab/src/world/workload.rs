@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use longhaul_link::Random;
 use longhaul_link::topology::Duplex;
-use longhaul_sim::{CrowdId, Epoch, Setup, Sim};
+use longhaul_sim::{Epoch, PopulationId, Setup, Sim};
 use longhaul_units::{Rate, Time};
 
 use crate::experiment::CellSetup;
@@ -29,10 +29,10 @@ pub(super) fn configure(setup: &CellSetup, hosts: &mut Setup, nodes: &[u32]) {
 }
 
 /// Schedules the connections of the workloads between the last of these host pairs.
-pub(super) fn add(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: u64) -> BTreeMap<String, CrowdId> {
+pub(super) fn add(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: u64) -> BTreeMap<String, PopulationId> {
     let mut rest = pairs;
     let streams = (WORKLOAD_STREAMS..).step_by(2);
-    let mut crowds = BTreeMap::new();
+    let mut populations = BTreeMap::new();
     for (workload, stream) in setup.workloads.iter().zip(streams) {
         let (own, others) = rest.split_at(workload.pairs.len());
         rest = others;
@@ -40,13 +40,13 @@ pub(super) fn add(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: 
             continue;
         }
         let random = [stream, stream + 1].map(|stream| Random::new(seed, stream));
-        let crowd = sim.add_crowd(workload.visits(own.to_vec(), random), Time::ZERO + workload.stop);
-        crowds.insert(workload.name.clone(), crowd);
+        let population = sim.add_population(workload.visits(own.to_vec(), random), Time::ZERO + workload.stop);
+        populations.insert(workload.name.clone(), population);
     }
-    crowds
+    populations
 }
 
 /// Returns the requests and responses of each workload.
-pub(super) fn epochs(sim: &Sim, crowds: &BTreeMap<String, CrowdId>) -> BTreeMap<String, Vec<Epoch>> {
-    crowds.iter().map(|(name, crowd)| (name.clone(), sim.epochs(*crowd))).collect()
+pub(super) fn epochs(sim: &Sim, populations: &BTreeMap<String, PopulationId>) -> BTreeMap<String, Vec<Epoch>> {
+    populations.iter().map(|(name, population)| (name.clone(), sim.epochs(*population))).collect()
 }

@@ -10,7 +10,7 @@ const UDP: u8 = 17;
 
 /// An IP packet including its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct IpPacket(Vec<u8>);
+pub struct IpPacket(Vec<u8>);
 
 impl IpPacket {
     /// Parses a packet for a link. Returns `None` if it is not IP, or if the kernel sent it on its own behalf.

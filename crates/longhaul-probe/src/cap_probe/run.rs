@@ -4,7 +4,8 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::skew::{Point, slope};
 use crate::Arrived;
-use longhaul_cc::estimate::{CapProbe, CapProbeConfig, CapProbeEstimate, PairSample};
+use longhaul_cc::estimate::PairSample;
+use longhaul_cc::internal::{CapProbe, CapProbeConfig, CapProbeEstimate};
 
 /// Offset added to every delay, so that differences from the first delay fit an unsigned span: about 18 min in
 /// nanoseconds.
@@ -69,25 +70,22 @@ impl Run {
     }
 
     /// Estimate by all samples. `most_skew` is the largest drift of the receiver's clock in seconds per second.
-    pub(super) fn evaluate(&self, config: CapProbeConfig, most_skew: f64) -> Option<CapProbeEstimate> {
+    pub(super) fn evaluate(&self, mut config: CapProbeConfig, most_skew: f64) -> Option<CapProbeEstimate> {
         let origin = self.samples.first()?;
         let skew = if self.samples.len() >= LINE { self.skew(origin) } else { 0.0 };
         // A steeper slope than that of any clock is a queue that grows or shrinks.
         let skew = if skew.abs() <= most_skew { skew } else { 0.0 };
-        let mut filter = CapProbe::new(CapProbeConfig { window: Span::MAX, ..config });
+        config.window = Span::MAX;
+        let mut filter = CapProbe::new(config);
         for sample in &self.samples {
             let drift = (sample.sent.since(origin.sent).as_nanos() as f64 * skew) as i64;
             let straight = |delay: i64| {
                 let delay = delay.saturating_sub(origin.delays.0).saturating_sub(drift).saturating_add(BIAS);
                 Span::from_nanos(u64::try_from(delay).unwrap_or(0))
             };
-            let pair = PairSample {
-                first_delay: straight(sample.delays.0),
-                second_delay: straight(sample.delays.1),
-                dispersion: sample.dispersion,
-                bytes: sample.bytes,
-                coalesced: sample.coalesced,
-            };
+            let mut pair = PairSample::default();
+            (pair.first_delay, pair.second_delay) = (straight(sample.delays.0), straight(sample.delays.1));
+            (pair.dispersion, pair.bytes, pair.coalesced) = (sample.dispersion, sample.bytes, sample.coalesced);
             filter.on_pair(&pair, sample.sent);
         }
         filter.estimate()

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use longhaul_units::statistics::{mean, sample_deviation};
 use longhaul_units::{Rate, Span};
 
 use super::config::PathChirpConfig;
 use super::rules::{chirp, chirp_estimate, gaps, noise};
-use crate::statistics::{deviation, mean};
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, RateRange};
 
@@ -47,7 +47,7 @@ impl Procedure {
     fn interval(&self, part: fn(&Sample) -> f64) -> Option<(f64, f64)> {
         let kept: Vec<f64> = self.kept.iter().map(part).collect();
         let mean = mean(&kept)?;
-        Some((mean, NORMAL_95 * deviation(&kept) / (kept.len() as f64).sqrt()))
+        Some((mean, NORMAL_95 * sample_deviation(&kept).unwrap_or(0.0) / (kept.len() as f64).sqrt()))
     }
 
     fn converged(&self) -> bool {

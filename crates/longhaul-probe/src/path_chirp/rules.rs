@@ -1,8 +1,9 @@
 //! Rules of pathChirp: the gaps of a chirp, its queueing delays, excursions, and the estimate of one chirp.
 
+use longhaul_units::statistics::median;
 use longhaul_units::{Bytes, Span};
 
-use crate::statistics::median;
+use crate::options::options;
 use crate::{Arrived, Planned};
 
 /// Packets of `size` with gaps whose ratio is `spread`, for rates from `low` to at least `high` in bytes per second.
@@ -19,30 +20,24 @@ pub(super) fn chirp((low, high): (f64, f64), size: Bytes, spread: f64) -> Vec<Pl
     packets
 }
 
-/// Constants of the estimate of one chirp.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ExcursionRule {
-    /// Decrease factor F, 1 to 100, 3 by default: an excursion ends where the delay is less than its maximum divided by
-    /// F, both relative to the delay at its start. The authors' module for ns-2 and their later tool STAB have 3. Their
-    /// tool pathChirp 2.3 has 1.5, with which single packets of cross traffic end the last excursion too often, so that
-    /// its start is too late.
-    pub fall: f64,
-    /// Busy period threshold L: least number of packets of an excursion, 1 to 1000, 5 by default.
-    pub least: u32,
-    /// Smallest rise of the delay that starts an excursion, relative to its gap: 0 to 0.1, 0.01 by default. Smaller
-    /// rises are clock drift or scheduling delays.
-    pub slope: f64,
-    /// Smallest height of an excursion that cannot be noise, relative to the median change of delays at the low rates
-    /// of the chirp: 0 to 10, 1.5 by default.
-    pub noise: f64,
-    /// Ratio of a gap to the one before from which the sender counts as interrupted: 1 to 100, 2 by default.
-    pub misordered: f64,
-}
-
-impl Default for ExcursionRule {
-    fn default() -> Self {
-        Self { fall: 3.0, least: 5, slope: 0.01, noise: 1.5, misordered: 2.0 }
+options! {
+    /// Constants of the estimate of one chirp.
+    pub struct ExcursionRule["excursions."] {
+        /// Decrease factor F, 1 to 100, 3 by default: an excursion ends where the delay is less than its maximum
+        /// divided by F, both relative to the delay at its start. The authors' module for ns-2 and their later tool
+        /// STAB have 3. Their tool pathChirp 2.3 has 1.5, with which single packets of cross traffic end the last
+        /// excursion too often, so that its start is too late.
+        fall: f64 = 3.0, 1.0..=100.0;
+        /// Busy period threshold L: least number of packets of an excursion, 1 to 1000, 5 by default.
+        least: u32 = 5, 1.0..=1000.0;
+        /// Smallest rise of the delay that starts an excursion, relative to its gap: 0 to 0.1, 0.01 by default. Smaller
+        /// rises are clock drift or scheduling delays.
+        slope: f64 = 0.01, 0.0..=0.1;
+        /// Smallest height of an excursion that cannot be noise, relative to the median change of delays at the low
+        /// rates of the chirp: 0 to 10, 1.5 by default.
+        noise: f64 = 1.5, 0.0..=10.0;
+        /// Ratio of a gap to the one before from which the sender counts as interrupted: 1 to 100, 2 by default.
+        misordered: f64 = 2.0, 1.0..=100.0;
     }
 }
 

@@ -1,9 +1,10 @@
 //! Rules of Pathload: the usable delays of a stream, their trend, and the verdict of a fleet.
 
 use longhaul_units::Span;
+use longhaul_units::statistics::median;
 
 use crate::Arrived;
-use crate::statistics::median;
+use crate::options::{Checks, InvalidOption, Part, options};
 
 /// Grey band of a trend metric: delays rise if the metric is above `high`, and do not rise if it is below `low`.
 /// Between the two, ends included, it is undecided.
@@ -15,57 +16,47 @@ pub struct Band {
     pub high: f64,
 }
 
-/// Constants of the trend of a stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct StreamRule {
-    /// Grey band of PCT, the pairwise comparison test: 0.495 to 0.605 by default, which is 0.55 plus and minus 10 %.
-    pub pct: Band,
-    /// Grey band of PDT, the pairwise difference test: 0.36 to 0.44 by default, which is 0.40 plus and minus 10 %.
-    pub pdt: Band,
-    /// Whether PCT is relative to the number of points, as in the tool, or to the number of steps between them, as
-    /// published. False by default.
-    pub pct_over_points: bool,
-    /// Whether the points are medians of groups of delays, as published, or the delays themselves. True by default.
-    pub medians: bool,
-    /// Least number of points for a trend: 2 to 100, 5 by default.
-    pub least_points: u32,
-    /// Shortest gap of an interrupted sender in planned gaps: 1 to 1000, 2 by default. It must also exceed the planned
-    /// gap by `split_more`.
-    pub split_gaps: f64,
-    /// Shortest excess over the planned gap of an interrupted sender: 0 to 1 s, 1 ms by default.
-    pub split_more: Span,
-    /// Time between arrivals below which the receiver was interrupted: 0 to 10 ms, 7 us by default, as in the tool, but
-    /// at most a quarter of the gap. Only the last of such packets counts.
-    pub least_arrival: Span,
-    /// Fraction of arrivals within a quarter of the gap above which interrupts are coalesced, and such packets form
-    /// bursts: 0 to 1, 0.6 by default, as in the tool.
-    pub coalesced: f64,
-    /// Smallest rise of the delay relative to the duration of the stream: 0 to 0.01, 1e-3 by default. A smaller rise is
-    /// clock drift or a slow beat with periodic traffic. A rate that is too high by the resolution causes a larger one.
-    pub slope: f64,
-    /// Smallest rise or fall of the delay that cannot be caused by the hosts: 0 to 10 ms, 100 us by default. A stream
-    /// with less is undecided. Hosts are late by tens of microseconds, and not at random, because the processor may
-    /// sleep or wait at the first packets of a stream. A stream of 100 packets every 100 us builds up 100 us if its
-    /// rate is 1 % too high.
-    pub least_rise: Span,
+impl Part for Band {
+    fn check(&self, checks: Checks, name: &'static str) -> Result<(), InvalidOption> {
+        checks.within(name, self.high, (0.0, 1.0))?;
+        checks.within(name, self.low, (0.0, self.high))
+    }
 }
 
-impl Default for StreamRule {
-    fn default() -> Self {
-        Self {
-            pct: Band { low: 0.495, high: 0.605 },
-            pdt: Band { low: 0.36, high: 0.44 },
-            pct_over_points: false,
-            medians: true,
-            least_points: 5,
-            split_gaps: 2.0,
-            split_more: Span::from_millis(1),
-            least_arrival: Span::from_micros(7),
-            coalesced: 0.6,
-            slope: 1e-3,
-            least_rise: Span::from_micros(100),
-        }
+options! {
+    /// Constants of the trend of a stream.
+    pub struct StreamRule["stream."] {
+        /// Grey band of PCT, the pairwise comparison test: 0.495 to 0.605 by default, 0.55 plus and minus 10 %.
+        pct: Band = Band { low: 0.495, high: 0.605 };
+        /// Grey band of PDT, the pairwise difference test: 0.36 to 0.44 by default, which is 0.40 plus and minus 10 %.
+        pdt: Band = Band { low: 0.36, high: 0.44 };
+        /// Whether PCT is relative to the number of points, as in the tool, or to the number of steps between them, as
+        /// published. False by default.
+        pct_over_points: bool = false;
+        /// Whether the points are medians of groups of delays, as published, or the delays themselves. True by default.
+        medians: bool = true;
+        /// Least number of points for a trend: 2 to 100, 5 by default.
+        least_points: u32 = 5, 2.0..=100.0;
+        /// Shortest gap of an interrupted sender in planned gaps: 1 to 1000, 2 by default. It must also exceed the
+        /// planned gap by `split_more`.
+        split_gaps: f64 = 2.0, 1.0..=1000.0;
+        /// Shortest excess over the planned gap of an interrupted sender: 0 to 1 s, 1 ms by default.
+        split_more: Span = Span::from_millis(1), 0.0..=1.0;
+        /// Time between arrivals below which the receiver was interrupted: 0 to 10 ms, 7 us by default, as in the tool,
+        /// but at most a quarter of the gap. Only the last of such packets counts.
+        least_arrival: Span = Span::from_micros(7), 0.0..=0.01;
+        /// Fraction of arrivals within a quarter of the gap above which interrupts are coalesced, and such packets form
+        /// bursts: 0 to 1, 0.6 by default, as in the tool.
+        coalesced: f64 = 0.6, 0.0..=1.0;
+        /// Smallest rise of the delay relative to the duration of the stream: 0 to 0.01, 1e-3 by default. A smaller
+        /// rise is clock drift or a slow beat with periodic traffic. A rate that is too high by the resolution causes a
+        /// larger one.
+        slope: f64 = 1e-3, 0.0..=0.01;
+        /// Smallest rise or fall of the delay that cannot be caused by the hosts: 0 to 10 ms, 100 us by default. A
+        /// stream with less is undecided. Hosts are late by tens of microseconds, and not at random, because the
+        /// processor may sleep or wait at the first packets of a stream. A stream of 100 packets every 100 us builds up
+        /// 100 us if its rate is 1 % too high.
+        least_rise: Span = Span::from_micros(100), 0.0..=0.01;
     }
 }
 
@@ -231,32 +222,26 @@ fn falls(points: &[f64], rule: &StreamRule) -> bool {
     judge(pct(&mirrored, rule.pct_over_points), pdt(&mirrored), rule) == Trend::Increasing
 }
 
-/// Constants of the verdict of a fleet.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct FleetRule {
-    /// Fraction of the usable streams that decides: 0.5 to 1, 0.6 by default, as in the tool; 0.7 was published. For
-    /// the verdict that the rate is above, it is the excess of increasing over decreasing streams.
-    pub agree: f64,
-    /// Least fraction of all streams that must be usable: 0 to 1, 0.5 by default.
-    pub usable: f64,
-    /// Loss rate above which the loss of a stream is medium: 0 to `high_loss`, 0.03 by default.
-    pub medium_loss: f64,
-    /// Loss rate above which the loss of a stream is high: 0 to 1, 0.15 by default. One such stream decides, unless its
-    /// delays show that no queue grows.
-    pub high_loss: f64,
-    /// Number of streams with high loss that decides otherwise: 1 to 100, 3 by default. In the tool one decides,
-    /// whatever its delays are.
-    pub high_streams: u32,
-    /// Number of streams with medium loss that decides, unless more streams do not rise than do: 1 to 100, 7 by
-    /// default, which is more than half of a fleet. In the tool half decides, whatever the delays are; but on a path
-    /// with 4 % random loss most streams have medium loss at every rate.
-    pub medium_streams: u32,
-}
-
-impl Default for FleetRule {
-    fn default() -> Self {
-        Self { agree: 0.6, usable: 0.5, medium_loss: 0.03, high_loss: 0.15, high_streams: 3, medium_streams: 7 }
+options! {
+    /// Constants of the verdict of a fleet.
+    pub struct FleetRule["fleet."] {
+        /// Fraction of the usable streams that decides: 0.5 to 1, 0.6 by default, as in the tool; 0.7 was published.
+        /// For the verdict that the rate is above, it is the excess of increasing over decreasing streams.
+        agree: f64 = 0.6, 0.5..=1.0;
+        /// Least fraction of all streams that must be usable: 0 to 1, 0.5 by default.
+        usable: f64 = 0.5, 0.0..=1.0;
+        /// Loss rate above which the loss of a stream is high: 0 to 1, 0.15 by default. One such stream decides, unless
+        /// its delays show that no queue grows.
+        high_loss: f64 = 0.15, 0.0..=1.0;
+        /// Loss rate above which the loss of a stream is medium: 0 to `high_loss`, 0.03 by default.
+        medium_loss: f64 = 0.03, 0.0..=high_loss;
+        /// Number of streams with high loss that decides otherwise: 1 to 100, 3 by default. In the tool one decides,
+        /// whatever its delays are.
+        high_streams: u32 = 3, 1.0..=100.0;
+        /// Number of streams with medium loss that decides, unless more streams do not rise than do: 1 to 100, 7 by
+        /// default, which is more than half of a fleet. In the tool half decides, whatever the delays are; but on a
+        /// path with 4 % random loss most streams have medium loss at every rate.
+        medium_streams: u32 = 7, 1.0..=100.0;
     }
 }
 

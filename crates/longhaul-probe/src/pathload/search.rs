@@ -1,7 +1,8 @@
 //! Pathload's bisection: the next rate after each verdict, and its end.
 
+use longhaul_units::statistics::mean;
+
 use super::rules::Verdict;
-use crate::statistics::mean;
 
 /// A verdict that is a bound of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]

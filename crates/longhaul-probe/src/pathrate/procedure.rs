@@ -1,10 +1,10 @@
 //! Sequence of Pathrate's trains: round trip, longest train, preliminary trains, Phase I, Phase II.
 
+use longhaul_units::statistics::{mean, sample_deviation};
 use longhaul_units::{Bytes, Span};
 
 use super::config::PathrateConfig;
 use super::rules::{Bursts, Sample, adr, around, best, bin_width, bursts, modes, train_rate, trimmed};
-use crate::statistics::{deviation, mean};
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
 
@@ -182,7 +182,7 @@ impl Procedure {
         let Some(mean) = mean(&self.preliminary) else { return self.stop() };
         self.width = bin_width(&self.preliminary, &self.config.bins);
         self.recent = Some(mean);
-        let variation = deviation(&self.preliminary) / mean;
+        let variation = sample_deviation(&self.preliminary).unwrap_or(0.0) / mean;
         if complete && variation < self.config.quick {
             self.end(self.bin(mean), true, 1.0 - variation);
         } else {
@@ -244,8 +244,8 @@ impl Procedure {
         match (found.as_slice(), mean_of_all, before) {
             ([], of_all, before) => of_all.or(before),
             ([only], Some(of_all), Some(before)) => {
-                let narrow =
-                    deviation(&trimmed(&self.trains, self.config.adr_trim as usize)) < self.config.quick * of_all;
+                let deviation = sample_deviation(&trimmed(&self.trains, self.config.adr_trim as usize)).unwrap_or(0.0);
+                let narrow = deviation < self.config.quick * of_all;
                 let close = of_all > self.config.adr_close * before;
                 Some(if narrow && close { only.centre } else { of_all })
             }
@@ -274,7 +274,7 @@ impl Procedure {
     fn conclude_coalesced(&mut self) {
         self.width = bin_width(&self.trains, &self.config.bins);
         let Some(mean) = adr(&self.trains, self.config.adr_trim as usize) else { return self.enter(Stage::Done) };
-        let variation = deviation(&self.trains) / mean;
+        let variation = sample_deviation(&self.trains).unwrap_or(0.0) / mean;
         let value = best(modes(&self.trains, self.width, &self.config.modes)).map_or(mean, |mode| mode.value);
         let complete = self.trains.len() >= self.config.coalesced_trains as usize;
         self.end(self.bin(value), complete && variation < self.config.quick, (1.0 - variation).max(0.0));

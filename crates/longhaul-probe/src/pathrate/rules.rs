@@ -1,8 +1,9 @@
 //! Rules of Pathrate: the rate of a train, the width of bins, local modes and their merit, ADR.
 
+use longhaul_units::statistics::{mean, median, sorted};
 use longhaul_units::{Rate, Span};
 
-use crate::statistics::{kurtosis, mean, median, quantile, sorted};
+use crate::options::options;
 use crate::{Arrived, RateRange};
 
 /// Sample of a train.
@@ -30,33 +31,29 @@ pub(super) fn train_rate(packets: &[Option<Arrived>], least: Span) -> Sample {
     Sample::Rate(rest.iter().map(|packet| packet.size.as_f64()).sum::<f64>() / span.as_secs_f64())
 }
 
-/// Constants of the width of bins.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct BinRule {
-    /// Width of a bin relative to the range from the 10th to the 90th percentile: 0.01 to 1, 0.125 by default.
-    pub part: f64,
-    /// Range in bytes per second below which it is narrow: 0 to 1e9, 125,000 (1 Mb/s) by default.
-    pub narrow: f64,
-    /// Width of a bin relative to a narrow range: 0.01 to 1, 0.25 by default.
-    pub narrow_part: f64,
-    /// Width of a bin for equal rates in bytes per second: 1 to 1e12, 2.5e6 (20 Mb/s) by default.
-    pub flat: f64,
-    /// Upper bound of that width relative to the median: 0.001 to 1, 0.25 by default.
-    pub flat_part: f64,
-}
-
-impl Default for BinRule {
-    fn default() -> Self {
-        Self { part: 0.125, narrow: 125_000.0, narrow_part: 0.25, flat: 2.5e6, flat_part: 0.25 }
+options! {
+    /// Constants of the width of bins.
+    pub struct BinRule["bins."] {
+        /// Width of a bin relative to the range from the 10th to the 90th percentile: 0.01 to 1, 0.125 by default.
+        part: f64 = 0.125, 0.01..=1.0;
+        /// Range in bytes per second below which it is narrow: 0 to 1e9, 125,000 (1 Mb/s) by default.
+        narrow: f64 = 125_000.0, 0.0..=1e9;
+        /// Width of a bin relative to a narrow range: 0.01 to 1, 0.25 by default.
+        narrow_part: f64 = 0.25, 0.01..=1.0;
+        /// Width of a bin for equal rates in bytes per second: 1 to 1e12, 2.5e6 (20 Mb/s) by default.
+        flat: f64 = 2.5e6, 1.0..=1e12;
+        /// Upper bound of that width relative to the median: 0.001 to 1, 0.25 by default.
+        flat_part: f64 = 0.25, 0.001..=1.0;
     }
 }
 
 /// Returns the width of a bin for these rates in bytes per second.
 #[must_use]
 pub(super) fn bin_width(rates: &[f64], rule: &BinRule) -> f64 {
-    let sorted = sorted(rates.to_vec());
-    let at = |part: f64| quantile(&sorted, part).unwrap_or(0.0);
+    let sorted = sorted(rates.iter().copied());
+    // The published width is that of a range between two of the rates, so quantiles are not interpolated.
+    let last = sorted.len().saturating_sub(1) as f64;
+    let at = |part: f64| sorted.get((last * part).round() as usize).copied().unwrap_or(0.0);
     let (range, middle) = (at(0.9) - at(0.1), at(0.5));
     // Clocks with a resolution of 1 ns leave a small range between equal rates.
     if range <= middle * 1e-4 {
@@ -72,9 +69,20 @@ pub(super) fn bin_width(rates: &[f64], rule: &BinRule) -> f64 {
 /// too few.
 #[must_use]
 pub(super) fn trimmed(rates: &[f64], drop: usize) -> Vec<f64> {
-    let sorted = sorted(rates.to_vec());
+    let sorted = sorted(rates.iter().copied());
     let kept = sorted.get(drop..sorted.len().saturating_sub(drop)).filter(|kept| !kept.is_empty());
     kept.map_or_else(|| sorted.clone(), <[f64]>::to_vec)
+}
+
+/// Pearson's kurtosis m4 / m2^2, which is 3 for a normal distribution. For equal values it is their number, the upper
+/// bound of the kurtosis of a sample of that size.
+fn kurtosis(values: &[f64]) -> f64 {
+    let Some(mean) = mean(values) else { return 0.0 };
+    let count = values.len() as f64;
+    let moment = |power: i32| values.iter().map(|value| (value - mean).powi(power)).sum::<f64>() / count;
+    let spread = moment(2);
+    // Rounding errors leave a small spread between equal values.
+    if spread <= (mean * 1e-9).powi(2) { count } else { moment(4) / (spread * spread) }
 }
 
 /// Asymptotic dispersion rate: the mean without the `drop` smallest and the `drop` largest rates.
@@ -83,20 +91,14 @@ pub(super) fn adr(rates: &[f64], drop: usize) -> Option<f64> {
     mean(&trimmed(rates, drop))
 }
 
-/// Constants of the search for local modes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ModeRule {
-    /// Excess of a bin over the one before up to which the bell continues, relative to the latter: 0 to 1, 0.1 by
-    /// default.
-    pub noise: f64,
-    /// Least fraction of all samples in the bin of a mode: 0 to 1, 0.02 by default. A bin has at least two samples.
-    pub least_part: f64,
-}
-
-impl Default for ModeRule {
-    fn default() -> Self {
-        Self { noise: 0.1, least_part: 0.02 }
+options! {
+    /// Constants of the search for local modes.
+    pub struct ModeRule["modes."] {
+        /// Excess of a bin over the one before up to which the bell continues, relative to the latter: 0 to 1, 0.1 by
+        /// default.
+        noise: f64 = 0.1, 0.0..=1.0;
+        /// Least fraction of all samples in the bin of a mode: 0 to 1, 0.02 by default. A bin has at least two samples.
+        least_part: f64 = 0.02, 0.0..=1.0;
     }
 }
 
@@ -141,7 +143,7 @@ impl Mode {
 /// contain more samples again. The search continues without the samples of that bell.
 #[must_use]
 pub(super) fn modes(rates: &[f64], width: f64, rule: &ModeRule) -> Vec<Mode> {
-    let mut left = sorted(rates.to_vec());
+    let mut left = sorted(rates.iter().copied());
     let all = left.len() as f64;
     let least = (all * rule.least_part).max(2.0);
     let mut found = Vec::new();

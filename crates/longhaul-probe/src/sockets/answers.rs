@@ -1,6 +1,8 @@
 //! Receiver thread: answers with the kernel's receive timestamps.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use longhaul_units::{Span, Time};
@@ -67,6 +69,8 @@ pub(super) struct Ear {
     pub(super) clock: Clock,
     /// Channel to the prober.
     pub(super) events: SyncSender<Event>,
+    /// Whether the socket was dropped.
+    pub(super) closed: Arc<AtomicBool>,
 }
 
 /// The prober no longer takes events.
@@ -81,6 +85,10 @@ impl Ear {
             None => datagram.first().is_some_and(|first| first >> 4 >= 5).then_some(Event::Segment),
         };
         event.map_or(Ok(()), |event| self.pass(event))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     fn pass(&self, event: Event) -> Result<(), Unwanted> {
@@ -113,7 +121,7 @@ mod linux {
     const SPARE: usize = MAX_RECV_BATCH;
 
     impl Ear {
-        /// Receives until the prober takes no more events, or until receiving fails.
+        /// Receives until the socket is dropped, or until receiving fails.
         pub(in crate::sockets) fn listen(&self, io: &Io) {
             // When this thread ends, its channel closes, and the prober reports that as an error.
             let _ = self.try_listen(io);
@@ -129,6 +137,9 @@ mod linux {
             loop {
                 ready.clear();
                 poll.wait(true, &mut ready)?;
+                if self.is_closed() {
+                    return Ok(());
+                }
                 while let Some(report) = io.recv_path_error()? {
                     if self.returned(&report, &mut times).is_err() {
                         return Ok(());
@@ -175,11 +186,15 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 impl Ear {
-    /// Receives until the prober takes no more events, or until receiving fails.
+    /// Receives until the socket is dropped, or until receiving fails.
     pub(super) fn listen(&self, io: &Io) {
         let mut buffer = vec![0; 1 << 16];
         loop {
-            match io.recv(&mut buffer) {
+            let received = io.recv(&mut buffer);
+            if self.is_closed() {
+                return;
+            }
+            match received {
                 Ok(len) => {
                     let at = self.clock.now();
                     // Receive offload may merge answers, which all have the same length.

@@ -1,10 +1,9 @@
 //! Doubts about results: a busy machine, results that contradict each other, ranges narrower than a clock can resolve.
 
 use longhaul_link::Histogram;
-use longhaul_units::{Bytes, Rate, Span};
+use longhaul_units::{Bytes, Rate, Span, text};
 
 use super::report::Outcome;
-use super::text;
 use crate::RateRange;
 
 /// Bound of the 99th percentile of lateness. A machine above it was busy; the link emulator has the same bound for
@@ -59,7 +58,7 @@ impl Own {
     fn doubt(&self, capacity: Option<RateRange>) -> Option<String> {
         let late = self.lateness.quantile(0.99);
         if !self.lateness.is_empty() && late > TOO_LATE {
-            let late = text::span(late);
+            let late = text::time(late);
             return Some(format!("this machine was busy: one time in a hundred it was {late} late or more"));
         }
         if self.starved > STARVED {
@@ -149,7 +148,7 @@ fn number(rate: Rate) -> f64 {
 }
 
 fn in_words(rate: Rate) -> String {
-    text::rate(rate.as_bits_per_sec())
+    text::rate(rate.as_bits_per_sec() as f64)
 }
 
 #[cfg(test)]

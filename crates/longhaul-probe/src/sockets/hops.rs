@@ -4,13 +4,13 @@
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
 
-use longhaul_units::{Span, Time};
+use longhaul_units::{Span, Time, text};
 use serde::Serialize;
 
 use super::Progress;
 use super::error::{Error, fill_random};
 use super::socket::{Event, Socket};
-use super::text::{known, micros, span, time};
+use super::text::{known, micros, time};
 
 /// Size of the packets (IP) in bytes.
 const SIZE: u32 = 128;
@@ -222,7 +222,7 @@ impl Scanner {
         let now = self.socket.now();
         if now.since(self.shown) >= SHOWN {
             self.shown = now;
-            let queueing = |hop: &Hop| hop.queueing().map_or("?".to_owned(), span);
+            let queueing = |hop: &Hop| hop.queueing().map_or("?".to_owned(), text::time);
             let list: Vec<_> = self.hops.iter().map(queueing).collect();
             progress(&format!("hops: {} packets, queueing {}", self.probes.len(), list.join(", ")));
         }

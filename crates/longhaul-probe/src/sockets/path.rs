@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use longhaul_cc::estimate::buffer::{self, BufferDelay};
+use longhaul_cc::internal::BufferDelay;
 use longhaul_cc::{Ack, RttSample};
 use longhaul_units::{Bytes, Rate, Span, Time};
 use serde::Serialize;
@@ -72,7 +72,7 @@ impl Path {
         let mut buffer = BufferDelay::new(most / STEPS);
         let sample = |rtt| {
             let mut ack = Ack::new(Time::ZERO);
-            ack.rtt = Some(RttSample { rtt, sent_at: Time::ZERO });
+            ack.rtt = Some(RttSample::new(rtt, Time::ZERO));
             ack
         };
         // If the queue never empties, its most frequent round trip is not the base round trip. As many samples of the
@@ -90,7 +90,7 @@ impl Path {
 
     /// Size of the buffer in bytes, if its delay and the capacity are known.
     pub(super) fn buffer_bytes(&self, capacity: Option<Rate>) -> Option<Bytes> {
-        Some(buffer::bytes(self.buffer_delay()?, capacity?))
+        Some(capacity?.bytes_in(self.buffer_delay()?))
     }
 
     /// Fraction of packets lost at random: while the queueing delay was less than half that of a full buffer, or half

@@ -3,14 +3,14 @@
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 
-use longhaul_units::{Rate, Span};
+use longhaul_units::{Rate, Span, text};
 use serde::Serialize;
 
 use super::Progress;
 use super::doubts::Own;
 use super::hops::Hops;
 use super::path::Facts;
-use super::text::{self, known, time};
+use super::text::{known, time};
 use crate::{Estimate, RateRange};
 
 /// Interval of progress reports.
@@ -267,7 +267,7 @@ impl Display for Found {
         writeln!(f, "  capacity         {}", known(self.capacity_bps))?;
         writeln!(f, "  available        {}", known(self.available_bps))?;
         if let Some(rate) = self.delivery_bps {
-            writeln!(f, "  delivered        {}", text::rate(rate))?;
+            writeln!(f, "  delivered        {}", text::rate(rate as f64))?;
         }
         writeln!(f, "  confidence       {confidence:.0} %")?;
         write!(f, "{}", self.path)
@@ -288,7 +288,7 @@ impl Display for Facts {
 
 impl Display for Range {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let [value, low, high] = [self.value, self.low, self.high].map(text::rate);
+        let [value, low, high] = [self.value, self.low, self.high].map(|rate| text::rate(rate as f64));
         write!(f, "{value} ({low} to {high})")
     }
 }

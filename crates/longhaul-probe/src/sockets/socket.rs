@@ -1,10 +1,11 @@
 //! UDP socket that sends probe packets at precise times and takes answers from the receiver thread.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use longhaul_units::{Span, Time};
@@ -74,6 +75,8 @@ pub(super) struct Socket {
     nonce: u64,
     headers: u32,
     events: Receiver<Event>,
+    /// Dropped after `events`, on which the thread may be blocked.
+    _receiver: ReceiverThread,
     next_train: u32,
     buffer: Vec<u8>,
     /// Whether a send reported that an earlier packet was refused.
@@ -99,10 +102,9 @@ impl Socket {
         fill_random(&mut nonce)?;
         let (nonce, clock) = (u64::from_ne_bytes(nonce), Clock::start());
         let (sender, events) = mpsc::sync_channel(WAITING);
-        let ear = Ear { nonce: nonce_end(nonce), clock, events: sender };
-        let receiver = Arc::clone(&extended);
-        // The thread ends at the first event after the socket was dropped: a blocking receive cannot be interrupted.
-        thread::Builder::new().name("answers".to_owned()).spawn(move || ear.listen(&receiver))?;
+        let closed = Arc::new(AtomicBool::new(false));
+        let ear = Ear { nonce: nonce_end(nonce), clock, events: sender, closed: Arc::clone(&closed) };
+        let receiver = ReceiverThread::start(ear, Arc::clone(&extended), closed)?;
         let headers = UDP_HEADER + if peer.is_ipv4() { 20 } else { 40 };
         Ok(Self {
             io,
@@ -112,6 +114,7 @@ impl Socket {
             nonce,
             headers,
             events,
+            _receiver: receiver,
             next_train: 0,
             buffer: vec![0; LARGEST],
             refused: false,
@@ -247,6 +250,34 @@ impl Socket {
     }
 }
 
+/// Receiver thread, which ends when this is dropped.
+#[derive(Debug)]
+struct ReceiverThread {
+    io: Arc<Io>,
+    closed: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ReceiverThread {
+    fn start(ear: Ear, io: Arc<Io>, closed: Arc<AtomicBool>) -> io::Result<Self> {
+        let receiver = Arc::clone(&io);
+        let thread = thread::Builder::new().name("answers".to_owned()).spawn(move || ear.listen(&receiver))?;
+        Ok(Self { io, closed, thread: Some(thread) })
+    }
+}
+
+impl Drop for ReceiverThread {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::Release);
+        // Ends a blocking receive call. Systems other than Linux may not support this for UDP; there the thread ends
+        // at the next datagram.
+        let woken = socket2::SockRef::from(&*self.io).shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.take_if(|_| woken.is_ok() && cfg!(target_os = "linux")) {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Second half of the nonce, common to all packets of a socket. Without having seen a packet, nobody can answer one.
 fn nonce_end(nonce: u64) -> u32 {
     nonce as u32
@@ -277,4 +308,18 @@ pub(super) fn is_a_loss(error: &io::Error) -> bool {
     }
     #[cfg(not(target_os = "linux"))]
     matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::HostUnreachable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_receiver_thread_does_not_outlive_its_socket() {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::connect(peer.local_addr().unwrap()).unwrap();
+        let closed = Arc::downgrade(&socket._receiver.closed);
+        drop(socket);
+        assert!(closed.upgrade().is_none(), "the thread has a reference");
+    }
 }

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use longhaul::{TcpInfo, TcpSocket, TcpStream};
-use longhaul_cc::estimate::CongestionLevel;
-use longhaul_cc::estimate::buffer::LossRate;
+use longhaul_cc::internal::{CongestionLevel, LossRate};
 use longhaul_cc::{Ack, Episode, RttSample};
 use longhaul_units::{Bytes, Rate, Span, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -43,6 +42,8 @@ const CHUNK: usize = 64 << 10;
 const LEAVING: Duration = Duration::from_millis(50);
 /// Bytes of the headers of IP and UDP, over IPv4 and IPv6.
 const HEADERS: (u64, u64) = (28, 48);
+/// UDP payload in bytes that fills an Ethernet frame, up to which longhaul probes the path by default.
+const ETHERNET: u16 = 1472;
 /// Weight of the old value in the moving average of round trips at losses, as in TCPW-BBE.
 const KEEP: f64 = 0.85;
 /// Largest number of losses that one tick adds to the distribution, because the losses of one overflow are one event.
@@ -118,12 +119,11 @@ async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
     let address = plan.address;
     let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     let config = socket.config();
-    (config.probe_pairs, config.arrival_times) = (true, true);
+    config.probe_pairs(true).arrival_times(true);
     if let Some(largest) = plan.largest {
         let payload = u64::from(largest).saturating_sub(headers(address));
         let payload = u16::try_from(payload).unwrap_or(u16::MAX);
-        config.max_plpmtu = config.max_plpmtu.min(payload);
-        config.base_plpmtu = config.base_plpmtu.min(payload);
+        config.max_plpmtu(payload.min(ETHERNET));
     }
     socket.set_nodelay(true)?;
     match timeout(PATIENCE, socket.connect(address)).await {
@@ -263,17 +263,18 @@ impl Meter {
         if since(info.recoveries, |info| info.recoveries) > 0 {
             ack.episode = Episode::Enter;
         }
-        if delivered > 0 && info.latest_rtt > 0 {
-            let rtt = Span::from_micros(info.latest_rtt);
-            ack.rtt = Some(RttSample { rtt, sent_at: Time::ZERO });
+        if delivered > 0
+            && let Some(rtt) = info.latest_rtt.map(Span::from)
+        {
+            ack.rtt = Some(RttSample::new(rtt, Time::ZERO));
             self.path.on_fate(Some(rtt));
         }
-        self.losses.on_ack(&ack, info.snd_cwnd as f64);
-        for _ in 0..lost.div_ceil(u64::from(info.snd_mss).max(1)).min(LOSSES) {
+        self.losses.on_ack(&ack, info.snd_cwnd_segments as f64);
+        for _ in 0..lost.div_ceil(u64::from(info.snd_mss_bytes).max(1)).min(LOSSES) {
             self.path.on_fate(None);
         }
         if let Some(pairs) = info.pairs
-            && let Some(capacity) = pairs.capacity
+            && let Some(capacity) = pairs.capacity_bytes_per_second
             && before.and_then(|before| before.pairs).is_none_or(|before| before.measured < pairs.measured)
         {
             self.capacities.push(capacity);
@@ -286,7 +287,7 @@ impl Meter {
     fn is_stuck(&self, limit: Span) -> bool {
         let nothing = |info: &TcpInfo| {
             let delivered = info.delivered_bytes.saturating_sub(self.began_delivered);
-            delivered < u64::from(info.snd_mss) && info.total_retrans > 0
+            delivered < u64::from(info.snd_mss_bytes) && info.total_retrans > 0
         };
         self.elapsed() >= limit.min(STUCK) && self.last.as_ref().is_some_and(nothing)
     }
@@ -334,8 +335,8 @@ impl Meter {
         if let Some(info) = &self.last {
             self.count(info, &mut outcome.path);
             outcome.arrival_times = Some(info.arrival_times);
-            outcome.own.starved = info.limited_by.cpu / took.as_secs_f64().max(1e-9);
-            let mss = u64::from(info.snd_mss).max(1);
+            outcome.own.starved = info.limited_by.cpu.as_secs_f64() / took.as_secs_f64().max(1e-9);
+            let mss = u64::from(info.snd_mss_bytes).max(1);
             let delivered = info.delivered_bytes.saturating_sub(self.began_delivered);
             let packets = delivered as f64 / mss as f64 * (mss + self.overhead(info)) as f64;
             outcome.delivery = Some(Rate::from_bytes_over(Bytes::from_f64(packets), took));
@@ -345,17 +346,17 @@ impl Meter {
 
     /// Bytes of an IP packet without its payload.
     fn overhead(&self, info: &TcpInfo) -> u64 {
-        u64::from(info.pmtu.saturating_sub(info.snd_mss)) + self.headers
+        u64::from(info.pmtu_bytes.saturating_sub(info.snd_mss_bytes)) + self.headers
     }
 
     /// Overrides properties of the path that the connection knows better than the samples.
     fn count(&self, info: &TcpInfo, path: &mut Facts) {
         path.packets = info.segs_out;
         path.bytes = info.bytes_sent + info.data_segs_out * self.overhead(info);
-        path.lost = info.lost_bytes.div_ceil(u64::from(info.snd_mss).max(1));
+        path.lost = info.lost_bytes.div_ceil(u64::from(info.snd_mss_bytes).max(1));
         path.random_loss = (info.segs_out >= LEAST_PACKETS).then(|| self.losses.random());
-        if info.min_rtt > 0 {
-            path.base_rtt_us = Some(info.min_rtt as f64);
+        if let Some(rtt) = info.min_rtt {
+            path.base_rtt_us = Some(rtt.as_micros() as f64);
         }
     }
 }

@@ -7,3 +7,8 @@ mod noise;
 mod path_chirp;
 mod pathload;
 mod pathrate;
+
+/// Returns the number of seeds: `few`, or `all` if `LONGHAUL_LONG` requests it.
+fn seeds(few: u64, all: u64) -> u64 {
+    if std::env::var_os("LONGHAUL_LONG").is_some() { all } else { few }
+}

@@ -144,7 +144,7 @@ impl Sim {
         let (index, source) = self.connect(from, peer, client)?;
         self.sessions[number as usize] = Some((from, index as u32));
         if self.qlogs.any_waits() {
-            self.begin_qlogs_between([(number, source), (server.1, peer)]);
+            self.start_qlogs_between([(number, source), (server.1, peer)]);
         }
         // This replaces an earlier connection from the same address that was never accepted.
         if self.expected.insert((to, source), server).is_none() {

@@ -1,13 +1,14 @@
-//! Event logs: when they start, and when they sample their connections.
+//! Event logs of connections.
 
 use std::io::Write;
 use std::net::SocketAddr;
 
 use longhaul_qlog::{Reference, Role, Start};
-use longhaul_units::{Span, Time};
+use longhaul_tcp::ConnId;
+use longhaul_units::Time;
 
-use super::{Follower, SessionId, Sim};
-use crate::qlog::Qlog;
+use super::{SessionId, Sim};
+use crate::qlog::{Qlog, SharedLog};
 
 impl Sim {
     /// Writes the events at one end of a connection to `out` as qlog (see [`longhaul_qlog`]): every segment, losses,
@@ -19,47 +20,62 @@ impl Sim {
     ///
     /// # Panics
     /// Panics if the host of `session` does not belong to this simulation.
-    pub fn qlog<W: Write + 'static>(&mut self, session: SessionId, out: W) -> Qlog<W> {
-        if self.qlogs.is_empty() {
-            let tap = self.qlogs.tap();
-            self.add_tap(tap);
-        }
-        let (handle, watcher) = Qlog::new(out);
-        let number = self.qlogs.add(session, watcher);
-        if let Some((role, ends)) = self.ends(session) {
-            self.begin_qlog(number, role, ends);
-        }
-        if self.sample_qlog(number) {
-            self.add_follower(session.host, Follower::Qlog(number));
+    pub fn qlog<W: Write + Send + 'static>(&mut self, session: SessionId, out: W) -> Qlog<W> {
+        let (handle, log) = Qlog::new(out);
+        match self.ends(session) {
+            Some((role, ends)) => {
+                let connection = self.connection_of(session, ends);
+                self.start_qlog(session.host, connection, role, ends, log);
+            }
+            None => self.qlogs.wait(session, log),
         }
         handle
     }
 
-    /// Starts the logs of a connection about to be opened. The arguments are session number and address of client and
-    /// server.
-    pub(super) fn begin_qlogs_between(&mut self, [client, server]: [(u32, SocketAddr); 2]) {
+    /// Starts the logs of a connection that was just opened. The arguments are session number and address of client
+    /// and server.
+    pub(super) fn start_qlogs_between(&mut self, [client, server]: [(u32, SocketAddr); 2]) {
         let ends = [(client, Role::Client, server.1), (server, Role::Server, client.1)];
         for ((session, local), role, remote) in ends {
-            for log in self.qlogs.waiting_for(|id| id.number == session) {
-                self.begin_qlog(log, role, [local, remote]);
+            for (id, log) in self.qlogs.take(|id| id.number == session) {
+                let connection = self.find(id).map(|session| session.id);
+                self.start_qlog(id.host, connection, role, [local, remote], log);
             }
         }
     }
 
-    fn begin_qlog(&mut self, number: u32, role: Role, [local, remote]: [SocketAddr; 2]) {
-        let Some(entry) = self.qlogs.get(number) else { return };
-        let start = Start {
+    /// Starts a log and installs it on its connection, or on the one that the host will accept.
+    fn start_qlog(
+        &mut self,
+        node: usize,
+        connection: Option<ConnId>,
+        role: Role,
+        [local, remote]: [SocketAddr; 2],
+        log: SharedLog,
+    ) {
+        let (now, place) = (self.now, self.place(node));
+        let host = &mut self.hosts[place];
+        let clock = host.clock(now);
+        let info = connection.and_then(|id| host.endpoint.connection(id)).map(|connection| connection.info(clock));
+        log.start(Start {
             role,
             local,
             remote,
-            segments_before: [0; 2],
-            at: self.now,
+            segments_before: info.map_or([0; 2], |info| [info.segments_out, info.segments_in]),
+            at: now,
             epoch: Time::ZERO,
             reference: Reference::Monotonic,
-            vantage_point: format!("node {}", entry.session.host),
-            interval: Span::ZERO,
-        };
-        self.qlogs.begin(number, start);
+            vantage_point: format!("node {node}"),
+        });
+        match connection {
+            Some(id) => {
+                host.endpoint.observe(clock, id, log.observer(host.clock_ahead));
+            }
+            None => {
+                let incoming = self.qlogs.expect(place as u32, host.clock_ahead, remote, log);
+                host.endpoint.observe_incoming(Some(Box::new(incoming)));
+            }
+        }
     }
 
     /// Returns the role and the addresses of a session's connection, the session's own address first.
@@ -74,38 +90,13 @@ impl Sim {
         Some((Role::Server, [self.hosts.get(*place as usize)?.address, *remote]))
     }
 
-    /// Logs state changes after a host's endpoint has acted and before its applications do, because they may change
-    /// the state again or release the connection.
-    pub(super) fn log_states(&mut self, place: u32) {
-        for &(host, follower) in &self.followers {
-            let Follower::Qlog(number) = follower else { continue };
-            if host != place {
-                continue;
-            }
-            let Some(entry) = self.qlogs.get(number) else { continue };
-            let Some(session) = self.find(entry.session) else { continue };
-            let host = self.host(entry.session.host);
-            if let Some(connection) = host.endpoint.connection(session.id) {
-                entry.watcher.borrow_mut().log_state(self.now, connection, host.clock(self.now));
-            }
+    /// Returns the connection of a session; of one that is not accepted yet, the connection in the handshake.
+    fn connection_of(&mut self, id: SessionId, [_, remote]: [SocketAddr; 2]) -> Option<ConnId> {
+        if let Some(session) = self.find(id) {
+            return Some(session.id);
         }
-    }
-
-    /// Logs changes after an event at the host of a log. Returns whether there is more to log.
-    pub(super) fn sample_qlog(&mut self, number: u32) -> bool {
-        let Some(entry) = self.qlogs.get(number) else { return false };
-        let Some(session) = self.find(entry.session) else { return true };
-        let host = self.host(entry.session.host);
-        let connection = host.endpoint.connection(session.id);
-        let mut watcher = entry.watcher.borrow_mut();
-        let goes_on = connection.is_some_and(|c| watcher.sample(self.now, c, host.clock(self.now)));
-        if !goes_on {
-            watcher.end(self.now, session.error);
-        }
-        drop(watcher);
-        if !goes_on {
-            self.qlogs.end(number);
-        }
-        goes_on
+        let host = self.host_mut(id.host);
+        let tuple = host.tuple(remote);
+        host.endpoint.find(&tuple)
     }
 }

@@ -219,10 +219,10 @@ fn a_workload_opens_connection_after_connection() {
     }
 }
 
-/// A crowd sends exactly the packets of a workload and keeps no sessions. Each epoch lasts from establishment until
+/// A client population sends exactly the packets of a workload and keeps no sessions. Each epoch lasts from establishment until
 /// all is read.
 #[test]
-fn a_crowd_equals_a_workload_without_sessions() {
+fn a_client_population_equals_a_workload_without_sessions() {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let sim = || Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
     let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
@@ -230,9 +230,9 @@ fn a_crowd_equals_a_workload_without_sessions() {
         HttpWorkload::new(Time::ZERO, rate, 0.3, responses, Random::new(3, 9)).map(|transfer| exchange_of(&transfer));
     let (mut kept, mut let_go) = (sim(), sim());
     let workload = kept.add_workload(0, 1, http.clone(), at(20_000));
-    let crowd = let_go.add_crowd(http.map(|vector| (0, 1, vector)), at(20_000));
+    let population = let_go.add_population(http.map(|vector| (0, 1, vector)), at(20_000));
     let_go.run_for(Span::from_secs(19));
-    let open = let_go.epochs(crowd).iter().filter(|epoch| epoch.ended.is_none()).count();
+    let open = let_go.epochs(population).iter().filter(|epoch| epoch.ended.is_none()).count();
     assert!(open < 50 && let_go.host(0).sessions.len() < 50, "{open} of {}", let_go.host(0).sessions.len());
     for sim in [&mut kept, &mut let_go] {
         assert!(sim.run(Span::from_secs(60), Sim::all_done));
@@ -244,12 +244,12 @@ fn a_crowd_equals_a_workload_without_sessions() {
         Epoch { began: client.established_at.unwrap(), ended: client.read_at, response: client.read }
     };
     let mut expected: Vec<Epoch> = opened.iter().map(|(id, _)| client(*id)).collect();
-    let mut epochs = let_go.epochs(crowd);
+    let mut epochs = let_go.epochs(population);
     for epochs in [&mut expected, &mut epochs] {
         epochs.sort_by_key(|epoch| (epoch.began, epoch.response));
     }
     assert!(epochs.len() > 300 && epochs == expected);
-    assert_eq!(let_go.visits(crowd), opened.len() as u64);
+    assert_eq!(let_go.visits(population), opened.len() as u64);
 }
 
 /// A host has 16,384 ports besides its own. The connection that exceeds them is never opened, nor is any later one,
@@ -260,9 +260,9 @@ fn a_host_without_ports_opens_no_more() {
     for (count, lacks) in [(16_385, None), (16_386, Some(SetupError::NoPort { node: 0 }))] {
         let mut sim = Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
         let http = HttpWorkload::new(Time::ZERO, rate, 1.0, BoundedPareto::new(1.0, 1.0, 1.1), Random::new(3, 9));
-        let crowd = sim.add_crowd(http.take(count).map(|transfer| (0, 1, exchange_of(&transfer))), at(1000));
+        let population = sim.add_population(http.take(count).map(|transfer| (0, 1, exchange_of(&transfer))), at(1000));
         sim.run_for(Span::from_millis(4));
-        assert_eq!((sim.visits(crowd), sim.lacks_port()), (count as u64, lacks));
+        assert_eq!((sim.visits(population), sim.lacks_port()), (count as u64, lacks));
     }
 }
 

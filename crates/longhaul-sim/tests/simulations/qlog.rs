@@ -145,7 +145,7 @@ fn logs_tell_the_connections_story_in_virtual_time() {
         let events = named(log, "connection_state_updated");
         events.iter().map(|event| event["new"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(states(&client), ["established", "fin-wait-1", "time-wait"]);
+    assert_eq!(states(&client), ["established", "fin-wait-1", "fin-wait-2", "time-wait"]);
     assert_eq!(states(&server), ["established", "close-wait", "last-ack", "closed"]);
     let ends = |log: &[Value]| named(log, "connection_started")[0].clone();
     assert_eq!(ends(&client)["local"], ends(&server)["remote"]);

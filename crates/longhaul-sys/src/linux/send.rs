@@ -10,6 +10,7 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_UDP};
 
 use super::addr::{RawAddr, canonical};
 use super::cmsg::SendControl;
+use super::errno::ErrorClass;
 use super::socket::UdpSocket;
 use super::syscall::{MAX_BATCH, OutMessage, sendmmsg, sendmsg};
 
@@ -64,28 +65,26 @@ impl UdpSocket {
     ///
     /// If the network card cannot segment a batch (the kernel returns `EIO` or `EINVAL`), this call sends the datagrams
     /// one by one with the same TOS and source address. If the first one is sent successfully, segmentation was the
-    /// cause of the error, and [`max_gso_segments`](Self::max_gso_segments) is 1 from then on. If the send buffer fills
-    /// up while the datagrams are sent one by one, the rest of the batch is dropped, as if it were lost on the path.
+    /// cause of the error, and [`max_gso_segments`](Self::max_gso_segments) is 1 from then on. If the send buffer or a
+    /// queue of the host fills up after the first one, the rest of the batch is dropped, as if it were lost on the
+    /// path.
     ///
     /// # Errors
-    /// Returns the unchanged system error, which [`ErrorClass`](super::ErrorClass) classifies, or `InvalidInput` for
-    /// more than [`MAX_SLICES`] slices. Nothing was sent in this case.
+    /// Returns the unchanged system error, which [`ErrorClass`] classifies, or `InvalidInput` for more than
+    /// [`MAX_SLICES`] slices. Nothing was sent in this case, except that of datagrams sent one by one the error may be
+    /// that of a later one, with which the batch ends.
     pub fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         check(transmit)?;
         let Some(size) = transmit.gso() else {
             return sendmsg(self.as_fd(), &self.message(transmit, None));
         };
-        if !self.gso.load(Ordering::Relaxed) {
-            return self.send_one_by_one(transmit, size);
-        }
-        match sendmsg(self.as_fd(), &self.message(transmit, Some(size))) {
-            Err(error) if may_be_gso(&error) => {
-                self.send_one_by_one(transmit, size)?;
-                self.gso.store(false, Ordering::Relaxed);
-                Ok(())
+        if self.gso.load(Ordering::Relaxed) {
+            match sendmsg(self.as_fd(), &self.message(transmit, Some(size))) {
+                Err(error) if may_be_gso(&error) => {}
+                result => return result,
             }
-            result => result,
         }
+        self.send_one_by_one(transmit, size)
     }
 
     /// Sends several [`Transmit`]s in order, up to [`MAX_SEND_BATCH`] or until the send buffer is full. Returns how
@@ -116,8 +115,9 @@ impl UdpSocket {
         }
     }
 
+    /// Sends the datagrams of a batch that cannot be segmented. If the first one is sent, this disables segmentation.
     fn send_one_by_one(&self, transmit: &Transmit<'_>, size: u16) -> io::Result<()> {
-        let mut sent = 0;
+        let mut any_sent = false;
         let mut rest = transmit.slices.iter().map(|slice| &**slice);
         let mut head: &[u8] = &[];
         let mut datagram = Vec::new();
@@ -128,9 +128,12 @@ impl UdpSocket {
             }
             let single = Transmit { slices: &datagram, ..*transmit };
             match sendmsg(self.as_fd(), &self.message(&single, None)) {
-                Err(error) if sent == 0 => return Err(error),
-                Err(_) => return Ok(()),
-                Ok(()) => sent += 1,
+                Err(error) if any_sent && is_full(&error) => return Ok(()),
+                result => result?,
+            }
+            if !any_sent {
+                any_sent = true;
+                self.gso.store(false, Ordering::Relaxed);
             }
         }
     }
@@ -185,6 +188,11 @@ fn check(transmit: &Transmit<'_>) -> io::Result<()> {
 /// it may also be a blackhole route or, on older kernels, a segment larger than the interface's MTU.
 fn may_be_gso(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
+}
+
+/// Returns whether the send buffer or a queue of the host is full.
+fn is_full(error: &io::Error) -> bool {
+    matches!(ErrorClass::of(error), ErrorClass::WouldBlock | ErrorClass::NoBuffers)
 }
 
 /// Replaces the contents of `out` by the next `size` bytes of `head` followed by `rest`. Returns the remainder of the
@@ -292,6 +300,19 @@ mod tests {
         assert_eq!(client.send(&transmit).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         assert_eq!(client.send_batch(&[transmit]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         assert_eq!(client.max_gso_segments(), MAX_GSO_SEGMENTS);
+    }
+
+    /// The first datagram causes an ICMP port unreachable, which the second call returns.
+    #[test]
+    fn an_error_after_the_first_of_single_datagrams_is_returned() {
+        let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let io = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        io.connect(closed).unwrap();
+        let client = UdpSocket::new(io).unwrap();
+        client.gso.store(false, Ordering::Relaxed);
+        let slices = [IoSlice::new(&[0; 3000])];
+        let transmit = Transmit { destination: None, tos: 0, src_ip: None, segment_size: Some(1000), slices: &slices };
+        assert_eq!(client.send(&transmit).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! connection works without its being honoured.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-use longhaul_cc::{AckCadence, Needs};
+use longhaul_cc::{AckFrequency, Needs};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{AckRate, Flags};
 
@@ -24,9 +24,9 @@ const DEFAULT_RATIO: u8 = 2;
 
 /// State of the option in both directions.
 #[derive(Debug, Default)]
-pub(super) struct AckFrequency {
+pub(super) struct AckRequests {
     /// The ACK frequency that the controller requested at the start.
-    initial_request: AckCadence,
+    initial_request: AckFrequency,
     /// Segments per ACK requested of the peer; zero for none.
     requested: u8,
     /// The time of the last request, and the number of data segments sent by then.
@@ -40,12 +40,12 @@ pub(super) struct AckFrequency {
 }
 
 /// Returns the ACK frequency that a controller requires or prefers.
-pub(super) fn wanted(needs: &Needs) -> AckCadence {
-    needs.required.ack_cadence.max(needs.preferred.ack_cadence)
+pub(super) fn wanted(needs: &Needs) -> AckFrequency {
+    needs.required.ack_frequency.max(needs.preferred.ack_frequency)
 }
 
-impl AckFrequency {
-    pub(super) fn new(initial_request: AckCadence) -> Self {
+impl AckRequests {
+    pub(super) fn new(initial_request: AckFrequency) -> Self {
         Self { initial_request, ..Self::default() }
     }
 
@@ -57,8 +57,8 @@ impl AckFrequency {
     fn wanted(&self, ratio: u8, sent: u64) -> u8 {
         match self.initial_request {
             _ if ratio > 0 => ratio.min(MAX_RATIO),
-            AckCadence::First(count) if sent < u64::from(count) => 1,
-            AckCadence::All => 1,
+            AckFrequency::First(count) if sent < u64::from(count) => 1,
+            AckFrequency::All => 1,
             _ => 0,
         }
     }
@@ -96,7 +96,7 @@ impl AckFrequency {
 impl Connection {
     /// Returns whether the controller needs a different ACK frequency.
     pub(super) fn offers_ack_rate(&self) -> bool {
-        self.config.extensions && wanted(&self.cc.controller.needs()) != AckCadence::Usual
+        self.config.extensions && wanted(&self.cc.controller.needs()) != AckFrequency::Usual
     }
 
     /// Sends the controller's request to the peer. Nothing is requested before this side has data to send.
@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// Returns the requests sent, with the number of data segments sent before each.
-    fn requests(ack_frequency: &mut AckFrequency, ratio: u8, segments: std::ops::Range<u64>) -> Vec<(u64, u8)> {
+    fn requests(ack_frequency: &mut AckRequests, ratio: u8, segments: std::ops::Range<u64>) -> Vec<(u64, u8)> {
         segments
             .filter_map(|sent| ack_frequency.next(at(sent), ratio, sent).map(|rate| (sent, rate.segments())))
             .collect()
@@ -161,23 +161,23 @@ mod tests {
     /// times.
     #[test]
     fn a_request_for_the_first_segments_is_repeated_and_ended() {
-        let mut ack_frequency = AckFrequency::new(AckCadence::First(300));
+        let mut ack_frequency = AckRequests::new(AckFrequency::First(300));
         let expected = [(0, 1), (128, 1), (256, 1), (300, 2), (301, 2), (302, 2)];
         assert_eq!(requests(&mut ack_frequency, 0, 0..1000), expected);
         assert_eq!((ack_frequency.info().requests, ack_frequency.info().ratio), (6, 0));
-        let mut ack_frequency = AckFrequency::new(AckCadence::All);
+        let mut ack_frequency = AckRequests::new(AckFrequency::All);
         assert_eq!(requests(&mut ack_frequency, 0, 0..500), [(0, 1), (128, 1), (256, 1), (384, 1)]);
     }
 
     /// The controller's current ratio takes precedence and is limited to 32. Without any wish nothing is requested.
     #[test]
     fn the_current_ratio_takes_precedence() {
-        let mut ack_frequency = AckFrequency::new(AckCadence::Varied);
+        let mut ack_frequency = AckRequests::new(AckFrequency::Varied);
         assert!(requests(&mut ack_frequency, 0, 0..10).is_empty());
         assert_eq!(requests(&mut ack_frequency, 200, 10..20), [(10, 32)]);
         assert_eq!(requests(&mut ack_frequency, 16, 20..30), [(20, 16)]);
         assert_eq!(requests(&mut ack_frequency, 0, 30..40), [(30, 2), (31, 2), (32, 2)]);
-        let mut ack_frequency = AckFrequency::new(AckCadence::First(20));
+        let mut ack_frequency = AckRequests::new(AckFrequency::First(20));
         assert_eq!(requests(&mut ack_frequency, 0, 0..10), [(0, 1)]);
         assert_eq!(requests(&mut ack_frequency, 8, 10..15), [(10, 8)]);
         assert_eq!(requests(&mut ack_frequency, 0, 15..19), [(15, 1)]);
@@ -186,7 +186,7 @@ mod tests {
     /// If the peer still acknowledges every second segment, the request is repeated once per round trip.
     #[test]
     fn an_ignored_request_is_repeated() {
-        let mut ack_frequency = AckFrequency::new(AckCadence::First(1000));
+        let mut ack_frequency = AckRequests::new(AckFrequency::First(1000));
         assert!(ack_frequency.next(at(0), 0, 0).is_some());
         for millis in 0..350 {
             ack_frequency.on_covered(at(millis), 2, RTT);

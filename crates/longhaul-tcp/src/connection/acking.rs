@@ -2,7 +2,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use arrayvec::ArrayVec;
-use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
+use longhaul_cc::{Ack, AckedSegment, Episode, RttSample, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 
@@ -12,6 +12,7 @@ use super::pairs::PairDelivery;
 use super::timers::Timer;
 use super::{Connection, Event, SegmentMeta};
 use crate::info::add;
+use crate::observer::ConnectionEvent;
 use crate::rtt::MAX_RTO;
 use crate::scoreboard::{Burst, Record};
 use crate::seq;
@@ -117,6 +118,9 @@ impl Connection {
         // Data of the RC3 loop that SND.UNA passed was never in flight, so the window did not deliver it.
         let passed = passed.saturating_sub(self.snd.board.passed_bytes()) + (self.snd.nxt - nxt);
         let cumulative = una_advanced.saturating_sub(passed);
+        if una_advanced > 0 || delivered > 0 {
+            self.observers.report_detail(now, || ConnectionEvent::DataAcked { cumulative, delivered });
+        }
 
         // Extensions: data of the RC3 loop, our own CE marks, flipped pairs and probes. A D-SACK for one of these is
         // no sign of a spurious retransmission.
@@ -178,7 +182,7 @@ impl Connection {
         if let Some(rate) = &event.rate {
             self.cc.note_rate(rate);
         }
-        event.ecn = self.take_congestion_echo(header);
+        event.ecn_echo = self.take_congestion_echo(header);
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
         self.report_ack(event);
 
@@ -213,7 +217,8 @@ impl Connection {
         }
         event.network = self.take_network_answer();
         event.total_delivered = Bytes(self.cc.rate.delivered);
-        event.probe = self.ext.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
+        let probes = self.ext.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
+        (event.probes_acked, event.probes_lost) = (probes.acked, probes.lost);
         event.in_flight = Bytes(self.pipe());
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
@@ -414,7 +419,7 @@ impl Connection {
         self.rtt.observe(now, rtt);
         self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.mss()));
         self.loss.on_rtt_sample();
-        Some(RttSample { rtt, sent_at: newest })
+        Some(RttSample::new(rtt, newest))
     }
 
     /// Releases acknowledged data and raises the events that follow.
@@ -439,20 +444,18 @@ impl Connection {
     /// CWR is sent on the next new data, so the ACK of the data in flight at the reduction still carries ECE. An
     /// echo of our own CE mark is confirmed by CWR too but is no congestion signal; it may hide a mark by the network
     /// for one round trip.
-    fn take_congestion_echo(&mut self, header: &Header) -> EcnDelta {
-        let mut delta = EcnDelta::default();
+    fn take_congestion_echo(&mut self, header: &Header) -> bool {
         let echo = self.negotiated.ecn && header.flags.contains(Flags::ECE);
         let is_ours = self.ext.ecn_check.on_ack(self.snd.una, echo);
         if !echo || self.snd.una <= self.snd.ece_answered_until {
-            return delta;
+            return false;
         }
         self.snd.ece_answered_until = self.snd.nxt;
         self.snd.cwr_due = true;
         if is_ours {
-            return delta;
+            return false;
         }
         self.cc.congestion_seen = true;
-        delta.congestion = true;
-        delta
+        true
     }
 }

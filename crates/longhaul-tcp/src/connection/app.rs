@@ -10,6 +10,7 @@ use super::timers::{Timer, Timers};
 use super::{Connection, Event, Pressure};
 use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
+use crate::observer::ConnectionEvent;
 use crate::state::State;
 
 /// Reason for which [`Connection::read`] or [`Connection::write`] did nothing.
@@ -211,8 +212,8 @@ impl Connection {
             return;
         }
         match self.life.state {
-            State::Established => self.life.enter(State::FinWait1),
-            State::CloseWait => self.life.enter(State::LastAck),
+            State::Established => self.enter(State::FinWait1),
+            State::CloseWait => self.enter(State::LastAck),
             _ => {}
         }
     }
@@ -226,13 +227,6 @@ impl Connection {
     /// Returns whether our FIN was sent at least once.
     pub(crate) fn has_sent_fin(&self) -> bool {
         self.snd.fin_sent
-    }
-
-    /// Returns whether both sides have closed, so the process may exit without leaving the peer waiting for an
-    /// answer.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        matches!(self.life.state, State::TimeWait | State::Closed)
     }
 
     /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
@@ -253,6 +247,7 @@ impl Connection {
     /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
     pub fn orphan(&mut self) {
         self.life.orphaned = true;
+        self.observers.report(self.now, || ConnectionEvent::Released);
         self.shutdown();
         self.close_read();
     }
@@ -347,11 +342,13 @@ impl Connection {
             if self.life.state == State::Closed {
                 return;
             }
+            self.report_expired(timer);
             match (timer, user_late) {
                 (Timer::User, Some(late)) if late > self.rtt.rto() => self.extend_user_timeout(now),
                 _ => self.fire(now, timer),
             }
         }
+        self.report_changes();
     }
 
     /// Extends an expired user timeout by two RTOs. Called if the timer fires late, for example because this host was

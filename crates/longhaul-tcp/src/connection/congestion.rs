@@ -78,10 +78,13 @@ impl CongestionDriver {
         let mss = pacing.mss;
         self.control.cwnd = mss.max(self.control.cwnd).min(Bytes(config.max_cwnd)).max(mss);
         let ceiling = config.max_pacing_rate;
-        let default = || self.default_pace(pacing).map(|rate| Pace { rate, quantum: None });
+        let default = || self.default_pace(pacing).map(Pace::new);
         let pace = match self.control.pace.or_else(default) {
-            Some(pace) => Some(Pace { rate: pace.rate.min(ceiling), ..pace }),
-            None => (ceiling != Rate::MAX).then_some(Pace { rate: ceiling, quantum: None }),
+            Some(mut pace) => {
+                pace.rate = pace.rate.min(ceiling);
+                Some(pace)
+            }
+            None => (ceiling != Rate::MAX).then_some(Pace::new(ceiling)),
         };
         self.pacer.set(now, pace, mss);
     }

@@ -1,6 +1,6 @@
 //! Extensions agreed on in the handshake, and validation of the peer's ECN echoes.
 
-use super::ack_frequency::AckFrequency;
+use super::ack_frequency::AckRequests;
 use super::arrivals::ArrivalTimes;
 use super::ecn_check::EcnCheck;
 use super::network::Network;
@@ -19,5 +19,5 @@ pub(super) struct Extensions {
     /// Requests to routers, and their answers.
     pub(super) network: Box<Network>,
     /// State of the ACK rate option, if negotiated.
-    pub(super) ack_frequency: Option<Box<AckFrequency>>,
+    pub(super) ack_frequency: Option<Box<AckRequests>>,
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use longhaul_cc::{AckCadence, Detection, Granted, PathEvent};
+use longhaul_cc::{AckFrequency, Detection, Granted, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
-use super::ack_frequency::{self, AckFrequency};
-use super::output::Batch;
+use super::ack_frequency::{self, AckRequests};
+use super::batch::Batch;
 use super::probes::{self, Probes};
 use super::sender::MIN_PEER_MSS;
 use super::timers::Timer;
@@ -256,11 +256,14 @@ impl Connection {
             probe_echo: timestamps && config.extensions && options.probe_permitted,
             network: config.extensions && options.network_permitted,
             scaled_window: config.extensions && scaling && options.scaled_window,
+            whole_window: false,
             ack_rate: config.extensions && options.ack_rate_permitted,
         };
         // Set the window that our SYN or SYN-ACK offers.
         let answers = self.life.state == State::SynSent && syn.flags.contains(Flags::ACK);
         let scaled = self.negotiated.scaled_window && answers && self.requests_scaled_window();
+        // Segments after the handshake have scaled windows, so the accepting side learns the whole window from its ACK.
+        self.negotiated.whole_window = scaled || self.life.state == State::SynReceived;
         // In a simultaneous open neither side sends a SYN-ACK whose window could be scaled.
         self.negotiated.scaled_window &= self.life.state == State::SynReceived;
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
@@ -338,7 +341,7 @@ impl Connection {
             return;
         }
         // Simultaneous open: both sides sent a SYN.
-        self.life.enter(State::SynReceived);
+        self.enter(State::SynReceived);
         if let Some(handshake) = &mut self.life.handshake {
             handshake.due = true;
         }
@@ -348,7 +351,7 @@ impl Connection {
     pub(super) fn establish(&mut self, now: Time, at: Time, header: &Header) {
         let Some(handshake) = self.life.handshake.take() else { return };
         self.snd.una = 1;
-        self.life.enter(State::Established);
+        self.enter(State::Established);
         self.timers.stop(Timer::Rto);
         self.timers.stop(Timer::User);
         // Take an RTT sample, unless the acknowledged transmission is unknown (Karn's algorithm).
@@ -394,6 +397,8 @@ impl Connection {
         granted.detection = self.loss.detection;
         granted.segments = needs.required.segments || needs.preferred.segments;
         granted.arrival_times = self.ext.arrivals.is_some();
+        granted.whole_window = self.negotiated.whole_window;
+        granted.saved_path = self.cc.history.has_saved_path();
         let wanted = self.config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
         granted.pairs = wanted && self.negotiated.sack;
         self.ext.pairs = granted.pairs.then(Box::default);
@@ -405,8 +410,8 @@ impl Connection {
         let ack_frequency = ack_frequency::wanted(&needs);
         // A peer that permits network feedback also honours ACK rate requests (`docs/wire.md`).
         let heeds = self.negotiated.ack_rate || self.negotiated.network;
-        granted.ack_cadence = heeds && ack_frequency != AckCadence::Usual;
-        self.ext.ack_frequency = heeds.then(|| Box::new(AckFrequency::new(ack_frequency)));
+        granted.ack_frequency = heeds && ack_frequency != AckFrequency::Usual;
+        self.ext.ack_frequency = heeds.then(|| Box::new(AckRequests::new(ack_frequency)));
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
@@ -470,17 +475,7 @@ impl Connection {
     /// Returns a RST that follows all sent data and carries an ACK and, if negotiated, timestamps (RFC 7323, section
     /// 3.2).
     pub(super) fn reset_header(&self, now: Time) -> Header {
-        let mut header = Header {
-            flags: Flags::RST | Flags::ACK,
-            seq: self.numbers.sequence(self.snd.sent_to()),
-            ack: self.numbers.acknowledgment(self.rcv.next()),
-            ..Header::default()
-        };
-        if self.negotiated.timestamps {
-            header.options.timestamps =
-                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
-        }
-        header
+        self.windowless_header(now, Flags::RST | Flags::ACK, self.snd.sent_to())
     }
 }
 

@@ -7,6 +7,7 @@ use super::timers::Timer;
 use super::{Connection, Event};
 use crate::error::{ConnectionError, HostError};
 use crate::info::add;
+use crate::observer::ConnectionEvent;
 use crate::state::State;
 
 /// R1 in retransmissions, which is at least three (RFC 9293, section 3.8.3, SHLD-10).
@@ -64,6 +65,7 @@ impl Connection {
             return;
         }
         self.peer.host_errors.note(error, now);
+        self.observers.report(now, || ConnectionEvent::HostError(error));
         match self.life.state {
             State::SynSent if error != HostError::Other => self.on_refusal(now, error),
             state if state.is_synchronized() && error == HostError::Refused => self.probe_closed_port(now),

@@ -10,6 +10,7 @@ use super::timers::{Timer, Timers};
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
 use crate::info::add;
+use crate::observer::{ConnectionEvent, Rejection};
 use crate::reassembly::Limits;
 use crate::seq;
 use crate::state::State;
@@ -125,6 +126,7 @@ impl Connection {
                 self.handle_synchronised(now, meta, Arrival { header, payload, start });
             }
         }
+        self.report_changes();
     }
 
     /// Handles a segment in any state after SYN-SENT (RFC 9293, section 3.10.7.4).
@@ -212,6 +214,7 @@ impl Connection {
             return true;
         }
         add(&mut self.stats.paws_dropped, 1);
+        self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::Timestamp));
         self.answer_unacceptable(now, segment);
         false
     }
@@ -247,6 +250,7 @@ impl Connection {
             (_, _) => within(start) || within(end.saturating_sub(1)) || (start < next && end > next),
         };
         if !acceptable {
+            self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::OutsideWindow));
             self.answer_unacceptable(now, segment);
         }
         acceptable
@@ -358,6 +362,7 @@ impl Connection {
             if unsent {
                 self.count_invalid_ack();
             }
+            self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::Acknowledgment));
             self.challenge(now);
             return None;
         }
@@ -372,7 +377,7 @@ impl Connection {
         }
         match self.life.state {
             State::FinWait1 => {
-                self.life.enter(State::FinWait2);
+                self.enter(State::FinWait2);
                 if self.life.orphaned || self.rcv.closed {
                     self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
                 }
@@ -384,7 +389,7 @@ impl Connection {
     }
 
     fn enter_time_wait(&mut self, now: Time) {
-        self.life.enter(State::TimeWait);
+        self.enter(State::TimeWait);
         self.life.events.raise(Event::Finished);
         self.cc.limits.account(now);
         self.timers = Timers::default();
@@ -433,6 +438,7 @@ impl Connection {
         // Insert the data, within the memory limits.
         if !self.has_memory_for(part.len(), segment.start <= next) {
             add(&mut self.stats.bytes_refused, part.len() as u64);
+            self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::NoMemory));
             return;
         }
         let start = segment.start.max(1) as u64;
@@ -528,9 +534,9 @@ impl Connection {
         self.rcv.ack_due |= self.rcv.last_ack_sent < self.rcv.next();
         self.life.events.raise(Event::Readable);
         match self.life.state {
-            State::SynReceived | State::Established => self.life.enter(State::CloseWait),
+            State::SynReceived | State::Established => self.enter(State::CloseWait),
             State::FinWait1 if self.snd.fin_acknowledged() => self.enter_time_wait(now),
-            State::FinWait1 => self.life.enter(State::Closing),
+            State::FinWait1 => self.enter(State::Closing),
             State::FinWait2 => self.enter_time_wait(now),
             _ => {}
         }

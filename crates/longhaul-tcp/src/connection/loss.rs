@@ -9,6 +9,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::timers::Timer;
 use super::{Connection, State};
 use crate::error::ConnectionError;
+use crate::observer::{ConnectionEvent, LossTrigger};
 use crate::rtt::RttEstimator;
 use crate::scoreboard::{Record, Scoreboard};
 
@@ -53,7 +54,7 @@ pub(super) struct Grant {
     pub(super) forced: bool,
     /// Scoreboard index of a segment to send as tail loss probe, zero-window probe or outage probe.
     pub(super) probe: Option<u64>,
-    /// Number of new segments that may exceed cwnd: one for a tail loss probe, two for F-RTO.
+    /// Number of segments to send before cwnd limits new data again: one for a tail loss probe, two for F-RTO.
     extra: u32,
 }
 
@@ -141,6 +142,7 @@ impl Loss {
 
     /// Records a retransmission with this TSval.
     pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
+        self.grant.extra = self.grant.extra.saturating_sub(1);
         (self.grant.forced, self.grant.probe) = (false, None);
         self.sack.high_rxt = self.sack.high_rxt.max(record.end());
         self.spurious.on_retransmit(record, value);
@@ -211,7 +213,8 @@ impl Connection {
     fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
         let (mss, una, window) = (self.mss(), self.snd.una, self.reordering_window());
         let lists = self.cc.segments.as_deref_mut();
-        let mut marking = Marking { board: &mut self.snd.board, lists, mtu_probe_bytes: 0 };
+        let mut marking =
+            Marking { board: &mut self.snd.board, lists, observed: self.observers.lost(), mtu_probe_bytes: 0 };
         let loss = &mut self.loss;
         let mut retransmission_lost = false;
         match loss.detection {
@@ -227,6 +230,10 @@ impl Connection {
         }
         let mtu_probe_bytes = marking.mtu_probe_bytes;
         self.on_mtu_probe_lost(mtu_probe_bytes);
+        self.report_lost(match self.loss.detection {
+            Detection::RackTlp => LossTrigger::TimeThreshold,
+            _ => LossTrigger::ReorderingThreshold,
+        });
         retransmission_lost
     }
 
@@ -288,20 +295,24 @@ impl Connection {
         }
         self.loss.spurious.begin(Begin { una: self.snd.una, timeout, is_first });
         self.loss.phase = phase;
+        self.loss.grant.extra = 0;
         self.loss.episode_tx = self.snd.board.last_tx();
         self.loss.tail.forget();
         self.loss.sack.begin_episode();
         self.cc.congestion_seen = true;
         self.timers.stop(Timer::Probe);
         self.stats.recoveries += 1;
+        let timeout = matches!(phase, Phase::Timeout(_));
+        self.observers.report(self.now, || ConnectionEvent::RecoveryStarted { timeout });
     }
 
     fn end_episode(&mut self) {
         self.loss.phase = Phase::Open;
         self.loss.spurious.end_episode();
         self.loss.duplicates.reset();
-        self.loss.grant.forced = false;
+        (self.loss.grant.forced, self.loss.grant.extra) = (false, 0);
         self.loss.rack.on_episode_end();
+        self.observers.report(self.now, || ConnectionEvent::RecoveryEnded);
     }
 
     /// Arms or stops the retransmission timer and the tail loss probe, depending on whether data is in flight (RFC
@@ -420,7 +431,11 @@ impl Connection {
     /// marks all.
     fn mark_timed_out(&mut self, now: Time, first: u64) {
         let before = self.snd.board.lost_bytes();
-        self.snd.board.mark_lost(first);
+        if let Some(record) = self.snd.board.get(first).copied()
+            && self.snd.board.mark_lost(first)
+        {
+            self.note_lost(&record);
+        }
         let all = self.loss.detection != Detection::RackTlp || self.loss.timeouts > 1;
         let wait = self.loss.rack.rtt + (self.rtt.min().unwrap_or(Span::ZERO) / 4);
         while let Some(index) = self.snd.board.oldest_sent() {
@@ -428,13 +443,16 @@ impl Connection {
             if !all && self.snd.board.burst_of(&record).sent_at + wait > now {
                 break;
             }
-            self.snd.board.mark_lost(index);
+            if self.snd.board.mark_lost(index) {
+                self.note_lost(&record);
+            }
             if record.is_mtu_probe() {
                 self.pmtu.on_probe_lost(now);
             }
         }
         let lost = self.snd.board.lost_bytes().saturating_sub(before);
         self.count_lost(lost);
+        self.report_lost(LossTrigger::Timeout);
     }
 
     /// Returns whether only our FIN is unacknowledged and the peer's FIN has arrived.

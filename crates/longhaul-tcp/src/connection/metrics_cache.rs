@@ -46,6 +46,11 @@ pub(super) struct PathHistory {
 }
 
 impl PathHistory {
+    /// Returns whether the controller was given the saved path of an earlier connection.
+    pub(super) fn has_saved_path(&self) -> bool {
+        self.cached.path().is_some()
+    }
+
     /// Records a delivery-rate sample, unless the application limited it.
     pub(super) fn note_rate(&mut self, sample: &RateSample) {
         if !sample.app_limited {
@@ -153,11 +158,7 @@ impl Connection {
 
     /// Returns the delivered data and rate, if sufficient for a jump (RFC 9959, section 3.1: four initial windows).
     fn found_path(&self) -> Option<SavedPath> {
-        let found = SavedPath {
-            window: Bytes(self.cc.history.best_round),
-            rate: self.cc.history.best_rate,
-            rtt: self.rtt.min()?,
-        };
+        let found = SavedPath::new(Bytes(self.cc.history.best_round), self.cc.history.best_rate, self.rtt.min()?);
         let enough = initial_window::rfc6928(Bytes::from(self.mss()), initial_window::DEFAULT_SEGMENTS) * 4;
         (found.window >= enough && found.is_possible()).then_some(found)
     }

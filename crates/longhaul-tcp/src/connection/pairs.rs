@@ -12,13 +12,15 @@
 //! of their own.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-use longhaul_cc::estimate::{PairSample, TcpProbe};
+use longhaul_cc::estimate::PairSample;
+use longhaul_cc::internal::TcpProbe;
 use longhaul_cc::{SegmentKind, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Ecn, Flags};
 
 use super::arrivals::{Report, Reports, apart, of_segment};
-use super::output::{Batch, Fill, Step};
+use super::batch::Batch;
+use super::output::{Fill, Step};
 use super::{Connection, SegmentMeta};
 use crate::info::{PairInfo, add};
 use crate::scoreboard::Record;
@@ -157,12 +159,12 @@ impl Pairs {
         };
         // Delays are round-trip times even if one-way times were reported: the drift of two clocks exceeds a pair's
         // dispersion before the minimum one-way delay is known.
-        let sample = dispersion.map(|dispersion| PairSample {
-            first_delay: first_at - flight.sent_at,
-            second_delay: second_at - flight.sent_at,
-            dispersion,
-            bytes: flight.bytes,
-            coalesced: arrivals.is_some_and(|(first, second)| first.coalesced || second.coalesced),
+        let sample = dispersion.map(|dispersion| {
+            let mut sample = PairSample::default();
+            (sample.first_delay, sample.second_delay) = (first_at - flight.sent_at, second_at - flight.sent_at);
+            (sample.dispersion, sample.bytes) = (dispersion, flight.bytes);
+            sample.coalesced = arrivals.is_some_and(|(first, second)| first.coalesced || second.coalesced);
+            sample
         });
         match sample {
             None => self.drop_one(),

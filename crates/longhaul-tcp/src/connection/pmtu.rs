@@ -176,15 +176,16 @@ impl Pmtu {
         self.before = None;
     }
 
-    /// Confirms the size of the probe, whose data was acknowledged. Returns whether a probe was outstanding.
+    /// Confirms the size of the probe, whose data was acknowledged. Returns whether the PLPMTU increased.
     pub(super) fn on_probe_delivered(&mut self) -> bool {
         let Some(probe) = self.probe.take() else { return false };
-        self.current = self.current.max(probe.size);
+        let previous = self.current;
+        self.current = previous.max(probe.size);
         self.undone_refusals = 0;
         if probe.size >= self.refused {
             self.forget_refusals();
         }
-        true
+        self.current > previous
     }
 
     /// Refuses the size of the probe, which was marked lost.

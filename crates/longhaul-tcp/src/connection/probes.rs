@@ -14,12 +14,12 @@
 
 use std::collections::VecDeque;
 
-use longhaul_cc::{Needs, ProbeKind, ProbePlan, ProbeReport, SegmentKind, TxId};
+use longhaul_cc::{Needs, ProbeKind, ProbePlan, SegmentKind, TxId};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags, Header};
 
 use super::Connection;
-use super::output::Batch;
+use super::batch::Batch;
 use super::sent_timestamps::SentTimestamps;
 use super::timers::Timer;
 use crate::info::{ProbeInfo, add};
@@ -34,6 +34,15 @@ const RECORD_TIMEOUTS: u64 = 8;
 const MAX_LATE_GAPS: u64 = 4;
 /// Number of random draws for an outstanding segment to copy.
 const DRAWS: u32 = 8;
+
+/// Outcome of probes since the last event reported to the controller.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProbeReport {
+    /// Probes found to have arrived.
+    pub(super) acked: u32,
+    /// Probes marked lost.
+    pub(super) lost: u32,
+}
 
 /// Probes sent on a connection, and the controller's plan for them.
 #[derive(Debug, Default)]
@@ -125,7 +134,7 @@ impl Probes {
             ProbeKind::Outstanding => self.draw(board),
             ProbeKind::Backwards => self.next_backwards(board),
             // New data from the tail is sent by the RC3 loop.
-            ProbeKind::FromTail(_) => None,
+            _ => None,
         })
     }
 

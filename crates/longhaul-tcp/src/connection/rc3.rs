@@ -13,7 +13,7 @@ use longhaul_cc::{PathEvent, ProbePlan, SegmentKind, TxId};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, SackBlock};
 
-use super::output::Batch;
+use super::batch::Batch;
 use super::sender::Sender;
 use super::timers::Timer;
 use super::{Connection, State};

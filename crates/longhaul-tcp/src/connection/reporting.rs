@@ -4,7 +4,6 @@ use longhaul_cc::Estimate;
 use longhaul_units::{Bytes, Span, Time};
 
 use super::Connection;
-use super::loss::Phase;
 use super::timers::Timer;
 use crate::info::Info;
 use crate::timestamps::{TimestampClock, in_milliseconds};
@@ -30,13 +29,9 @@ impl Connection {
             congestion: self.cc.controller.name(),
             phase: self.cc.controller.snapshot().phase,
             startup: self.cc.controller.startup(),
-            recovery: match self.loss.phase {
-                Phase::Open => "open",
-                Phase::Recovery(_) => "recovery",
-                Phase::Timeout(_) => "timeout",
-            },
+            recovery: self.recovery_state(),
             cwnd: self.cc.control.cwnd,
-            ssthresh: self.cc.control.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX)),
+            ssthresh: self.ssthresh(),
             delivery_rate: self.cc.rate.latest,
             pacing_rate: self.cc.pacer.rate(),
             in_flight: Bytes(self.pipe()),
@@ -93,6 +88,11 @@ impl Connection {
             age: now - self.life.created_at,
             memory: self.memory(),
         }
+    }
+
+    /// Returns the slow-start threshold, if one is set.
+    pub(super) fn ssthresh(&self) -> Option<Bytes> {
+        self.cc.control.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX))
     }
 
     /// Returns the memory in bytes occupied by buffers and records, excluding the connection's own fixed size.

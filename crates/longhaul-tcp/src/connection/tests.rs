@@ -9,10 +9,13 @@ use std::sync::Arc;
 use longhaul_cc::SendLimit;
 use longhaul_units::{Span, Time};
 
-use crate::{Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Info, State, Tuple};
+use crate::{
+    Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Info, RecoveryState, State, Tuple,
+};
 
 mod ecn_check;
 mod long_way;
+mod observers;
 mod outage;
 mod pairs;
 mod path_memory;
@@ -272,7 +275,8 @@ fn recovery_is_paced_by_ssthresh() {
         net.ends[1].drive(net.now, b, |c| while c.read(1 << 20).is_ok() {});
         net.pump();
         let info = info(net);
-        info.recovery == "recovery" && info.ssthresh.is_some_and(|ssthresh| info.cwnd.0 * 13 / 10 < ssthresh.0)
+        info.recovery == RecoveryState::Recovery
+            && info.ssthresh.is_some_and(|ssthresh| info.cwnd.0 * 13 / 10 < ssthresh.0)
     });
     let info = info(&net);
     let least = info.ssthresh.unwrap().as_f64() / info.srtt.unwrap().as_secs_f64();

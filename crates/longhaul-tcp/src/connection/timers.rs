@@ -2,6 +2,8 @@
 
 use longhaul_units::Time;
 
+use crate::observer::TimerKind;
+
 /// Kinds of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
@@ -34,6 +36,22 @@ pub(super) enum Timer {
 }
 
 impl Timer {
+    /// Returns the kind that observers know; `None` for timers of the pacer, the controller and the memory.
+    pub(super) const fn kind(self) -> Option<TimerKind> {
+        Some(match self {
+            Self::Rto => TimerKind::Retransmission,
+            Self::Probe => TimerKind::TailLossProbe,
+            Self::Reorder => TimerKind::Reordering,
+            Self::Ack => TimerKind::DelayedAck,
+            Self::Persist => TimerKind::Persist,
+            Self::KeepAlive => TimerKind::KeepAlive,
+            Self::User => TimerKind::User,
+            Self::Linger => TimerKind::Linger,
+            Self::PortProbe => TimerKind::PortProbe,
+            Self::Pace | Self::Tick | Self::Idle | Self::Copy => return None,
+        })
+    }
+
     pub(super) const COUNT: usize = 13;
     const ALL: [Self; Self::COUNT] = [
         Self::Rto,

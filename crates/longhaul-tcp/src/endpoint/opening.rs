@@ -10,6 +10,7 @@ use super::time_wait::{Record, Verdict};
 use super::{DatagramMeta, Endpoint, Tuple, cookie};
 use crate::connection::{Connection, reset_for};
 use crate::info::add;
+use crate::observer::SegmentRecord;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
@@ -59,17 +60,16 @@ impl Endpoint {
                 self.answer(meta.tuple, ack);
                 return None;
             }
-            Some(Verdict::Reuse(record)) => {
-                self.time_wait.remove(&meta.tuple);
-                previous = Some(record);
-            }
+            Some(Verdict::Reuse(record)) => previous = Some(record),
             None => {}
         }
         // LISTEN: a SYN opens a connection (RFC 9293, section 3.10.7.2).
         let flags = header.flags;
         let opens = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
         if self.listener.is_some() && opens {
-            self.open_passively(now, meta, header, previous);
+            let ecn = meta.segment.ecn;
+            let syn = SegmentRecord { header, header_len: wire.saturating_sub(payload), payload_len: payload, ecn };
+            self.open_passively(now, meta, syn, previous);
             return None;
         }
         if self.listener.is_some() && !flags.contains(Flags::ACK) {
@@ -91,15 +91,21 @@ impl Endpoint {
         self.listener.as_ref().map(|listener| listener.config.timestamps)
     }
 
-    /// Opens a connection for `syn`. `previous` is the TIME-WAIT record of a connection between the same addresses.
-    fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header, previous: Option<Record>) {
+    /// Opens a connection for `syn`. `previous` is the TIME-WAIT record of a connection between the same addresses. It
+    /// remains until the new connection is established, because the SYN may be refused or turn out to be an old
+    /// duplicate (RFC 9293, section 3.6.1, MAY-2).
+    fn open_passively(&mut self, now: Time, meta: &DatagramMeta, segment: SegmentRecord<'_>, previous: Option<Record>) {
+        let syn = segment.header;
         let full = self.is_full_for(&meta.tuple) || self.memory >= self.config.max_memory;
         let Some(listener) = self.listener.as_ref() else { return };
         if full {
             add(&mut self.stats.refused, 1);
             return;
         }
-        if self.config.always_cookies || listener.pending >= self.config.backlog {
+        // A reused pair gets no cookie: its initial sequence number has to be beyond that of the previous connection,
+        // and a late ACK of that connection could return the cookie.
+        let many = self.config.always_cookies || listener.pending >= self.config.backlog;
+        if many && previous.is_none() {
             self.send_cookie(now, meta.tuple, syn);
             return;
         }
@@ -109,6 +115,10 @@ impl Endpoint {
         let mut connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn, &meta.segment);
         connection.draw_nonces_from(self.keys.nonces(&meta.tuple, now));
         let id = self.insert(meta.tuple, connection, true);
+        self.observe_opened(now, id.slot);
+        if let Some(connection) = self.connection_mut(id) {
+            connection.report_received(now, segment);
+        }
         self.settle(id.slot);
     }
 
@@ -163,7 +173,9 @@ impl Endpoint {
         let clock = TimestampClock::new(offset, now);
         let config = Arc::clone(&listener.config);
         let connection = Connection::accept_cookie(config, iss, clock, now, meta.tuple.is_ipv6(), &syn);
-        Some(Some(self.insert(meta.tuple, connection, true).slot))
+        let slot = self.insert(meta.tuple, connection, true).slot;
+        self.observe_opened(now, slot);
+        Some(Some(slot))
     }
 
     /// Answers a segment without a connection with a RST (RFC 9293, section 3.10.7.1). A RST is never answered, the

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use longhaul_units::Time;
-use longhaul_wire::{CheshireCodec, Codec, Header};
+use longhaul_wire::{CheshireCodec, Codec, Header, ParseError};
 
 use super::{DatagramMeta, Endpoint};
 use crate::connection::Payload;
 use crate::info::add;
+use crate::observer::{ConnectionEvent, SegmentRecord};
 
 impl Endpoint {
     /// Handles a datagram, or several of `meta.stride` bytes each that receive offload merged, from one sender. If
@@ -15,11 +16,14 @@ impl Endpoint {
         let now = self.advance(now);
         let mut slot = self.table.find(&meta.tuple);
         for datagram in datagrams.chunks(meta.stride.max(1)) {
-            let Ok((header, offset)) = CheshireCodec::parse(datagram) else {
-                if !self.reflect(now, meta, datagram) {
-                    add(&mut self.stats.malformed, 1);
+            let (header, offset) = match CheshireCodec::parse(datagram) {
+                Ok(parsed) => parsed,
+                Err(error) => {
+                    if !self.reflect(now, meta, datagram) {
+                        self.drop_malformed(now, slot, datagram.len(), error);
+                    }
+                    continue;
                 }
-                continue;
             };
             let bytes = datagram.get(offset..).unwrap_or_default();
             let payload = match shared {
@@ -62,9 +66,20 @@ impl Endpoint {
         let slot = slot.or_else(|| self.table.find(&meta.tuple));
         let slot = slot.or_else(|| self.open_for(now, meta, header, payload.len(), len));
         if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
+            let (payload_len, ecn) = (payload.len(), meta.segment.ecn);
+            let header_len = len.saturating_sub(payload_len);
+            slot.connection.report_received(now, SegmentRecord { header, header_len, payload_len, ecn });
             slot.connection.handle_segment(now, &meta.segment, header, payload);
         }
         slot
+    }
+
+    /// Counts a datagram that is neither a segment nor a probe, and reports it to the connection between its addresses.
+    fn drop_malformed(&mut self, now: Time, slot: Option<u32>, len: usize, error: ParseError) {
+        add(&mut self.stats.malformed, 1);
+        if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
+            slot.connection.report_event(now, ConnectionEvent::DatagramDropped { len, error });
+        }
     }
 
     fn finish_batch(&mut self, now: Time, slot: Option<u32>) {

@@ -9,6 +9,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Timestamps};
 use super::*;
 
 mod rules;
+mod time_wait;
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
 

@@ -65,8 +65,12 @@ impl TimeWait {
         self.records.insert(tuple, record);
     }
 
-    pub(super) fn remove(&mut self, tuple: &Tuple) -> Option<Record> {
-        self.records.remove(tuple)
+    pub(super) fn get(&self, tuple: &Tuple) -> Option<Record> {
+        self.records.get(tuple).copied()
+    }
+
+    pub(super) fn remove(&mut self, tuple: &Tuple) {
+        self.records.remove(tuple);
     }
 
     pub(super) fn next_expiry(&self) -> Option<Time> {

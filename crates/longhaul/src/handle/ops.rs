@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_tcp::{Blocked, Config, Connection, State};
-use longhaul_units::{Rate, Span};
+use longhaul_units::Rate;
 use tokio::io::{Interest, Ready};
 use tokio::task::coop;
 
@@ -197,8 +197,7 @@ impl Handle {
     pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
         let state = self.shared.lock();
         let connection = state.endpoint.connection(self.id).ok_or(io::ErrorKind::NotConnected)?;
-        let ceiling = connection.config().max_pacing_rate;
-        let ceiling = (ceiling != Rate::MAX).then(|| ceiling.as_bytes_per_sec());
+        let ceiling = Some(connection.config().max_pacing_rate).filter(|rate| *rate != Rate::MAX);
         let socket = SocketInfo::new(state.stats, self.shared.buffers);
         Ok(TcpInfo::new(connection.info(Io::now()), socket, ceiling))
     }
@@ -217,11 +216,6 @@ impl Handle {
         let error = self.shared.look(self.id, |connection, _| look(connection)).flatten()?;
         (!self.error_taken.swap(true, Ordering::Relaxed)).then_some(error)
     }
-}
-
-/// Converts a duration to the engine's type.
-pub(crate) fn to_span(duration: Duration) -> Span {
-    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn readiness(connection: &mut Connection, interest: Interest) -> Ready {

@@ -1,6 +1,6 @@
 //! Checks that every field of a snapshot has the value of the engine's field, in the documented unit.
 
-use longhaul_tcp::{Config, Endpoint, EndpointConfig, State, Tuple};
+use longhaul_tcp::{Config, Endpoint, EndpointConfig, RecoveryState, State, Tuple};
 use longhaul_units::{Bytes, Rate, Time};
 use serde_json::{Value, json};
 
@@ -33,8 +33,8 @@ fn parts(info: &mut Info) {
 
 fn expected_parts() -> Value {
     json!({
-        "pairs": { "capacity": 101, "converged": true, "measured": 102, "coalesced": 103, "dropped": 104 },
-        "probes": { "sent": 111, "bytes_sent": 112, "acked": 113, "lost": 114, "refused": 115, "carried": 116 },
+        "pairs": { "capacity_bytes_per_second": 101, "converged": true, "measured": 102, "coalesced": 103, "dropped": 104 },
+        "probes": { "sent": 111, "bytes_sent": 112, "acked": 113, "lost": 114, "refused": 115, "carried_bytes": 116 },
         "network": { "requests": 121, "granted": 122, "denied": 123, "refused": 124 },
         "saved_path": { "used": 131, "too_old": 132, "other_path": 133, "damaged": 134 },
         "ack_rate": { "ratio": 141, "requests": 142, "heeded": 143, "refused": 144 },
@@ -42,12 +42,12 @@ fn expected_parts() -> Value {
 }
 
 fn numbers(info: &mut Info) {
-    let micros = |count| Span::from_micros(count);
+    let seconds = |count| Span::from_secs(count);
     (info.state, info.recovery, info.congestion, info.phase) =
-        (State::Established, "recovery", "cubic".to_owned(), "slow-start");
+        (State::Established, RecoveryState::Recovery, "cubic".to_owned(), "slow-start");
     (info.backoff, info.mss, info.plpmtu, info.unacked_segments) = (1, 1000, 1472, 2);
-    (info.rto, info.srtt, info.rttvar) = (micros(3), Some(micros(4)), micros(5));
-    (info.latest_rtt, info.min_rtt) = (Some(micros(6)), Some(micros(7)));
+    (info.rto, info.srtt, info.rttvar) = (seconds(3), Some(seconds(4)), seconds(5));
+    (info.latest_rtt, info.min_rtt) = (Some(seconds(6)), Some(seconds(7)));
     (info.cwnd, info.ssthresh, info.in_flight) = (Bytes(8000), Some(Bytes(9000)), Bytes(10));
     (info.peer_window, info.recv_buffer, info.unread, info.unsent) = (Bytes(11), Bytes(12), Bytes(13), Bytes(14));
     info.delivery_rate = Some(Rate::from_bytes_per_sec(15));
@@ -60,8 +60,8 @@ fn numbers(info: &mut Info) {
     (info.dsacks, info.challenge_acks, info.paws_dropped, info.windows_shrunk) = (32, 33, 34, 35);
     (info.ce_in, info.echoes_asked, info.echoes_missing) = (36, 37, 38);
     (info.host_error, info.host_errors, info.r1_reached) = (Some(HostError::NetworkDown), 39, true);
-    (info.user_timeout, info.peer_user_timeout) = (Some(micros(40)), Some(micros(41)));
-    info.startup = longhaul_cc::Startup::GivenUp("it was late");
+    (info.user_timeout, info.peer_user_timeout) = (Some(seconds(40)), Some(seconds(41)));
+    info.startup = longhaul_cc::StartupOutcome::GivenUp("it was late");
     (info.arrival_times, info.delivered, info.memory) = (true, 42, 43);
     // In the order of `LimitedBy`: app, cwnd, pacing, peer window, send buffer, cpu.
     info.limited = [1, 2, 4, 8, 16, 32].map(Span::from_secs);
@@ -72,11 +72,11 @@ fn numbers(info: &mut Info) {
 const EXPECTED_NUMBERS: &str = r#"{
     "state": "ESTABLISHED", "ca_state": "recovery", "congestion": "cubic", "phase": "slow-start",
     "startup": "given-up", "startup_given_up": "it was late",
-    "backoff": 1, "snd_mss": 1000, "pmtu": 1472, "unacked": 2,
-    "rto": 3, "rtt": 4, "rttvar": 5, "latest_rtt": 6, "min_rtt": 7,
-    "snd_cwnd": 8, "snd_cwnd_bytes": 8000, "snd_ssthresh": 9, "snd_ssthresh_bytes": 9000, "in_flight_bytes": 10,
-    "snd_wnd": 11, "rcv_space": 12, "unread_bytes": 13, "notsent_bytes": 14,
-    "delivery_rate": 15, "pacing_rate": 16, "max_pacing_rate": 44,
+    "backoff": 1, "snd_mss_bytes": 1000, "pmtu_bytes": 1472, "unacked_segments": 2,
+    "rto": 3.0, "rtt": 4.0, "rttvar": 5.0, "latest_rtt": 6.0, "min_rtt": 7.0,
+    "snd_cwnd_segments": 8, "snd_cwnd_bytes": 8000, "snd_ssthresh_segments": 9, "snd_ssthresh_bytes": 9000, "in_flight_bytes": 10,
+    "snd_wnd_bytes": 11, "rcv_space_bytes": 12, "unread_bytes": 13, "notsent_bytes": 14,
+    "delivery_bytes_per_second": 15, "pacing_bytes_per_second": 16, "max_pacing_bytes_per_second": 44,
     "options": { "sack": true, "timestamps": false, "wscale": false, "ecn": true, "microseconds": true },
     "bytes_acked": 17, "bytes_sent": 18, "bytes_retrans": 19, "bytes_received": 20,
     "lost_bytes": 21, "rcv_duplicate_bytes": 22, "rcv_refused_bytes": 23,
@@ -85,13 +85,13 @@ const EXPECTED_NUMBERS: &str = r#"{
     "dsack_dups": 32, "challenge_acks": 33, "paws_dropped": 34, "windows_shrunk": 35,
     "received_ce": 36, "echoes_asked": 37, "echoes_missing": 38,
     "host_error": "network-down", "host_errors": 39, "r1_reached": true,
-    "user_timeout": 40, "peer_user_timeout": 41, "arrival_times": true, "delivered_bytes": 42, "memory": 43,
-    "busy_time": 62000000, "rwnd_limited": 8000000, "sndbuf_limited": 16000000, "age": 63.0,
+    "user_timeout": 40.0, "peer_user_timeout": 41.0, "arrival_times": true, "delivered_bytes": 42, "memory_bytes": 43,
+    "busy_time": 62.0, "rwnd_limited": 8.0, "sndbuf_limited": 16.0, "age": 63.0,
     "limited_by": {
         "app": 1.0, "cwnd": 2.0, "pacing": 4.0, "peer_window": 8.0, "send_buffer": 16.0, "cpu": 32.0
     },
     "socket": {
-        "kernel_drops": 45, "send_faults": 46, "too_long": 47, "send_buffer": 48, "recv_buffer": 49
+        "kernel_drops": 45, "send_faults": 46, "too_long": 47, "send_buffer_bytes": 48, "recv_buffer_bytes": 49
     }
 }"#;
 
@@ -100,8 +100,9 @@ fn each_field_has_the_value_of_its_source() {
     let mut info = blank();
     numbers(&mut info);
     parts(&mut info);
-    let socket = SocketInfo { kernel_drops: 45, send_faults: 46, too_long: 47, send_buffer: 48, recv_buffer: 49 };
-    let public = serde_json::to_value(TcpInfo::new(info, socket, Some(44))).unwrap();
+    let socket =
+        SocketInfo { kernel_drops: 45, send_faults: 46, too_long: 47, send_buffer_bytes: 48, recv_buffer_bytes: 49 };
+    let public = serde_json::to_value(TcpInfo::new(info, socket, Some(Rate::from_bytes_per_sec(44)))).unwrap();
     let numbers: Value = serde_json::from_str(EXPECTED_NUMBERS).unwrap();
     let (mut seen, parts) = (public, expected_parts());
     let seen = seen.as_object_mut().unwrap();
@@ -117,5 +118,5 @@ fn unused_features_are_absent() {
     let public = TcpInfo::new(blank(), SocketInfo::default(), None);
     let absent = (public.pairs, public.probes, public.network, public.saved_path, public.ack_rate);
     assert_eq!(absent, (None, None, None, None, None));
-    assert_eq!((public.snd_ssthresh, public.host_error, public.user_timeout), (None, None, None));
+    assert_eq!((public.snd_ssthresh_bytes, public.host_error, public.user_timeout), (None, None, None));
 }

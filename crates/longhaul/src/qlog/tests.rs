@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use longhaul_qlog::Sink;
 use serde_json::Value;
 
-use super::Path;
+use super::Place;
 use super::writer::{self, Records};
 
 fn scratch(name: &str) -> PathBuf {
@@ -17,7 +17,7 @@ fn values(text: &str) -> Vec<Value> {
 #[test]
 fn the_header_precedes_early_records() {
     let directory = scratch("qlog-order").join("made");
-    let mut log = Records::to(Path::In(directory.clone()));
+    let mut log = Records::to(Place::Dir(directory.clone()));
     assert!(log.record(&"early"));
     log.begin("for.sqlog", |log| assert!(log.record(&"begin")));
     assert!(log.record(&"late") && log.submit());
@@ -31,7 +31,7 @@ fn the_header_precedes_early_records() {
 #[test]
 fn a_log_without_a_destination_is_bounded() {
     let path = scratch("qlog-bound");
-    let mut log = Records::to(Path::At(path.clone()));
+    let mut log = Records::to(Place::file(path.clone()));
     let record = "x".repeat(1000);
     let kept = (0..10_000).filter(|_| log.record(&record)).count();
     assert!((60..70).contains(&kept), "{kept} of a kilobyte each");
@@ -49,7 +49,7 @@ fn a_log_without_a_destination_is_bounded() {
 #[test]
 fn an_unwritable_file_ends_the_log() {
     // The executable is a file, so it cannot be used as a directory.
-    let mut log = Records::to(Path::In(std::env::current_exe().unwrap()));
+    let mut log = Records::to(Place::Dir(std::env::current_exe().unwrap()));
     log.begin("log", |log| assert!(log.record(&"begin")));
     assert!(!log.is_over() && log.submit());
     writer::wait();

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use longhaul_qlog::{Sink, write_record};
 use serde::Serialize;
 
-use super::Path;
+use super::Place;
 
 /// Records are passed to the thread once this many bytes have been collected.
 const CHUNK: usize = 64 << 10;
@@ -27,17 +27,19 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The records of a log that have not been passed to the writing thread yet.
 #[derive(Debug)]
 pub(super) struct Records {
-    path: Path,
+    place: Place,
     /// `None` until the name is known.
     file: Option<Arc<LogFile>>,
     records: Vec<u8>,
     dropped: u64,
+    /// The last records are being appended, which are few and always accepted.
+    ends: bool,
     failed: bool,
 }
 
 impl Sink for Records {
     fn record(&mut self, record: &impl Serialize) -> bool {
-        if self.records.len() >= CHUNK && !self.submit() {
+        if !self.has_room() {
             self.dropped += 1;
             return false;
         }
@@ -50,14 +52,22 @@ impl Sink for Records {
 
     fn begin(&mut self, file_name: &str, beginning: impl FnOnce(&mut Self)) {
         let early = std::mem::take(&mut self.records);
+        let Some(path) = self.place.take(file_name) else {
+            // Another connection has taken the file.
+            self.failed = true;
+            return;
+        };
         beginning(self);
         self.records.extend_from_slice(&early);
-        let path = self.path.of(file_name);
         self.file = Some(Arc::new(LogFile { path, file: Mutex::new(None), failed: AtomicBool::new(false) }));
     }
 
+    fn reserve_last(&mut self) {
+        self.ends = true;
+    }
+
     fn take_dropped(&mut self) -> Option<u64> {
-        if self.dropped == 0 || (self.records.len() >= CHUNK && !self.submit()) {
+        if self.dropped == 0 || !self.has_room() {
             return None;
         }
         Some(std::mem::take(&mut self.dropped))
@@ -70,8 +80,28 @@ impl Sink for Records {
 }
 
 impl Records {
-    pub(super) fn to(path: Path) -> Self {
-        Self { path, file: None, records: Vec::new(), dropped: 0, failed: false }
+    pub(super) fn to(place: Place) -> Self {
+        Self { place, file: None, records: Vec::new(), dropped: 0, ends: false, failed: false }
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.records.len() < CHUNK || self.ends || self.submit()
+    }
+
+    /// Passes the last records to the thread. If its queue is full, it gets them once the queue is empty.
+    pub(super) fn submit_last(&mut self) {
+        if self.submit() || self.failed {
+            return;
+        }
+        if let (Some(file), Some(queue)) = (self.file.take(), queue()) {
+            let mut last = last_records();
+            if last.len() < QUEUE {
+                last.push((file, std::mem::take(&mut self.records)));
+            }
+            drop(last);
+            // If the queue is still full, the thread is not idle.
+            let _ = queue.try_send(Message::Wake);
+        }
     }
 
     /// Passes the collected records to the thread. Returns whether it has accepted them.
@@ -136,8 +166,17 @@ impl LogFile {
 
 enum Message {
     Write(Arc<LogFile>, Vec<u8>),
-    /// Acknowledged when everything queued before it has been written.
+    /// Acknowledged when the queue is empty and everything has been written.
     Barrier(SyncSender<()>),
+    /// There may be last records.
+    Wake,
+}
+
+/// The last records of logs that ended while the queue was full. They are written after everything in the queue.
+static LAST: Mutex<Vec<(Arc<LogFile>, Vec<u8>)>> = Mutex::new(Vec::new());
+
+fn last_records() -> MutexGuard<'static, Vec<(Arc<LogFile>, Vec<u8>)>> {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the queue of the writing thread, which is started on the first call; `None` if that failed.
@@ -158,13 +197,26 @@ fn queue() -> Option<&'static SyncSender<Message>> {
 }
 
 fn write_all(queue: &Receiver<Message>) {
-    for message in queue {
+    let mut barriers: Vec<SyncSender<()>> = Vec::new();
+    loop {
+        let message = match queue.try_recv() {
+            Ok(message) => message,
+            Err(_) => {
+                // The queue is empty: write the last records of logs, then acknowledge.
+                let last = std::mem::take(&mut *last_records());
+                last.iter().for_each(|(file, records)| file.write(records));
+                for done in barriers.drain(..) {
+                    // The waiting thread may have given up.
+                    let _ = done.send(());
+                }
+                let Ok(message) = queue.recv() else { return };
+                message
+            }
+        };
         match message {
             Message::Write(file, records) => file.write(&records),
-            Message::Barrier(done) => {
-                // The waiting thread may have given up.
-                let _ = done.send(());
-            }
+            Message::Barrier(done) => barriers.push(done),
+            Message::Wake => {}
         }
     }
 }

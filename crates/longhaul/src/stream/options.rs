@@ -4,10 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use longhaul_tcp::Config;
-use longhaul_units::{Rate, Span};
+use longhaul_units::Span;
 
 use super::TcpStream;
-use crate::handle::to_span;
+use crate::config::to_rate;
 
 impl TcpStream {
     /// Returns whether the Nagle algorithm is disabled.
@@ -105,7 +105,7 @@ impl TcpStream {
     /// # Errors
     /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.handle.set(|config| config.user_timeout = timeout.map(to_span))
+        self.handle.set(|config| config.user_timeout = timeout.map(Span::from))
     }
 
     /// Enables the user timeout option from now on, as
@@ -133,7 +133,6 @@ impl TcpStream {
     /// # Errors
     /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_max_pacing_rate(&self, bytes_per_second: Option<u64>) -> io::Result<()> {
-        let rate = bytes_per_second.map_or(Rate::MAX, Rate::from_bytes_per_sec);
-        self.handle.set(|config| config.max_pacing_rate = rate)
+        self.handle.set(|config| config.max_pacing_rate = to_rate(bytes_per_second))
     }
 }

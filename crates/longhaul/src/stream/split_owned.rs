@@ -28,6 +28,7 @@ pub struct OwnedWriteHalf {
 
 /// The error for an attempt to reunite halves of different streams; it contains both halves.
 #[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "both halves are given back, as by tokio's error")]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
 impl std::fmt::Display for ReuniteError {

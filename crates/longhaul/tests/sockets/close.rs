@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::common::{Relay, connect, pair, pattern, soon};
-use longhaul::units::Span;
 use longhaul::{KeepAlive, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -224,8 +223,9 @@ async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
     let socket = TcpSocket::new_v4().unwrap();
     // A peer answers at most two probes per second (RFC 5961, section 7), so that these times are raised to one
     // second.
-    let (idle, interval) = (Span::from_millis(100), Span::from_millis(100));
-    socket.set_keepalive_params(Some(KeepAlive { idle, interval, probes: 2 }));
+    let often = Duration::from_millis(100);
+    let keep_alive = KeepAlive::default().with_idle(often).with_interval(often).with_probes(2);
+    socket.set_keepalive_params(Some(keep_alive));
     let (client, server) = tokio::join!(socket.connect(relay.address), listener.accept());
     let (mut client, _server) = (client.unwrap(), server.unwrap());
     // A peer that is alive answers.

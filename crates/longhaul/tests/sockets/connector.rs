@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use crate::common::{Relay, pattern, soon};
-use longhaul::{TcpConnector, TcpListener, TcpSocket, TcpStream};
+use longhaul::{HostError, TcpConnector, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn connect(connector: &TcpConnector, listener: &TcpListener) -> (TcpStream, TcpStream) {
@@ -128,7 +128,7 @@ async fn a_killed_peer_is_detected_at_the_next_write() {
         relay.vanish().await;
         client.write_all(b"x").await.unwrap();
         soon(async {
-            while client.info().unwrap().host_error != Some("refused") {
+            while client.info().unwrap().host_error != Some(HostError::Refused) {
                 tokio::task::yield_now().await;
             }
         })

@@ -1,7 +1,6 @@
 //! Streams, listeners and connectors over real sockets.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
-#[path = "../common/mod.rs"]
 mod common;
 
 mod api;
@@ -10,9 +9,13 @@ mod cancel;
 mod capture;
 mod close;
 mod connector;
+mod fairness;
 mod net;
+#[cfg(feature = "qlog")]
 mod qlog;
+#[cfg(feature = "qlog")]
 mod qlog_stall;
 mod stream;
 mod tls;
+mod traces;
 mod unreachable;

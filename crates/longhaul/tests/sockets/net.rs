@@ -143,7 +143,7 @@ async fn a_port_can_be_reused_after_its_last_connection() {
 async fn a_refusal_is_reported_at_once() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut socket = TcpSocket::new_v4().unwrap();
-    socket.config().syn_retries = 0;
+    socket.config().syn_retries(0);
     assert_eq!(soon(socket.connect(free)).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
@@ -151,7 +151,7 @@ async fn a_refusal_is_reported_at_once() {
 async fn a_silent_peer_is_a_timeout() {
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let mut socket = TcpSocket::new_v4().unwrap();
-    socket.config().syn_retries = 0;
+    socket.config().syn_retries(0);
     let error = soon(socket.connect(silent.local_addr().unwrap())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 }

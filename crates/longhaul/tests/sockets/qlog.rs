@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{Relay, connect, pair_with, pattern, soon};
-use longhaul::TcpSocket;
+use longhaul::{TcpSocket, TcpState};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -119,24 +119,34 @@ async fn every_segment_is_logged() {
     assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
     let b = soon(reader).await.unwrap();
     // The last ACK has been sent. Once the server has received it, no further segment is sent.
-    while b.info().unwrap().state != "CLOSED" {
+    while b.info().unwrap().state != TcpState::Closed {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     let infos = [a.info().unwrap(), b.info().unwrap()];
     drop((a, b));
-    for (file, info) in files.iter().zip(&infos) {
+    // The SYN that opens a connection at the server is counted by the endpoint, not by the connection.
+    for ((file, info), uncounted) in files.iter().zip(&infos).zip([0, 1]) {
         let log = soon(ended(file)).await;
         let (sent, received) = (named(&log, "segment_sent"), named(&log, "segment_received"));
         let before = &named(&log, "connection_started")[0]["segments_before"];
-        let count = |list: &[&Value], before: &Value| list.len() as u64 + before.as_u64().unwrap();
-        assert_eq!(count(&sent, &before["sent"]), info.segs_out);
-        assert_eq!(count(&received, &before["received"]), info.segs_in);
+        assert_eq!((&before["sent"], &before["received"]), (&0.into(), &0.into()));
+        assert_eq!(sent.len() as u64, info.segs_out);
+        assert_eq!(received.len() as u64, info.segs_in + uncounted);
+        let first = if uncounted == 0 { sent[0] } else { received[0] };
+        assert_eq!(first["header"]["flags"][0], "syn");
         let payload = |s: &&&Value| s["header"]["payload_length"].as_u64().unwrap();
         let bytes = |list: &[&Value]| list.iter().map(|s| payload(&s)).sum::<u64>();
         assert_eq!(bytes(&sent), info.bytes_sent);
         assert_eq!(bytes(&received), info.bytes_received + info.rcv_duplicate_bytes);
         let repeated = sent.iter().filter(|s| s["retransmission"] == true).map(|s| payload(&s)).sum::<u64>();
         assert_eq!(repeated, info.bytes_retrans);
+        let acked = named(&log, "segments_acked").iter().map(|ack| ack["acked_bytes"].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(acked, info.bytes_acked);
+        // Each ACK that delivers data moves the retransmission timer, and each leaves its mark on the metrics.
+        assert!(!named(&log, "timer_updated").is_empty());
+        let metrics = named(&log, "recovery_metrics_updated");
+        let newest = |field: &str| metrics.iter().rev().find_map(|m| m[field].as_u64());
+        assert_eq!(newest("congestion_window"), Some(info.snd_cwnd_bytes));
         assert!(named(&log, "segment_dropped").is_empty() && named(&log, "events_dropped").is_empty());
     }
     assert_eq!(infos[1].bytes_received, LEN);
@@ -173,6 +183,9 @@ async fn losses_are_logged() {
     assert!(lost > 0);
     assert_eq!(lost, info.lost_bytes);
     assert!(named(&log, "segment_sent").iter().any(|segment| segment["retransmission"] == true));
+    for event in ["recovery_started", "recovery_ended"] {
+        assert!(!named(&log, event).is_empty(), "{event}");
+    }
     let spurious: u64 = named(&log, "spurious_loss_detected").iter().map(|e| e["episodes"].as_u64().unwrap()).sum();
     assert_eq!(spurious, info.spurious_recoveries);
     std::fs::remove_file(&file).unwrap();

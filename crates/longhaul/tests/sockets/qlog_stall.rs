@@ -51,5 +51,17 @@ async fn a_stalled_disk_only_costs_records() {
     assert_eq!(records[0]["file_schema"], "urn:ietf:params:qlog:file:sequential");
     let sent = records.iter().filter(|record| record["name"] == "tcp:segment_sent").count() as u64;
     assert!(0 < sent && sent < segments, "{sent} of {segments}");
+    // The end of the log has its place even if the queue is full, and tells how much is missing.
+    let name = |record: &Value| record["name"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(name(&records[records.len() - 1]), "tcp:connection_closed");
+    let at = records.iter().position(|record| name(record) == "tcp:events_dropped").unwrap();
+    let dropped: u64 = records.iter().filter_map(|record| record["data"]["count"].as_u64()).sum();
+    assert!(dropped >= segments - sent, "{dropped} records with {} segments", segments - sent);
+    // All values that a reader has missed follow.
+    let mut rest = records[at..].iter();
+    let metrics = rest.find(|record| name(record) == "tcp:recovery_metrics_updated").unwrap();
+    for field in ["min_rtt", "congestion_window", "bytes_in_flight", "startup_phase", "peer_window"] {
+        assert!(!metrics["data"][field].is_null(), "{field}");
+    }
     std::fs::remove_file(&pipe).unwrap();
 }

@@ -8,8 +8,7 @@ use super::super::sample::Sample;
 use super::super::{in_flight_after, restarts_from_idle};
 use super::{Bbr, State};
 use crate::{
-    Ack, Control, Controller, Detection, Granted, NeedError, Needs, Path, PathEvent, Sent, Snapshot, Timeout,
-    initial_window,
+    Ack, Control, Controller, Granted, NeedError, Needs, Path, PathEvent, Sent, Snapshot, Timeout, initial_window,
 };
 
 impl Bbr {
@@ -36,7 +35,7 @@ impl Bbr {
 
 impl Controller for Bbr {
     fn name(&self) -> String {
-        if self.exact { "bbr(exact=on)" } else { "bbr" }.to_owned()
+        self.name.clone()
     }
 
     /// Prefers a list of the lost segments, which shows how much was in flight when each was sent. Without it, the
@@ -48,8 +47,7 @@ impl Controller for Bbr {
     }
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        self.mss = path.mss;
-        self.sack = granted.detection != Detection::DuplicateAcks;
+        (self.mss, self.sack) = (path.mss, path.sack);
         match self.needs().required.missing(granted) {
             Some(need) => Err(NeedError { controller: self.name(), need }),
             None => Ok(()),
@@ -65,7 +63,7 @@ impl Controller for Bbr {
     }
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
-        self.mss = path.mss;
+        (self.mss, self.sack) = (path.mss, path.sack);
         (self.in_flight, self.total_delivered) = (event.in_flight, event.total_delivered);
         self.limit = event.limit;
         let sample = Sample::of(event, &self.app_limit);
@@ -98,9 +96,8 @@ impl Controller for Bbr {
             PathEvent::Established { now, .. } => self.begin(*now, path),
             PathEvent::Mss { .. } => self.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(event),
-            PathEvent::Detection(detection) => self.sack = *detection != Detection::DuplicateAcks,
             // After an idle period, data is paced at the known bandwidth, so the window stays.
-            PathEvent::IdleRestart { .. } | PathEvent::Limit { .. } | PathEvent::Ahead { .. } => {}
+            PathEvent::IdleRestart { .. } | PathEvent::Ahead { .. } => {}
         }
     }
 

@@ -151,9 +151,9 @@ impl Bbr {
 
     /// `BBRRaiseInflightLongtermSlope`: doubles the slope in every round.
     fn raise_slope(&mut self) {
-        let growth = (1_u64 << self.cycle.up_rounds) as f64;
+        let slow_start = (1_u64 << self.cycle.up_rounds) as f64;
         self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(MAX_SLOPE);
-        self.cycle.acked_per_increase = (self.cwnd / growth).max(self.mss.as_f64());
+        self.cycle.acked_per_increase = (self.cwnd / slow_start).max(self.mss.as_f64());
     }
 
     /// `BBRProbeInflightLongtermUpward`.

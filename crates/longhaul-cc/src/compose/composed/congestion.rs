@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Time};
 
 use super::{Checkpoint, Composed, Phase, Repair, RepairKind};
-use crate::compose::{Cause, LaunchVerdict, Loss, Reason, RecoveryStep, Signal, Target, Verdict, Window};
+use crate::compose::{CongestionEvent, LossCause, LossEvent, Reason, Signal, StartupResponse, Step, Target, Window};
 use crate::{Ack, Episode, Path};
 
 impl Composed {
@@ -12,30 +12,30 @@ impl Composed {
             window: Window { cwnd: self.settled(), ..self.window },
             phase: self.phase,
             reason: self.reason,
-            steady: self.steady.clone_box(),
+            avoidance: self.avoidance.clone_box(),
             in_repair: self.repair.is_some(),
             timeout,
         });
     }
 
     /// Lowers the threshold as congestion avoidance decides, and returns the window to reach.
-    pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, verdict: Verdict, path: &Path) -> f64 {
-        if self.phase == Phase::Growth && self.repair.is_none() {
-            self.growth.on_congestion(flight, path, &mut self.window);
+    pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, cause: LossCause, path: &Path) -> f64 {
+        if self.phase == Phase::SlowStart && self.repair.is_none() {
+            self.slow_start.on_congestion(flight, path, &mut self.window);
         }
         let before = self.settled();
-        let cause = Cause { verdict, ..Cause::new(now, signal, flight, before) };
-        let answer = self.steady.reduce(&cause, path);
+        let event = CongestionEvent { cause, ..CongestionEvent::new(now, signal, flight, before) };
+        let answer = self.avoidance.reduce(&event, path);
         let gentle = self.mark_share.filter(|_| signal == Signal::Ecn);
-        let target = gentle.map_or(answer, |share| Target::multiplicative(&cause, share, path.mss));
+        let target = gentle.map_or(answer, |share| Target::multiplicative(&event, share, path.mss));
         self.window.ssthresh = target.ssthresh;
         target.cwnd.min(before)
     }
 
     pub(super) fn on_loss(&mut self, signal: Signal, ack: &Ack<'_>, path: &Path) {
-        let loss = Loss { signal, ack };
+        let loss = LossEvent { signal, ack };
         self.restart.on_loss(ack.cumulative);
-        let verdict = self.classifier.classify(&loss, path);
+        let cause = self.classifier.classify(&loss, path);
         if self.vetoed(&loss, path) {
             self.reason = Reason::Loss;
             return;
@@ -46,7 +46,7 @@ impl Composed {
             if signal == Signal::Loss {
                 self.checkpoint(false);
             }
-            self.reduce(ack.now, signal, ack.flight_size, verdict, path)
+            self.reduce(ack.now, signal, ack.flight_size, cause, path)
         };
         self.reason = Reason::Loss;
         self.enter(RepairKind::Loss, target, ack, path);
@@ -56,12 +56,12 @@ impl Composed {
         // A mark is valid even if an earlier loss turns out to be spurious.
         self.undo = None;
         self.marked_until = Some(ack.total_delivered + ack.in_flight);
-        let vetoed = self.vetoed(&Loss { signal: Signal::Ecn, ack }, path);
+        let vetoed = self.vetoed(&LossEvent { signal: Signal::Ecn, ack }, path);
         self.reason = Reason::Ecn;
         if vetoed {
             return;
         }
-        let target = self.reduce(ack.now, Signal::Ecn, ack.flight_size, Verdict::CONGESTION, path);
+        let target = self.reduce(ack.now, Signal::Ecn, ack.flight_size, LossCause::CONGESTION, path);
         self.enter(RepairKind::Ecn, target, ack, path);
         if ack.in_flight == Bytes::ZERO {
             self.finish(ack, path); // nothing else is in flight
@@ -69,23 +69,23 @@ impl Composed {
     }
 
     /// Returns whether the start-up scheme handles the signal itself. If not, the scheme ends.
-    pub(super) fn vetoed(&mut self, loss: &Loss<'_>, path: &Path) -> bool {
-        if self.repair.is_some() || self.phase != Phase::Launch {
+    pub(super) fn vetoed(&mut self, loss: &LossEvent<'_>, path: &Path) -> bool {
+        if self.repair.is_some() || self.phase != Phase::Startup {
             return false;
         }
-        match self.launch.on_loss(loss, path, &mut self.window) {
-            LaunchVerdict::Handled => true,
-            LaunchVerdict::Delegate => {
-                self.startup.end(&*self.launch, super::startup::CONGESTION);
-                self.launch.abort();
-                self.phase = Phase::Growth;
+        match self.startup.on_loss(loss, path, &mut self.window) {
+            StartupResponse::Handled => true,
+            StartupResponse::Delegate => {
+                self.record.end(&*self.startup, super::record::CONGESTION);
+                self.startup.abort();
+                self.phase = Phase::SlowStart;
                 false
             }
         }
     }
 
     pub(super) fn enter(&mut self, kind: RepairKind, target: f64, ack: &Ack<'_>, path: &Path) {
-        self.phase = Phase::Steady;
+        self.phase = Phase::Avoidance;
         self.repair = Some(Repair { kind, target });
         self.recovery.enter(target, ack, path, &mut self.window);
     }
@@ -94,10 +94,10 @@ impl Composed {
         let step = self.recovery.exit(ack, path, &mut self.window);
         self.bound();
         match step {
-            RecoveryStep::Stay => {
+            Step::Stay => {
                 self.repair = Some(Repair { kind: RepairKind::Afterwards, target: self.window.cwnd });
             }
-            RecoveryStep::Done => self.release(ack.now, path),
+            Step::Done => self.release(ack.now, path),
         }
     }
 
@@ -116,7 +116,7 @@ impl Composed {
         };
         if ended {
             self.finish(ack, path);
-        } else if self.recovery.on_ack(ack, path, &mut self.window) == RecoveryStep::Done
+        } else if self.recovery.on_ack(ack, path, &mut self.window) == Step::Done
             && repair.kind == RepairKind::Afterwards
         {
             self.release(ack.now, path);
@@ -145,9 +145,9 @@ impl Composed {
         self.window = Window { ssthresh, ..saved.window };
         self.phase = saved.phase;
         self.reason = saved.reason;
-        self.steady = saved.steady;
+        self.avoidance = saved.avoidance;
         self.bound();
-        if saved.in_repair || self.phase == Phase::Growth {
+        if saved.in_repair || self.phase == Phase::SlowStart {
             self.hand_over(now, path);
         }
     }

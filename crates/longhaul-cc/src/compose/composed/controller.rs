@@ -3,11 +3,11 @@
 use longhaul_units::{Bytes, Time};
 
 use super::congestion::all_delivered;
-use super::{Composed, Phase, Repair, RepairKind, startup};
-use crate::compose::{LaunchStep, Opening, Reason, RecoveryStep, Signal, Verdict};
+use super::{Composed, Phase, Repair, RepairKind, record};
+use crate::compose::{LossCause, Opening, Reason, Signal, StageEvent, Step};
 use crate::{
     Ack, Control, Controller, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse,
-    SegmentKind, Sent, Snapshot, Startup, Timeout,
+    SegmentKind, Sent, Snapshot, StartupOutcome, Timeout,
 };
 
 impl Controller for Composed {
@@ -25,21 +25,20 @@ impl Controller for Composed {
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.mss = path.mss;
-        self.startup.lacks = self.launch.needs().preferred.missing(granted);
+        self.record.lacks = self.startup.needs().preferred.missing(granted);
         let needs = self.needs();
         self.ecn = granted.ecn.min(needs.preferred.ecn.max(needs.required.ecn));
         let refused = self.stages_mut().into_iter().find_map(|stage| stage.on_granted(granted, path).err());
         if let Some(NeedError { need, .. }) = refused {
             return Err(NeedError { controller: self.name.clone(), need });
         }
-        self.set_detection(granted.detection);
         Ok(())
     }
 
     fn on_sent(&mut self, event: &Sent, path: &Path) {
         if event.kind == SegmentKind::Data {
             self.restart.on_sent(event.bytes);
-            self.startup.sent += event.bytes;
+            self.record.sent += event.bytes;
         }
         for stage in self.stages_mut() {
             stage.on_sent(event, path);
@@ -62,7 +61,7 @@ impl Controller for Composed {
         match (event.episode, self.repair) {
             (Episode::Enter, _) => self.on_loss(Signal::Loss, event, path),
             (Episode::Again, _) => self.on_loss(Signal::LossAgain, event, path),
-            (Episode::None | Episode::Rto, _) if event.ecn.congestion && !answered => self.on_mark(event, path),
+            (Episode::None | Episode::Rto, _) if event.ecn_echo && !answered => self.on_mark(event, path),
             (_, Some(repair)) => self.on_repair_ack(repair, event, path),
             (_, None) => self.on_open_ack(event, path),
         }
@@ -77,15 +76,15 @@ impl Controller for Composed {
         self.restart.on_loss(Bytes::ZERO);
         if event.nth <= 1 {
             // The first timeout ends the start-up scheme and lowers the threshold (RFC 5681, equation 4).
-            let own = (self.phase == Phase::Launch).then(|| self.launch.threshold_after_timeout(path)).flatten();
-            if self.phase == Phase::Launch {
-                self.launch.on_timeout(event, path, &mut self.window);
-                self.startup.end(&*self.launch, startup::TIMEOUT);
-                self.launch.abort();
-                self.phase = Phase::Growth;
+            let mut own = None;
+            if self.phase == Phase::Startup {
+                own = self.startup.on_timeout(event, path, &mut self.window);
+                self.record.end(&*self.startup, record::TIMEOUT);
+                self.startup.abort();
+                self.phase = Phase::SlowStart;
             }
             self.checkpoint(true);
-            self.reduce(event.now, Signal::Timeout, event.flight_size, Verdict::CONGESTION, path);
+            self.reduce(event.now, Signal::Timeout, event.flight_size, LossCause::CONGESTION, path);
             self.window.ssthresh = own.unwrap_or(self.window.ssthresh);
             // A further timeout causes no new decrease, so the data marked since the first one stays accounted for.
             self.marked_until = None;
@@ -95,9 +94,9 @@ impl Controller for Composed {
         self.window.cwnd = self.mss.as_f64();
         self.reason = Reason::Timeout;
         self.bound();
-        if self.begin_launch(Opening::Timeout, event.now, path) == LaunchStep::Done {
-            self.phase = Phase::Growth;
-            self.growth.begin(self.reason, path, &self.window);
+        if self.begin_startup(Opening::Timeout, event.now, path) == Step::Done {
+            self.phase = Phase::SlowStart;
+            self.slow_start.begin(self.reason, path, &self.window);
         }
     }
 
@@ -108,9 +107,7 @@ impl Controller for Composed {
             PathEvent::Mss { now, old } => self.on_mss(now, old, path),
             PathEvent::IdleRestart { now, idle } => self.on_idle_restart(now, idle, path),
             PathEvent::Spurious { now, timeout, .. } => self.undo(now, timeout, path),
-            PathEvent::Detection(detection) => self.set_detection(detection),
-            PathEvent::Limit { .. } => {}
-            PathEvent::Ahead { at, bytes } => self.launch.on_ahead(at, bytes, path),
+            PathEvent::Ahead { at, bytes } => self.tell_stages(&StageEvent::Ahead { at, bytes }, path),
         }
         self.bound();
     }
@@ -120,26 +117,26 @@ impl Controller for Composed {
         match (self.repair, self.phase) {
             (Some(repair), _) => {
                 let step = self.recovery.on_tick(now, path, &mut self.window);
-                if step == RecoveryStep::Done && repair.kind == RepairKind::Afterwards {
+                if step == Step::Done && repair.kind == RepairKind::Afterwards {
                     self.release(now, path);
                 }
             }
-            (None, Phase::Launch) => {
+            (None, Phase::Startup) => {
                 let before = self.window;
-                let step = self.launch.on_tick(now, path, &mut self.window);
-                self.startup.after(step, (before, self.window), Bytes::ZERO, startup::LATE);
-                if step == LaunchStep::Done {
+                let step = self.startup.on_tick(now, path, &mut self.window);
+                self.record.after(step, (before, self.window), Bytes::ZERO, record::LATE);
+                if step == Step::Done {
                     self.bound();
                     self.hand_over(now, path);
                 }
             }
-            (None, Phase::Growth) => {
-                let step = self.growth.on_tick(now, path, &mut self.window);
-                self.after_growth(step, now, path);
+            (None, Phase::SlowStart) => {
+                let step = self.slow_start.on_tick(now, path, &mut self.window);
+                self.after_slow_start(step, now, path);
             }
-            (None, Phase::Steady) => {
-                let step = self.steady.on_tick(now, path, &mut self.window);
-                self.after_steady(step, now, path);
+            (None, Phase::Avoidance) => {
+                let step = self.avoidance.on_tick(now, path, &mut self.window);
+                self.after_avoidance(step, now, path);
             }
         }
         self.bound();
@@ -155,7 +152,7 @@ impl Controller for Composed {
             cwnd: Bytes::from_f64(self.window.cwnd),
             pace: overlay.pace,
             ssthresh: Some(Bytes::from_f64(self.window.ssthresh)),
-            probe: overlay.probe.or_else(|| self.launch.beside()),
+            probe: overlay.probe.or_else(|| self.background()),
             ecn: self.ecn,
             header: overlay.header,
             tag: overlay.tag,
@@ -165,11 +162,11 @@ impl Controller for Composed {
     }
 
     fn saved_path_use(&self) -> SavedPathUse {
-        self.launch.saved_path_use()
+        self.startup.saved_path_use()
     }
 
-    fn startup(&self) -> Startup {
-        self.startup.outcome
+    fn startup(&self) -> StartupOutcome {
+        self.record.outcome
     }
 
     fn snapshot(&self) -> Snapshot {

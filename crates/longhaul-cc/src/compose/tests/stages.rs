@@ -15,8 +15,8 @@ type Log = Arc<Mutex<Vec<&'static str>>>;
 struct Scribe {
     log: Log,
     /// Response of the start-up scheme to losses; `None` if there is no scheme.
-    launch: Option<LaunchVerdict>,
-    law: SteadyStep,
+    startup: Option<StartupResponse>,
+    algorithm: AvoidanceStep,
     linger: u32,
 }
 
@@ -37,73 +37,74 @@ impl Stage for Scribe {
     }
 }
 
-impl Launch for Scribe {
-    fn begin(&mut self, opening: Opening, _now: Time, _path: &Path, window: &mut Window) -> LaunchStep {
+impl Startup for Scribe {
+    fn begin(&mut self, opening: Opening, _now: Time, _path: &Path, window: &mut Window) -> Step {
         self.note(match opening {
-            Opening::Connection => "launch",
-            Opening::Idle => "launch after idleness",
-            Opening::Timeout => "launch after a timeout",
-            Opening::Asked => "launch again",
+            Opening::Connection => "startup",
+            Opening::Idle => "startup after idleness",
+            Opening::Timeout => "startup after a timeout",
+            Opening::Asked => "startup again",
         });
-        if self.launch.is_none() {
-            return LaunchStep::Done;
+        if self.startup.is_none() {
+            return Step::Done;
         }
         window.cwnd = segments(100).as_f64();
-        LaunchStep::Stay
+        Step::Stay
     }
 
-    fn on_ack(&mut self, ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> LaunchStep {
-        self.note("launch.ack");
-        if ack.episode == Episode::Exit { LaunchStep::Done } else { LaunchStep::Stay }
+    fn on_ack(&mut self, ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> Step {
+        self.note("startup.ack");
+        if ack.episode == Episode::Exit { Step::Done } else { Step::Stay }
     }
 
-    fn on_loss(&mut self, _loss: &Loss<'_>, _path: &Path, _window: &mut Window) -> LaunchVerdict {
-        self.note("launch.loss");
-        self.launch.unwrap_or(LaunchVerdict::Delegate)
+    fn on_loss(&mut self, _loss: &LossEvent<'_>, _path: &Path, _window: &mut Window) -> StartupResponse {
+        self.note("startup.loss");
+        self.startup.unwrap_or(StartupResponse::Delegate)
     }
 
-    fn on_timeout(&mut self, timeout: &Timeout, _path: &Path, window: &mut Window) {
-        self.note("launch.timeout");
+    fn on_timeout(&mut self, timeout: &Timeout, _path: &Path, window: &mut Window) -> Option<f64> {
+        self.note("startup.timeout");
         window.keep_outstanding(timeout.flight_size, segments(10));
+        None
     }
 
     fn abort(&mut self) {
-        self.note("launch.abort");
+        self.note("startup.abort");
     }
 }
 
 impl LossClassifier for Scribe {
-    fn classify(&mut self, _loss: &Loss<'_>, _path: &Path) -> Verdict {
+    fn classify(&mut self, _loss: &LossEvent<'_>, _path: &Path) -> LossCause {
         self.note("classify");
-        Verdict { severity: 0.5 }
+        LossCause { severity: 0.5 }
     }
 }
 
-impl Steady for Scribe {
+impl CongestionAvoidance for Scribe {
     fn begin(&mut self, handoff: &Handoff, _path: &Path, _window: &mut Window) {
         self.note(match handoff.reason {
-            Reason::Loss => "law after a loss",
-            Reason::Asked => "law as it asked",
-            Reason::Idle => "law after idleness",
-            _ => "law",
+            Reason::Loss => "avoidance after a loss",
+            Reason::Asked => "avoidance as it asked",
+            Reason::Idle => "avoidance after idleness",
+            _ => "avoidance",
         });
     }
 
-    fn on_ack(&mut self, _ack: &Ack<'_>, _grow: Bytes, _path: &Path, window: &mut Window) -> SteadyStep {
-        if self.law == SteadyStep::Grow {
+    fn on_ack(&mut self, _ack: &Ack<'_>, _grow: Bytes, _path: &Path, window: &mut Window) -> AvoidanceStep {
+        if self.algorithm == AvoidanceStep::Grow {
             window.ssthresh = 2.0 * window.cwnd;
         }
-        self.law
+        self.algorithm
     }
 
-    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         self.note("reduce");
-        let severity = if cause.signal == Signal::Loss { 0.5 } else { 1.0 };
-        assert_eq!(cause.verdict, Verdict { severity });
-        Target::multiplicative(cause, 0.5, path.mss)
+        let severity = if event.signal == Signal::Loss { 0.5 } else { 1.0 };
+        assert_eq!(event.cause, LossCause { severity });
+        Target::multiplicative(event, 0.5, path.mss)
     }
 
-    fn clone_box(&self) -> Box<dyn Steady> {
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
         Box::new(self.clone())
     }
 }
@@ -114,15 +115,15 @@ impl Recovery for Scribe {
         window.cwnd = target;
     }
 
-    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> RecoveryStep {
+    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> Step {
         self.note("recovery.ack");
         self.linger = self.linger.saturating_sub(1);
-        if self.linger == 0 { RecoveryStep::Done } else { RecoveryStep::Stay }
+        if self.linger == 0 { Step::Done } else { Step::Stay }
     }
 
-    fn exit(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> RecoveryStep {
+    fn exit(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> Step {
         self.note("recovery.exit");
-        if self.linger == 0 { RecoveryStep::Done } else { RecoveryStep::Stay }
+        if self.linger == 0 { Step::Done } else { Step::Stay }
     }
 
     fn abort(&mut self) {
@@ -130,19 +131,19 @@ impl Recovery for Scribe {
     }
 }
 
-fn scribe(launch: Option<LaunchVerdict>, law: SteadyStep, linger: u32) -> (Sender, Log) {
+fn scribe(startup: Option<StartupResponse>, algorithm: AvoidanceStep, linger: u32) -> (Sender, Log) {
     let log = Log::default();
-    let scribe = Scribe { log: log.clone(), launch, law, linger };
+    let scribe = Scribe { log: log.clone(), startup, algorithm, linger };
     let stages = Stages {
         name: "scribe".to_owned(),
-        launch: Box::new(scribe.clone()),
-        growth: Box::new(crate::growth::SlowStart::new(10, 0)),
-        steady: Box::new(scribe.clone()),
+        startup: Box::new(scribe.clone()),
+        slow_start: Box::new(crate::slow_start::StandardSlowStart::new(10, 0)),
+        avoidance: Box::new(scribe.clone()),
         classifier: Box::new(scribe.clone()),
         recovery: Box::new(scribe),
     };
     let composed = Composed::new(stages, &BuildParams::default());
-    assert!(composed.control().header.is_some(), "a launch's header rides on the SYN");
+    assert!(composed.control().header.is_some(), "a startup's header rides on the SYN");
     (Sender::with(Box::new(composed), Granted::basic()), log)
 }
 
@@ -152,7 +153,7 @@ fn taken(log: &Log) -> Vec<&'static str> {
 
 #[test]
 fn the_order_of_a_loss_is_classify_veto_reduce_recover_begin() {
-    let (mut sender, log) = scribe(Some(LaunchVerdict::Delegate), SteadyStep::Stay, 0);
+    let (mut sender, log) = scribe(Some(StartupResponse::Delegate), AvoidanceStep::Stay, 0);
     assert_eq!((sender.cwnd(), sender.control().tag), (segments(100), 9));
     sender.fill();
     sender.ack(1);
@@ -164,39 +165,39 @@ fn the_order_of_a_loss_is_classify_veto_reduce_recover_begin() {
     sender.tell(&more);
     sender.repair();
     let order = [
-        "launch",
-        "launch.ack",
+        "startup",
+        "startup.ack",
         "classify",
-        "launch.loss",
-        "launch.abort",
+        "startup.loss",
+        "startup.abort",
         "reduce",
         "recovery.enter",
         "recovery.ack",
         "recovery.exit",
-        "law after a loss",
+        "avoidance after a loss",
     ];
     assert_eq!(taken(&log), order);
 }
 
 #[test]
-fn a_launch_may_answer_a_loss_itself() {
-    let (mut sender, log) = scribe(Some(LaunchVerdict::Handled), SteadyStep::Stay, 0);
+fn a_startup_may_answer_a_loss_itself() {
+    let (mut sender, log) = scribe(Some(StartupResponse::Handled), AvoidanceStep::Stay, 0);
     sender.fill();
     sender.lose();
     assert_eq!((sender.cwnd(), sender.ssthresh()), (segments(100), Bytes::MAX));
     sender.repair();
-    assert_eq!(taken(&log), ["launch", "classify", "launch.loss", "launch.ack"]);
+    assert_eq!(taken(&log), ["startup", "classify", "startup.loss", "startup.ack"]);
     assert_eq!(sender.snapshot().phase, "slow-start");
 }
 
 #[test]
 fn a_recovery_may_keep_the_window_after_its_episode() {
-    let (mut sender, log) = scribe(None, SteadyStep::Stay, 3);
+    let (mut sender, log) = scribe(None, AvoidanceStep::Stay, 3);
     sender.fill();
     sender.lose();
     sender.repair();
-    assert_eq!(taken(&log), ["launch", "classify", "reduce", "recovery.enter", "recovery.exit"]);
-    for expected in [&["recovery.ack"][..], &["recovery.ack"], &["recovery.ack", "law after a loss"], &[]] {
+    assert_eq!(taken(&log), ["startup", "classify", "reduce", "recovery.enter", "recovery.exit"]);
+    for expected in [&["recovery.ack"][..], &["recovery.ack"], &["recovery.ack", "avoidance after a loss"], &[]] {
         sender.send(SegmentKind::Data);
         sender.ack(1);
         assert_eq!(taken(&log), expected);
@@ -204,8 +205,8 @@ fn a_recovery_may_keep_the_window_after_its_episode() {
 }
 
 #[test]
-fn a_law_may_ask_for_growth_or_a_launch() {
-    let (mut sender, log) = scribe(None, SteadyStep::Grow, 0);
+fn avoidance_may_ask_for_slow_start_or_a_startup() {
+    let (mut sender, log) = scribe(None, AvoidanceStep::Grow, 0);
     sender.fill();
     sender.lose();
     sender.repair();
@@ -218,39 +219,39 @@ fn a_law_may_ask_for_growth_or_a_launch() {
     sender.round();
     sender.round();
     assert!(sender.cwnd() >= wanted);
-    assert_eq!(taken(&log).first(), Some(&"law as it asked"));
+    assert_eq!(taken(&log).first(), Some(&"avoidance as it asked"));
 
-    let (mut sender, log) = scribe(None, SteadyStep::Launch, 0);
+    let (mut sender, log) = scribe(None, AvoidanceStep::Startup, 0);
     sender.fill();
     sender.lose();
     sender.repair();
     sender.fill();
     taken(&log);
     sender.ack(1);
-    assert_eq!(taken(&log), ["launch again", "law as it asked"]);
+    assert_eq!(taken(&log), ["startup again", "avoidance as it asked"]);
 }
 
 #[test]
-fn a_launch_may_follow_a_timeout_or_idleness() {
-    let (mut sender, log) = scribe(Some(LaunchVerdict::Delegate), SteadyStep::Stay, 0);
+fn a_startup_may_follow_a_timeout_or_idleness() {
+    let (mut sender, log) = scribe(Some(StartupResponse::Delegate), AvoidanceStep::Stay, 0);
     sender.event(&PathEvent::IdleRestart { now: sender.now, idle: Span::from_secs(1) });
-    assert_eq!(taken(&log), ["launch", "launch.abort", "launch after idleness"]);
+    assert_eq!(taken(&log), ["startup", "startup.abort", "startup after idleness"]);
     assert_eq!(sender.cwnd(), segments(100));
 }
 
 /// The opened but unused part of the window is removed before congestion avoidance calculates the decrease.
 #[test]
-fn the_order_of_a_timeout_is_launch_abort_reduce_launch() {
-    let (mut sender, log) = scribe(Some(LaunchVerdict::Delegate), SteadyStep::Stay, 0);
+fn the_order_of_a_timeout_is_startup_abort_reduce_startup() {
+    let (mut sender, log) = scribe(Some(StartupResponse::Delegate), AvoidanceStep::Stay, 0);
     (0..30).for_each(|_| sender.send(SegmentKind::Data));
     sender.time_out(1);
-    assert_eq!(taken(&log), ["launch", "launch.timeout", "launch.abort", "reduce", "launch after a timeout"]);
+    assert_eq!(taken(&log), ["startup", "startup.timeout", "startup.abort", "reduce", "startup after a timeout"]);
     assert_eq!(sender.ssthresh(), segments(15));
 }
 
 #[test]
-fn the_law_hears_of_idleness() {
-    let (mut sender, log) = scribe(None, SteadyStep::Stay, 0);
+fn avoidance_hears_of_idleness() {
+    let (mut sender, log) = scribe(None, AvoidanceStep::Stay, 0);
     sender.fill();
     for _ in 0..3 {
         sender.round();
@@ -264,17 +265,17 @@ fn the_law_hears_of_idleness() {
     for _ in 0..3 {
         sender.round();
     }
-    assert_eq!(taken(&log), ["law after idleness"]);
+    assert_eq!(taken(&log), ["avoidance after idleness"]);
 }
 
 /// A spurious timeout inside an episode: congestion avoidance, which had not started yet, starts.
 #[test]
-fn undo_of_a_timeout_inside_an_episode_begins_the_law() {
-    let (mut sender, log) = scribe(None, SteadyStep::Stay, 0);
+fn undo_of_a_timeout_inside_an_episode_begins_avoidance() {
+    let (mut sender, log) = scribe(None, AvoidanceStep::Stay, 0);
     sender.fill();
     sender.lose();
     let target = sender.ssthresh();
-    let order = ["launch", "classify", "reduce", "recovery.enter"];
+    let order = ["startup", "classify", "reduce", "recovery.enter"];
     assert_eq!(taken(&log), order);
     sender.send(SegmentKind::Data);
     let in_flight = sender.in_flight;
@@ -283,7 +284,7 @@ fn undo_of_a_timeout_inside_an_episode_begins_the_law() {
     taken(&log);
     sender.event(&PathEvent::Spurious { now: sender.now, timeout: true, in_flight });
     assert_eq!((sender.cwnd(), sender.ssthresh()), (target, target));
-    assert_eq!(taken(&log), ["law after a loss"]);
+    assert_eq!(taken(&log), ["avoidance after a loss"]);
 }
 
 /// Counts the ACKs that it observes, up to a limit.
@@ -306,8 +307,8 @@ impl Stage for Counter {
 }
 
 impl LossClassifier for Counter {
-    fn classify(&mut self, _loss: &Loss<'_>, _path: &Path) -> Verdict {
-        Verdict::CONGESTION
+    fn classify(&mut self, _loss: &LossEvent<'_>, _path: &Path) -> LossCause {
+        LossCause::CONGESTION
     }
 }
 

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use crate::testing::{Sender, segments};
-use crate::{Granted, PathEvent, SegmentKind, Startup};
+use crate::{Granted, PathEvent, SegmentKind, StartupOutcome};
 
 /// Sends all queued data, limited by the window, and acknowledges it for `rounds` round trips.
 fn run(spec: &str, queued: u64, rounds: u32) -> Sender {
@@ -29,23 +29,26 @@ fn run(spec: &str, queued: u64, rounds: u32) -> Sender {
 
 #[test]
 fn a_start_without_a_scheme_has_nothing_to_tell() {
-    assert_eq!(run("cubic", 100, 2).controller.startup(), Startup::Absent);
-    assert_eq!(Sender::new("bbr").controller.startup(), Startup::Absent);
+    assert_eq!(run("cubic", 100, 2).controller.startup(), StartupOutcome::Absent);
+    assert_eq!(Sender::new("bbr").controller.startup(), StartupOutcome::Absent);
 }
 
 #[test]
 fn a_jump_is_told_and_so_is_why_there_was_none() {
-    assert_eq!(run("jump-start+new-reno", 40, 3).controller.startup(), Startup::Used);
+    assert_eq!(run("jump-start+new-reno", 40, 3).controller.startup(), StartupOutcome::Used);
     let few = run("jump-start+new-reno", 1, 1).controller.startup();
-    assert!(matches!(few, Startup::GivenUp(why) if why.contains("before the initial window had left")), "{few:?}");
+    assert!(
+        matches!(few, StartupOutcome::GivenUp(why) if why.contains("before the initial window had left")),
+        "{few:?}"
+    );
     let unknown = run("careful-resume+cubic", 40, 1).controller.startup();
-    assert!(matches!(unknown, Startup::GivenUp(why) if why.contains("no earlier connection")), "{unknown:?}");
+    assert!(matches!(unknown, StartupOutcome::GivenUp(why) if why.contains("no earlier connection")), "{unknown:?}");
 }
 
 #[test]
 fn a_first_flight_that_is_too_short_for_an_estimate_is_told() {
     for spec in ["swift-start+cubic", "swift-start-hardened+cubic"] {
         let few = run(spec, 1, 1).controller.startup();
-        assert!(matches!(few, Startup::Running | Startup::GivenUp(_)), "{spec}: {few:?}");
+        assert!(matches!(few, StartupOutcome::Running | StartupOutcome::GivenUp(_)), "{spec}: {few:?}");
     }
 }

@@ -2,11 +2,11 @@
 
 use longhaul_units::{Span, Time};
 
+use crate::avoidance::NewReno;
 use crate::classify::AllCongestion;
 use crate::compose::*;
-use crate::growth::SlowStart;
 use crate::recovery::Prr;
-use crate::steady::NewReno;
+use crate::slow_start::StandardSlowStart;
 use crate::testing::{Sender, segments};
 use crate::{Ack, BuildParams, Granted, Path, PathEvent};
 
@@ -25,16 +25,16 @@ impl Stage for Guide {
     }
 }
 
-impl Launch for Guide {
-    fn begin(&mut self, _opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> LaunchStep {
-        LaunchStep::Done
+impl Startup for Guide {
+    fn begin(&mut self, _opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> Step {
+        Step::Done
     }
 
-    fn threshold(&mut self, _path: &Path) -> Option<f64> {
+    fn slow_start_threshold(&mut self, _path: &Path, _window: &Window) -> Option<f64> {
         Some(segments(self.0).as_f64())
     }
 
-    fn room(&mut self, _path: &Path, window: &Window) -> Option<f64> {
+    fn resume_threshold(&mut self, _path: &Path, window: &Window) -> Option<f64> {
         let room = segments(self.1?).as_f64();
         self.0 = self.1?;
         (room > window.cwnd).then_some(room)
@@ -48,9 +48,9 @@ fn sender(threshold: u64, known: Option<u64>) -> Sender {
 fn guided(guide: Guide, known: Option<u64>) -> Sender {
     let stages = Stages {
         name: "guide".to_owned(),
-        launch: Box::new(guide),
-        growth: Box::new(SlowStart::new(10, 0)),
-        steady: Box::new(NewReno::new(0.5, 0.5)),
+        startup: Box::new(guide),
+        slow_start: Box::new(StandardSlowStart::new(10, 0)),
+        avoidance: Box::new(NewReno::new(0.5, 0.5)),
         classifier: Box::new(AllCongestion),
         recovery: Box::new(Prr::new()),
     };
@@ -62,7 +62,7 @@ fn guided(guide: Guide, known: Option<u64>) -> Sender {
 
 /// Slow start continues up to the threshold, but not above the cached one.
 #[test]
-fn growth_leads_up_to_what_the_launch_says() {
+fn slow_start_leads_up_to_what_the_startup_says() {
     for (known, threshold) in [(None, 35), (Some(25), 25), (Some(50), 35)] {
         let mut sender = sender(35, known);
         sender.round();
@@ -74,7 +74,7 @@ fn growth_leads_up_to_what_the_launch_says() {
 
 /// After a loss, and after a timeout's slow start, the threshold is that of congestion avoidance.
 #[test]
-fn congestion_ends_the_launchs_say() {
+fn congestion_ends_the_startups_say() {
     let mut lost = sender(100, None);
     lost.round();
     lost.lose();
@@ -93,13 +93,17 @@ fn congestion_ends_the_launchs_say() {
 /// If the scheme finds room during congestion avoidance, slow start resumes up to the cached threshold at most; then
 /// congestion avoidance continues.
 #[test]
-fn growth_goes_on_where_there_is_room() {
+fn slow_start_goes_on_where_there_is_room() {
     for (known, room) in [(None, 200), (Some(100), 100)] {
         let mut sender = guided(Guide(35, Some(200)), known);
         sender.round();
         assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(35), "slow-start"));
         sender.round();
-        assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(room), "slow-start"), "the law found room");
+        assert_eq!(
+            (sender.ssthresh(), sender.snapshot().phase),
+            (segments(room), "slow-start"),
+            "congestion avoidance found room"
+        );
         for _ in 0..4 {
             sender.round();
         }

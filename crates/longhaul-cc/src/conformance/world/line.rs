@@ -161,7 +161,7 @@ impl Line {
 
 impl World {
     /// Puts a piece into the queue of the bottleneck, if there is one.
-    pub(super) fn launch(&mut self, bytes: Bytes, kind: SegmentKind) {
+    pub(super) fn startup(&mut self, bytes: Bytes, kind: SegmentKind) {
         let (now, in_flight) = (self.now, self.in_flight);
         let Some(line) = &mut self.line else { return };
         if line.pieces.is_empty() {

@@ -2,8 +2,10 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::*;
 use crate::compose::Stage;
+use crate::ledbat::DelaySource;
 use crate::ledbat::gauge::Gauge;
-use crate::ledbat::{DelaySource, LedbatPlusPlus, LedbatStart};
+use crate::ledbat::plus_plus::LedbatPlusPlus;
+use crate::ledbat::start::LedbatStart;
 use crate::testing::MSS;
 use crate::{AckedSegment, Granted, Path, RttSample, TxId};
 
@@ -214,9 +216,9 @@ fn what_each_source_asks_for() {
     for (source, asks, works) in
         [(DelaySource::RoundTrip, false, true), (DelaySource::OneWay, true, false), (DelaySource::Auto, true, true)]
     {
-        let law = LedbatPlusPlus::new(ms(60), 1.0, true).by(source);
+        let algorithm = LedbatPlusPlus::new(ms(60), 1.0, true).by(source);
         let start = LedbatStart::new(2, ms(60), 0).by(source);
-        for mut stage in [Box::new(law) as Box<dyn Stage>, Box::new(start)] {
+        for mut stage in [Box::new(algorithm) as Box<dyn Stage>, Box::new(start)] {
             let needs = stage.needs();
             assert_eq!(needs.required.arrival_times || needs.preferred.arrival_times, asks, "{source:?}");
             assert_eq!(stage.on_granted(&Granted::basic(), &path).is_ok(), works, "{source:?}");

@@ -1,5 +1,4 @@
 use super::*;
-use crate::ProbeReport;
 use longhaul_units::Time;
 
 const MSS: Bytes = Bytes(1000);
@@ -24,7 +23,7 @@ fn ack(total: u64, in_flight: u64, probes: u32) -> Ack<'static> {
     ack.delivered = MSS;
     (ack.total_delivered, ack.in_flight, ack.prior_in_flight) = (MSS * total, MSS * in_flight, MSS * (in_flight + 1));
     ack.cwnd_limited = true;
-    ack.probe = ProbeReport { acked: probes, lost: 0 };
+    ack.probes_acked = probes;
     ack
 }
 
@@ -35,10 +34,10 @@ fn repaired(recovery: &mut ProbingRecovery) -> (Window, u32) {
     assert_eq!(window.cwnd, 20_000.0, "halved once the window before is kept");
     for k in 1..BEFORE {
         let in_flight = (BEFORE - 1 - k).max(20);
-        assert_eq!(recovery.on_ack(&ack(k, in_flight, 0), &path(), &mut window), RecoveryStep::Stay);
+        assert_eq!(recovery.on_ack(&ack(k, in_flight, 0), &path(), &mut window), Step::Stay);
     }
     let sent = recovery.overlay().probe.unwrap().segments;
-    assert_eq!(recovery.exit(&ack(BEFORE, 20, 0), &path(), &mut window), RecoveryStep::Stay);
+    assert_eq!(recovery.exit(&ack(BEFORE, 20, 0), &path(), &mut window), Step::Stay);
     assert_eq!(recovery.overlay().probe, None, "no probe leaves after the recovery ACK");
     (window, sent)
 }
@@ -55,7 +54,7 @@ fn probes_tell_chance_from_congestion() {
             assert_eq!(sent, 40, "{scheme:?}");
             let mut answers = ack(BEFORE, 20, answered);
             answers.delivered = Bytes::ZERO;
-            assert_eq!(recovery.on_ack(&answers, &path(), &mut window), RecoveryStep::Stay);
+            assert_eq!(recovery.on_ack(&answers, &path(), &mut window), Step::Stay);
             assert_eq!(window.cwnd, f64::from(window_after) * 1000.0, "{scheme:?} {answered}");
         }
     }
@@ -75,7 +74,7 @@ fn the_window_expanding_period() {
         let mut acks = 0;
         for k in 1.. {
             acks += 1;
-            if recovery.on_ack(&ack(BEFORE + k, 20, 0), &path(), &mut window) == RecoveryStep::Done {
+            if recovery.on_ack(&ack(BEFORE + k, 20, 0), &path(), &mut window) == Step::Done {
                 break;
             }
         }
@@ -200,10 +199,10 @@ fn r12_r13_the_period_is_from_the_recovery_ack_to_the_last_segment_sent_by_it() 
     assert_eq!(recovery.loss.expands_until, Some(MSS * (BEFORE + 20)));
     assert_eq!(recovery.phase(), "window-expanding");
     for k in 1..20 {
-        assert_eq!(recovery.on_ack(&ack(BEFORE + k, 20, 0), &path(), &mut window), RecoveryStep::Stay);
+        assert_eq!(recovery.on_ack(&ack(BEFORE + k, 20, 0), &path(), &mut window), Step::Stay);
         assert_eq!(window.cwnd, 20_000.0 + k as f64 * 1000.0);
     }
-    assert_eq!(recovery.on_ack(&ack(BEFORE + 20, 20, 0), &path(), &mut window), RecoveryStep::Done);
+    assert_eq!(recovery.on_ack(&ack(BEFORE + 20, 20, 0), &path(), &mut window), Step::Done);
     assert_eq!(window.cwnd, 40_000.0, "the last one counts");
 }
 
@@ -216,15 +215,15 @@ fn r13_a_sender_that_stops_ends_the_period() {
         for (in_flight, limited) in [(8, false), (0, true)] {
             let (mut recovery, mut window) = expanding(scheme);
             recovery.loss.ignored = 0;
-            assert_eq!(recovery.on_ack(&ack(BEFORE + 1, 20, 0), &path(), &mut window), RecoveryStep::Stay);
+            assert_eq!(recovery.on_ack(&ack(BEFORE + 1, 20, 0), &path(), &mut window), Step::Stay);
             let raised = window.cwnd;
             let stopped = Ack { cwnd_limited: limited, delivered: Bytes::ZERO, ..ack(BEFORE + 1, in_flight, 0) };
-            assert_eq!(recovery.on_ack(&stopped, &path(), &mut window), RecoveryStep::Done, "{scheme:?}");
+            assert_eq!(recovery.on_ack(&stopped, &path(), &mut window), Step::Done, "{scheme:?}");
             assert_eq!(window.cwnd, raised, "{scheme:?}");
         }
         let (mut recovery, mut window) = expanding(scheme);
         let stopped = Ack { cwnd_limited: false, ..ack(BEFORE + 1, 8, 0) };
-        assert_eq!(recovery.on_ack(&stopped, &path(), &mut window), RecoveryStep::Done, "{scheme:?}");
+        assert_eq!(recovery.on_ack(&stopped, &path(), &mut window), Step::Done, "{scheme:?}");
         assert_eq!(window.cwnd, 20_000.0, "{scheme:?}");
     }
 }
@@ -370,7 +369,7 @@ fn without_probes_it_is_plain_recovery() {
     let mut window = Window::new(40_000.0);
     plain.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);
     assert_eq!(plain.overlay().probe, None);
-    assert_eq!(plain.exit(&ack(40, 20, 0), &path(), &mut window), RecoveryStep::Done);
+    assert_eq!(plain.exit(&ack(40, 20, 0), &path(), &mut window), Step::Done);
     assert_eq!(window.cwnd, 20_000.0);
 }
 
@@ -381,13 +380,13 @@ fn a_mark_is_not_asked_about() {
         let mut recovery = recovery(scheme);
         let mut window = Window::new(40_000.0);
         let mut marked = ack(0, 39, 0);
-        marked.ecn.congestion = true;
+        marked.ecn_echo = true;
         recovery.enter(20_000.0, &marked, &path(), &mut window);
         for k in 1..20 {
             recovery.on_ack(&ack(k, 20, 0), &path(), &mut window);
         }
         assert_eq!(recovery.overlay().probe.map_or(0, |plan| plan.segments), 0, "{scheme:?}");
-        assert_eq!(recovery.exit(&ack(40, 20, 0), &path(), &mut window), RecoveryStep::Done);
+        assert_eq!(recovery.exit(&ack(40, 20, 0), &path(), &mut window), Step::Done);
         assert_eq!(window.cwnd, 20_000.0, "{scheme:?}");
     }
 }

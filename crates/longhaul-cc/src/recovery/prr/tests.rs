@@ -11,6 +11,7 @@ struct Repair {
     window: Window,
     in_flight: Bytes,
     sent: u64,
+    path: Path,
 }
 
 /// Contents of one ACK in segments.
@@ -29,10 +30,11 @@ impl Repair {
             window: Window::new(segments(in_flight).as_f64()),
             in_flight: segments(in_flight),
             sent: 0,
+            path: Path::new(MSS),
         };
         let mut ack = repair.ack(says);
         ack.recover_flight = segments(in_flight);
-        repair.prr.enter(segments(target).as_f64(), &ack, &Path::new(MSS), &mut repair.window);
+        repair.prr.enter(segments(target).as_f64(), &ack, &repair.path, &mut repair.window);
         repair
     }
 
@@ -50,7 +52,7 @@ impl Repair {
 
     fn tell(&mut self, says: Says) {
         let ack = self.ack(says);
-        self.prr.on_ack(&ack, &Path::new(MSS), &mut self.window);
+        self.prr.on_ack(&ack, &self.path, &mut self.window);
     }
 
     /// Sends what the window allows, retransmissions or new data. Returns the number of segments.
@@ -134,7 +136,7 @@ fn the_first_retransmission_is_forced() {
 #[test]
 fn without_sack_delivery_is_capped() {
     let mut repair = Repair::begin(10, 5, Says { delivered: 1, lost: 1, cumulative: 0 });
-    repair.prr.on_detection(Detection::DuplicateAcks);
+    repair.path.sack = false;
     repair.acks(40, Says { delivered: 0, lost: 0, cumulative: 0 });
     repair.in_flight = segments(100);
     repair.acks(40, DELIVERS_ONE);
@@ -149,7 +151,7 @@ fn the_end_leaves_the_target_and_probes_do_not_count() {
     repair.prr.on_sent(&probe, &Path::new(MSS));
     assert_eq!(repair.prr.out, 0);
     let ack = repair.ack(Says { delivered: 1, lost: 0, cumulative: 20 });
-    repair.prr.exit(&ack, &Path::new(MSS), &mut repair.window);
+    repair.prr.exit(&ack, &repair.path, &mut repair.window);
     assert_eq!(repair.window.cwnd, segments(10).as_f64());
 }
 
@@ -199,7 +201,7 @@ fn what_the_pacer_holds_back_stays_allowed() {
             for _ in 0..sent[sent.len() - 1] {
                 let mut ack = repair.ack(one);
                 ack.limit = limit;
-                repair.prr.on_ack(&ack, &Path::new(MSS), &mut repair.window);
+                repair.prr.on_ack(&ack, &repair.path, &mut repair.window);
             }
             sent.push(repair.send());
         }

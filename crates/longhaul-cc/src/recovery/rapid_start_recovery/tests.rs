@@ -41,7 +41,7 @@ fn repaired(k: f64, beta: f64, cwnd: u64, lost: u64) -> (f64, f64) {
         assert!(window.cwnd <= before);
         before = window.cwnd;
     }
-    assert_eq!(recovery.exit(&Ack::new(Time::ZERO), &path, &mut window), RecoveryStep::Stay);
+    assert_eq!(recovery.exit(&Ack::new(Time::ZERO), &path, &mut window), Step::Stay);
     (first, window.cwnd / MSS.as_f64())
 }
 
@@ -102,7 +102,7 @@ fn no_more_is_taken_off_than_a_threefold_overshoot() {
 /// In a complete controller the decrease starts from the amount in flight, the threshold follows the window at the
 /// end, and PRR handles the next episode.
 #[test]
-fn the_law_takes_over_at_the_window_that_fits() {
+fn avoidance_takes_over_at_the_window_that_fits() {
     let mut sender = Sender::new("rapid-start+new-reno+rapid-start-recovery");
     sender.path.min_rtt = Some(sender.rtt);
     sender.fill();

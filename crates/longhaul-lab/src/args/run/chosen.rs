@@ -1,32 +1,14 @@
 //! The `--at` option: selection of cells, and of the rows that need only these cells.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 
 use crate::experiment::{Experiment, Row};
 
-/// Returns the cells that have one of the given choices on each named axis. On other axes, any choice matches.
+/// Returns the cells that the option selects.
 pub(super) fn cells(experiment: &Experiment, at: &[(String, String)]) -> Result<BTreeSet<usize>> {
-    let definition = &experiment.definition;
-    let id = definition.id.get_ref();
-    let mut wanted: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for (name, choice) in at {
-        let axis = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
-        let axis = axis.with_context(|| format!("--at {name}={choice}: {id} has no axis {name:?}"))?;
-        let choices = &definition.axes[axis].choices;
-        let place = choices.iter().position(|known| known.name.get_ref() == choice);
-        let place = place.with_context(|| {
-            let known: Vec<&str> = choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
-            format!("--at {name}={choice}: no choice of {id}; there are: {}", known.join("; "))
-        })?;
-        wanted.entry(axis).or_default().insert(place);
-    }
-    let is_wanted = |cell: &usize| {
-        let places = &experiment.cells[*cell].places;
-        wanted.iter().all(|(axis, choices)| choices.contains(&places[*axis]))
-    };
-    Ok((0..experiment.cells.len()).filter(is_wanted).collect())
+    experiment.cells_at(at).map_err(|what| anyhow!("--at {what}"))
 }
 
 /// Returns whether a row needs only these cells.

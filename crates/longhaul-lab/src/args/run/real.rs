@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
 use super::super::print;
 use super::chosen;
 use crate::experiment::{Experiment, Row, rows};
 use crate::judge::{self, Judged, Numbers};
-use crate::real;
+use crate::real::{self, Misfit};
 use crate::record::Record;
 use crate::results;
 use crate::rule::Verdict;
-use crate::stats;
 use crate::world;
 use kept::Kept;
 use took::Took;
@@ -81,7 +81,9 @@ impl Real<'_> {
     fn chosen(&self, experiment: &Experiment) -> Result<BTreeSet<usize>> {
         let cells = chosen::cells(experiment, self.at)?;
         for cell in &cells {
-            if let Err(misfit) = real::check(&experiment.setups[*cell]) {
+            let setup = &experiment.setups[*cell];
+            let misfit = if setup.real_time { Err(Misfit::RealTime) } else { real::check(setup) };
+            if let Err(misfit) = misfit {
                 bail!("{} cannot be run in real time: {misfit}; --at chooses other cells", name(experiment, *cell));
             }
         }
@@ -199,7 +201,7 @@ fn difference(real: f64, simulated: f64) -> Option<f64> {
 }
 
 fn summary(differences: &[f64]) -> String {
-    let sizes = stats::sorted(&differences.iter().map(|difference| difference.abs()).collect::<Vec<_>>());
+    let sizes = sorted(differences.iter().map(|difference| difference.abs()));
     let median = crate::definition::Statistic::Median.of(&sizes);
     match (median, sizes.last()) {
         (Some(median), Some(most)) => {

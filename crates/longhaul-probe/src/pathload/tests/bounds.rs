@@ -1,5 +1,7 @@
 //! Limits: the first rate, the range of rates, both resolutions, the ranges of options, and the bounds of rules.
 
+use longhaul_units::statistics::sorted;
+
 use super::*;
 use crate::Estimate;
 
@@ -52,12 +54,6 @@ fn session(config: PathloadConfig, first: f64, says: impl Fn(f64) -> Verdict) ->
 fn assert_rates(found: &[f64], expected: &[f64]) {
     let near = |(found, expected): (&f64, &f64)| (found / expected - 1.0).abs() < 1e-3;
     assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), "{found:?}, {expected:?}");
-}
-
-/// Rates in ascending order, because rounding decides which of two equal parts next to the grey rates is tried first.
-fn sorted(mut rates: Vec<f64>) -> Vec<f64> {
-    rates.sort_by(f64::total_cmp);
-    rates
 }
 
 fn available(estimate: &Estimate) -> [f64; 3] {

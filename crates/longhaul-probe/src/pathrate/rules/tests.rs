@@ -175,3 +175,13 @@ fn a_range_includes_its_value_and_no_negative_rates() {
     assert_eq!(rates(around(5.0, (-3.0, 9.0))), [0, 5, 9]);
     assert_eq!(rates(around(5.0, (6.0, 4.0))), [5, 5, 5]);
 }
+
+#[test]
+fn a_flat_distribution_has_a_lower_kurtosis_than_a_peak_with_tails() {
+    // Two points: m4 = m2^2.
+    assert_eq!(kurtosis(&[1.0, 3.0]), 1.0);
+    // -1, 0, 0, 0, 0, 0, 0, 0, 0, 1: m2 = m4 = 0.2.
+    let peaked = [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+    assert!((kurtosis(&peaked) - 5.0).abs() < 1e-12);
+    assert_eq!(kurtosis(&[7.0, 7.0, 7.0]), 3.0, "the number of values, which have no spread");
+}

@@ -17,6 +17,8 @@ const REO_WND_PERSIST: u32 = 16;
 pub(super) struct Marking<'a> {
     pub(super) board: &'a mut Scoreboard,
     pub(super) lists: Option<&'a mut SegmentLists>,
+    /// Start and sequence space of the marked segments, if they are reported to observers.
+    pub(super) observed: Option<&'a mut Vec<(u64, u64)>>,
     /// Bytes of path MTU probes among the marked segments.
     pub(super) mtu_probe_bytes: u64,
 }
@@ -27,6 +29,9 @@ impl Marking<'_> {
         let Some(record) = self.board.get(index).copied() else { return };
         if !self.board.mark_lost(index) {
             return;
+        }
+        if let Some(observed) = &mut self.observed {
+            observed.push((record.start, record.sequence_len()));
         }
         if record.is_mtu_probe() {
             self.mtu_probe_bytes += record.sequence_len();

@@ -10,6 +10,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::super::Connection;
 use super::{AckOutcome, Phase};
+use crate::observer::ConnectionEvent;
 use crate::scoreboard::Record;
 use crate::seq;
 
@@ -178,19 +179,17 @@ impl SpuriousDetection {
         Some(timeout)
     }
 
-    /// Advances F-RTO (RFC 5682, section 3.1): the first advance of SND.UNA permits two new segments and, if
-    /// `may_probe`, leads to the second step; a duplicate ACK ends the test. Returns whether SND.UNA advanced for the
-    /// first time.
-    fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) -> bool {
-        let Some(frto) = self.frto else { return false };
-        if ack.una_advanced > 0 && !frto.second_step {
-            self.frto = may_probe.then_some(Frto { second_step: true, ..frto });
-            return true;
+    /// Advances F-RTO (RFC 5682, section 3.1): the first advance of SND.UNA leads to the second step if `may_probe`; any
+    /// other end of a step ends the test. Returns `Some` if the step changed, with whether the second one has begun.
+    fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) -> Option<bool> {
+        let frto = self.frto?;
+        let advances = ack.una_advanced > 0 && !frto.second_step;
+        if !(advances || frto.second_step || ack.duplicate) {
+            return None;
         }
-        if frto.second_step || ack.duplicate {
-            self.frto = None;
-        }
-        false
+        let probes = advances && may_probe;
+        self.frto = probes.then_some(Frto { second_step: true, ..frto });
+        Some(probes)
     }
 
     fn is_in_second_step(&self) -> bool {
@@ -210,6 +209,7 @@ impl Connection {
         self.snd.board.forgive();
         self.loss.on_spurious();
         self.stats.spurious_recoveries += 1;
+        self.observers.report(now, || ConnectionEvent::RecoveryUndone { timeout });
         if !timeout {
             // Eifel's proof precedes the D-SACK. Without a larger reordering window the next ACK would mark the same
             // data lost.
@@ -221,10 +221,12 @@ impl Connection {
         true
     }
 
+    /// Advances F-RTO. The second step begins with up to two segments in excess of cwnd (RFC 5682, section 3.1, step
+    /// 2b); at its end, what is left of them is void.
     fn advance_frto(&mut self, ack: &AckOutcome) {
         let may_probe = self.negotiated.sack || self.can_send_full_segment();
-        if self.loss.spurious.advance_frto(ack, may_probe) && self.snd.unsent() > 0 {
-            self.loss.grant.extra = 2;
+        if let Some(probes) = self.loss.spurious.advance_frto(ack, may_probe) {
+            self.loss.grant.extra = if probes { 2 } else { 0 };
         }
     }
 
@@ -255,7 +257,7 @@ impl super::Loss {
     /// Ends recovery at once, because the episode was spurious.
     fn on_spurious(&mut self) {
         self.phase = Phase::Open;
-        self.grant.forced = false;
+        (self.grant.forced, self.grant.extra) = (false, 0);
         self.duplicates.emulated = 0;
         self.timeouts = 0;
     }

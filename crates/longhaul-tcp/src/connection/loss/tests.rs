@@ -31,7 +31,7 @@ fn lost(board: &Scoreboard) -> Vec<u64> {
 }
 
 fn marking(board: &mut Scoreboard) -> Marking<'_> {
-    Marking { board, lists: None, mtu_probe_bytes: 0 }
+    Marking { board, lists: None, observed: None, mtu_probe_bytes: 0 }
 }
 
 /// RFC 8985, section 3.3: a segment sent before a delivered one is lost once the reordering window has passed.

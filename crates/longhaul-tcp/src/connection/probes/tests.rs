@@ -8,7 +8,9 @@ fn at(millis: u64) -> Time {
 }
 
 fn plan(id: u32) -> ProbePlan {
-    ProbePlan { prefer: [Some(ProbeKind::Dummy), None, None], segments: u32::MAX, gap: GAP, dscp: 1, id }
+    let mut plan = ProbePlan::new(id, ProbeKind::Dummy, u32::MAX);
+    plan.gap = GAP;
+    plan
 }
 
 /// Returns probes of plan 1, sent one per millisecond, with the send time in milliseconds as timestamp.

@@ -163,11 +163,11 @@ fn an_accepted_connection_starts_with_the_cached_metrics() {
 fn forged_syns_do_not_change_the_cache() {
     let cache = PathCache::default();
     let config = Config { congestion: "careful-resume+new-reno".parse().unwrap(), ..remembering(&cache) };
-    let (client, law) = (IpAddr::from([192, 0, 2, 7]), config.congestion.name());
+    let (client, congestion) = (IpAddr::from([192, 0, 2, 7]), config.congestion.name());
     let rate = Rate::from_bytes_per_sec(1_000_000);
-    let saved = Some(SavedPath { window: Bytes(100_000), rate, rtt: Span::from_millis(100) });
-    cache.seed(Time::ZERO, client, &law, &PathMetrics { saved, ..PathMetrics::default() });
-    let before = cache.find(Time::ZERO, client, &law);
+    let saved = Some(SavedPath::new(Bytes(100_000), rate, Span::from_millis(100)));
+    cache.seed(Time::ZERO, client, &congestion, &PathMetrics { saved, ..PathMetrics::default() });
+    let before = cache.find(Time::ZERO, client, &congestion);
     let mut endpoint = Endpoint::new(EndpointConfig::new([3; 32]), Time::ZERO);
     endpoint.listen(Arc::new(config));
     let syn = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
@@ -187,8 +187,8 @@ fn forged_syns_do_not_change_the_cache() {
         while endpoint.poll_transmit(now, &mut Batch::default(), 64).is_some() {}
     }
     assert_eq!((endpoint.len(), cache.len()), (0, 1));
-    assert_eq!(cache.find(now, client, &law), before);
-    assert_eq!(cache.find(Time::ZERO + Span::from_secs(3601), client, &law), None, "with its old age");
+    assert_eq!(cache.find(now, client, &congestion), before);
+    assert_eq!(cache.find(Time::ZERO + Span::from_secs(3601), client, &congestion), None, "with its old age");
 }
 
 /// The initial RTO is 1 s (RFC 6298, section 2.1); on a path with a longer round-trip time every SYN would be sent

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::*;
+use crate::connection::pmtu::Pmtu;
 
 /// Length of IPv4 and UDP headers.
 const HEADERS: usize = 28;
@@ -145,4 +146,14 @@ fn a_narrow_path_carries_a_new_connection() {
     let mut path = Narrow::new(600, 1472);
     path.pour(Span::from_secs(30));
     assert!(path.info().bytes_acked > 1_000_000, "{}", path.info().bytes_acked);
+}
+
+#[test]
+fn only_a_probe_larger_than_the_current_size_changes_it() {
+    let mut pmtu = Pmtu::new(&Config::default(), false);
+    assert!(!pmtu.on_probe_delivered(), "no probe is outstanding");
+    for (payload, grows) in [(1400, true), (1400, false), (1300, false), (1440, true)] {
+        pmtu.probe_sent(payload, 0);
+        assert_eq!((pmtu.on_probe_delivered(), pmtu.mss(0) == payload.max(1400)), (grows, true), "{payload}");
+    }
 }

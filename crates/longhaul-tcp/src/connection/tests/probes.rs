@@ -285,7 +285,7 @@ fn the_dsack_of_a_retransmission_answers_no_probe() {
 #[test]
 fn an_ambiguous_dsack_is_no_duplicate_ack() {
     let mut net = Net::new(DELAY);
-    let ids = net.connect(config("launch=speedy-start,steady=new-reno,recovery=new-reno", false));
+    let ids = net.connect(config("startup=speedy-start,avoidance=new-reno,recovery=new-reno", false));
     net.delay = RTT * 3;
     run_until(&mut net, ids, |_, info| info.timeouts > 0);
     net.delay = DELAY;
@@ -338,7 +338,7 @@ impl ControllerFactory for Greedy {
         "greedy".to_owned()
     }
     fn safety(&self) -> Safety {
-        Safety::Private
+        Safety::Controlled
     }
 }
 
@@ -355,13 +355,14 @@ impl Controller for Greedy {
     fn on_timeout(&mut self, _: &Timeout, _: &Path) {}
     fn control(&self) -> Control {
         let prefer = [Some(self.prefer), None, None];
-        let plan = ProbePlan { prefer, segments: self.segments, gap: self.gap, dscp: 1, id: 1 };
+        let mut plan = ProbePlan::new(1, ProbeKind::Dummy, self.segments);
+        (plan.prefer, plan.gap) = (prefer, self.gap);
         let mut control = Control::window(Bytes(10 * MSS));
         control.probe = Some(plan);
         control
     }
     fn snapshot(&self) -> Snapshot {
-        Snapshot { phase: "greedy", bandwidth: None }
+        Snapshot::new("greedy")
     }
 }
 

@@ -50,15 +50,15 @@ struct Watched {
 
 #[derive(Debug)]
 struct Watcher {
-    law: Box<dyn Controller>,
+    inner: Box<dyn Controller>,
     watched: Watched,
     mss: Bytes,
 }
 
 impl ControllerFactory for Watched {
     fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
-        let law = "new-reno".parse::<Congestion>().unwrap().build(params);
-        Box::new(Watcher { law, watched: self.clone(), mss: params.mss })
+        let inner = "new-reno".parse::<Congestion>().unwrap().build(params);
+        Box::new(Watcher { inner, watched: self.clone(), mss: params.mss })
     }
     fn name(&self) -> String {
         "watched".to_owned()
@@ -73,19 +73,19 @@ impl Watcher {
 
 impl Controller for Watcher {
     fn name(&self) -> String {
-        self.law.name()
+        self.inner.name()
     }
     fn needs(&self) -> Needs {
-        let mut needs = self.law.needs();
+        let mut needs = self.inner.needs();
         needs.preferred.detection = self.watched.detection;
         needs
     }
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.mss = path.mss;
-        self.law.on_granted(granted, path)
+        self.inner.on_granted(granted, path)
     }
     fn on_sent(&mut self, event: &Sent, path: &Path) {
-        self.law.on_sent(event, path);
+        self.inner.on_sent(event, path);
     }
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         match event.episode {
@@ -94,35 +94,35 @@ impl Controller for Watcher {
             Episode::Exit => self.note(Exit),
             Episode::None | Episode::In | Episode::Rto => {}
         }
-        self.law.on_ack(event, path);
+        self.inner.on_ack(event, path);
     }
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.note(Told::Timeout);
-        self.law.on_timeout(event, path);
+        self.inner.on_timeout(event, path);
     }
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         if let PathEvent::Spurious { timeout, in_flight, .. } = event {
             self.note(Undone(*timeout));
             self.watched.shared.lock().unwrap().in_flight = in_flight.0 / path.mss.0;
         }
-        self.law.on_event(event, path);
+        self.inner.on_event(event, path);
     }
     fn on_tick(&mut self, now: Time, path: &Path) {
-        self.law.on_tick(now, path);
+        self.inner.on_tick(now, path);
     }
     fn next_tick(&self) -> Option<Time> {
-        self.law.next_tick()
+        self.inner.next_tick()
     }
     fn control(&self) -> Control {
-        let mut control = self.law.control();
-        control.pace = Some(Pace { rate: Rate::from_bits_per_sec(100_000_000_000), quantum: None });
+        let mut control = self.inner.control();
+        control.pace = Some(Pace::new(Rate::from_bits_per_sec(100_000_000_000)));
         if let Some(window) = self.watched.shared.lock().unwrap().window {
             control.cwnd = self.mss * window;
         }
         control
     }
     fn snapshot(&self) -> Snapshot {
-        self.law.snapshot()
+        self.inner.snapshot()
     }
 }
 
@@ -299,7 +299,7 @@ fn a_late_original_is_detected_by_its_timestamp() {
     // The D-SACK that follows is no new information.
     assert_eq!(script.ack(202, 5, 0, &[(1, 2)]), []);
     let info = script.info();
-    assert_eq!((info.recovery, info.recoveries, info.spurious_recoveries, info.dsacks), ("open", 1, 1, 1));
+    assert_eq!((info.recovery, info.recoveries, info.spurious_recoveries, info.dsacks), (RecoveryState::Open, 1, 1, 1));
     assert_eq!(script.sent_again(), [(101, 1)]);
 }
 
@@ -386,7 +386,7 @@ fn a_dsack_for_each_retransmission_undoes_the_response() {
     assert_eq!(script.ack(200, 11, 0, &[]), [Exit]);
     assert_eq!(script.ack(202, 11, 0, &[(1, 2)]), [Undone(false)]);
     let info = script.info();
-    assert_eq!((info.recovery, info.spurious_recoveries, info.dsacks), ("open", 1, 1));
+    assert_eq!((info.recovery, info.spurious_recoveries, info.dsacks), (RecoveryState::Open, 1, 1));
     assert_eq!(script.patience(203, 11), 50, "widened once, although there are two reasons");
 }
 

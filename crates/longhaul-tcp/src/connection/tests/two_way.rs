@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn of_launch(text: &str) -> Config {
+fn with_startup(text: &str) -> Config {
     Config { nagle: false, recv_buffer: 4 << 20, congestion: text.parse().unwrap(), ..Config::default() }
 }
 
@@ -49,7 +49,7 @@ fn rc3_at_both_ends_with_data_both_ways_arrives() {
             for (up, down) in [(20_000, 20_000), (100_000, 30_000), (40_000, 400_000), (1_000_000, 1_000_000)] {
                 for delay in [5, 50] {
                     let taken = exchange(
-                        [ours, theirs].map(of_launch),
+                        [ours, theirs].map(with_startup),
                         [up, down],
                         Span::from_millis(delay),
                         Box::new(|_, _, _| false),

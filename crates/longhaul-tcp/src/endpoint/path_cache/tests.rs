@@ -149,11 +149,8 @@ proptest! {
 }
 
 fn saved(bytes: u64) -> PathMetrics {
-    let saved = SavedPath {
-        window: Bytes(bytes),
-        rate: Rate::from_bytes_per_sec(bytes.saturating_mul(2)),
-        rtt: Span::from_millis(500),
-    };
+    let rate = Rate::from_bytes_per_sec(bytes.saturating_mul(2));
+    let saved = SavedPath::new(Bytes(bytes), rate, Span::from_millis(500));
     PathMetrics { saved: Some(saved), ..PathMetrics::default() }
 }
 

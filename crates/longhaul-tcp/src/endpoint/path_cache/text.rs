@@ -116,10 +116,8 @@ fn parse(now: Time, ago: Span, line: &str) -> Result<((IpAddr, String), Entry), 
     let mut next = || words.next().ok_or(LoadReason::Numbers);
     let ssthresh = learnt((now, ago), next()?, |[bytes]| Bytes(bytes))?;
     let rtt = learnt((now, ago), next()?, |[srtt, rttvar]| Rtt { srtt: span(srtt), rttvar: span(rttvar) })?;
-    let saved = learnt((now, ago), next()?, |[window, rate, rtt]| SavedPath {
-        window: Bytes(window),
-        rate: Rate::from_bytes_per_sec(rate),
-        rtt: span(rtt),
+    let saved = learnt((now, ago), next()?, |[window, rate, rtt]| {
+        SavedPath::new(Bytes(window), Rate::from_bytes_per_sec(rate), span(rtt))
     })?;
     if words.next().is_some() {
         return Err(LoadReason::Numbers);

@@ -13,7 +13,7 @@ fn a_timeout_due_to_delay_is_undone() {
     assert_eq!(script.ack(at + 10, 2, 0, &[]), [Undone(true)]);
     assert_eq!(script.shared.lock().unwrap().in_flight, script.info().unacked_segments);
     let info = script.info();
-    assert_eq!((info.recovery, info.timeouts, info.spurious_recoveries, info.backoff), ("open", 1, 1, 0));
+    assert_eq!((info.recovery, info.timeouts, info.spurious_recoveries, info.backoff), (RecoveryState::Open, 1, 1, 0));
     assert_eq!(script.sent.len(), sent, "the window is full");
     assert_eq!(script.patience(at + 11, 2), 25, "delayed, but not reordered");
 }
@@ -29,7 +29,7 @@ fn a_timeout_due_to_loss_is_not_undone() {
         assert!(new > 12 && script.sent_again().len() == 11, "2 to 11 are retransmitted, then new data");
         // RFC 5682, section 3.1, step 3a: SACKs of segments sent after the timeout prove nothing.
         assert_eq!(script.ack(at + 203, 2, at - 1, &[(new - 1, new)]), []);
-        assert_eq!((script.info().spurious_recoveries, script.info().recovery), (0, "timeout"));
+        assert_eq!((script.info().spurious_recoveries, script.info().recovery), (0, RecoveryState::Timeout));
     }
 }
 
@@ -41,7 +41,7 @@ fn delivery_of_original_data_shows_a_timeout_to_be_spurious() {
         let mut script = Script::new(PLAIN);
         let at = script.time_out();
         assert_eq!(script.ack(at + 10, una, 0, blocks), [Undone(true)]);
-        assert_eq!((script.info().recovery, script.info().spurious_recoveries), ("open", 1));
+        assert_eq!((script.info().recovery, script.info().spurious_recoveries), (RecoveryState::Open, 1));
     }
 }
 
@@ -98,4 +98,40 @@ fn without_new_data_lost_segments_are_retransmitted() {
     let at = script.time_out();
     assert_eq!(script.ack(at + 101, 2, 0, &[]), []);
     assert_eq!(script.sent_again()[1..], [(at + 101, 2)]);
+}
+
+/// RFC 5682, section 2.1, step 2b: if less than a full segment can be sent, the algorithm ends, and cwnd alone limits
+/// the retransmissions.
+#[test]
+fn without_a_full_new_segment_cwnd_limits_retransmissions() {
+    let mut script = Script::new(Setting { segments: 11, ..WITHOUT_SACK });
+    script.window(1);
+    assert_eq!(script.end.drive(script.now, script.id, |c| c.write(&[7; 100]).unwrap()), Some(100));
+    let at = script.time_out();
+    assert_eq!(script.ack(at + 101, 2, 0, &[]), []);
+    assert_eq!(script.sent_again()[1..], [(at + 101, 2)]);
+}
+
+/// RFC 5682, section 3.1, step 2b: at most two segments in excess of cwnd are sent on the first ACK, and none later.
+#[test]
+fn two_segments_in_excess_of_cwnd_are_sent_on_the_first_ack_only() {
+    let mut script = Script::new(PLAIN);
+    let at = script.time_out();
+    let sent = script.sent.len();
+    assert_eq!(script.ack(at + 101, 2, at - 1, &[]), []);
+    assert_eq!(script.sent[sent..], [(at + 101, 2), (at + 101, 12)], "the tail loss probe was segment 11");
+    assert_eq!(script.ack(at + 202, 3, at + 101, &[]), []);
+    assert_eq!(script.sent[sent + 2..], [], "segment 12 fills the window");
+}
+
+/// RFC 8985, section 7.3: a tail loss probe is new data even if the Nagle algorithm holds it back.
+#[test]
+fn a_tail_loss_probe_overrides_the_nagle_algorithm() {
+    let mut script = Script::new(Setting { segments: 11, ..PLAIN });
+    assert_eq!(script.end.drive(script.now, script.id, |c| c.write(&[7; 100]).unwrap()), Some(100));
+    script.poll();
+    let sent = script.sent.len();
+    assert!(script.fire(script.now + Span::from_secs(1)));
+    assert_eq!(script.info().tail_probes, 1);
+    assert_eq!(script.sent[sent..].iter().map(|sent| sent.1).collect::<Vec<_>>(), [11]);
 }

@@ -1,0 +1,83 @@
+//! NewReno congestion avoidance (RFC 5681): one segment up per round trip, half down at congestion.
+
+use longhaul_units::Bytes;
+
+use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Signal, Stage, Target, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::{Ack, Path};
+
+/// Registry entry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "new-reno",
+    summary: "increases by one segment per RTT; decreases by half",
+    reference: "RFC 5681 section 3.1, RFC 8511",
+    options: Options::OPTIONS,
+    tested: &["slow-start+new-reno", "slow-start=slow-start,avoidance=new-reno(ecn-beta=0.8)"],
+    safety: Safety::Internet,
+    make: Make::Avoidance(|values| {
+        let Options { beta, ecn_beta } = Options::from_values(values);
+        Box::new(NewReno::new(beta, ecn_beta))
+    }),
+};
+
+crate::options! {
+    /// Options of `new-reno`.
+    struct Options {
+        beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 0.5, "fraction of the window kept on a loss"),
+        ecn_beta: f64 =
+            OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "fraction kept on an ECN mark (RFC 8511 proposes 0.8)"),
+    }
+}
+
+/// Additive increase and multiplicative decrease with byte counting.
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    beta: f64,
+    ecn_beta: f64,
+    /// Bytes acknowledged since the last increase (the counting that RFC 5681 recommends).
+    counted: f64,
+}
+
+impl NewReno {
+    /// Creates the algorithm. It keeps `beta` of the window at a loss or timeout, and `ecn_beta` at a mark. RFC 5681
+    /// has one half for both.
+    #[must_use]
+    pub const fn new(beta: f64, ecn_beta: f64) -> Self {
+        Self { beta, ecn_beta, counted: 0.0 }
+    }
+}
+
+impl Stage for NewReno {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl CongestionAvoidance for NewReno {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        self.counted = 0.0;
+    }
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
+        self.counted += grow.as_f64();
+        if self.counted >= window.cwnd {
+            // An ACK for more than a window still increases it by one segment only.
+            self.counted = (self.counted - window.cwnd).min(window.cwnd);
+            window.cwnd += path.mss.as_f64();
+        }
+        AvoidanceStep::Stay
+    }
+
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        self.counted = 0.0;
+        let keep = if event.signal == Signal::Ecn { self.ecn_beta } else { self.beta };
+        Target::multiplicative(event, keep, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! TCP Veno (Fu, Liew): NewReno that increases at half speed while it has a backlog.
+
+use longhaul_units::Bytes;
+
+use super::{ECN_BETA, additive};
+use crate::classify::veno::BACKLOG;
+use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window};
+use crate::describe::{Entry, Make, Safety};
+use crate::estimate::RoundRtt;
+use crate::{Ack, Path};
+
+/// Increase with a backlog in segments per round trip: one segment every second round trip.
+const CONGESTED: f64 = 0.5;
+/// Share of the window kept at a loss. With the loss classifier `veno`, random losses keep 0.8.
+const BETA: f64 = 0.5;
+
+/// Registry entry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "veno",
+    summary: "NewReno at half the increase with 3 or more segments queued; used with the classifier `veno`",
+    reference: "Fu, Liew, TCP Veno, JSAC 21(2), 2003; Linux",
+    options: Options::OPTIONS,
+    tested: &["veno", "slow-start=slow-start,avoidance=veno(backlog=0.5,ecn-beta=0.8)"],
+    safety: Safety::Internet,
+    make: Make::Avoidance(|values| Box::new(Veno::new(Options::from_values(values).backlog))),
+};
+
+crate::options! {
+    /// Options of the congestion-avoidance algorithm `veno`.
+    struct Options {
+        backlog: f64 = BACKLOG,
+        _ = ECN_BETA,
+    }
+}
+
+/// Veno congestion avoidance.
+#[derive(Clone, Debug)]
+pub(crate) struct Veno {
+    /// Number of segments in the queue from which the path counts as congested.
+    limit: f64,
+    rounds: RoundRtt,
+    alpha: f64,
+}
+
+impl Veno {
+    /// Creates the algorithm. A backlog of `limit` segments counts as congestion (the paper's beta is 3).
+    #[must_use]
+    pub(crate) const fn new(limit: f64) -> Self {
+        Self { limit, rounds: RoundRtt::new(), alpha: 1.0 }
+    }
+
+    /// Sets the increase for the round that begins, from the samples of the last round. After too few samples it is
+    /// NewReno's (Linux).
+    fn judge(&mut self, segments: f64) {
+        let round = self.rounds.last_of_enough();
+        let backlog = round.map_or(0.0, |round| self.rounds.backlog(segments, round.min));
+        self.alpha = if backlog < self.limit { 1.0 } else { CONGESTED };
+    }
+}
+
+impl Stage for Veno {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
+        self.rounds.on_ack(ack);
+        true
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl CongestionAvoidance for Veno {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        self.alpha = 1.0;
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
+        if ack.round_start {
+            self.judge(window.cwnd / path.mss.as_f64());
+        }
+        additive(window, self.alpha, grow, path.mss);
+        AvoidanceStep::Stay
+    }
+
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        Target::multiplicative(event, BETA, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

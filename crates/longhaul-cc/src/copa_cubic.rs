@@ -1,0 +1,369 @@
+//! `copa-cubic`: Copa where the flow is alone or its neighbours keep the queue short, CUBIC where others fill it.
+//!
+//! A congestion signal counts if it responds to the flow's own rate. A delay that remains when the flow gives way is
+//! not its queue; a loss without a queue is random. The capacity of the link, which the receiver's arrival times show,
+//! tells whether the flow is alone.
+
+mod capacity;
+mod competition;
+mod cruise;
+mod rounds;
+mod trial;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use self::capacity::Capacity;
+use self::competition::Competition;
+use self::cruise::Cruise;
+use self::rounds::{LossRate, Rounds};
+use self::trial::{Cause, Trial};
+use crate::avoidance::Cubic;
+use crate::classify::bbe::BbeLoss;
+use crate::compose::{Composed, Stages};
+use crate::copa::{Copa, CopaConfig};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::estimate::CongestionLevel;
+use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
+use crate::{
+    Ack, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path,
+    PathEvent, Quantity, Sent, Snapshot, StartupOutcome, Timeout,
+};
+
+/// Registry entry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "copa-cubic",
+    summary: "Copa while the queue is short, CUBIC while others fill it; starts at the measured capacity",
+    reference: "Arun, Balakrishnan, Copa, NSDI 2018; RFC 9438",
+    options: CopaCubicConfig::OPTIONS,
+    tested: &["copa-cubic", "copa-cubic(gamma=4)", "copa-cubic(floor=off,trials=off)", "copa-cubic(compete=off)"],
+    safety: Safety::Internet,
+    make: Make::Monolithic(|name, values, params| {
+        Box::new(CopaCubic::new(name, CopaCubicConfig::from_values(values), params))
+    }),
+};
+
+crate::options! {
+    /// Options of `copa-cubic`.
+    pub(crate) struct CopaCubicConfig {
+        /// Divisor of the capacity estimate, which yields the window of the second round trip.
+        gamma: u64 = OptionSpec::int("gamma", 1, 8, 1, "divisor of the capacity estimate at the start"),
+        /// Whether a delay that does not respond to the flow's rate counts as no queue.
+        floor: bool = OptionSpec::flag("floor", true, "ignore delay that does not respond to the sending rate"),
+        /// Whether CUBIC takes over where other flows fill the queue.
+        compete: bool = OptionSpec::flag("compete", true, "use CUBIC where other flows fill the queue"),
+        /// Whether losses in competitive mode begin trials.
+        trials: bool = OptionSpec::flag("trials", true, "test at losses whether other flows give way"),
+    }
+}
+
+/// Time for which a minimum RTT is valid. In competitive mode it does not expire, because the queue may stay full.
+const RTT_MIN_LIFETIME: Span = Span::from_secs(30);
+/// Share of the capacity above which the flow is alone. Beside flows that fill the queue, it is less.
+const ALONE: f64 = 0.85;
+/// Segments that Copa keeps in the queue.
+const KEPT: f64 = 2.0;
+/// Delay that hosts cause, in seconds.
+const HOST_DELAY: f64 = 0.0001;
+/// Maximum pacing rate as a multiple of the capacity, if that is known. Bursts above it only fill the queue.
+const PACE_GAIN: f64 = 1.1;
+/// Moving average of the RTT at losses: fraction kept at a loss, and the level from which a loss is not random (Gerla et
+/// al., PFLDnet 2006).
+const LEVEL: (f64, f64) = (0.85, 0.5);
+
+/// The algorithm that controls the window.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    /// The start-up scheme.
+    Start,
+    /// Copa.
+    Cruise,
+    /// None: the window is lowered for a trial.
+    Trial(Trial),
+    /// CUBIC.
+    Compete(Competition),
+}
+
+/// The controller.
+#[derive(Debug)]
+pub(crate) struct CopaCubic {
+    name: String,
+    config: CopaCubicConfig,
+    mode: Mode,
+    /// Whether the transport paces. If not, CUBIC controls the window throughout.
+    paced: bool,
+    ecn: EcnMark,
+    mss: Bytes,
+    copa: Copa,
+    /// CUBIC with the start-up scheme.
+    cubic: Composed,
+    cruise: Cruise,
+    capacity: Capacity,
+    rounds: Rounds,
+    losses: LossRate,
+    level: CongestionLevel,
+}
+
+impl CopaCubic {
+    fn new(name: String, config: CopaCubicConfig, params: &BuildParams) -> Self {
+        let start = SwiftStartHardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
+        let stages = Stages {
+            name: name.clone(),
+            startup: Box::new(SwiftStartHardened::new(start)),
+            avoidance: Box::new(Cubic::new(Default::default())),
+            classifier: Box::new(BbeLoss::new(CongestionLevel::new(LEVEL.0), LEVEL.1)),
+            ..Stages::default()
+        };
+        let copa = CopaConfig { competitive: false, rtt_min_window: RTT_MIN_LIFETIME, ..CopaConfig::default() };
+        Self {
+            name,
+            config,
+            mode: Mode::Start,
+            paced: true,
+            ecn: EcnMark::NotEct,
+            mss: params.mss,
+            copa: Copa::new(copa, params).with_jitter(),
+            cubic: Composed::new(stages, params),
+            cruise: Cruise::default(),
+            capacity: Capacity::new(),
+            rounds: Rounds::default(),
+            losses: LossRate::default(),
+            level: CongestionLevel::new(LEVEL.0).with_rtt_min_window(RTT_MIN_LIFETIME),
+        }
+    }
+
+    /// Returns whether CUBIC or the start-up scheme controls the window.
+    const fn is_composed(&self) -> bool {
+        matches!(self.mode, Mode::Start | Mode::Compete(_)) || !self.paced
+    }
+
+    /// Returns the RTT without the queue of the forward path.
+    fn base(&self) -> Span {
+        self.copa.delays().base().unwrap_or_default()
+    }
+
+    /// Returns the window that holds the delivery rate `rate`, in bytes per second, with the queue that Copa keeps.
+    fn window_for(&self, rate: f64) -> f64 {
+        rate * self.base().as_secs_f64() + KEPT * self.mss.as_f64()
+    }
+
+    /// Returns the share of the capacity in the last round trip, if it is known and the window limited the flow.
+    fn share(&self) -> Option<f64> {
+        self.rounds.share(self.capacity.rate())
+    }
+
+    /// Returns the delay of an empty queue, in seconds.
+    fn empty(&self) -> f64 {
+        let rate = self.capacity.rate().or(self.rounds.rate());
+        rate.map_or(0.0, |rate| KEPT * self.mss.as_f64() / rate) + HOST_DELAY
+    }
+
+    /// Continues as Copa with a window of `window` bytes, in slow start if it `grows`.
+    fn begin_cruise(&mut self, window: f64, grows: bool) {
+        self.copa.delays_mut().set_lifetime(RTT_MIN_LIFETIME);
+        self.copa.take_over(window.max(2.0 * self.mss.as_f64()), grows);
+        self.mode = Mode::Cruise;
+        self.cruise.grow_without_limit();
+    }
+
+    fn begin_competition(&mut self, window: f64, now: Time, path: &Path) {
+        self.copa.delays_mut().set_lifetime(Span::MAX);
+        self.cubic.take_over(window, now, path);
+        self.mode = Mode::Compete(Competition::new(now));
+    }
+
+    /// Leaves the start once its scheme has ended, or at the first loss. A loss without a queue is random.
+    fn on_start_ack(&mut self, ack: &Ack<'_>, path: &Path) {
+        let before = self.cubic.window().cwnd;
+        self.cubic.on_ack(ack, path);
+        let window = self.cubic.window();
+        if ack.episode == Episode::Enter {
+            let is_random = self.copa.is_nearly_empty();
+            let delivered = ack.rate.map_or(before, |sample| sample.rate.bytes_in(self.base()).as_f64());
+            let held = if is_random { ack.flight_size.as_f64() } else { delivered };
+            self.begin_cruise(held.min(before), is_random);
+        } else if !self.cubic.is_in_startup() {
+            self.begin_cruise(window.cwnd, window.below_threshold());
+        }
+    }
+
+    fn on_trial_ack(&mut self, mut trial: Trial, ack: &Ack<'_>, path: &Path) {
+        let is_over = trial.on_ack(ack, self.copa.delays().queueing());
+        self.mode = Mode::Trial(trial);
+        if !is_over {
+            return;
+        }
+        let cause = trial.cause(self.capacity.rate(), self.empty(), self.copa.delays().variation());
+        match cause {
+            Cause::Gone => self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false),
+            Cause::Others if self.config.compete => {
+                // The window from before Copa gave way.
+                let window = self.cruise.unfilled.clamp(trial.window(), 2.0 * trial.window());
+                self.begin_competition(window, ack.now, path);
+            }
+            Cause::NoQueue(delay) if self.config.floor => {
+                let floor = self.copa.delays().floor() + Span::from_secs_f64(delay);
+                self.copa.delays_mut().set_floor(floor);
+                self.begin_cruise(trial.window(), false);
+            }
+            Cause::NoQueue(_) | Cause::Others => self.begin_cruise(trial.window(), false),
+        }
+    }
+
+    fn on_compete_ack(&mut self, mut mode: Competition, ack: &Ack<'_>, path: &Path) {
+        // CUBIC processes the ACK, and is held to half of the link.
+        let before = self.cubic.window().cwnd;
+        self.cubic.on_ack(ack, path);
+        let share = self.share().filter(|_| ack.round_start);
+        if let Some(window) = mode.hold(ack, share, before, self.cubic.window().cwnd, self.mss.as_f64()) {
+            self.cubic.take_over(window, ack.now, path);
+        }
+        let window = self.cubic.window().cwnd;
+        // A loss in a full queue is an occasion to find out whether the others would give way.
+        let queueing = self.copa.delays().queueing();
+        if ack.episode == Episode::Enter
+            && self.config.trials
+            && mode.may_try(ack.now)
+            && let Some(rate) = self.rounds.rate()
+        {
+            mode.begin(ack.now, Trial::new(before, rate, self.base().as_secs_f64(), queueing, false));
+        }
+        if let Some(trial) = mode.on_trial_ack(ack, queueing, self.empty()) {
+            return self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false);
+        }
+        if mode.is_over(ack, self.copa.is_nearly_empty(), share, window / self.mss.as_f64()) {
+            let held = self.rounds.rate().map_or(window, |rate| self.window_for(rate));
+            return self.begin_cruise(held.min(window), false);
+        }
+        self.mode = Mode::Compete(mode);
+    }
+}
+
+impl Controller for CopaCubic {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn needs(&self) -> Needs {
+        let own =
+            Demands { pacing: true, arrival_times: true, segments: true, whole_window: true, ..Demands::default() };
+        let mut needs = self.cubic.needs();
+        needs.preferred = needs.preferred.union(own);
+        needs
+    }
+
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.paced = granted.pacing;
+        self.ecn = granted.ecn.min(EcnMark::Ect0);
+        self.cubic.on_granted(granted, path)
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        if self.is_composed() {
+            self.cubic.on_sent(event, path);
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.mss = path.mss;
+        if !self.paced {
+            return self.cubic.on_ack(event, path);
+        }
+        // The estimators process every ACK, whichever algorithm controls the window.
+        self.copa.measure(event, path);
+        self.capacity.on_ack(event);
+        self.rounds.on_ack(event);
+        self.losses.on_ack(event);
+        self.level.on_ack(event);
+        match self.mode {
+            Mode::Start => self.on_start_ack(event, path),
+            Mode::Cruise => self.on_cruise_ack(event, path),
+            Mode::Trial(trial) => self.on_trial_ack(trial, event, path),
+            Mode::Compete(mode) => self.on_compete_ack(mode, event, path),
+        }
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        self.mss = path.mss;
+        match self.mode {
+            Mode::Compete(_) => return self.cubic.on_timeout(event, path),
+            _ if !self.paced => return self.cubic.on_timeout(event, path),
+            Mode::Start => self.begin_cruise(self.cubic.window().cwnd, true),
+            Mode::Trial(trial) => self.begin_cruise(trial.window(), false),
+            Mode::Cruise => {}
+        }
+        self.capacity.clear();
+        self.cruise.grow_without_limit();
+        self.copa.on_timeout(event, path);
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.mss = path.mss;
+        if self.is_composed() {
+            return self.cubic.on_event(event, path);
+        }
+        if let (PathEvent::IdleRestart { .. }, Mode::Trial(trial)) = (event, self.mode) {
+            self.begin_cruise(trial.window(), false);
+        }
+        if let PathEvent::IdleRestart { .. } = event {
+            self.cruise.grow_without_limit();
+        }
+        self.copa.on_event(event, path);
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        if self.is_composed() {
+            self.cubic.on_tick(now, path);
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        if self.is_composed() { self.cubic.next_tick() } else { None }
+    }
+
+    fn control(&self) -> Control {
+        let mut control = if self.is_composed() { self.cubic.control() } else { self.copa.control() };
+        let limit = match self.mode {
+            Mode::Trial(trial) => trial.lowered(),
+            Mode::Compete(mode) => mode.limit(),
+            Mode::Start | Mode::Cruise => f64::INFINITY,
+        };
+        control.cwnd = control.cwnd.min(Bytes::from_f64(limit)).max(self.mss);
+        control.ecn = self.ecn;
+        if let Some(pace) = control.pace.as_mut().filter(|_| !self.is_composed()) {
+            if let Some(capacity) = self.capacity.rate() {
+                pace.rate = pace.rate.min(Rate::from_bytes_per_sec((capacity * PACE_GAIN) as u64));
+            }
+            // Pairs of segments show the capacity.
+            pace.quantum = pace.quantum.map(|quantum| quantum.max(self.mss * 2));
+        }
+        control
+    }
+
+    fn startup(&self) -> StartupOutcome {
+        self.cubic.startup()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let phase = match self.mode {
+            Mode::Start => return self.cubic.snapshot(),
+            Mode::Cruise if self.copa.is_in_slow_start() => "slow-start",
+            Mode::Cruise => "cruise",
+            Mode::Trial(_) => "trial",
+            Mode::Compete(_) => "competitive",
+        };
+        Snapshot { phase, bandwidth: self.capacity.rate().map(|rate| Rate::from_bytes_per_sec(rate as u64)) }
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        if let Some(capacity) = self.capacity.rate().and_then(|rate| Estimate::rate("capacity", rate)) {
+            tell(capacity);
+        }
+        if let Some(share) = self.share() {
+            tell(Estimate { name: "share", value: Quantity::Number(share) });
+        }
+        tell(Estimate { name: "delay-floor", value: Quantity::Span(self.copa.delays().floor()) });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Capacity of the bottleneck from the gaps between segments that were sent together, by the receiver's clock.
+
+use longhaul_units::{Span, Time};
+
+use crate::estimate::Neighbours;
+use crate::{Ack, AckedSegment};
+
+/// Number of gaps that are kept.
+const GAPS: usize = 64;
+/// Number of the newest gaps that determine the capacity alone if most of them agree, so that a change of the link's
+/// rate is followed within a few round trips,
+const NEWEST: usize = 12;
+/// and how many of them must agree
+const AGREEING: usize = 9;
+/// to within this fraction.
+const ALIKE: f64 = 0.1;
+/// Fewer gaps give no estimate.
+const LEAST: usize = 8;
+/// If more than one in this many gaps is zero, the peer's clock is too coarse.
+const COARSE: usize = 8;
+/// An estimate is valid for this long after the newest gap.
+const VALID: Span = Span::from_secs(10);
+/// Half of all gaps must be within this factor of the median. On links that delay packets at random, or deliver them in
+/// bunches, they are not, and there is no estimate.
+const SPREAD: f64 = 1.5;
+
+/// Ring of the rates of the newest gaps.
+///
+/// A FIFO queue does not separate neighbours that were sent together, no matter which flows fill it. Their gap shows
+/// the rate of the bottleneck, of which the flow's own delivery rate is only a share.
+#[derive(Clone, Debug)]
+pub(super) struct Capacity {
+    neighbours: Neighbours,
+    /// Rates in bytes per second.
+    rates: [f64; GAPS],
+    /// Number of gaps so far.
+    count: usize,
+    newest: Time,
+    /// The estimate at the end of the last round trip.
+    rate: Option<f64>,
+}
+
+impl Capacity {
+    pub(super) fn new() -> Self {
+        Self { neighbours: Neighbours::default(), rates: [0.0; GAPS], count: 0, newest: Time::ZERO, rate: None }
+    }
+
+    /// Processes the segments that an ACK delivered.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
+        for segment in ack.acked {
+            self.note(ack.now, segment);
+        }
+        if ack.round_start {
+            self.rate = self.estimate(ack.now);
+        }
+    }
+
+    fn note(&mut self, now: Time, segment: &AckedSegment) {
+        if let Some(gap) = self.neighbours.gap(segment) {
+            // A gap of zero is infinitely fast.
+            self.rates[self.count % GAPS] = segment.bytes.as_f64() / gap.as_secs_f64();
+            self.count += 1;
+            self.newest = now;
+        }
+    }
+
+    /// Forgets all gaps.
+    pub(super) fn clear(&mut self) {
+        (self.count, self.neighbours, self.rate) = (0, Neighbours::default(), None);
+    }
+
+    /// Returns the payload rate of the bottleneck in bytes per second, as of the beginning of this round trip.
+    pub(super) const fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    fn estimate(&self, now: Time) -> Option<f64> {
+        if self.count < LEAST || now.since(self.newest) > VALID {
+            return None;
+        }
+        let all = self.rates.get(..self.count.min(GAPS)).unwrap_or_default();
+        if all.iter().filter(|rate| rate.is_infinite()).count() > all.len() / COARSE {
+            return None;
+        }
+        // The newest gaps decide if they agree.
+        if self.count >= NEWEST {
+            let mut newest = [0.0; NEWEST];
+            for (age, rate) in newest.iter_mut().enumerate() {
+                *rate = self.rates[(self.count - 1 - age) % GAPS];
+            }
+            newest.sort_unstable_by(f64::total_cmp);
+            let median = newest[NEWEST / 2];
+            let alike = newest.iter().filter(|rate| (**rate / median - 1.0).abs() <= ALIKE).count();
+            if alike >= AGREEING {
+                return Some(median);
+            }
+        }
+        // Otherwise the median of all, if at least half of them are close to it.
+        let mut all = self.rates;
+        let known = all.get_mut(..self.count.min(GAPS)).unwrap_or_default();
+        known.sort_unstable_by(f64::total_cmp);
+        let at = |quarter: usize| known[(known.len() - 1) * quarter / 4];
+        let (low, median, high) = (at(1), at(2), at(3));
+        (high <= median * SPREAD && low * SPREAD >= median).then_some(median)
+    }
+}

@@ -1,0 +1,223 @@
+//! Copa's mode: what is added to Copa while it controls the window.
+
+use longhaul_units::{Bytes, Span};
+
+use super::trial::Trial;
+use super::{ALONE, CopaCubic, HOST_DELAY, KEPT, LEVEL, Mode};
+use crate::{Ack, Episode, Path};
+
+/// Round trips with a queue after which its cause is tested even if it is short.
+const PATIENCE: u32 = 50;
+/// Round trips for which a trial waits until the queue is gone. Flows of the same kind begin theirs within a few round trips.
+const TRIAL_ROUNDS: u32 = 6;
+/// Minimum number of round trips between two queues that are assumed to be the flow's own, without a trial.
+const OWN_QUEUE_ROUNDS: u32 = 20;
+/// Fraction of what the path holds below which the link is unused,
+const UNUSED: f64 = 0.8;
+/// and up to which the window grows quickly.
+const GROW_TO: f64 = 0.95;
+/// Round trips with an empty queue after which the window grows quickly, and if the flow has been alone within the last
+/// rounds: then the link has become faster.
+const UNUSED_ROUNDS: (u32, u32) = (3, 1);
+const RECENT_ROUNDS: u32 = 8;
+/// Maximum growth if the capacity is unknown.
+const CAREFUL: f64 = 1.25;
+/// Queueing delay that ends slow start if the capacity is unknown: fraction of the RTT and limits in seconds (RFC 9406,
+/// section 4.3).
+const HYSTART: (f64, f64, f64) = (0.125, 0.004, 0.016);
+/// Round trips in which slow start causes losses.
+const OVERSHOOT_ROUNDS: u32 = 3;
+/// Fraction of the window kept at a loss in a full queue (RFC 9438), and on an ECN mark (RFC 8511).
+const KEEP: (f64, f64) = (0.7, 0.85);
+/// Fraction of the RTT that the queue must exceed at such a loss if the capacity is unknown.
+const LEAST_QUEUE: f64 = 1.0 / 16.0;
+/// Maximum window as a multiple of capacity times RTT.
+const MOST_HELD: f64 = 1.1;
+
+/// State of this mode.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cruise {
+    /// The window in bytes when the queue was last nearly empty.
+    pub(super) unfilled: f64,
+    /// Maximum queueing delay of this round trip in seconds, and the maximum delay above the minimum RTT.
+    queueing: f64,
+    raw: f64,
+    /// Consecutive round trips in which the link was unused.
+    unused: u32,
+    /// Window in bytes at which slow start ends.
+    grow_to: f64,
+    /// Round trips since the flow had the whole link, and since a queue was assumed to be its own.
+    since_alone: u32,
+    since_own_queue: u32,
+    /// Remaining round trips in which slow start causes losses.
+    overshoot: u32,
+    /// Total delivered bytes up to which marks belong to a response that was made.
+    marked_until: Option<Bytes>,
+}
+
+impl Default for Cruise {
+    fn default() -> Self {
+        Self {
+            unfilled: 0.0,
+            queueing: 0.0,
+            raw: 0.0,
+            unused: 0,
+            grow_to: f64::INFINITY,
+            since_alone: u32::MAX,
+            since_own_queue: u32::MAX,
+            overshoot: 0,
+            marked_until: None,
+        }
+    }
+}
+
+impl Cruise {
+    /// Lets the next slow start end by the queue alone.
+    pub(super) const fn grow_without_limit(&mut self) {
+        self.grow_to = f64::INFINITY;
+    }
+}
+
+impl CopaCubic {
+    pub(super) fn on_cruise_ack(&mut self, ack: &Ack<'_>, path: &Path) {
+        // Copa moves the window.
+        let (fraction, least, most) = HYSTART;
+        let tolerated = (self.base().as_secs_f64() * fraction).clamp(least, most);
+        self.copa.tolerate(if self.capacity.rate().is_some() { 0.0 } else { tolerated });
+        let grew = self.copa.is_in_slow_start();
+        self.copa.decide(ack, path);
+        if grew && !self.copa.is_in_slow_start() {
+            self.after_slow_start(ack);
+        } else if grew && self.copa.window() >= self.cruise.grow_to {
+            self.copa.take_over(self.cruise.grow_to, false);
+        }
+        // Losses of slow start say nothing about the window that remains.
+        if ack.round_start && self.cruise.overshoot > 0 {
+            self.cruise.overshoot -= 1;
+            self.copa.forget_losses();
+        }
+        self.cruise.queueing = self.cruise.queueing.max(self.copa.delays().queueing());
+        self.cruise.raw = self.cruise.raw.max(self.copa.delays().raw());
+        if matches!(ack.episode, Episode::Enter | Episode::Again) {
+            self.on_cruise_loss();
+        }
+        // All marks of a round trip are one signal (RFC 3168, section 6.1.2).
+        self.cruise.marked_until.take_if(|until| ack.total_delivered >= *until);
+        if ack.ecn_echo && self.cruise.marked_until.is_none() {
+            (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
+            self.copa.take_over(self.copa.window() * KEEP.1, false);
+        }
+        // A window above what the path and the standing queue hold would be a burst.
+        if let Some(capacity) = self.capacity.rate() {
+            let standing = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
+            let most = MOST_HELD * capacity * standing + 2.0 * KEPT * self.mss.as_f64();
+            if self.copa.window() > most {
+                self.copa.take_over(most, false);
+            }
+        }
+        if ack.round_start {
+            self.on_cruise_round(ack);
+        }
+    }
+
+    /// Sets the window to what the path holds, so that the queue of slow start is gone after a round trip. The delivery
+    /// rate lags behind the window by a round trip, in which the window has doubled.
+    fn after_slow_start(&mut self, ack: &Ack<'_>) {
+        let window = self.copa.window();
+        let Some(sample) = ack.rate else { return };
+        let held = self.window_for(sample.rate.as_bytes_per_sec() as f64);
+        let least = if self.capacity.rate().is_some() { 0.0 } else { window / 2.0 };
+        self.copa.take_over(window.min(held.max(least)), false);
+        self.cruise.overshoot = OVERSHOOT_ROUNDS;
+    }
+
+    /// Responds to a loss if the flow is not alone and the queue is as long as at earlier losses. Other losses are
+    /// random.
+    fn on_cruise_loss(&mut self) {
+        let (window, queueing) = (self.copa.window(), self.copa.delays().queueing());
+        let level = self.level.level(window / self.mss.as_f64());
+        self.level.on_loss();
+        let share = self.share();
+        let least = if share.is_some() { 0.0 } else { LEAST_QUEUE * self.base().as_secs_f64() };
+        let is_alone = share.is_some_and(|share| share > ALONE);
+        let is_full = level >= LEVEL.1 && queueing > self.usual_queueing().max(least);
+        if is_full && !is_alone && !self.copa.bounds_losses() {
+            self.copa.take_over(window * KEEP.0, false);
+        }
+    }
+
+    /// Returns twice the delay of the queue that Copa keeps at this rate, in seconds.
+    fn usual_queueing(&self) -> f64 {
+        self.rounds.rate().map_or(0.0, |rate| 2.0 * KEPT * self.mss.as_f64() / rate)
+    }
+
+    fn on_cruise_round(&mut self, ack: &Ack<'_>) {
+        let (queueing, raw) = (self.cruise.queueing, self.cruise.raw);
+        (self.cruise.queueing, self.cruise.raw) = (0.0, 0.0);
+        let share = self.share();
+        let is_alone = share.is_some_and(|share| share > ALONE);
+        self.cruise.since_alone = if is_alone { 0 } else { self.cruise.since_alone.saturating_add(1) };
+        self.cruise.since_own_queue = self.cruise.since_own_queue.saturating_add(1);
+        // The floor was part of every delay of the round trip.
+        let floor = self.copa.delays().floor();
+        self.copa.delays_mut().set_floor(floor.min(Span::from_secs_f64(raw)));
+        if self.copa.bounds_losses() {
+            self.cruise.unused = 0;
+            return;
+        }
+        if self.copa.filled_rounds() <= 1 {
+            self.cruise.unfilled = self.copa.window();
+        }
+        if self.copa.is_filled() {
+            self.on_filled(share);
+        } else {
+            self.look_for_room(ack, queueing);
+        }
+    }
+
+    /// Finds the cause of a queue that remains. A queue of what Copa keeps at this rate needs none, unless it remains
+    /// for long.
+    fn on_filled(&mut self, share: Option<f64>) {
+        let queueing = self.copa.delays().queueing();
+        let is_due = queueing > self.usual_queueing() || self.copa.filled_rounds() > PATIENCE;
+        let Some(rate) = self.rounds.rate().filter(|_| is_due) else { return };
+        let window = self.copa.window();
+        if share.is_some_and(|share| share > ALONE) && self.cruise.since_own_queue > OWN_QUEUE_ROUNDS {
+            // The flow's own queue, for instance because the link has become slower.
+            self.cruise.since_own_queue = 0;
+            return self.copa.take_over(window.min(self.window_for(rate)), false);
+        }
+        // Without the whole link, or with losses, a delay that does not change may be a full queue of others.
+        let is_alone = share.map_or(self.losses.are_few(), |share| share > ALONE);
+        let trial = Trial::new(window, rate, self.base().as_secs_f64(), queueing, is_alone);
+        self.mode = Mode::Trial(trial.waiting(TRIAL_ROUNDS));
+    }
+
+    /// Lets the window grow quickly while the link is unused. `queueing` is the maximum queueing delay of the last round
+    /// trip.
+    fn look_for_room(&mut self, ack: &Ack<'_>, queueing: f64) {
+        let window = self.copa.window();
+        let may_grow = ack.cwnd_limited && !self.copa.is_in_slow_start();
+        let Some(capacity) = self.capacity.rate() else {
+            return self.count_unused(may_grow && queueing == 0.0, UNUSED_ROUNDS.0);
+        };
+        let held = capacity * self.base().as_secs_f64();
+        if self.copa.is_in_slow_start() && window >= GROW_TO * held {
+            self.copa.take_over(GROW_TO * held, false);
+        }
+        let is_empty = queueing <= 1.5 * self.mss.as_f64() / capacity + HOST_DELAY;
+        let was_alone = self.cruise.since_alone <= RECENT_ROUNDS;
+        let rounds = if was_alone { UNUSED_ROUNDS.1 } else { UNUSED_ROUNDS.0 };
+        self.count_unused(may_grow && is_empty && window < UNUSED * held, rounds);
+    }
+
+    fn count_unused(&mut self, is_unused: bool, rounds: u32) {
+        self.cruise.unused = if is_unused { self.cruise.unused + 1 } else { 0 };
+        if self.cruise.unused >= rounds {
+            self.cruise.unused = 0;
+            let window = self.copa.window();
+            self.cruise.grow_to = if self.capacity.rate().is_some() { f64::INFINITY } else { window * CAREFUL };
+            self.copa.take_over(window, true);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Delivery rate and loss rate per round trip.
+
+use longhaul_units::{Bytes, Time};
+
+use crate::Ack;
+
+/// Delivery rate of the last complete round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rounds {
+    began: Option<(Time, Bytes)>,
+    rate: Option<f64>,
+    /// Whether the window limited the flow.
+    is_limited: bool,
+}
+
+impl Rounds {
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
+        if !ack.round_start {
+            return;
+        }
+        if let Some((began, delivered)) = self.began {
+            let took = ack.now.since(began).as_secs_f64();
+            if took > 0.0 {
+                self.rate = Some((ack.total_delivered - delivered).as_f64() / took);
+            }
+        }
+        (self.began, self.is_limited) = (Some((ack.now, ack.total_delivered)), ack.cwnd_limited);
+    }
+
+    /// Returns the rate in bytes per second.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate.filter(|rate| *rate > 0.0)
+    }
+
+    /// Returns the rate as a share of `capacity`, if that is known and the window limited the flow.
+    pub(super) fn share(&self, capacity: Option<f64>) -> Option<f64> {
+        Some(self.rate? / capacity.filter(|_| self.is_limited)?)
+    }
+}
+
+/// Loss rate up to which losses are few. A full queue loses more.
+const FEW: f64 = 0.002;
+/// Weight of a round trip in the loss rate.
+const GAIN: f64 = 0.1;
+
+/// Moving average of the loss rate per round trip.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LossRate {
+    delivered: f64,
+    lost: f64,
+    rate: f64,
+}
+
+impl LossRate {
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
+        self.delivered += ack.delivered.as_f64();
+        self.lost += ack.newly_lost.as_f64();
+        if ack.round_start && self.delivered > 0.0 {
+            self.rate += GAIN * (self.lost / (self.delivered + self.lost) - self.rate);
+            (self.delivered, self.lost) = (0.0, 0.0);
+        }
+    }
+
+    /// Returns whether there are few losses.
+    pub(super) fn are_few(&self) -> bool {
+        self.rate < FEW
+    }
+}

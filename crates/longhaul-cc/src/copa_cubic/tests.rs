@@ -1,0 +1,108 @@
+use longhaul_units::{Bytes, Span, Time};
+
+use super::*;
+use crate::{AckedSegment, TxId};
+
+const MSS: Bytes = Bytes(1448);
+
+/// Acknowledges pairs of segments, the second of which arrives `gap` after the first.
+fn pairs(capacity: &mut Capacity, now: Time, first: u64, gaps: &[Span]) {
+    let mut segments = Vec::new();
+    for (gap, number) in gaps.iter().zip((first..).step_by(2)) {
+        let sent_at = Time::from_nanos(number * 1000);
+        let arrival = now + Span::from_millis(number);
+        for (tx, arrival) in [(number, arrival), (number + 1, arrival + *gap)] {
+            let mut segment = AckedSegment::new(TxId(tx), sent_at, MSS);
+            segment.arrival = Some(arrival);
+            segments.push(segment);
+        }
+    }
+    let mut ack = Ack::new(now);
+    (ack.acked, ack.round_start) = (&segments, true);
+    capacity.on_ack(&ack);
+}
+
+/// 1448 bytes per millisecond. Eight gaps are enough; the newest decide, unless they disagree.
+#[test]
+fn the_capacity_is_that_of_the_gaps() {
+    let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
+    pairs(&mut capacity, now, 0, &[ms; 7]);
+    assert_eq!(capacity.rate(), None);
+    pairs(&mut capacity, now, 14, &[ms]);
+    assert_eq!(capacity.rate(), Some(1_448_000.0));
+    pairs(&mut capacity, now, 16, &[ms; 50]);
+    pairs(&mut capacity, now, 116, &[ms * 4; 12]);
+    assert_eq!(capacity.rate(), Some(362_000.0), "the link has become slower");
+    // Three of twelve that differ do not matter, four of them leave the decision to the median of all.
+    let mut newest = [ms * 4; 12];
+    newest[..3].fill(ms * 2);
+    pairs(&mut capacity, now, 140, &newest);
+    assert_eq!(capacity.rate(), Some(362_000.0));
+}
+
+/// A clock of 1 ms shows gaps of zero and of 1 ms, whatever the capacity.
+#[test]
+fn a_coarse_clock_shows_no_capacity() {
+    let (mut capacity, ms) = (Capacity::new(), Span::from_millis(1));
+    let gaps: Vec<_> = (0..64).map(|number| if number % 3 == 0 { Span::ZERO } else { ms }).collect();
+    pairs(&mut capacity, Time::from_nanos(1), 0, &gaps);
+    assert_eq!(capacity.rate(), None);
+    pairs(&mut capacity, Time::from_nanos(1), 128, &[ms; 12]);
+    assert_eq!(capacity.rate(), None, "twelve gaps of a tick");
+}
+
+/// Where gaps vary, as with jitter, there is no estimate; nor after ten seconds without gaps.
+#[test]
+fn without_agreement_there_is_no_capacity() {
+    let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
+    let gaps: Vec<_> = (0..64).map(|number| ms * (1 << (number % 5))).collect();
+    pairs(&mut capacity, now, 0, &gaps);
+    assert_eq!(capacity.rate(), None);
+    pairs(&mut capacity, now, 128, &[ms; 64]);
+    assert!(capacity.rate().is_some());
+    pairs(&mut capacity, now + Span::from_secs(11), 256, &[]);
+    assert_eq!(capacity.rate(), None);
+}
+
+/// A connection whose handshake is complete, on a transport with the given features.
+fn established(granted: &Granted) -> CopaCubic {
+    let path = Path::new(MSS);
+    let mut controller = CopaCubic::new("copa-cubic".to_owned(), CopaCubicConfig::default(), &BuildParams::default());
+    controller.on_granted(granted, &path).expect("no required needs");
+    controller.on_event(&PathEvent::Established { now: Time::ZERO, granted: *granted }, &path);
+    controller
+}
+
+/// Without pacing, the controller is CUBIC from the first segment on.
+#[test]
+fn without_pacing_it_is_cubic() {
+    let path = Path::new(MSS);
+    let mut granted = Granted::basic();
+    granted.pacing = false;
+    let mut controller = established(&granted);
+    assert_eq!(controller.control().cwnd, MSS * 10);
+    let mut ack = Ack::new(Time::from_nanos(100_000_000));
+    (ack.delivered, ack.cumulative, ack.cwnd_limited) = (MSS, MSS, true);
+    controller.on_ack(&ack, &path);
+    assert_eq!(controller.control().cwnd, MSS * 11);
+    assert!(controller.is_composed());
+}
+
+/// A timeout leaves one segment in every mode, and a spurious one restores the window.
+#[test]
+fn a_timeout_leaves_one_segment() {
+    let (path, now) = (Path::new(MSS), Time::from_nanos(1_000_000_000));
+    let granted = Granted::basic();
+    let trial = Trial::new(100.0 * MSS.as_f64(), 1e6, 0.04, 0.04, true);
+    for mode in [Mode::Start, Mode::Cruise, Mode::Trial(trial), Mode::Compete(Competition::new(now))] {
+        let mut controller = established(&granted);
+        controller.begin_cruise(100.0 * MSS.as_f64(), false);
+        controller.cubic.take_over(100.0 * MSS.as_f64(), now, &path);
+        controller.mode = mode;
+        controller.on_timeout(&Timeout::new(now, 1, MSS * 100), &path);
+        assert_eq!(controller.control().cwnd, MSS, "{mode:?}");
+        let spurious = PathEvent::Spurious { now, timeout: true, in_flight: MSS };
+        controller.on_event(&spurious, &path);
+        assert_eq!(controller.control().cwnd, MSS * 100, "{mode:?}");
+    }
+}

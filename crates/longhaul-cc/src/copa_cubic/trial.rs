@@ -1,0 +1,167 @@
+//! Trial that finds the cause of a standing queueing delay: for two or more round trips, the window is what the path
+//! holds without a queue.
+//!
+//! The window becomes the delivery rate times the RTT without the queue. The sum of these over all flows is what the
+//! path holds. If the flow is alone, or its neighbours run the same trial, the queue is gone afterwards. If other flows
+//! fill the queue, it remains. If the flow is alone and the delay does not change, it is no queue: the route has become
+//! longer, or the link delays packets at random.
+
+use crate::Ack;
+
+/// The window is this fraction of what the path holds,
+const KEEP: f64 = 0.9;
+/// but at least this fraction of the window before (RFC 5681, section 3.1),
+const LEAST: f64 = 0.5;
+/// and at most this one.
+const MOST: f64 = 0.9;
+/// The queue is gone if at most this fraction of its delay remains.
+const GONE: f64 = 0.25;
+/// The delay is a queue if it decreases by at least this fraction of what the smaller window removes.
+const DECREASE: f64 = 0.25;
+/// The expected decrease must exceed the variation of the delay by this factor, or its absence proves nothing.
+const POWER: f64 = 4.0;
+
+/// A trial in progress. Windows are in bytes, rates in bytes per second, delays in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    window: f64,
+    lowered: f64,
+    rate: f64,
+    /// Queueing delay before the trial.
+    before: f64,
+    /// Whether the flow had the whole link before the trial.
+    is_alone: bool,
+    /// Round trips that have begun since then, and the maximum.
+    rounds: u32,
+    most_rounds: u32,
+    /// Minimum queueing delay from the second round trip on, in which the smaller window has an effect.
+    least: f64,
+}
+
+/// Cause of the delay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Cause {
+    /// It is no queue of this length, in seconds.
+    NoQueue(f64),
+    /// A queue of flows that have made room, so that it is gone.
+    Gone,
+    /// A queue that other flows fill.
+    Others,
+}
+
+impl Trial {
+    /// Begins a trial with a window of `window` and a delivery rate of `rate`, over a path with an RTT of `base` and a
+    /// queueing delay of `queueing`. Only if the flow `is_alone`, the result may be that there is no queue.
+    pub(super) fn new(window: f64, rate: f64, base: f64, queueing: f64, is_alone: bool) -> Self {
+        let lowered = (KEEP * rate * base).clamp(LEAST * window, MOST * window);
+        Self { window, lowered, rate, before: queueing, is_alone, rounds: 0, most_rounds: 2, least: f64::INFINITY }
+    }
+
+    /// Waits for up to `rounds` round trips until the queue is gone, at least two.
+    pub(super) const fn waiting(mut self, rounds: u32) -> Self {
+        self.most_rounds = rounds;
+        self
+    }
+
+    /// Returns the window before the trial.
+    pub(super) const fn window(&self) -> f64 {
+        self.window
+    }
+
+    /// Returns the window during the trial.
+    pub(super) const fn lowered(&self) -> f64 {
+        self.lowered
+    }
+
+    /// Returns the delivery rate before the trial.
+    pub(super) const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Processes an ACK with the current queueing delay. Returns whether the trial is over.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, queueing: f64) -> bool {
+        self.rounds += u32::from(ack.round_start);
+        if self.rounds >= 1 {
+            self.least = self.least.min(queueing);
+        }
+        self.rounds >= 2 && (self.least <= GONE * self.before || self.rounds >= self.most_rounds)
+    }
+
+    /// Returns whether the queue is gone, up to a delay of `empty`.
+    pub(super) fn is_gone(&self, empty: f64) -> bool {
+        self.least <= (GONE * self.before).max(empty)
+    }
+
+    /// Returns the cause. `capacity` is that of the link, if it is known, `empty` the delay of an empty queue, and
+    /// `variation` that of the delay.
+    pub(super) fn cause(&self, capacity: Option<f64>, empty: f64, variation: f64) -> Cause {
+        if self.is_gone(empty) {
+            return Cause::Gone;
+        }
+        let removed = (self.window - self.lowered) / capacity.unwrap_or(self.rate);
+        let expected = removed.min(self.before);
+        let is_queue = self.before - self.least >= DECREASE * expected || expected < POWER * variation;
+        if is_queue || !self.is_alone { Cause::Others } else { Cause::NoQueue(self.least) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Time;
+
+    use super::*;
+
+    const MSS: f64 = 1448.0;
+    /// 100 segments over 40 ms and 40 ms of queue: a rate of 1250 segments per second.
+    const RATE: f64 = 1250.0 * MSS;
+
+    fn trial(queueing: f64, is_alone: bool) -> Trial {
+        let mut trial = Trial::new(100.0 * MSS, RATE, 0.04, 0.04, is_alone);
+        let mut ack = Ack::new(Time::ZERO);
+        // The delay of the first round trip does not count.
+        assert!(!trial.on_ack(&ack, 0.0));
+        ack.round_start = true;
+        assert!(!trial.on_ack(&ack, queueing));
+        assert!(trial.on_ack(&ack, queueing));
+        trial
+    }
+
+    /// 0.9 x 1250 segments/s x 40 ms are 45 segments, but at least half of the window remains. With a queue of a tenth,
+    /// the pipe is 0.9 of the window.
+    #[test]
+    fn the_window_is_what_the_path_holds() {
+        assert_eq!(trial(0.04, true).lowered(), 50.0 * MSS);
+        assert!((Trial::new(100.0, 2000.0, 0.045, 0.005, true).lowered() - 81.0).abs() < 1e-9);
+        assert_eq!(Trial::new(100.0, 2500.0, 0.04, 0.0001, true).lowered(), 90.0);
+    }
+
+    /// 50 segments fewer at 1250 per second remove 40 ms.
+    #[test]
+    fn the_cause_is_what_the_delay_does() {
+        let cause = |queueing, is_alone| trial(queueing, is_alone).cause(None, 0.001, 0.0);
+        assert_eq!(cause(0.01, true), Cause::Gone);
+        assert_eq!(cause(0.03, true), Cause::Others);
+        assert_eq!(cause(0.031, true), Cause::NoQueue(0.031));
+        assert_eq!(cause(0.031, false), Cause::Others, "with others, a full queue does not change either");
+    }
+
+    /// A trial that waits ends with the second round trip if the queue is gone, and otherwise after its last one.
+    #[test]
+    fn a_trial_waits_for_the_others() {
+        let mut ack = Ack::new(Time::ZERO);
+        ack.round_start = true;
+        for (queueing, rounds) in [(0.01, 2), (0.011, 6)] {
+            let mut trial = Trial::new(100.0 * MSS, RATE, 0.04, 0.04, true).waiting(6);
+            assert_eq!((1..10).find(|_| trial.on_ack(&ack, queueing)), Some(rounds), "{queueing} s");
+        }
+    }
+
+    /// A flow with a tenth of the link cannot change the delay by more than a tenth of that.
+    #[test]
+    fn a_small_share_expects_a_small_change() {
+        let cause = |queueing, variation| trial(queueing, true).cause(Some(10.0 * RATE), 0.001, variation);
+        assert_eq!(cause(0.0389, 0.0), Cause::Others);
+        assert_eq!(cause(0.0391, 0.0), Cause::NoQueue(0.0391));
+        assert_eq!(cause(0.0391, 0.0011), Cause::Others, "the delay varies by more");
+    }
+}

@@ -1,0 +1,41 @@
+//! Estimators of path properties, which can be used on their own. They take ACKs and return rates in bytes/s or RTTs.
+//!
+//! Estimators are value types. A congestion-avoidance algorithm, start-up scheme or loss classifier that uses one
+//! owns it, with its own parameters, and may restart it at any time; others have no cost. RTT and delivery-rate
+//! samples come with every ACK. Other inputs (individual segments, arrival times, flipped pairs) are requested by the
+//! owner in its [`Needs`](crate::Needs). To run an estimator without influence on the controller, own it in the
+//! function that [`watched`](crate::watched) calls.
+
+pub(crate) mod achieved_rate;
+pub(crate) mod bandwidth;
+pub(crate) mod buffer;
+pub(crate) mod cap_probe;
+pub(crate) mod congestion_level;
+mod delivered;
+pub(crate) mod eligible_rate;
+pub(crate) mod fused_capacity;
+pub(crate) mod neighbours;
+pub(crate) mod packet_pair;
+mod rate_range;
+pub(crate) mod round_rate;
+mod round_rtt;
+pub(crate) mod tcp_probe;
+pub(crate) mod windowed;
+
+pub use packet_pair::PairSample;
+pub use rate_range::RateRange;
+pub use round_rtt::{RoundRtt, RoundStat};
+pub use windowed::{WindowedMax, WindowedMin};
+
+// The estimators of particular algorithms, which are no part of the public interface.
+pub(crate) use self::{
+    achieved_rate::AchievedRate,
+    bandwidth::{Bandwidth, BandwidthStart},
+    congestion_level::CongestionLevel,
+    eligible_rate::{EligibleRate, EligibleRateConfig},
+    fused_capacity::{FusedCapacity, FusedConfig},
+    neighbours::Neighbours,
+    packet_pair::PacketPair,
+    round_rate::RoundRate,
+    tcp_probe::TcpProbe,
+};

@@ -1,0 +1,49 @@
+//! Algorithms by name.
+//!
+//! A congestion controller is named by text in one of three forms, all of which may have options in parentheses:
+//!
+//! * A profile: `cubic`, `new-reno`, `reno-classic`.
+//! * The short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot. The name of a
+//!   profile fills all slots that no other name fills, and its options apply to its stages of the same name, each
+//!   option to all that have it. The remaining slots have [the default](Spec::default).
+//! * The long form, `slot=name` joined by commas: `slow-start=slow-start,avoidance=new-reno,recovery=rfc6675`, with the
+//!   slots `startup`, `slow-start`, `avoidance`, `loss` and `recovery`. The remaining slots have the default, too.
+//!
+//! An option that has no effect, or contradicts another option or stage, is an error ([`Rule`]).
+//!
+//! [`Spec`] is the parsed form, which is printed in the shortest of the three forms. [`list`] prints all algorithms.
+//!
+//! To add an algorithm, write its file with a static [`Entry`] and add one line to the table in `registry/table.rs`. An
+//! algorithm of another crate also has a static [`Entry`] and is added by [`register`], after which every text in the
+//! process may name it. An algorithm without a name implements [`ControllerFactory`](crate::ControllerFactory) or is
+//! [composed](crate::Composed) of its own stages.
+
+mod error;
+mod parse;
+mod print;
+mod register;
+mod rule;
+mod spec;
+mod table;
+
+pub use crate::describe::{Entry, OptionSpec, Profile, Rule, Safety, Slot, Value, Values};
+pub use error::SpecError;
+pub use register::{RegisterError, known, register};
+pub use spec::Spec;
+pub use table::Registry;
+
+/// The algorithms of this crate.
+#[must_use]
+pub fn built_in() -> &'static Registry {
+    &table::BUILT_IN
+}
+
+/// Returns a list of the profiles, then of the stages of each slot with their options, references and safety, in one
+/// or two lines each. The format is for people and may change.
+#[must_use]
+pub fn list() -> String {
+    known().to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! HyStart++ (RFC 9406): slow start that grows more slowly once the RTT increases.
+
+use longhaul_units::{Bytes, Span};
+
+use super::AckLimit;
+use super::standard::{IW_OPTION, raise};
+use crate::compose::{Reason, SlowStart, Stage, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Rule, Safety};
+use crate::{Ack, Path, initial_window};
+
+/// Maximum number of segments that one ACK counts for if the transport does not pace (RFC 9406, section 4.3).
+const UNPACED_LIMIT: u32 = 8;
+/// Divisor of the RTT that yields the RTT threshold (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
+const MIN_RTT_DIVISOR: u64 = 8;
+
+/// Registry entry of HyStart++.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "hystart-pp",
+    summary: "slow start that becomes conservative when the RTT rises, and ends before loss",
+    reference: "RFC 9406",
+    options: HyStartPpConfig::OPTIONS,
+    tested: &["hystart-pp+cubic", "hystart-pp+new-reno", "hystart-pp(css-rounds=1,l=8)+cubic"],
+    safety: Safety::Internet,
+    make: Make::SlowStart(|values| Box::new(HyStartPp::new(HyStartPpConfig::from_values(values)))),
+};
+
+crate::options! {
+    /// Configuration of [`HyStartPp`]: the constants of RFC 9406, section 4.3, and the initial window.
+    #[derive(Eq)]
+    pub(crate) struct HyStartPpConfig {
+        /// Initial window in segments (RFC 6928).
+        initial_segments: u32 = IW_OPTION,
+        /// `L`: maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and
+        /// eight segments otherwise.
+        segments_per_ack: u32 =
+            OptionSpec::int("l", 0, 1000, 0, "segments that one ACK may count for; 0: unlimited if paced, else 8"),
+        /// `MIN_RTT_THRESH`.
+        min_thresh: Span [Span::from_millis] =
+            OptionSpec::int("min-thresh", 1, 1000, 4, "minimum increase of the RTT that counts, ms")
+                .ruled(&[Rule::AtMost(&["max-thresh"])]),
+        /// `MAX_RTT_THRESH`.
+        max_thresh: Span [Span::from_millis] =
+            OptionSpec::int("max-thresh", 1, 1000, 16, "greatest increase that is waited for, ms"),
+        /// `N_RTT_SAMPLE`.
+        samples: u32 = OptionSpec::int("samples", 1, 100, 8, "RTT samples that a round needs"),
+        /// `CSS_GROWTH_DIVISOR`, at least two.
+        css_divisor: u32 = OptionSpec::int("css-divisor", 2, 64, 4, "divisor of the increase in conservative slow start"),
+        /// `CSS_ROUNDS`.
+        css_rounds: u32 = OptionSpec::int("css-rounds", 1, 100, 5, "rounds of conservative slow start"),
+    }
+}
+
+/// State of Conservative Slow Start (CSS).
+#[derive(Clone, Copy, Debug)]
+struct Css {
+    /// RTT at which CSS began; a smaller RTT ends it and resumes slow start.
+    baseline: Span,
+    rounds_left: u32,
+}
+
+/// HyStart++ (RFC 9406).
+///
+/// After the first congestion, this is standard slow start, as RFC 9406, section 4.3, recommends. A threshold known
+/// before that, from earlier connections, also ends it.
+#[derive(Clone, Debug)]
+pub(crate) struct HyStartPp {
+    config: HyStartPpConfig,
+    limit: AckLimit,
+    last_round_min: Option<Span>,
+    round_min: Option<Span>,
+    samples: u32,
+    css: Option<Css>,
+    /// Whether this is standard slow start, because there was congestion before.
+    plain: bool,
+}
+
+impl HyStartPp {
+    /// Creates a HyStart++ slow start with configuration `config`.
+    #[must_use]
+    pub(crate) const fn new(config: HyStartPpConfig) -> Self {
+        Self {
+            config,
+            limit: AckLimit::new(config.segments_per_ack, UNPACED_LIMIT),
+            last_round_min: None,
+            round_min: None,
+            samples: 0,
+            css: None,
+            plain: false,
+        }
+    }
+
+    /// Ends a round, whose minimum RTT becomes that of the last round. Returns whether all rounds of CSS are over.
+    fn end_round(&mut self) -> bool {
+        self.last_round_min = self.round_min.take();
+        self.samples = 0;
+        let Some(css) = &mut self.css else {
+            return false;
+        };
+        css.rounds_left = css.rounds_left.saturating_sub(1);
+        css.rounds_left == 0
+    }
+
+    fn sample(&mut self, rtt: Span) {
+        self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// Returns `RttThresh` of RFC 9406.
+    fn threshold(&self, last: Span) -> Span {
+        (last / MIN_RTT_DIVISOR).min(self.config.max_thresh).max(self.config.min_thresh)
+    }
+
+    /// Enters or leaves CSS according to this round's samples.
+    fn judge(&mut self) {
+        let Some(current) = self.round_min.filter(|_| self.samples >= self.config.samples) else {
+            return;
+        };
+        match (self.css, self.last_round_min) {
+            (Some(css), _) if current < css.baseline => self.css = None,
+            (None, Some(last)) if current >= last + self.threshold(last) => {
+                self.css = Some(Css { baseline: current, rounds_left: self.config.css_rounds });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Stage for HyStartPp {
+    fn phase(&self) -> &'static str {
+        if self.css.is_some() { "css" } else { "slow-start" }
+    }
+}
+
+impl SlowStart for HyStartPp {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.config.initial_segments)
+    }
+
+    fn begin(&mut self, reason: Reason, _path: &Path, window: &Window) {
+        let plain = window.ssthresh.is_finite() && reason != Reason::NoLoss;
+        *self = Self { limit: self.limit, plain, ..Self::new(self.config) };
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
+        let bytes = self.limit.apply(grow, ack, path);
+        if self.plain {
+            return raise(window, bytes);
+        }
+        if ack.round_start && self.end_round() {
+            window.ssthresh = window.cwnd;
+            return Step::Done;
+        }
+        let divisor = if self.css.is_some() { f64::from(self.config.css_divisor.max(2)) } else { 1.0 };
+        if let Some(sample) = ack.rtt {
+            self.sample(sample.rtt);
+        }
+        self.judge();
+        raise(window, bytes / divisor)
+    }
+}
+
+#[cfg(test)]
+mod tests;

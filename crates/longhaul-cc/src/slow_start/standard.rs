@@ -1,0 +1,82 @@
+//! Slow start (RFC 5681, section 3.1) from the initial window of RFC 6928.
+
+use longhaul_units::Bytes;
+
+use super::ack_limit::{AckLimit, L_OPTION};
+use crate::compose::{SlowStart, Stage, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::{Ack, Path, initial_window};
+
+/// Option of all slow-start variants that start from the initial window of RFC 6928.
+pub(crate) const IW_OPTION: OptionSpec =
+    OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments");
+
+/// Registry entry of slow start.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "slow-start",
+    summary: "increases the window by the bytes acknowledged",
+    reference: "RFC 5681 section 3.1, RFC 6928, RFC 3465",
+    options: Options::OPTIONS,
+    tested: &["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"],
+    safety: Safety::Internet,
+    make: Make::SlowStart(|values| {
+        let Options { initial_segments, segments_per_ack } = Options::from_values(values);
+        Box::new(StandardSlowStart::new(initial_segments, segments_per_ack))
+    }),
+};
+
+crate::options! {
+    /// Options of `slow-start`.
+    struct Options {
+        initial_segments: u32 = IW_OPTION,
+        segments_per_ack: u32 = L_OPTION,
+    }
+}
+
+/// Slow start: each ACK raises the window by the bytes that it delivers, until the window reaches the threshold.
+#[derive(Clone, Debug)]
+pub struct StandardSlowStart {
+    initial_segments: u32,
+    limit: AckLimit,
+}
+
+impl StandardSlowStart {
+    /// Creates a slow start from `initial_segments` segments (RFC 6928 allows ten). One ACK counts for at most
+    /// `segments_per_ack` segments; zero means no limit if the transport paces, and two segments otherwise.
+    #[must_use]
+    pub const fn new(initial_segments: u32, segments_per_ack: u32) -> Self {
+        Self { initial_segments, limit: AckLimit::rfc3465(segments_per_ack) }
+    }
+
+    /// Returns how many bytes of `grow` count.
+    pub(super) fn counted(&self, grow: Bytes, ack: &Ack<'_>, path: &Path) -> f64 {
+        self.limit.apply(grow, ack, path)
+    }
+}
+
+impl Stage for StandardSlowStart {
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl SlowStart for StandardSlowStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.initial_segments)
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
+        raise(window, self.counted(grow, ack, path))
+    }
+}
+
+/// Raises the window by `bytes`, but at most to its threshold.
+pub(super) fn raise(window: &mut Window, bytes: f64) -> Step {
+    if window.below_threshold() {
+        window.cwnd = (window.cwnd + bytes).min(window.ssthresh);
+    }
+    if window.below_threshold() { Step::Stay } else { Step::Done }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! TCP Fast Start (Padmanabhan, Katz, Globecom 1998): the first flight is as large as the window of an earlier
+//! connection, at a priority that routers drop first, so that an outdated entry of the metrics cache harms no other
+//! flow.
+
+use longhaul_units::{Bytes, Rate, Time};
+
+use super::probing_start::DSCP_OPTION;
+use super::{accounted_for, bound};
+use crate::compose::{LossEvent, Opening, Overlay, Stage, StageEvent, Startup, StartupResponse, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, Timeout, initial_window};
+
+/// Registry entry of Fast Start. Its name differs because `fast-start` is FAST's slow start.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "cached-start",
+    summary: "TCP Fast Start: starts with the window and rate of an earlier connection, paced, at low priority",
+    reference: "Padmanabhan, Katz, Globecom 1998 (numbers reconstructed)",
+    options: Options::OPTIONS,
+    tested: &["cached-start+cubic", "cached-start+new-reno", "cached-start+slow-start+westwood"],
+    safety: Safety::Internet,
+    make: Make::Startup(|values| {
+        let Options { max_window, dscp } = Options::from_values(values);
+        Box::new(CachedStart::new(max_window, dscp))
+    }),
+};
+
+crate::options! {
+    /// Options of `cached-start`.
+    struct Options {
+        max_window: Bytes [bound] =
+            OptionSpec::int("max-window", 0, 1 << 30, 0, "maximum first flight, KiB; 0: unlimited"),
+        dscp: u8 = DSCP_OPTION,
+    }
+}
+
+/// State of Fast Start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Over, or not started.
+    Idle,
+    /// The flight is being sent or acknowledged.
+    Sending,
+    /// Some of it was lost and is being retransmitted.
+    Repairing,
+}
+
+/// Fast Start start-up scheme.
+#[derive(Clone, Debug)]
+pub(crate) struct CachedStart {
+    max_window: Bytes,
+    dscp: u8,
+    saved: Option<SavedPath>,
+    made: SavedPathUse,
+    phase: Phase,
+    pace: Option<Rate>,
+    /// Bytes of the flight sent, delivered and lost.
+    sent: Bytes,
+    delivered: Bytes,
+    lost: Bytes,
+    /// Limit of the window during recovery: the bytes delivered when the first loss was detected.
+    ceiling: f64,
+}
+
+impl CachedStart {
+    /// Creates a Fast Start, which does nothing without a saved path.
+    #[must_use]
+    pub(crate) const fn new(max_window: Bytes, dscp: u8) -> Self {
+        let zero = Bytes::ZERO;
+        Self {
+            max_window,
+            dscp,
+            saved: None,
+            made: SavedPathUse::Unused,
+            phase: Phase::Idle,
+            pace: None,
+            sent: zero,
+            delivered: zero,
+            lost: zero,
+            ceiling: 0.0,
+        }
+    }
+
+    fn over(&mut self) -> Step {
+        (self.phase, self.pace) = (Phase::Idle, None);
+        Step::Done
+    }
+
+    /// Ends the start after everything sent was delivered. If that is the whole flight, the path holds it, and
+    /// congestion avoidance follows. If it is a part, only that part is validated, and the slow-start variant leads up
+    /// to the saved window.
+    fn arrived(&mut self, path: &Path, window: &mut Window) -> Step {
+        window.ssthresh = window.ssthresh.min(window.cwnd);
+        if self.delivered.as_f64() < window.cwnd {
+            let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+            window.cwnd = window.cwnd.min(self.sent.as_f64().max(initial));
+        }
+        self.over()
+    }
+
+    /// Ends recovery. If most of the flight was lost, the saved path was a different one, and the start is as without
+    /// it.
+    fn repaired(&mut self, path: &Path, window: &mut Window) -> Step {
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        if self.lost * 2 > self.sent {
+            *window = Window::new(initial);
+        } else {
+            let held = self.sent.as_f64() - self.lost.as_f64();
+            window.cwnd = (held / 2.0).max(initial);
+            window.ssthresh = window.cwnd;
+        }
+        self.over()
+    }
+}
+
+impl Stage for CachedStart {
+    fn needs(&self) -> Needs {
+        let preferred = Demands { saved_path: true, pacing: true, whole_window: true, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    fn on_event(&mut self, event: &StageEvent, _path: &Path) {
+        if let StageEvent::SavedPath(saved) = *event {
+            self.saved = Some(saved);
+        }
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if sent.kind == SegmentKind::Data && self.phase == Phase::Sending {
+            self.sent += sent.bytes;
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        let pace = self.pace.map(|rate| Pace { rate, quantum: None });
+        Overlay { pace, dscp: if self.phase == Phase::Sending { self.dscp } else { 0 }, ..Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle => "handshake",
+            Phase::Sending => "fast-start",
+            Phase::Repairing => "recovery",
+        }
+    }
+}
+
+impl Startup for CachedStart {
+    fn saved_path_use(&self) -> SavedPathUse {
+        self.made
+    }
+
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> Step {
+        let saved = self.saved.take().filter(|_| opening == Opening::Connection);
+        let Some((saved, rtt)) = saved.zip(path.handshake_rtt) else { return self.over() };
+        let flight = saved.rate.bytes_in(rtt).min(saved.window).min(self.max_window).min(path.peer_window).as_f64();
+        if !saved.may_be(rtt) {
+            self.made = SavedPathUse::OtherPath;
+            return self.over();
+        }
+        if flight <= window.cwnd {
+            return self.over();
+        }
+        self.made = SavedPathUse::Used;
+        window.cwnd = flight;
+        self.pace = Some(Rate::from_bytes_over(Bytes::from_f64(flight), rtt));
+        self.phase = Phase::Sending;
+        Step::Stay
+    }
+
+    /// Keeps the window while the flight is in the network; the ACK clock takes over after that.
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
+        self.delivered += ack.delivered;
+        self.lost += ack.newly_lost;
+        match self.phase {
+            Phase::Idle => Step::Done,
+            Phase::Sending if self.delivered.as_f64() < window.cwnd && ack.in_flight > Bytes::ZERO => Step::Stay,
+            Phase::Sending => self.arrived(path, window),
+            Phase::Repairing if !accounted_for(ack, self.delivered, self.sent) => {
+                window.cwnd = (window.cwnd + ack.delivered.as_f64()).min(self.ceiling.max(window.cwnd));
+                Step::Stay
+            }
+            Phase::Repairing => self.repaired(path, window),
+        }
+    }
+
+    /// Responds to a loss in the flight: lost data is retransmitted from the initial window on, which grows as in slow
+    /// start. The response to an ECN mark is the same, until the whole flight was delivered.
+    fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
+        if self.phase == Phase::Idle {
+            return StartupResponse::Delegate;
+        }
+        self.delivered += loss.ack.delivered;
+        self.lost += loss.ack.newly_lost;
+        if self.phase == Phase::Sending {
+            self.ceiling = self.delivered.as_f64();
+        }
+        (self.phase, self.pace) = (Phase::Repairing, None);
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        window.cwnd = initial.min(window.cwnd);
+        window.ssthresh = window.ssthresh.max(window.cwnd);
+        StartupResponse::Handled
+    }
+
+    /// Returns half of the bytes delivered before the timer fired, because the path holds at least those. Congestion
+    /// avoidance would use a window that says nothing about the path.
+    fn on_timeout(&mut self, _timeout: &Timeout, path: &Path, _window: &mut Window) -> Option<f64> {
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        (self.phase != Phase::Idle).then(|| (self.delivered.as_f64() / 2.0).max(initial))
+    }
+
+    fn abort(&mut self) {
+        self.over();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! No start-up scheme: the slow-start variant starts from the initial window.
+
+use longhaul_units::Time;
+
+use crate::Path;
+use crate::compose::{Opening, Stage, Startup, Step, Window};
+use crate::describe::{Entry, Make, Safety};
+
+/// Registry entry of the empty start-up scheme.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "none",
+    summary: "no start-up scheme: slow start begins from the initial window",
+    reference: "RFC 6928",
+    options: &[],
+    tested: &["cubic", "new-reno"],
+    safety: Safety::Internet,
+    make: Make::Startup(|_| Box::new(NoStartup)),
+};
+
+/// Start-up scheme that lets the slow-start variant begin at once.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "no part of the public interface")]
+pub struct NoStartup;
+
+impl Stage for NoStartup {
+    fn phase(&self) -> &'static str {
+        "handshake"
+    }
+}
+
+impl Startup for NoStartup {
+    fn begin(&mut self, _opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> Step {
+        Step::Done
+    }
+
+    fn is_absent(&self) -> bool {
+        true
+    }
+}

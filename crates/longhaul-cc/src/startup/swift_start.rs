@@ -1,0 +1,464 @@
+//! Swift Start: the spacing of the first ACKs yields an estimate of the path's capacity, and the second round trip
+//! sends a part of it, paced.
+//!
+//! [`SwiftStart`] is the algorithm with NASA's corrections, [`bbn`] the version before them, and [`hardened`] a
+//! variant that measures at the receiver.
+
+pub(crate) mod bbn;
+pub(crate) mod dispersion;
+pub(crate) mod estimate;
+pub(crate) mod hardened;
+pub(crate) mod pacing;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::compose::{LossEvent, Opening, Overlay, Stage, Startup, StartupResponse, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::{
+    Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, initial_window,
+};
+use estimate::{TickClock, capacity_window};
+use pacing::{Round, RoundPlan, at_once};
+
+/// Segments that are sent back to back (NASA TM-2004-212938, table 1).
+pub(crate) const FLIGHT: u32 = 4;
+
+pub(crate) const GAMMA: OptionSpec = OptionSpec::int("gamma", 1, 8, 4, "divisor of the capacity estimate");
+pub(crate) const TICK: OptionSpec = OptionSpec::float(
+    "tick",
+    0.0,
+    100.0,
+    0.0,
+    "ms that the clock is read in and paced by; 0: it runs on, as the transport paces",
+);
+pub(crate) const ABORT: OptionSpec = OptionSpec::int(
+    "abort-timer",
+    1,
+    10_000,
+    200,
+    "ms to wait for the second ACK: what receivers delay theirs at most",
+);
+/// Registry entry of Swift Start.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "swift-start",
+    summary: "estimates the BDP from the spacing of the first two ACKs, and paces a fraction of it",
+    reference: "Partridge et al., A swifter start for TCP, BBN TR 8339; as corrected in NASA TM-2004-212938",
+    options: SwiftStartConfig::OPTIONS,
+    tested: &[
+        "swift-start+cubic",
+        "swift-start(gamma=1)+cubic",
+        "swift-start+new-reno",
+        "swift-start+hstcp",
+        "swift-start+westwood",
+        "swift-start(gamma=1,handshake-rtt=on)+reno-classic",
+    ],
+    safety: Safety::Internet,
+    make: Make::Startup(|values| Box::new(SwiftStart::new(SwiftStartConfig::from_values(values)))),
+};
+
+crate::options! {
+    /// Configuration of [`SwiftStart`]; the default is the published algorithm.
+    pub struct SwiftStartConfig {
+        /// Divisor of the estimate, 1 to 8, which yields the window of the second round. A larger one trusts the
+        /// estimate less.
+        gamma: u64 = GAMMA,
+        /// Clock with which times are read. One with ticks also paces.
+        clock: TickClock [TickClock::from_millis] = TICK,
+        /// Time to wait for the second ACK.
+        abort: Span [Span::from_millis] = ABORT,
+        /// Segments that are sent back to back.
+        flight: u32 => FLIGHT,
+        /// Whether the handshake's RTT is used if it is less.
+        handshake_rtt: bool = OptionSpec::flag(
+            "handshake-rtt", false,
+            "use the handshake RTT if it is smaller than that of the first ACK, which may be delayed",
+        ),
+        /// Whether the undivided estimate becomes the threshold, so that slow start does not double the window beyond
+        /// it.
+        threshold: bool => false,
+    }
+}
+
+/// Estimate from a pair of ACKs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PairEstimate {
+    /// Bytes that the second ACK covered.
+    pub bytes: Bytes,
+    /// Time from the first data segment to the first ACK, or the handshake's RTT if that is less and configured.
+    pub rtt: Span,
+    /// Time from the first ACK to the second.
+    pub delta: Span,
+}
+
+impl PairEstimate {
+    /// Returns the bytes that the path holds, divided by `gamma`.
+    #[must_use]
+    pub fn window(&self, gamma: u64) -> Bytes {
+        Bytes(capacity_window(self.bytes.0, self.rtt.as_nanos(), self.delta.as_nanos(), gamma))
+    }
+
+    /// Returns the payload rate of the estimate.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        Rate::from_bytes_over(self.bytes, self.delta)
+    }
+
+    /// Reports the estimates by name, before the divisor and after it.
+    fn tell(&self, gamma: u64, tell: &mut dyn FnMut(Estimate)) {
+        for (name, value) in [
+            ("start-rate", Quantity::Rate(self.rate())),
+            ("start-window", Quantity::Bytes(self.window(1))),
+            ("start-part", Quantity::Bytes(self.window(gamma))),
+            ("start-rtt", Quantity::Span(self.rtt)),
+            ("start-gap", Quantity::Span(self.delta)),
+        ] {
+            tell(Estimate { name, value });
+        }
+    }
+}
+
+/// Maximum number of segments of a flight that are tracked, which is more than any flight of full-sized segments has.
+const MOST_SEGMENTS: usize = 12;
+
+/// The first flight, sent back to back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flight {
+    /// Time at which its first segment was sent.
+    pub(crate) sent_at: Option<Time>,
+    /// Its bytes.
+    pub(crate) bytes: Bytes,
+    /// Whether anything was retransmitted.
+    pub(crate) disturbed: bool,
+    /// Ends of its segments in bytes from its beginning. Sizes may differ, because a path MTU probe may be among them.
+    ends: [Bytes; MOST_SEGMENTS],
+    len: usize,
+}
+
+impl Flight {
+    pub(crate) fn on_sent(&mut self, sent: &Sent) {
+        match sent.kind {
+            SegmentKind::Data => {
+                self.sent_at = self.sent_at.or(Some(sent.now));
+                self.bytes += sent.bytes;
+                if let Some(end) = self.ends.get_mut(self.len) {
+                    *end = self.bytes;
+                }
+                self.len += 1;
+            }
+            SegmentKind::Retransmit => self.disturbed = true,
+            SegmentKind::Probe => {}
+        }
+    }
+
+    /// Returns whether the flight filled a window of `window` bytes up to less than one segment of `mss`.
+    pub(crate) fn filled(&self, window: Bytes, mss: Bytes) -> bool {
+        self.bytes + mss > window && self.len <= MOST_SEGMENTS
+    }
+
+    /// Returns the number of segments in its first `acked` bytes.
+    fn segments(&self, acked: Bytes) -> usize {
+        self.ends.iter().take(self.len).filter(|end| **end <= acked).count()
+    }
+}
+
+/// State of the start.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Not started, or over.
+    Off,
+    /// The flight is sent, and its first ACK is awaited.
+    First(Flight),
+    /// The ACK that completes the pair is awaited.
+    Second(Pair),
+    /// The second round is paced.
+    Paced(Round),
+}
+
+/// A first ACK and the state until the second one arrives.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    flight: Flight,
+    /// Time at which the first ACK arrived, according to the kernel, and time at which it was processed.
+    at: Time,
+    told_at: Time,
+    /// Bytes that the first ACK covered, and all bytes acknowledged so far.
+    first: Bytes,
+    acked: Bytes,
+    /// Bytes sent since.
+    sent: Bytes,
+}
+
+/// Next step of a start after an ACK.
+enum Next {
+    Wait,
+    /// There is no estimate, and slow start continues from the current window.
+    GiveUp,
+}
+
+/// Swift Start with the corrections of NASA TM-2004-212938.
+///
+/// Four segments are sent back to back. The first ACK, normally of two segments, releases three more. The second ACK,
+/// `delta` later, yields the estimate `ce_cwnd = bytes * rtt / delta / gamma`, where `bytes` are those that the second
+/// ACK covers, and `rtt` is the time from the first data segment to the first ACK. If the estimate exceeds the window,
+/// the rest of it is sent evenly over the next round trip, in which ACKs do not open the window. Then the window
+/// becomes the outstanding bytes, at least the initial window, and the slow-start variant follows.
+///
+/// There is no estimate, and slow start continues, in any of these cases: a segment is retransmitted, lost or
+/// reordered; the first ACK covers more than two segments, or the second one fewer; the second ACK does not arrive
+/// within the abort timer; the ACKs were merged or arrived at the same time; there were fewer segments to send; the
+/// estimate does not exceed the window.
+#[derive(Clone, Debug)]
+pub struct SwiftStart {
+    config: SwiftStartConfig,
+    phase: Phase,
+    /// Segment size of the flight.
+    mss: Bytes,
+    transport_paces: bool,
+    estimate: Option<PairEstimate>,
+}
+
+impl SwiftStart {
+    /// Creates a Swift Start with configuration `config`.
+    #[must_use]
+    pub const fn new(config: SwiftStartConfig) -> Self {
+        Self { config, phase: Phase::Off, mss: Bytes::ZERO, transport_paces: true, estimate: None }
+    }
+
+    /// Returns the estimate, once there is one, even if no paced round followed.
+    #[must_use]
+    pub const fn estimate(&self) -> Option<PairEstimate> {
+        self.estimate
+    }
+
+    /// Returns the window of the flight in bytes: that of RFC 6928 for the configured number of segments. It has fewer
+    /// segments if they are larger than Ethernet's.
+    fn initial(&self, mss: Bytes) -> Bytes {
+        initial_window::rfc6928(mss, self.config.flight)
+    }
+
+    fn on_first(&mut self, flight: Flight, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Next {
+        if ack.cumulative == Bytes::ZERO && ack.delivered == Bytes::ZERO {
+            return Next::Wait;
+        }
+        let covered = flight.segments(ack.cumulative);
+        let whole = flight.filled(self.initial(self.mss), self.mss);
+        if is_disturbed(&flight, ack) || !whole || !(1..=2).contains(&covered) {
+            return Next::GiveUp;
+        }
+        grow(ack, path, window);
+        self.phase = Phase::Second(Pair {
+            flight,
+            at: ack.rx_time.unwrap_or(ack.now),
+            told_at: ack.now,
+            first: ack.cumulative,
+            acked: ack.cumulative,
+            sent: Bytes::ZERO,
+        });
+        Next::Wait
+    }
+
+    fn on_second(&mut self, pair: Pair, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Next {
+        if ack.cumulative == Bytes::ZERO && ack.delivered == Bytes::ZERO {
+            return Next::Wait;
+        }
+        let pair = Pair { acked: pair.acked + ack.cumulative, ..pair };
+        let first = pair.flight.segments(pair.first);
+        let closes = pair.flight.segments(pair.acked) >= first + 2;
+        if is_disturbed(&pair.flight, ack) || pair.acked > pair.flight.bytes || !(closes || first == 1) {
+            return Next::GiveUp;
+        }
+        if !closes {
+            grow(ack, path, window);
+            self.phase = Phase::Second(pair);
+            return Next::Wait;
+        }
+        self.decide(&pair, ack, path, window)
+    }
+
+    /// Computes the estimate, and starts a paced round if the estimate exceeds the window.
+    fn decide(&mut self, pair: &Pair, ack: &Ack<'_>, path: &Path, window: &Window) -> Next {
+        let clock = self.config.clock;
+        let delta = clock.steps(pair.at, ack.rx_time.unwrap_or(ack.now));
+        let delta = if clock.ticks() { delta.max(1) } else { delta };
+        let Some(sent_at) = pair.flight.sent_at.filter(|_| delta > 0) else { return Next::GiveUp };
+        let mut rtt = clock.steps(sent_at, pair.at);
+        if let Some(handshake) = path.handshake_rtt.filter(|_| self.config.handshake_rtt) {
+            rtt = rtt.min(clock.steps(Time::ZERO, Time::ZERO + handshake));
+        }
+        let estimate = PairEstimate { bytes: pair.acked - pair.first, rtt: clock.span(rtt), delta: clock.span(delta) };
+        self.estimate = Some(estimate);
+        let part = estimate.window(self.config.gamma);
+        if part.as_f64() <= window.cwnd {
+            return Next::GiveUp;
+        }
+        let rtt = estimate.rtt.max(Span::from_nanos(1));
+        let plan = RoundPlan { window: part.min(path.peer_window), sent: pair.sent, rtt, mss: path.mss };
+        self.phase = Phase::Paced(Round::new(ack.now, &plan, ack.in_flight, clock, self.transport_paces));
+        Next::Wait
+    }
+
+    /// Ends the start. The window becomes the `outstanding` bytes, if any are given.
+    fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> Step {
+        if let Some(outstanding) = outstanding {
+            window.cwnd = outstanding.max(self.initial(path.mss)).as_f64();
+        }
+        if let Some(estimate) = self.estimate.filter(|_| self.config.threshold) {
+            window.ssthresh = window.ssthresh.min(estimate.window(1).min(path.peer_window * 2).as_f64());
+        }
+        self.phase = Phase::Off;
+        Step::Done
+    }
+
+    /// Sets the window of a paced round, or ends the round.
+    fn show(&mut self, path: &Path, window: &mut Window) -> Step {
+        let Phase::Paced(round) = &self.phase else { return Step::Stay };
+        if round.is_over() {
+            let outstanding = round.in_flight();
+            return self.finish(Some(outstanding), path, window);
+        }
+        window.cwnd = round.window().as_f64();
+        Step::Stay
+    }
+}
+
+/// Returns whether an ACK reports anything but segments that arrived in order, or was merged with another one.
+pub(crate) fn is_disturbed(flight: &Flight, ack: &Ack<'_>) -> bool {
+    flight.disturbed || ack.coalesced || ack.newly_lost > Bytes::ZERO || ack.delivered != ack.cumulative
+}
+
+/// Increases the window by at most one segment per ACK, as slow start does while the estimate is awaited.
+pub(crate) fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
+    if ack.cwnd_limited {
+        window.cwnd += ack.cumulative.min(path.mss).as_f64();
+    }
+}
+
+impl Stage for SwiftStart {
+    fn needs(&self) -> Needs {
+        Needs { preferred: Demands { pacing: true, ..Demands::default() }, ..Needs::default() }
+    }
+
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.transport_paces = granted.pacing;
+        Ok(())
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        if sent.kind == SegmentKind::Probe {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Off => {}
+            Phase::First(flight) => flight.on_sent(sent),
+            Phase::Second(pair) => {
+                pair.sent += sent.bytes;
+                pair.flight.disturbed |= sent.kind == SegmentKind::Retransmit;
+            }
+            Phase::Paced(round) => round.on_sent(sent, path.mss),
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Off | Phase::First(_) => None,
+            Phase::Second(pair) => Some(pair.told_at + self.config.abort),
+            Phase::Paced(round) => round.next_tick(),
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        match &self.phase {
+            Phase::Off => Overlay::default(),
+            Phase::First(_) | Phase::Second(_) => at_once(),
+            Phase::Paced(round) => round.overlay(),
+        }
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        if let Some(estimate) = self.estimate {
+            estimate.tell(self.config.gamma, tell);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Off => "handshake",
+            Phase::First(_) | Phase::Second(_) => "swift-start-probe",
+            Phase::Paced(_) => "swift-start-paced",
+        }
+    }
+}
+
+impl Startup for SwiftStart {
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> Step {
+        self.phase = Phase::Off;
+        if opening != Opening::Connection || path.handshake_lossy {
+            return Step::Done;
+        }
+        self.mss = path.mss;
+        window.cwnd = self.initial(path.mss).as_f64();
+        self.phase = Phase::First(Flight::default());
+        Step::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
+        let next = match &mut self.phase {
+            Phase::Off => Next::GiveUp,
+            Phase::First(flight) => {
+                let flight = *flight;
+                self.on_first(flight, ack, path, window)
+            }
+            Phase::Second(pair) => {
+                let pair = *pair;
+                self.on_second(pair, ack, path, window)
+            }
+            Phase::Paced(round) => {
+                round.on_ack(ack, path);
+                Next::Wait
+            }
+        };
+        match next {
+            Next::Wait => self.show(path, window),
+            Next::GiveUp => {
+                grow(ack, path, window);
+                self.finish(None, path, window)
+            }
+        }
+    }
+
+    /// The usual response follows for each signal, from the bytes in flight instead of the planned window.
+    fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
+        if matches!(self.phase, Phase::Paced(_)) {
+            window.keep_outstanding(loss.ack.flight_size, self.initial(path.mss));
+        }
+        StartupResponse::Delegate
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
+        match &mut self.phase {
+            Phase::Off => Step::Done,
+            Phase::First(_) => Step::Stay,
+            Phase::Second(pair) if now < pair.told_at + self.config.abort => Step::Stay,
+            Phase::Second(_) => self.finish(None, path, window),
+            Phase::Paced(round) => {
+                round.on_tick(now, path.mss);
+                self.show(path, window)
+            }
+        }
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) -> Option<f64> {
+        if matches!(self.phase, Phase::Paced(_)) {
+            window.keep_outstanding(timeout.flight_size, self.initial(path.mss));
+        }
+        None
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Off;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,464 @@
+//! Swift Start with the arrival times that the receiver reports.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::dispersion::Dispersion;
+use super::estimate::TickClock;
+use super::pacing::{Round, RoundPlan, at_once};
+use super::{ABORT, Flight, GAMMA, SwiftStart, SwiftStartConfig, grow};
+use crate::compose::{LossEvent, Opening, Overlay, Stage, Startup, StartupResponse, Step, Window};
+use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::{
+    Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, TxId, initial_window,
+};
+
+/// Factor by which the path must have become faster, its RTT shorter, and its capacity greater than the window, before
+/// slow start resumes.
+const CLEARLY: f64 = 1.25;
+/// Factor on the minimum RTT up to which there is no standing queue. It exceeds one by an eighth, as in HyStart++ (RFC
+/// 9406, section 4.3).
+const NO_QUEUE: f64 = 1.125;
+
+/// Minimum number of gaps for conclusions from a round trip. With this many, most samples of the median are from that
+/// round trip.
+const TELLING_GAPS: u32 = 32;
+
+/// Registry entry of the hardened Swift Start.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "swift-start-hardened",
+    summary: "Swift Start from arrival times at the receiver; its estimate sets the slow-start threshold",
+    reference: "after NASA TM-2004-212938",
+    options: SwiftStartHardenedConfig::OPTIONS,
+    tested: &[
+        "swift-start-hardened+cubic",
+        "swift-start-hardened(gamma=1)+cubic",
+        "swift-start-hardened(gamma=1)+new-reno",
+        "swift-start-hardened+hstcp",
+        "swift-start-hardened(iw=4,follow=off)+westwood",
+    ],
+    safety: Safety::Internet,
+    make: Make::Startup(|values| Box::new(SwiftStartHardened::new(SwiftStartHardenedConfig::from_values(values)))),
+};
+
+crate::options! {
+    /// Configuration of [`SwiftStartHardened`].
+    pub(crate) struct SwiftStartHardenedConfig {
+        /// Divisor of the estimate, 1 to 8, which yields the window of the second round.
+        gamma: u64 = GAMMA,
+        /// Segments that are sent back to back, 4 to 10.
+        flight: u32 = OptionSpec::int("iw", 4, 10, 10, "segments of the first burst"),
+        /// Time to wait for an estimate after the first ACK.
+        abort: Span [Span::from_millis] = ABORT,
+        /// Whether estimation continues after the start.
+        follow: bool =
+            OptionSpec::flag("follow", true, "keep estimating until the first loss, and update the threshold"),
+    }
+}
+
+/// State of the start.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Off,
+    /// Too few gaps are known so far. The time of the first ACK, if it has arrived.
+    Probe(Option<Time>),
+    Paced(Round),
+}
+
+/// Swift Start that measures dispersion at the receiver.
+///
+/// If the peer reports arrival times, the estimate uses the gaps between the segments of the first flight as they
+/// arrived. It does not depend on what happens to the ACKs and which of them are delayed, and omits segments that
+/// receive offload merged. It improves with each ACK of the flight. The RTT is that of the handshake or of the first
+/// ACK, whichever is less, and the estimate is at most twice the peer's window. Without reports, this is
+/// [`SwiftStart`] with that RTT.
+///
+/// In both cases the undivided estimate becomes the threshold, which follows further gaps while slow start leads up to
+/// it. While congestion avoidance has the window and nothing is lost, the gaps of each round trip are compared with
+/// those of the first one. If the path has become faster by a quarter, a former queue is gone, and the estimate
+/// divided by gamma exceeds the window by a quarter, slow start resumes up to that estimate.
+#[derive(Clone, Debug)]
+pub(crate) struct SwiftStartHardened {
+    config: SwiftStartHardenedConfig,
+    /// Used if there are no arrival times.
+    by_acks: SwiftStart,
+    by_arrivals: bool,
+    transport_paces: bool,
+    phase: Phase,
+    flight: Flight,
+    /// Last segment of the flight.
+    last: Option<TxId>,
+    acked: Bytes,
+    /// Bytes sent after the flight.
+    sent: Bytes,
+    gaps: Dispersion,
+    /// RTT without a queue.
+    rtt: Option<Span>,
+    rate: Option<Rate>,
+    /// Whether estimation continues, and whether the estimate was queried at the last ACK. Without queries, it ends.
+    follows: bool,
+    asked: bool,
+    after: After,
+}
+
+/// State after the start.
+#[derive(Clone, Copy, Debug, Default)]
+struct After {
+    /// Whether congestion avoidance has the window, and not slow start.
+    in_avoidance: bool,
+    /// Whether slow start has resumed once.
+    again: bool,
+    /// Whether a round trip has begun since the start.
+    round: bool,
+    /// Minimum RTT in this round trip.
+    least: Option<Span>,
+    /// Measurements of the round trip that has just ended, set when it ends.
+    seen: Option<Seen>,
+    /// Reference for comparison: measurements of the first round trip, later of the one in which slow start resumed.
+    usual: Option<Seen>,
+}
+
+/// Measurements of a round trip in congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    rate: Rate,
+    /// Minimum RTT in it, which shows the standing queue.
+    rtt: Span,
+}
+
+impl Seen {
+    /// Returns whether other flows have left, in comparison with `usual` on a path with a minimum RTT of `rtt`. They
+    /// have if segments arrive closer together and the queue that they caused is gone. One of the two alone may be
+    /// coincidence, for instance if a flow of constant rate falls in or out of step with the pairs.
+    fn tells_of_room(&self, usual: &Self, rtt: Span) -> bool {
+        let queue_is_gone = usual.rtt >= rtt.mul_f64(CLEARLY) && self.rtt <= rtt.mul_f64(NO_QUEUE);
+        queue_is_gone && self.rate >= usual.rate.mul_f64(CLEARLY)
+    }
+}
+
+impl SwiftStartHardened {
+    /// Creates a hardened Swift Start with configuration `config`.
+    #[must_use]
+    pub(crate) fn new(config: SwiftStartHardenedConfig) -> Self {
+        let by_acks = SwiftStart::new(SwiftStartConfig {
+            gamma: config.gamma,
+            flight: config.flight,
+            abort: config.abort,
+            handshake_rtt: true,
+            threshold: true,
+            ..SwiftStartConfig::default()
+        });
+        Self {
+            config,
+            by_acks,
+            by_arrivals: false,
+            transport_paces: true,
+            phase: Phase::Off,
+            flight: Flight::default(),
+            last: None,
+            acked: Bytes::ZERO,
+            sent: Bytes::ZERO,
+            gaps: Dispersion::default(),
+            rtt: None,
+            rate: None,
+            follows: false,
+            asked: false,
+            after: After::default(),
+        }
+    }
+
+    /// Returns the bytes that the path holds.
+    fn holds(&self, path: &Path) -> Option<Bytes> {
+        let held = self.rate?.bytes_in(self.rtt?);
+        Some(held.min(path.peer_window * 2))
+    }
+
+    /// Returns the plan of a round with the estimate divided by gamma, or the peer's window if that is less, because
+    /// the peer would not accept more.
+    fn plan(&self, path: &Path) -> Option<RoundPlan> {
+        let window = Bytes(self.holds(path)?.0 / self.config.gamma.max(1)).min(path.peer_window);
+        Some(RoundPlan { window, sent: self.sent, rtt: self.rtt?, mss: path.mss })
+    }
+
+    /// Ends a round trip after the start, and begins the next one.
+    fn end_round(&mut self) {
+        let rate = self.gaps.rate().filter(|_| self.after.round && self.gaps.gaps() >= TELLING_GAPS);
+        self.after.seen = rate.zip(self.after.least.take()).map(|(rate, rtt)| Seen { rate, rtt });
+        self.after.round = true;
+        self.gaps.restart();
+    }
+
+    fn is_disturbed(&self, ack: &Ack<'_>) -> bool {
+        self.flight.disturbed || ack.newly_lost > Bytes::ZERO
+    }
+
+    /// Processes an ACK of the flight before there is an estimate.
+    fn on_probe_ack(&mut self, first: Option<Time>, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
+        if ack.delivered == Bytes::ZERO {
+            return Step::Stay;
+        }
+        let told = self.acked >= self.flight.bytes;
+        let plan = self.plan(path).filter(|_| !self.is_disturbed(ack));
+        let worth = plan.filter(|plan| plan.window.as_f64() > window.cwnd);
+        if let Some(plan) = worth {
+            let clock = TickClock::default();
+            self.phase = Phase::Paced(Round::new(ack.now, &plan, ack.in_flight, clock, self.transport_paces));
+            return self.show(path, window);
+        }
+        grow(ack, path, window);
+        if self.is_disturbed(ack) || told || plan.is_some() {
+            return self.finish(None, path, window);
+        }
+        self.phase = Phase::Probe(first.or(Some(ack.now)));
+        Step::Stay
+    }
+
+    fn show(&mut self, path: &Path, window: &mut Window) -> Step {
+        let Phase::Paced(round) = &self.phase else { return Step::Stay };
+        if round.is_over() {
+            let outstanding = round.in_flight();
+            return self.finish(Some(outstanding), path, window);
+        }
+        window.cwnd = round.window().as_f64();
+        Step::Stay
+    }
+
+    /// Ends the start. The window becomes the `outstanding` bytes, if any are given, and the undivided estimate the
+    /// threshold.
+    fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> Step {
+        if let Some(outstanding) = outstanding {
+            window.cwnd = outstanding.max(self.initial(path)).as_f64();
+        }
+        if let Some(holds) = self.holds(path) {
+            window.ssthresh = window.ssthresh.min(holds.as_f64());
+        }
+        self.phase = Phase::Off;
+        self.asked = true;
+        Step::Done
+    }
+
+    fn initial(&self, path: &Path) -> Bytes {
+        initial_window::rfc6928(path.mss, self.config.flight)
+    }
+
+    /// Returns whether `ack` reports anything that was sent after the flight.
+    fn is_past_flight(&self, ack: &Ack<'_>) -> bool {
+        ack.acked.last().zip(self.last).is_some_and(|(segment, last)| segment.tx > last)
+    }
+
+    /// Returns the threshold while slow start continues.
+    fn ceiling(&mut self, path: &Path) -> Option<f64> {
+        self.after.in_avoidance = false;
+        let part = if self.after.again { self.config.gamma.max(1) } else { 1 };
+        self.holds(path).filter(|_| self.follows).map(|holds| holds.as_f64() / part as f64)
+    }
+
+    /// Returns the threshold up to which slow start resumes, if the path holds clearly more than the window.
+    fn room(&mut self, path: &Path, window: &Window) -> Option<f64> {
+        self.after.in_avoidance = true;
+        let seen = self.after.seen.filter(|_| self.follows && self.transport_paces)?;
+        let usual = *self.after.usual.get_or_insert(seen);
+        let room = self.holds(path)?.as_f64() / self.config.gamma.max(1) as f64;
+        let found = room >= window.cwnd * CLEARLY && seen.tells_of_room(&usual, self.rtt?);
+        if found {
+            (self.after.usual, self.after.again) = (Some(seen), true);
+        }
+        found.then_some(room)
+    }
+}
+
+impl Stage for SwiftStartHardened {
+    fn needs(&self) -> Needs {
+        let preferred = Demands { pacing: true, arrival_times: true, segments: true, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.transport_paces = granted.pacing;
+        self.by_arrivals = granted.arrival_times && granted.segments;
+        self.by_acks.on_granted(granted, path)
+    }
+
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
+        if !self.by_arrivals {
+            return true;
+        }
+        if let Some(sample) = ack.rtt {
+            let rtt = path.handshake_rtt.unwrap_or(sample.rtt).min(sample.rtt);
+            self.rtt = Some(self.rtt.map_or(rtt, |least| least.min(rtt)));
+        }
+        let in_start = !matches!(self.phase, Phase::Off);
+        self.follows &= in_start || std::mem::take(&mut self.asked);
+        if !in_start && !self.follows {
+            return true;
+        }
+        self.after.seen = None;
+        if ack.round_start && !in_start {
+            self.end_round();
+        }
+        if let Some(sample) = ack.rtt {
+            self.after.least = Some(self.after.least.map_or(sample.rtt, |least| least.min(sample.rtt)));
+        }
+        ack.acked.iter().for_each(|segment| self.gaps.note(segment));
+        let newest = if self.after.in_avoidance { self.after.seen.map(|seen| seen.rate) } else { self.gaps.rate() };
+        self.rate = newest.or(self.rate);
+        true
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        if !self.by_arrivals {
+            return self.by_acks.on_sent(sent, path);
+        }
+        if sent.kind == SegmentKind::Probe {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Off => {}
+            Phase::Probe(None) => {
+                self.flight.on_sent(sent);
+                self.last = Some(sent.tx);
+            }
+            Phase::Probe(Some(_)) => {
+                self.sent += sent.bytes;
+                self.flight.disturbed |= sent.kind == SegmentKind::Retransmit;
+            }
+            Phase::Paced(round) => {
+                self.sent += sent.bytes;
+                round.on_sent(sent, path.mss);
+            }
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        if !self.by_arrivals {
+            return self.by_acks.next_tick();
+        }
+        match &self.phase {
+            Phase::Off => None,
+            Phase::Probe(first) => first.map(|first| first + self.config.abort),
+            Phase::Paced(round) => round.next_tick(),
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        if !self.by_arrivals {
+            return self.by_acks.overlay();
+        }
+        match &self.phase {
+            Phase::Off => Overlay::default(),
+            Phase::Probe(_) => at_once(),
+            Phase::Paced(round) => round.overlay(),
+        }
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        match self.rate.filter(|_| self.by_arrivals) {
+            Some(rate) => tell(Estimate { name: "start-rate", value: Quantity::Rate(rate) }),
+            None => self.by_acks.estimates(tell),
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        if !self.by_arrivals {
+            return Stage::phase(&self.by_acks);
+        }
+        match self.phase {
+            Phase::Off => "handshake",
+            Phase::Probe(_) => "swift-start-probe",
+            Phase::Paced(_) => "swift-start-paced",
+        }
+    }
+}
+
+impl Startup for SwiftStartHardened {
+    fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> Step {
+        self.phase = Phase::Off;
+        if opening != Opening::Connection || path.handshake_lossy {
+            return Step::Done;
+        }
+        if !self.by_arrivals {
+            return self.by_acks.begin(opening, now, path, window);
+        }
+        window.cwnd = self.initial(path).as_f64();
+        self.phase = Phase::Probe(None);
+        self.follows = self.config.follow;
+        self.after = After::default();
+        Step::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
+        if !self.by_arrivals {
+            return self.by_acks.on_ack(ack, path, window);
+        }
+        self.acked += ack.delivered;
+        let plan = self.plan(path).filter(|_| !self.is_past_flight(ack));
+        match &mut self.phase {
+            Phase::Off => Step::Done,
+            Phase::Probe(first) => {
+                let first = *first;
+                self.on_probe_ack(first, ack, path, window)
+            }
+            Phase::Paced(round) => {
+                if let Some(plan) = plan {
+                    round.replan(ack.now, &plan);
+                }
+                round.on_ack(ack, path);
+                self.show(path, window)
+            }
+        }
+    }
+
+    /// The usual response follows for each signal, from the bytes in flight instead of the planned window.
+    fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
+        if !self.by_arrivals {
+            return self.by_acks.on_loss(loss, path, window);
+        }
+        if matches!(self.phase, Phase::Paced(_)) {
+            window.keep_outstanding(loss.ack.flight_size, self.initial(path));
+        }
+        StartupResponse::Delegate
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
+        if !self.by_arrivals {
+            return self.by_acks.on_tick(now, path, window);
+        }
+        match &mut self.phase {
+            Phase::Off => Step::Done,
+            Phase::Probe(first) if first.is_none_or(|first| now < first + self.config.abort) => Step::Stay,
+            Phase::Probe(_) => self.finish(None, path, window),
+            Phase::Paced(round) => {
+                round.on_tick(now, path.mss);
+                self.show(path, window)
+            }
+        }
+    }
+
+    fn slow_start_threshold(&mut self, path: &Path, _window: &Window) -> Option<f64> {
+        self.asked = self.follows;
+        self.ceiling(path)
+    }
+
+    fn resume_threshold(&mut self, path: &Path, window: &Window) -> Option<f64> {
+        self.asked = self.follows;
+        self.room(path, window)
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) -> Option<f64> {
+        if !self.by_arrivals {
+            return self.by_acks.on_timeout(timeout, path, window);
+        }
+        if matches!(self.phase, Phase::Paced(_)) {
+            window.keep_outstanding(timeout.flight_size, self.initial(path));
+        }
+        None
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Off;
+        self.follows = false;
+        self.by_acks.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests;

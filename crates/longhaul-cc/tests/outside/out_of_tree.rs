@@ -1,0 +1,74 @@
+//! An algorithm outside of the crate, by its public interface only: Scalable TCP with the crate's own stages.
+
+use longhaul_cc::compose::{
+    AvoidanceStep, Composed, CongestionAvoidance, CongestionEvent, Handoff, Stage, Stages, Target, Window,
+};
+use longhaul_cc::registry::Safety;
+use longhaul_cc::{Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, Path, PathEvent, Sent, TxId};
+use longhaul_units::{Bytes, Time};
+
+/// Increases by a hundredth of the bytes acknowledged, decreases by an eighth (Kelly, CCR 2003).
+#[derive(Clone, Debug)]
+struct Scalable;
+
+impl Stage for Scalable {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl CongestionAvoidance for Scalable {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, _path: &Path, window: &mut Window) -> AvoidanceStep {
+        window.cwnd += grow.as_f64() / 100.0;
+        AvoidanceStep::Stay
+    }
+
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        Target::multiplicative(event, 0.875, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
+        Box::new(self.clone())
+    }
+}
+
+#[derive(Debug)]
+struct ScalableFactory;
+
+impl ControllerFactory for ScalableFactory {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        let mut stages = Stages::new(self.name());
+        stages.avoidance = Box::new(Scalable);
+        Box::new(Composed::new(stages, params))
+    }
+
+    fn name(&self) -> String {
+        "scalable".to_owned()
+    }
+}
+
+#[test]
+fn a_factory_of_ones_own_makes_controllers() {
+    let congestion = Congestion::new(ScalableFactory);
+    assert_eq!((congestion.to_string().as_str(), congestion.safety()), ("scalable", Safety::Controlled));
+    let mut controller = congestion.build(&BuildParams::default());
+    let (path, now) = (Path::new(Bytes(1448)), Time::ZERO);
+    let granted = Granted::basic();
+    controller.on_granted(&granted, &path).expect("nothing is required");
+    controller.on_event(&PathEvent::Established { now, granted }, &path);
+    assert_eq!(controller.control().cwnd, Bytes(14_480));
+    controller.on_sent(&Sent::new(now, TxId(0), Bytes(1448)), &path);
+    let mut ack = Ack::new(now);
+    (ack.delivered, ack.cumulative, ack.cwnd_limited) = (Bytes(1448), Bytes(1448), true);
+    controller.on_ack(&ack, &path);
+    assert_eq!(controller.control().cwnd, Bytes(15_928));
+}
+
+#[cfg(feature = "conformance")]
+#[test]
+fn it_passes_the_suite() {
+    use longhaul_cc::conformance::{Expect, check};
+    check(&ScalableFactory, Expect::default(), 256);
+}

@@ -1,0 +1,143 @@
+//! Experiments in real time with the senders in a network namespace. They need root and TUN devices, and are skipped
+//! with a message without them. Their results depend on the machine; the tests check only properties that do not.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+#[path = "program/common.rs"]
+#[allow(dead_code, reason = "these tests need a part of it")]
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{Place, lab, refusal, text};
+use longhaul_lab::record::Record;
+use longhaul_sys::linux::NetNs;
+
+const BOTH: &str = r#"id = "both"
+title = "100 kB by the kernel's TCP and by longhaul"
+source = "nobody"
+runs = 1
+quick-runs = 1
+duration = "6s"
+real-time = true
+bottleneck = "--rate 2mbit --rtt 20ms --queue 1bdp"
+
+[[axes]]
+name = "sender"
+defaults = { transport = "longhaul", congestion = "cubic", earlier = 0 }
+choices = [
+    { name = "kernel", transport = "kernel", congestion = "reno" },
+    "longhaul",
+    { name = "known", congestion = "cached-start+cubic", earlier = 1 },
+]
+
+[[flows]]
+name = "earlier"
+count = "{earlier}"
+congestion = "{congestion}"
+transport = "{transport}"
+bytes = "50kB"
+tcp = { cache = true }
+
+[[flows]]
+name = "x"
+transport = "{transport}"
+congestion = "{congestion}"
+after = "earlier"
+hosts = "earlier"
+bytes = "100kB"
+
+[metrics]
+carried = { value = "carried() * 6 / 8 * 1000000", unit = "bytes" }
+read = { value = "goodput(x) * 6 / 8 * 1000000", unit = "bytes" }
+sent = { value = "sent(x)", unit = "bytes" }
+time = { value = "time-to(x, 100kB)", unit = "s" }
+
+[series]
+goodput = { value = "goodput(x)", unit = "Mb/s" }
+read = { value = "read(x)", unit = "bytes" }
+
+[[tables]]
+id = "read"
+lines = "sender"
+columns = [{ head = "bytes", value = "median(read)", digits = 0 }]
+"#;
+
+/// Returns whether namespaces and TUN devices can be used; otherwise prints why.
+fn is_permitted() -> bool {
+    match NetNs::anonymous() {
+        Ok(_) if Path::new("/dev/net/tun").exists() => return true,
+        Ok(_) => eprintln!("skipped: no TUN devices here"),
+        Err(error) => eprintln!("skipped: network namespaces are not permitted here: {error}"),
+    }
+    false
+}
+
+/// At 2 Mb/s, 100 kB take at least 0.4 s, and the link carries them with their headers. The earlier connection of the
+/// same hosts is not part of the time, but of what the link has carried.
+#[test]
+fn the_kernels_tcp_crosses_the_same_link() {
+    if !is_permitted() {
+        return;
+    }
+    let place = Place::new("namespace");
+    let (file, out) = (place.file("both.toml", BOTH), place.path("out"));
+    let output = lab(&["run", &file, "--out", &out]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let runs = text(&place.bytes("out/both/runs.jsonl"));
+    let records: Vec<Record> = runs.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |cell| records.iter().find(|record| record.cell == cell).unwrap();
+    for (cell, least_carried) in [(0, 100_000.0), (1, 100_000.0), (2, 150_000.0)] {
+        let record = of(cell);
+        let [carried, read, sent, time] = record.values[..] else { panic!("{record:?}") };
+        assert_eq!(read.map(f64::round), Some(100_000.0), "{record:?}");
+        assert_eq!(sent, (cell != 0).then_some(100_000.0), "the kernel's sender has no counters");
+        assert!(carried.unwrap() > least_carried && carried.unwrap() < least_carried + 100_000.0, "{record:?}");
+        assert!((0.4..6.0).contains(&time.unwrap()), "{record:?}");
+        assert_eq!((record.series["read"][0], record.series["read"][6]), ((0.0, 0.0), (6.0, 100_000.0)));
+        let megabits: f64 = record.series["goodput"].iter().map(|(_, rate)| rate).sum();
+        assert!((megabits - 0.8).abs() < 1e-9 && record.series["goodput"].len() == 6, "{record:?}");
+    }
+    // The same command continues from what exists, and documents are filled from it.
+    let again = lab(&["run", &file, "--out", &out]);
+    assert_eq!((again.status.code(), text(&place.bytes("out/both/runs.jsonl"))), (Some(0), runs));
+    fs::create_dir_all(place.path("docs")).unwrap();
+    let document = place.file("docs/a.md", "<!-- table: both read -->\n<!-- end of table -->\n");
+    assert_eq!(lab(&["report", &out, "--docs", &place.path("docs")]).status.code(), Some(0));
+    let filled = fs::read_to_string(document).unwrap().replace('*', "");
+    assert!(filled.contains("| kernel | 100000 |\n| longhaul | 100000 |\n| known | 100000 |\n"), "{filled}");
+}
+
+/// A congestion control that the kernel does not have ends the experiment with its name.
+#[test]
+fn an_unknown_congestion_control_of_the_kernel_is_reported() {
+    if !is_permitted() {
+        return;
+    }
+    let file = Place::new("namespace-unknown").file("both.toml", &BOTH.replace("\"reno\"", "\"rino\""));
+    let error = refusal(&["run", &file, "--at", "sender=kernel"]);
+    assert!(error.contains("both, cell 0, seed 1: the kernel's \"rino\": "), "{error}");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let place = Place::new("namespace-refused");
+    let traffic = "[[traffic]]\nname = 'udp'\nkind = 'cbr'\nrate = '1mbit'\npacket = '500B'\n\n[metrics]";
+    for (from, to, told) in [
+        ("real-time = true\n", "", "both.toml:22: flows.transport: the kernel's TCP needs `real-time = true`"),
+        ("transport = \"kernel\"", "transport = \"quic\"", "flows.transport: \"quic\" is neither longhaul nor kernel"),
+        ("cache = true", "known-path = true", "flows \"earlier\" have `known-path`, which exists only in virtual time"),
+        ("read(x)", "cwnd(x)", "its series \"read\" is recorded only in virtual time"),
+        ("--rate 2mbit", "--rate 2gbit", "its bottleneck has 2000 Mb/s"),
+        ("[metrics]", traffic, "its cross traffic \"udp\" cannot cross a network namespace"),
+    ] {
+        let changed = BOTH.replacen(from, to, 1);
+        assert_ne!(changed, BOTH, "{from}");
+        let error = refusal(&["run", &place.file("both.toml", &changed)]);
+        assert!(error.contains(told), "{told} in {error}");
+    }
+    let error = refusal(&["run", "--real", &place.file("both.toml", BOTH)]);
+    assert!(error.contains("it has `real-time = true`, and `run` without --real"), "{error}");
+}

@@ -1,0 +1,12 @@
+//! The program as users run it: its commands, its files of results, and its error messages.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod common;
+
+mod cli;
+mod compare;
+mod illustrate;
+mod refusals;
+mod results;
+mod shards;
+mod verdicts;

@@ -1,0 +1,116 @@
+//! Batches of equally sized segments for one `sendmsg` with GSO.
+
+use std::ops::Range;
+
+use longhaul_wire::{CheshireCodec, Codec, Ecn, Header};
+
+/// UDP payload in bytes that one `sendmsg` may carry with segmentation offload.
+const MAX_BATCH_BYTES: usize = 65_507;
+/// Segments per `sendmsg` (Linux: UDP_MAX_SEGMENTS, which is 64 on older kernels).
+const MAX_BATCH_SEGMENTS: usize = 64;
+
+/// Segments sent together: same destination, ECN codepoint and DSCP, and one size except for a shorter last segment.
+///
+/// Headers are in [`headers`](Self::headers). The payload stays in the connection's send buffer and is read through
+/// [`Connection::payload`](super::Connection::payload). A batch that is reused does not allocate once it has grown.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The headers of all segments, concatenated.
+    pub headers: Vec<u8>,
+    /// The segments, in order.
+    pub segments: Vec<SegmentRef>,
+    /// UDP payload in bytes of every segment but the last, which may be shorter.
+    pub segment_size: usize,
+    /// The ECN codepoint of all segments.
+    pub ecn: Ecn,
+    /// The DiffServ codepoint (DSCP) of all segments.
+    pub dscp: u8,
+    /// UDP payload in bytes of all segments together.
+    pub len: usize,
+}
+
+/// One segment of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRef {
+    /// Bytes of header in [`Batch::headers`].
+    pub header_len: u8,
+    /// Payload bytes.
+    pub payload_len: u16,
+    /// Stream offset of the first payload byte.
+    pub payload_start: u64,
+}
+
+impl SegmentRef {
+    /// Returns the stream offsets of the payload.
+    #[must_use]
+    pub fn payload(&self) -> Range<u64> {
+        self.payload_start..self.payload_start + u64::from(self.payload_len)
+    }
+}
+
+impl Batch {
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.headers.clear();
+        self.segments.clear();
+        (self.segment_size, self.len, self.dscp) = (0, 0, 0);
+        self.ecn = Ecn::NotEct;
+    }
+
+    /// Returns whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Returns each segment with its encoded header.
+    pub fn parts(&self) -> impl Iterator<Item = (&SegmentRef, &[u8])> {
+        let mut headers = self.headers.as_slice();
+        self.segments.iter().map(move |segment| {
+            let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
+            headers = rest;
+            (segment, header)
+        })
+    }
+
+    /// Returns whether a segment of `size` bytes of UDP payload may be added.
+    pub(super) fn admits(&self, size: usize, max_segments: usize) -> bool {
+        let Some(last) = self.segments.last() else { return true };
+        let last = usize::from(last.header_len) + usize::from(last.payload_len);
+        last == self.segment_size
+            && size <= self.segment_size
+            && self.segments.len() < max_segments.min(MAX_BATCH_SEGMENTS)
+            && self.len + size <= MAX_BATCH_BYTES
+    }
+
+    pub(crate) fn push(&mut self, header: &Header, payload_start: u64, payload_len: u16) {
+        let at = self.headers.len();
+        self.headers.resize(at + 60, 0);
+        let room = self.headers.get_mut(at..).unwrap_or_default();
+        // 60 bytes hold any header: 12 bytes of fixed fields and up to 40 bytes of options.
+        let len = CheshireCodec::emit(header, room).unwrap_or(0);
+        self.headers.truncate(at + len);
+        self.note(len, payload_start, payload_len);
+    }
+
+    /// Adds a segment whose header differs from the last one only in the sequence number.
+    pub(super) fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
+        let Some(last) = self.segments.last() else { return };
+        let len = usize::from(last.header_len);
+        let at = self.headers.len();
+        self.headers.extend_from_within(at - len..);
+        if let Some(field) = self.headers.get_mut(at + 4..at + 8) {
+            field.copy_from_slice(&sequence.to_be_bytes());
+        }
+        self.note(len, payload_start, payload_len);
+    }
+
+    fn note(&mut self, header_len: usize, payload_start: u64, payload_len: u16) {
+        let size = header_len + usize::from(payload_len);
+        if self.segments.is_empty() {
+            self.segment_size = size;
+        }
+        self.len += size;
+        self.segments.push(SegmentRef { header_len: header_len as u8, payload_len, payload_start });
+    }
+}

@@ -1,0 +1,35 @@
+//! Installation of observers on connections.
+
+use longhaul_units::Time;
+
+use super::{ConnId, Endpoint};
+use crate::observer::{IncomingObservers, Observer};
+
+impl Endpoint {
+    /// Adds an observer to a connection, in addition to any other. If this is done right after
+    /// [`connect`](Self::connect), the observer receives every event of the connection. Returns `false` if the
+    /// connection is over.
+    pub fn observe(&mut self, now: Time, id: ConnId, observer: Box<dyn Observer>) -> bool {
+        let now = self.advance(now);
+        let Some(connection) = self.connection_mut(id).filter(|connection| !connection.is_drained()) else {
+            return false;
+        };
+        connection.observe(now, observer);
+        true
+    }
+
+    /// Sets the factory of observers for connections that peers open. It applies to connections whose SYN arrives
+    /// later; they are observed from their SYN on.
+    pub fn observe_incoming(&mut self, observers: Option<Box<dyn IncomingObservers>>) {
+        self.incoming_observers = observers;
+    }
+
+    /// Installs observers on a connection that a peer has just opened.
+    pub(super) fn observe_opened(&mut self, now: Time, index: u32) {
+        let Some(factory) = &mut self.incoming_observers else { return };
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        for observer in factory.observers(now, &slot.tuple) {
+            slot.connection.observe(now, observer);
+        }
+    }
+}

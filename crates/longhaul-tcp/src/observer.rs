@@ -1,0 +1,322 @@
+//! Events of a connection for logs and traces, and the observers that receive them.
+//!
+//! An [`Observer`] is installed on a connection with [`Endpoint::observe`](crate::Endpoint::observe), or from its first
+//! segment on by [`IncomingObservers`]. A connection without observers checks one pointer where an event would be
+//! reported; it neither computes nor allocates anything for the event.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use longhaul_cc::SendLimit;
+use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_wire::{Ecn, Header, ParseError};
+
+use crate::endpoint::Tuple;
+use crate::error::{ConnectionError, HostError};
+use crate::named::named;
+use crate::state::State;
+
+/// Receiver of a connection's events.
+pub trait Observer: Debug + Send {
+    /// Returns which events to report. It is called once, when the observer is installed.
+    fn detail(&self) -> Detail {
+        Detail::Segments
+    }
+
+    /// Handles an event. `now` is the time on the connection's clock and never decreases. The last event of every
+    /// connection is [`ConnectionEvent::Closed`], unless the connection is dropped together with its endpoint.
+    fn event(&mut self, now: Time, event: &ConnectionEvent<'_>);
+}
+
+/// Shares an observer with its creator.
+impl<T: Observer> Observer for Arc<Mutex<T>> {
+    fn detail(&self) -> Detail {
+        self.lock().unwrap_or_else(PoisonError::into_inner).detail()
+    }
+
+    fn event(&mut self, now: Time, event: &ConnectionEvent<'_>) {
+        self.lock().unwrap_or_else(PoisonError::into_inner).event(now, event);
+    }
+}
+
+/// Factory of the observers of connections that peers open.
+pub trait IncomingObservers: Debug + Send {
+    /// Returns the observers of a connection whose SYN has arrived at `now`; an empty vector if it is not observed.
+    fn observers(&mut self, now: Time, tuple: &Tuple) -> Vec<Box<dyn Observer>>;
+}
+
+/// Selection of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Events that are rare compared with segments: states, recovery episodes, timeouts, phases.
+    Changes,
+    /// All events, including those of every segment.
+    Segments,
+}
+
+/// Event of a connection.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ConnectionEvent<'a> {
+    /// The handshake is about to end, in success or failure, with these parameters. Precedes the change of state.
+    ParametersSet(Parameters),
+    /// The state has changed. `old` is `None` if the observer was installed after the handshake.
+    StateChanged {
+        /// The former state.
+        old: Option<State>,
+        /// The current state.
+        new: State,
+    },
+    /// The application has released the connection, which is then closed in an orderly way.
+    Released,
+    /// A segment was sent: handed to the caller of [`poll_transmit`](crate::Connection::poll_transmit).
+    /// [`Detail::Segments`].
+    SegmentSent {
+        /// The segment.
+        segment: SegmentRecord<'a>,
+        /// Whether all of its sequence space was sent before.
+        retransmission: bool,
+    },
+    /// A segment was received and is processed next. [`Detail::Segments`].
+    SegmentReceived(SegmentRecord<'a>),
+    /// A datagram was received that is not a valid segment.
+    DatagramDropped {
+        /// UDP payload in bytes.
+        len: usize,
+        /// Why it is invalid.
+        error: ParseError,
+    },
+    /// A received segment was not accepted.
+    SegmentRejected(Rejection),
+    /// An ACK has delivered data. [`Detail::Segments`].
+    DataAcked {
+        /// Bytes newly acknowledged by the cumulative ACK, SACKed earlier or not.
+        cumulative: u64,
+        /// Bytes newly delivered, by the cumulative ACK or by SACK.
+        delivered: u64,
+    },
+    /// A segment in flight was marked lost. [`Detail::Segments`].
+    SegmentLost {
+        /// Sequence number of its first octet.
+        sequence: u32,
+        /// Its sequence space in bytes.
+        bytes: u64,
+        /// The detector that marked it.
+        trigger: LossTrigger,
+    },
+    /// A recovery episode has begun, or begins again because a retransmission was lost.
+    RecoveryStarted {
+        /// Whether a retransmission timeout began it.
+        timeout: bool,
+    },
+    /// A recovery episode has ended: everything outstanding at its beginning was acknowledged.
+    RecoveryEnded,
+    /// The current recovery episode was found spurious and is undone (RFC 3522, RFC 4015, RFC 5682).
+    RecoveryUndone {
+        /// Whether a retransmission timeout began it.
+        timeout: bool,
+    },
+    /// A timer was armed or moved. Only [retransmission](TimerKind::Retransmission) and
+    /// [tail loss probe](TimerKind::TailLossProbe) timers. [`Detail::Segments`].
+    TimerSet {
+        /// The timer.
+        timer: TimerKind,
+        /// Its deadline.
+        at: Time,
+    },
+    /// A timer was stopped before it expired. Only [retransmission](TimerKind::Retransmission) and
+    /// [tail loss probe](TimerKind::TailLossProbe) timers. [`Detail::Segments`].
+    TimerStopped(TimerKind),
+    /// A timer has expired.
+    TimerExpired(TimerKind),
+    /// Metrics have changed while the connection processed a segment, a timer or a transmission. Reported afterwards,
+    /// when all values are consistent. [`Detail::Segments`].
+    MetricsUpdated(Metrics),
+    /// The congestion controller has entered another phase.
+    PhaseChanged {
+        /// The former phase.
+        old: &'static str,
+        /// The current phase.
+        new: &'static str,
+    },
+    /// Path MTU discovery has changed the packet size (RFC 8899).
+    MtuUpdated {
+        /// Former PLPMTU: UDP payload in bytes.
+        old: u16,
+        /// Current PLPMTU.
+        new: u16,
+    },
+    /// The verification of ECN has changed state (RFC 3168, section 20.2).
+    EcnStateChanged {
+        /// The former state.
+        old: EcnState,
+        /// The current state.
+        new: EcnState,
+    },
+    /// The host reports an error of the path.
+    HostError(HostError),
+    /// The connection is over. This is its last event.
+    Closed(Option<ConnectionError>),
+}
+
+/// Segment as transmitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRecord<'a> {
+    /// The header.
+    pub header: &'a Header,
+    /// Length of the header on the wire in bytes.
+    pub header_len: usize,
+    /// Payload in bytes.
+    pub payload_len: usize,
+    /// ECN field of the IP header.
+    pub ecn: Ecn,
+}
+
+named! {
+    /// Reason why a received segment was not accepted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Rejection {
+        /// Its timestamp is old or missing (PAWS; RFC 7323, section 5.3).
+        Timestamp = "timestamp",
+        /// It lies outside the receive window (RFC 9293, section 3.10.7.4).
+        OutsideWindow = "outside_window",
+        /// It acknowledges data that was never sent, or too old data (RFC 5961, section 5.2).
+        Acknowledgment = "acknowledgment",
+        /// There was no memory for its data.
+        NoMemory = "no_memory",
+    }
+}
+
+named! {
+    /// Detector that marks a segment lost. The names are those of qlog's `packet_lost`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum LossTrigger {
+        /// Enough segments or duplicate ACKs were received after it (RFC 6675, RFC 5681).
+        ReorderingThreshold = "reordering_threshold",
+        /// A segment sent later was delivered, and the reordering window has ended (RFC 8985).
+        TimeThreshold = "time_threshold",
+        /// The retransmission timer expired (RFC 6298).
+        Timeout = "pto_expired",
+    }
+}
+
+named! {
+    /// Timer whose expiry is reported.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum TimerKind {
+        /// Retransmission timeout, SYN and FIN included (RFC 6298).
+        Retransmission = "rto",
+        /// Tail loss probe (RFC 8985, section 7.2), or a probe of a suspected outage.
+        TailLossProbe = "tlp",
+        /// Reordering window (RFC 8985, section 6.2).
+        Reordering = "reordering",
+        /// Delayed ACK (RFC 9293, section 3.8.6.3).
+        DelayedAck = "ack",
+        /// Zero-window probe (RFC 9293, section 3.8.6.1).
+        Persist = "persist",
+        /// Keep-alive probe (RFC 9293, section 3.8.4).
+        KeepAlive = "keep_alive",
+        /// User timeout (RFC 9293, section 3.8.3).
+        User = "user_timeout",
+        /// End of TIME-WAIT, or of waiting in FIN-WAIT-2.
+        Linger = "linger",
+        /// Probe of a port that was reported closed (RFC 1122, section 4.2.3.9).
+        PortProbe = "port_probe",
+    }
+}
+
+named! {
+    /// State of loss recovery.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum RecoveryState {
+        /// No recovery episode is in progress.
+        #[default]
+        Open = "open",
+        /// Fast recovery (RFC 6675, RFC 8985).
+        Recovery = "recovery",
+        /// Recovery after a retransmission timeout.
+        Timeout = "timeout",
+    }
+}
+
+named! {
+    /// State of the verification that the peer echoes ECN marks (RFC 3168, section 20.2). The names are those of qlog.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum EcnState {
+        /// ECN was not negotiated.
+        #[default]
+        Off = "unknown",
+        /// ECN is in use.
+        Capable = "capable",
+        /// A segment was sent with CE, and its echo is awaited.
+        Testing = "testing",
+        /// Echoes were missing: segments are sent as not ECN-capable.
+        Failed = "failed",
+    }
+}
+
+/// Parameters of a connection that the handshake has fixed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Name of the congestion controller.
+    pub congestion: String,
+    /// Payload of a full-sized segment in bytes.
+    pub mss: u16,
+    /// Whether SACK is in use.
+    pub sack: bool,
+    /// Whether timestamps are in use.
+    pub timestamps: bool,
+    /// Whether window scaling is in use.
+    pub window_scaling: bool,
+    /// Whether ECN is in use.
+    pub ecn: bool,
+    /// Whether timestamps count microseconds.
+    pub microseconds: bool,
+    /// Our initial sequence number and the peer's.
+    pub initial_sequence: (u32, u32),
+}
+
+/// Metrics of a connection's path, congestion controller and loss recovery.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metrics {
+    /// Minimum round-trip time.
+    pub min_rtt: Option<Span>,
+    /// Smoothed round-trip time.
+    pub srtt: Option<Span>,
+    /// Newest round-trip time sample.
+    pub latest_rtt: Option<Span>,
+    /// Round-trip time variation.
+    pub rttvar: Span,
+    /// Retransmission timeout, including the back-off.
+    pub rto: Span,
+    /// Number of times the timeout was doubled since new data was last acknowledged.
+    pub backoff: u32,
+    /// Congestion window.
+    pub cwnd: Bytes,
+    /// Slow-start threshold, if one is set.
+    pub ssthresh: Option<Bytes>,
+    /// Bytes in flight.
+    pub in_flight: Bytes,
+    /// Segments sent and not cumulatively acknowledged.
+    pub unacked_segments: u64,
+    /// Pacing rate in force; `None` means unlimited.
+    pub pacing_rate: Option<Rate>,
+    /// Newest delivery-rate sample.
+    pub delivery_rate: Option<Rate>,
+    /// Window advertised by the peer.
+    pub peer_window: Bytes,
+    /// Bytes marked lost.
+    pub bytes_lost: u64,
+    /// Payload bytes of retransmissions.
+    pub bytes_retransmitted: u64,
+    /// Phase of the congestion controller.
+    pub phase: &'static str,
+    /// State of loss recovery.
+    pub recovery: RecoveryState,
+    /// The limit that stopped the sender last.
+    pub limit: SendLimit,
+}

@@ -1,0 +1,363 @@
+//! Settings of connections.
+
+use std::fmt;
+use std::time::Duration;
+
+use longhaul_units::{Rate, Span};
+
+use crate::congestion::Congestion;
+use crate::path_cache::PathCache;
+
+/// Settings of a connection; a listener's apply to the connections that it accepts. The default suits an unknown path.
+///
+/// ```
+/// use std::time::Duration;
+/// use longhaul::{Config, KeepAlive};
+///
+/// let mut config = Config::default();
+/// config.congestion("bbr".parse()?).recv_buffer_max(256 << 20);
+/// config.keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
+/// # Ok::<(), longhaul::ParseCongestionError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Config {
+    pub(crate) engine: longhaul_tcp::Config,
+}
+
+/// Congestion control and path.
+impl Config {
+    /// Chooses the congestion controller. Default: CUBIC with HyStart++ and PRR.
+    pub fn congestion(&mut self, congestion: Congestion) -> &mut Self {
+        self.engine.congestion = congestion.0;
+        self
+    }
+
+    /// Uses this metrics cache (RFC 9040), which seeds new connections from earlier ones to the same host. Default:
+    /// `None`, each connection starts without any history.
+    pub fn path_cache(&mut self, cache: Option<PathCache>) -> &mut Self {
+        self.engine.path_cache = cache.map(|cache| cache.0);
+        self
+    }
+
+    /// Limits the pacing rate; `None` means no limit. Default: `None`.
+    pub fn max_pacing_rate(&mut self, bytes_per_second: Option<u64>) -> &mut Self {
+        self.engine.max_pacing_rate = to_rate(bytes_per_second);
+        self
+    }
+
+    /// Limits the congestion window. Default: 4 GiB.
+    pub fn max_cwnd(&mut self, bytes: u64) -> &mut Self {
+        self.engine.max_cwnd = bytes;
+        self
+    }
+
+    /// Sets whether to negotiate ECN (RFC 3168). Default: on.
+    pub fn ecn(&mut self, enabled: bool) -> &mut Self {
+        self.engine.ecn = enabled;
+        self
+    }
+
+    /// Sets the UDP payload size that is assumed to pass every path: path MTU discovery starts from it and falls back
+    /// to it (BASE_PLPMTU; RFC 8899, section 5.1.2). At most [`max_plpmtu`](Self::max_plpmtu). Default: 1232 bytes.
+    pub fn base_plpmtu(&mut self, bytes: u16) -> &mut Self {
+        self.engine.base_plpmtu = bytes;
+        self
+    }
+
+    /// Sets the largest UDP payload that path MTU discovery probes for, and lowers [`base_plpmtu`](Self::base_plpmtu)
+    /// to it. If both are equal, discovery is disabled. Default: 1472 bytes, which fill an Ethernet frame.
+    pub fn max_plpmtu(&mut self, bytes: u16) -> &mut Self {
+        self.engine.max_plpmtu = bytes;
+        self.engine.base_plpmtu = self.engine.base_plpmtu.min(bytes);
+        self
+    }
+
+    /// States that the routers of the path answer network feedback requests. Otherwise Quick-Start, RCP and XCP send no
+    /// requests. Routers on the Internet do not answer. Default: off.
+    pub fn routers_answer(&mut self, answer: bool) -> &mut Self {
+        self.engine.routers_answer = answer;
+        self
+    }
+
+    /// States the TTL or hop limit of sent packets, if it was changed on the socket. Receivers use it to count the
+    /// routers that did not process a request. Default: 64.
+    pub fn ttl(&mut self, hops: u8) -> &mut Self {
+        self.engine.ttl = hops;
+        self
+    }
+
+    /// Asks the peer to report the arrival times of segments even if the congestion controller does not use them. The
+    /// request is part of the SYN, so that an accepted connection gets reports only if the peer asked for them, too.
+    /// Default: off.
+    pub fn arrival_times(&mut self, enabled: bool) -> &mut Self {
+        self.engine.arrival_times = enabled;
+        self
+    }
+
+    /// Measures the capacity of the narrow link with flipped pairs of segments (TCPProbe) even if the congestion
+    /// controller does not use it. At most one pair is sent per round trip. This requires a peer that supports SACK;
+    /// [`arrival_times`](Self::arrival_times) makes it more accurate. Default: off.
+    pub fn probe_pairs(&mut self, enabled: bool) -> &mut Self {
+        self.engine.probe_pairs = enabled;
+        self
+    }
+}
+
+/// Buffers and writes.
+impl Config {
+    /// Sets the capacity of the send buffer, which holds unsent and unacknowledged data. Default: 64 MiB.
+    pub fn send_buffer(&mut self, bytes: usize) -> &mut Self {
+        self.engine.send_buffer = bytes;
+        self
+    }
+
+    /// Limits unsent data: further writes wait, so that the data stays with the application until it can be sent.
+    /// Default: `None`, which means 256 KiB while congestion control limits the sender, and 4 MiB while the peer's
+    /// window does.
+    pub fn notsent_lowat(&mut self, bytes: Option<usize>) -> &mut Self {
+        self.engine.notsent_lowat = bytes;
+        self
+    }
+
+    /// Sets the initial size of the receive window. The default of 4 MiB covers 100 Mb/s with an RTT of 335 ms, so that
+    /// a sender that already knows the rate of the path can use it in the first round trip.
+    pub fn recv_buffer(&mut self, bytes: usize) -> &mut Self {
+        self.engine.recv_buffer = bytes;
+        self
+    }
+
+    /// Sets the size up to which auto-tuning grows the receive window, at most 1 GiB (RFC 7323, section 2.2). Default:
+    /// 64 MiB.
+    pub fn recv_buffer_max(&mut self, bytes: usize) -> &mut Self {
+        self.engine.recv_buffer_max = bytes;
+        self
+    }
+
+    /// Disables the Nagle algorithm (RFC 9293, section 3.7.4): small writes are sent at once instead of being gathered
+    /// while data is in flight. Default: off.
+    pub fn nodelay(&mut self, nodelay: bool) -> &mut Self {
+        self.engine.nagle = !nodelay;
+        self
+    }
+}
+
+/// Acknowledgments and options of TCP.
+impl Config {
+    /// Limits the delay of an ACK (RFC 9293, section 3.8.6.3: less than 500 ms); zero disables delayed ACKs. Default:
+    /// 40 ms.
+    pub fn ack_delay(&mut self, delay: Duration) -> &mut Self {
+        self.engine.ack_delay = delay.into();
+        self
+    }
+
+    /// Sends an ACK after this many full-sized segments without waiting for [`ack_delay`](Self::ack_delay), or after one
+    /// receive batch if that is larger. 0 and 1 acknowledge every segment. RFC 5681, section 4.2, recommends at most
+    /// 2. Default: 2.
+    pub fn ack_every(&mut self, segments: u8) -> &mut Self {
+        self.engine.ack_every = segments;
+        self
+    }
+
+    /// Sets whether to offer SACK (RFC 2018). Default: on.
+    pub fn sack(&mut self, enabled: bool) -> &mut Self {
+        self.engine.sack = enabled;
+        self
+    }
+
+    /// Sets whether to offer timestamps (RFC 7323). Default: on.
+    pub fn timestamps(&mut self, enabled: bool) -> &mut Self {
+        self.engine.timestamps = enabled;
+        self
+    }
+
+    /// Sets whether to offer window scaling (RFC 7323). Default: on.
+    pub fn window_scaling(&mut self, enabled: bool) -> &mut Self {
+        self.engine.window_scaling = enabled;
+        self
+    }
+
+    /// Sets whether to offer longhaul's experimental options. Without them, nothing reveals that this end is longhaul.
+    /// Default: on.
+    pub fn extensions(&mut self, enabled: bool) -> &mut Self {
+        self.engine.extensions = enabled;
+        self
+    }
+}
+
+/// Timeouts.
+impl Config {
+    /// Sends keep-alive probes on an idle connection (RFC 9293, section 3.8.4); `None` disables them. Default: `None`.
+    pub fn keep_alive(&mut self, keep_alive: Option<KeepAlive>) -> &mut Self {
+        self.engine.keep_alive = keep_alive.map(KeepAlive::to_engine);
+        self
+    }
+
+    /// Sets the user timeout (RFC 5482): the connection is aborted when data has stayed unacknowledged for this long.
+    /// Default: `None`, about 15 minutes.
+    pub fn user_timeout(&mut self, timeout: Option<Duration>) -> &mut Self {
+        self.engine.user_timeout = timeout.map(Span::from);
+        self
+    }
+
+    /// Announces the user timeout to the peer and takes the peer's into account (ENABLED in RFC 5482). If
+    /// [`user_timeout`](Self::user_timeout) is not set, the connection adopts the longer of the peer's timeout and 15
+    /// minutes, but at most 1 hour. Default: off.
+    pub fn user_timeout_option(&mut self, enabled: bool) -> &mut Self {
+        self.engine.user_timeout_option = enabled;
+        self
+    }
+
+    /// Adopts the peer's user timeout even if [`user_timeout`](Self::user_timeout) is set (CHANGEABLE in RFC 5482). The
+    /// connection then uses the longer of the two, at least 100 s and at most 1 hour. Default: off.
+    pub fn user_timeout_changeable(&mut self, changeable: bool) -> &mut Self {
+        self.engine.user_timeout_changeable = changeable;
+        self
+    }
+
+    /// Sets the number of SYN retransmissions before the attempt fails. RFC 9293, section 3.8.3, requires a default of
+    /// at least 3 minutes. Default: 7.
+    pub fn syn_retries(&mut self, retries: u32) -> &mut Self {
+        self.engine.syn_retries = retries;
+        self
+    }
+
+    /// Sets the minimum margin of the retransmission timeout above the RTT. RFC 6298 requires a timeout of at least 1 s;
+    /// deployed stacks use 200 ms above the RTT, which is safe with timestamps, F-RTO and Eifel detection. Default:
+    /// 200 ms.
+    pub fn min_rto(&mut self, margin: Duration) -> &mut Self {
+        self.engine.min_rto = margin.into();
+        self
+    }
+
+    /// Sets the duration of TIME-WAIT, twice the maximum segment lifetime. Default: 60 s.
+    pub fn time_wait(&mut self, duration: Duration) -> &mut Self {
+        self.engine.time_wait = duration.into();
+        self
+    }
+
+    /// Limits the time that a closed connection waits in FIN-WAIT-2 for the peer's FIN. Default: 60 s.
+    pub fn fin_wait2_timeout(&mut self, timeout: Duration) -> &mut Self {
+        self.engine.fin_wait2_timeout = timeout.into();
+        self
+    }
+
+    /// Creates the settings from the engine's, for the tools of this repository.
+    #[cfg(feature = "_internals")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn from_engine(engine: longhaul_tcp::Config) -> Self {
+        Self { engine }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.engine.fmt(f)
+    }
+}
+
+/// Keep-alive probes on an idle connection: when to probe, and when to give up.
+///
+/// Times below one second are raised to one second: receivers limit how often they answer such segments (RFC 5961,
+/// section 7), so that faster probes would take a living peer for dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    idle: Duration,
+    interval: Duration,
+    probes: u32,
+}
+
+impl KeepAlive {
+    /// Sets the idle time before the first probe. Default: 2 hours.
+    #[must_use]
+    pub const fn with_idle(self, idle: Duration) -> Self {
+        Self { idle, ..self }
+    }
+
+    /// Sets the time between probes. Default: 75 s.
+    #[must_use]
+    pub const fn with_interval(self, interval: Duration) -> Self {
+        Self { interval, ..self }
+    }
+
+    /// Sets the number of unanswered probes after which the connection is aborted. Default: 9.
+    #[must_use]
+    pub const fn with_probes(self, probes: u32) -> Self {
+        Self { probes, ..self }
+    }
+
+    pub(crate) fn to_engine(self) -> longhaul_tcp::KeepAlive {
+        let Self { idle, interval, probes } = self;
+        longhaul_tcp::KeepAlive { idle: idle.into(), interval: interval.into(), probes }
+    }
+}
+
+/// Two hours, 75 s and 9 probes, as in kernel TCP.
+impl Default for KeepAlive {
+    fn default() -> Self {
+        let longhaul_tcp::KeepAlive { idle, interval, probes } = longhaul_tcp::KeepAlive::default();
+        Self { idle: idle.into(), interval: interval.into(), probes }
+    }
+}
+
+/// Converts a rate in bytes per second, where `None` means unlimited.
+pub(crate) fn to_rate(bytes_per_second: Option<u64>) -> Rate {
+    bytes_per_second.map_or(Rate::MAX, Rate::from_bytes_per_sec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sets each setting to a value of its own and compares the engine's settings, which are printed by name.
+    #[test]
+    fn each_setter_changes_the_setting_of_its_name() {
+        let seconds = Duration::from_secs;
+        let mut config = Config::default();
+        config.congestion("new-reno".parse().unwrap()).path_cache(Some(PathCache::default()));
+        config.max_pacing_rate(Some(1_000_000)).max_cwnd(101).ecn(false).base_plpmtu(102).max_plpmtu(103);
+        config.routers_answer(true).ttl(104).arrival_times(true).probe_pairs(true);
+        config.send_buffer(105).notsent_lowat(Some(106)).recv_buffer(107).recv_buffer_max(108).nodelay(true);
+        config.ack_delay(seconds(109)).ack_every(110).sack(false).timestamps(false).window_scaling(false);
+        config.extensions(false).user_timeout(Some(seconds(111))).user_timeout_option(true);
+        let keep_alive = KeepAlive::default().with_idle(seconds(112)).with_interval(seconds(113)).with_probes(114);
+        config.keep_alive(Some(keep_alive)).user_timeout_changeable(true).syn_retries(115).min_rto(seconds(116));
+        config.time_wait(seconds(117)).fin_wait2_timeout(seconds(118));
+        let text = format!("{config:?}");
+        for setting in [
+            "path_cache: Some(",
+            "max_pacing_rate: 8.000 Mbit/s",
+            "max_cwnd: 101,",
+            "ecn: false",
+            "base_plpmtu: 102",
+            "max_plpmtu: 103",
+            "routers_answer: true",
+            "ttl: 104",
+            "arrival_times: true",
+            "probe_pairs: true",
+            "send_buffer: 105",
+            "notsent_lowat: Some(106)",
+            "recv_buffer: 107",
+            "recv_buffer_max: 108",
+            "nagle: false",
+            "ack_delay: 109s",
+            "ack_every: 110",
+            " sack: false",
+            "timestamps: false",
+            "window_scaling: false",
+            "extensions: false",
+            "user_timeout: Some(111s)",
+            "user_timeout_option: true",
+            "KeepAlive { idle: 112s, interval: 113s, probes: 114 }",
+            "user_timeout_changeable: true",
+            "syn_retries: 115",
+            "min_rto: 116s",
+            "time_wait: 117s",
+            "fin_wait2_timeout: 118s",
+        ] {
+            assert!(text.contains(setting), "{setting} in {text}");
+        }
+        assert_eq!(config.engine.congestion.name(), "new-reno");
+        assert_eq!(Config::default().max_plpmtu(1000).engine.base_plpmtu, 1000);
+    }
+}

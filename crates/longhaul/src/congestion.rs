@@ -1,0 +1,264 @@
+//! Choice of a congestion controller.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use longhaul_cc::registry::{self, Entry, Profile, Slot, Spec};
+
+/// A choice of congestion controller, parsed from text; cheap to clone.
+///
+/// The text is the name of a combination, as `cubic` or `bbr`, or several names joined by `+`, each of which may have
+/// options: `slow-start(iw=4)+new-reno`. [`algorithms`](Self::algorithms) returns what can be named, and
+/// [`list`](Self::list) prints it.
+///
+/// ```
+/// use longhaul::Congestion;
+///
+/// assert_eq!(Congestion::default().name(), "cubic");
+/// let chosen: Congestion = "slow-start(iw=4)+new-reno".parse()?;
+/// assert!(chosen.is_internet_safe());
+/// assert!("warp-drive".parse::<Congestion>().is_err());
+/// # Ok::<(), longhaul::ParseCongestionError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Congestion(pub(crate) longhaul_cc::Congestion);
+
+impl Congestion {
+    /// Returns the text that names the controller.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+
+    /// Returns whether flows of this controller may share a network with others (RFC 8085, RFC 9743). Otherwise it is
+    /// for controlled environments only, and
+    /// [`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion) must allow it.
+    #[must_use]
+    pub fn is_internet_safe(&self) -> bool {
+        self.0.safety() == registry::Safety::Internet
+    }
+
+    /// Returns everything that text can name: the combinations, then the algorithms of each kind.
+    pub fn algorithms() -> impl Iterator<Item = CongestionAlgorithm> {
+        let known = registry::known();
+        let combinations = known.profiles.iter().filter_map(CongestionAlgorithm::combination);
+        combinations.chain(known.entries.iter().map(|entry| CongestionAlgorithm::part(entry)))
+    }
+
+    /// Returns a text of several pages with all combinations and algorithms, their options, references and safety. The
+    /// format is for people and may change.
+    #[must_use]
+    pub fn list() -> String {
+        registry::list()
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = ParseCongestionError;
+
+    fn from_str(text: &str) -> Result<Self, ParseCongestionError> {
+        text.parse().map(Self).map_err(ParseCongestionError)
+    }
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Uses a controller of the application's own, or any other that `longhaul-cc` builds.
+#[cfg(feature = "unstable-controllers")]
+impl From<longhaul_cc::Congestion> for Congestion {
+    fn from(congestion: longhaul_cc::Congestion) -> Self {
+        Self(congestion)
+    }
+}
+
+/// Text that names no congestion controller. The message says what is wrong and what is available.
+///
+/// It is also the inner error of the [`std::io::Error`] that
+/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion) returns.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct ParseCongestionError(registry::SpecError);
+
+/// A combination or an algorithm that the text of a [`Congestion`] can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CongestionAlgorithm {
+    name: &'static str,
+    kind: CongestionKind,
+    summary: &'static str,
+    reference: &'static str,
+    is_internet_safe: bool,
+}
+
+/// The part of congestion control that an algorithm implements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CongestionKind {
+    /// A combination of algorithms with a name of its own.
+    Combination,
+    /// A start-up scheme, which determines the first round trips.
+    Startup,
+    /// A slow-start variant.
+    SlowStart,
+    /// A congestion-avoidance algorithm.
+    CongestionAvoidance,
+    /// A loss classifier, which tells congestive from other losses.
+    LossClassifier,
+    /// A loss-recovery scheme.
+    Recovery,
+    /// A monolithic controller, which cannot be combined with other algorithms.
+    Monolithic,
+}
+
+impl CongestionAlgorithm {
+    fn combination(profile: &Profile) -> Option<Self> {
+        // The profiles of the registry are valid.
+        let spec: Spec = profile.spec.parse().ok()?;
+        let &Profile { name, summary, reference, .. } = profile;
+        let is_internet_safe = spec.safety() == registry::Safety::Internet;
+        Some(Self { name, kind: CongestionKind::Combination, summary, reference, is_internet_safe })
+    }
+
+    fn part(entry: &Entry) -> Self {
+        let &Entry { name, summary, reference, safety, .. } = entry;
+        let kind = match entry.slot() {
+            Slot::Startup => CongestionKind::Startup,
+            Slot::SlowStart => CongestionKind::SlowStart,
+            Slot::Avoidance => CongestionKind::CongestionAvoidance,
+            Slot::Loss => CongestionKind::LossClassifier,
+            Slot::Recovery => CongestionKind::Recovery,
+            Slot::Monolithic => CongestionKind::Monolithic,
+        };
+        Self { name, kind, summary, reference, is_internet_safe: safety == registry::Safety::Internet }
+    }
+
+    /// Returns the name, which consists of lower-case letters, digits and hyphens. Names are unique per kind.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the kind.
+    #[must_use]
+    pub const fn kind(&self) -> CongestionKind {
+        self.kind
+    }
+
+    /// Returns a short description for people.
+    #[must_use]
+    pub const fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    /// Returns the RFCs, drafts or papers that specify it.
+    #[must_use]
+    pub const fn reference(&self) -> &'static str {
+        self.reference
+    }
+
+    /// Returns whether its flows may share a network with others; see [`Congestion::is_internet_safe`].
+    #[must_use]
+    pub const fn is_internet_safe(&self) -> bool {
+        self.is_internet_safe
+    }
+}
+
+/// A congestion controller for controlled environments only was chosen but not explicitly allowed.
+///
+/// It is the inner error of the [`std::io::Error`] that connecting or listening then returns.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "congestion controller `{name}` is not safe on a network shared with others; \
+     use TcpSocket::allow_unsafe_congestion to allow it in a controlled environment"
+)]
+pub struct UnsafeCongestion {
+    pub(crate) name: String,
+}
+
+impl UnsafeCongestion {
+    /// Returns the name of the congestion controller.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A congestion controller as a [`Congestion`] or by name, for
+/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion). It cannot be implemented outside this crate.
+pub trait IntoCongestion: sealed::Choice {}
+
+impl IntoCongestion for Congestion {}
+impl IntoCongestion for &str {}
+impl IntoCongestion for &String {}
+impl IntoCongestion for String {}
+
+mod sealed {
+    use super::{Congestion, io};
+
+    pub trait Choice {
+        fn choice(self) -> io::Result<Congestion>;
+    }
+
+    impl Choice for Congestion {
+        fn choice(self) -> io::Result<Congestion> {
+            Ok(self)
+        }
+    }
+
+    impl Choice for &str {
+        fn choice(self) -> io::Result<Congestion> {
+            self.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+        }
+    }
+
+    impl Choice for &String {
+        fn choice(self) -> io::Result<Congestion> {
+            self.as_str().choice()
+        }
+    }
+
+    impl Choice for String {
+        fn choice(self) -> io::Result<Congestion> {
+            self.as_str().choice()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list for `--help` needs every name once, and the safety that a socket checks.
+    #[test]
+    fn each_combination_can_be_parsed_and_has_the_safety_of_its_controller() {
+        let combinations: Vec<_> =
+            Congestion::algorithms().filter(|known| known.kind() == CongestionKind::Combination).collect();
+        assert_eq!(combinations.len(), registry::known().profiles.len());
+        for known in combinations {
+            let congestion: Congestion = known.name().parse().unwrap();
+            assert_eq!(congestion.is_internet_safe(), known.is_internet_safe(), "{known:?}");
+            assert_eq!(congestion.to_string(), congestion.name());
+        }
+        assert!(Congestion::algorithms().all(|known| Congestion::list().contains(known.name())));
+    }
+
+    #[test]
+    fn each_algorithm_has_the_kind_and_the_safety_of_its_entry() {
+        use CongestionKind::{CongestionAvoidance, LossClassifier, Monolithic, Recovery, SlowStart, Startup};
+        let kinds = [Startup, SlowStart, CongestionAvoidance, LossClassifier, Recovery, Monolithic];
+        let slots: Vec<Slot> = Slot::COMPOSED.into_iter().chain([Slot::Monolithic]).collect();
+        let kind = |slot| kinds[slots.iter().position(|known| *known == slot).unwrap()];
+        let parts: Vec<_> = Congestion::algorithms()
+            .filter(|known| known.kind() != CongestionKind::Combination)
+            .map(|known| (known.name(), known.kind(), known.is_internet_safe()))
+            .collect();
+        let entries = registry::known().entries.iter();
+        let expected: Vec<_> =
+            entries.map(|entry| (entry.name, kind(entry.slot()), entry.safety == registry::Safety::Internet)).collect();
+        assert_eq!(parts, expected);
+    }
+}

@@ -1,0 +1,160 @@
+//! `probe --hops` over routers: network namespaces joined by veth pairs. Skipped with a message where they are not
+//! permitted.
+
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
+use std::process::{Command, Output};
+
+use longhaul_examples::files::TempDir;
+use longhaul_sys::linux::{NetNs, veth};
+use serde_json::Value;
+
+use crate::common::{Process, json, listening, receive};
+
+/// Address of the far end.
+const SERVER: &str = "10.97.3.2:7000";
+
+/// Route of three hops, `user` - `first` - `second` - `server`, with a link between each two. The near end of link
+/// NET is 10.97.NET.1, the far end 10.97.NET.2.
+struct Route {
+    nodes: [NetNs; 4],
+}
+
+/// Runs a program; returns whether it succeeded, and prints its error otherwise.
+fn done(program: &str, arguments: &str) -> bool {
+    let output = Command::new(program).args(arguments.split_whitespace()).output();
+    let why = match output {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("skipped: {program} {arguments}: {why}");
+    false
+}
+
+fn namespace() -> Option<NetNs> {
+    match NetNs::anonymous() {
+        Ok(namespace) => Some(namespace),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            eprintln!("skipped: network namespaces are not permitted here");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl Route {
+    fn new() -> Option<Self> {
+        let route = Self { nodes: [namespace()?, namespace()?, namespace()?, namespace()?] };
+        for (net, pair) in (1..).zip(route.nodes.windows(2)) {
+            let [near, far] = [1, 2].map(|host| Ipv4Addr::new(10, 97, net, host));
+            let (out, into) = (format!("out{net}"), format!("in{net}"));
+            if let Err(error) = veth::join((&pair[0], &out, near), (&pair[1], &into, far)) {
+                assert!(veth::is_impossible(&error), "{error}");
+                eprintln!("skipped: {error}");
+                return None;
+            }
+        }
+        let router = || {
+            // Disables the ICMP rate limits: one report for each packet instead of one per second.
+            for (name, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0"), ("icmp_ratemask", "0")] {
+                std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
+            }
+        };
+        route.nodes[1].run(router).unwrap();
+        route.nodes[2].run(router).unwrap();
+        let ways = [(0, "default", 1, 2), (1, "10.97.3.0/24", 2, 2), (2, "10.97.1.0/24", 2, 1), (3, "default", 3, 1)];
+        let routed = ways.iter().all(|(node, to, net, host)| {
+            let command = format!("route add {to} via 10.97.{net}.{host}");
+            route.nodes[*node].run(|| done("ip", &command)).unwrap()
+        });
+        routed.then_some(route)
+    }
+
+    fn probe(&self, options: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_probe"));
+        command.arg(SERVER).args(options.split_whitespace());
+        self.nodes[0].run(|| command.output()).unwrap().unwrap()
+    }
+}
+
+/// A receiver at the far end. It is killed when dropped.
+struct Receiver {
+    _process: Process,
+    _out: TempDir,
+}
+
+impl Receiver {
+    fn start(route: &Route) -> Self {
+        let out = TempDir::create().unwrap();
+        let mut command = receive(SERVER, out.path(), &["--reflect"]);
+        let (mut process, _) = listening(route.nodes[3].run(|| command.spawn()).unwrap().unwrap());
+        process.ignore();
+        Self { _process: process, _out: out }
+    }
+}
+
+fn addresses(report: &Value) -> Vec<&str> {
+    report["hops"]["hops"].as_array().unwrap().iter().map(|hop| hop["address"].as_str().unwrap_or("silent")).collect()
+}
+
+fn queueing(report: &Value) -> Vec<f64> {
+    let hops = report["hops"]["hops"].as_array().unwrap();
+    hops.iter().map(|hop| hop["queueing_us"].as_f64().unwrap()).collect()
+}
+
+fn is_near_8_mbps(report: &Value) -> bool {
+    report["methods"][0]["capacity_bps"]["value"].as_f64().is_some_and(|capacity| (4e6..16e6).contains(&capacity))
+}
+
+/// Returns the report of a transfer. On a busy machine the routers spread packet pairs, so the best of three counts.
+fn loaded(route: &Route) -> Value {
+    let probe = || json(&route.probe("--method tcpprobe --hops --json"));
+    let mut report = probe();
+    for _ in 0..2 {
+        if is_near_8_mbps(&report) {
+            break;
+        }
+        report = probe();
+    }
+    report
+}
+
+/// 8 Mbit/s from the first router on, with a buffer of 40 ms, which the transfer of tcpprobe fills.
+#[test]
+fn the_hop_behind_the_bottleneck_is_named() {
+    let Some(route) = Route::new() else { return };
+    let slow = "qdisc add dev out2 root tbf rate 8mbit burst 3000 limit 40000";
+    if !route.nodes[1].run(|| done("tc", slow)).unwrap() {
+        return;
+    }
+    let _receiver = Receiver::start(&route);
+
+    // Without load there is no queue.
+    let idle = json(&route.probe("--hops --json --time 3"));
+    assert_eq!(addresses(&idle), ["10.97.1.2", "10.97.2.2", "10.97.3.2"]);
+    assert_eq!((&idle["hops"]["loaded"], &idle["hops"]["queue_at"]), (&Value::Bool(false), &Value::Null), "{idle}");
+
+    let report = loaded(&route);
+    assert_eq!(report["hops"]["queue_at"], 2, "{report}");
+    assert_eq!(report["hops"]["loaded"], true);
+    let queueing = queueing(&report);
+    assert!(queueing[0] < queueing[1] && queueing[1] > 2000.0, "{report}");
+    assert_eq!(report["methods"][0]["method"], "tcpprobe");
+    assert!(is_near_8_mbps(&report), "{report}");
+
+    let text = String::from_utf8(route.probe("--method tcpprobe --hops --time 4").stdout).unwrap();
+    assert!(text.contains("  packets queue on the way to hop 2 (10.97.2.2): "), "{text}");
+}
+
+/// Hops are found even if the destination port is closed.
+#[test]
+fn hops_need_no_reflector() {
+    let Some(route) = Route::new() else { return };
+    let output = route.probe("--hops --json --time 2");
+    let report = json(&output);
+    assert_eq!(addresses(&report), ["10.97.1.2", "10.97.2.2", "10.97.3.2"]);
+    assert!(report["methods"].as_array().unwrap().is_empty());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("probe: 10.97.3.2:7000 refuses: "), "{said}");
+}

@@ -1,0 +1,100 @@
+//! Lies about arrival times.
+
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Arrival, Arrivals, Header, SackBlocks};
+
+use crate::liars::lies::after;
+use crate::liars::world::{Data, Lie};
+
+/// Manipulation of arrival times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fake {
+    /// True times.
+    None,
+    /// Time runs backwards.
+    Backwards,
+    /// Every second segment arrives three seconds early, long before it was sent.
+    BeforeSent,
+    /// An hour passes at each 64th segment.
+    Hours,
+    /// All segments of each interval of 6 ms arrive at its end, 64 ns apart: a link of 190 Gb/s.
+    Squeezed,
+    /// As `Squeezed`, but without spacing.
+    AtOnce,
+    /// No queue and no narrow link: each segment arrives a fixed time after its transmission, according to its
+    /// timestamp, with a spacing of 64 ns for segments sent together.
+    AsSent,
+    /// Random times.
+    Random,
+}
+
+/// False arrival times, one per ACK, because several in one ACK cannot go back.
+pub(crate) struct Times {
+    fake: Fake,
+    heard: Vec<Data>,
+    count: u64,
+    first: Option<Time>,
+    told: Time,
+    random: u32,
+    acked: Option<u32>,
+}
+
+impl Times {
+    pub(crate) fn new(fake: Fake) -> Self {
+        Self { fake, heard: Vec::new(), count: 0, first: None, told: Time::ZERO, random: 1, acked: None }
+    }
+
+    fn time(&mut self, data: &Data) -> Time {
+        const GRID: Span = Span::from_millis(6);
+        let first = *self.first.get_or_insert(data.at);
+        self.count += 1;
+        let grid = Time::from_nanos(data.at.as_nanos().next_multiple_of(GRID.as_nanos()));
+        match self.fake {
+            Fake::None => data.at,
+            Fake::Backwards => first + Span::from_secs(3600) - data.at.since(first),
+            Fake::BeforeSent => data.at + Span::from_secs(3 * (self.count % 2)),
+            Fake::Hours => data.at + Span::from_secs(3600) * (self.count / 64),
+            Fake::Squeezed => grid.max(self.told + Arrival::TICK),
+            Fake::AtOnce => grid,
+            Fake::AsSent => Time::from_nanos(u64::from(data.value) * 1000).max(self.told + Arrival::TICK),
+            Fake::Random => {
+                self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                Time::from_nanos(u64::from(self.random) << 5)
+            }
+        }
+    }
+
+    fn report(&mut self, data: &Data) -> Arrivals {
+        self.told = self.time(data);
+        let mut arrivals = Arrivals::EMPTY;
+        arrivals.push(Arrival::new(data.seq, self.told, false));
+        arrivals
+    }
+}
+
+impl Lie for Times {
+    fn hear(&mut self, data: &Data) {
+        self.heard.push(*data);
+    }
+
+    fn tell(&mut self, _now: Time, mut ack: Header) -> Vec<(Span, Header)> {
+        let mut acked = *self.acked.get_or_insert(ack.ack);
+        ack.options.arrivals = Arrivals::EMPTY;
+        let mut told = Vec::new();
+        for data in std::mem::take(&mut self.heard) {
+            let mut step = ack.clone();
+            step.options.arrivals = self.report(&data);
+            if !after(data.end, ack.ack) {
+                acked = if after(data.end, acked) { data.end } else { acked };
+                step.ack = acked;
+                step.options.sack = SackBlocks::EMPTY;
+            }
+            told.push((Span::ZERO, step));
+        }
+        self.acked = Some(ack.ack);
+        if told.last().is_none_or(|(_, last)| last.ack != ack.ack || last.options.sack != ack.options.sack) {
+            told.push((Span::ZERO, ack));
+        }
+        told
+    }
+}

@@ -1,0 +1,67 @@
+//! Any two compositions at the two ends of a connection, with data both ways, over links that lose, duplicate and
+//! reorder packets, and with a middlebox that rewrites headers. Every transfer ends within a bound of virtual time,
+//! acknowledged data is never lost, and no controller or extension stalls a connection.
+//!
+//! A case is determined by its number. `LONGHAUL_CASES` sets the number of cases, `LONGHAUL_SEED` the first one.
+
+mod case;
+mod composition;
+mod middle;
+
+use case::{Case, Hostility};
+use longhaul_tests::cases;
+
+/// Cases per test without `LONGHAUL_CASES`.
+const CASES: u32 = 200;
+
+/// Runs the cases of one kind and reports each failure with its number. Cases that revealed errors before come first.
+fn try_all(hostility: Hostility, found: &[u64]) {
+    let first = std::env::var("LONGHAUL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let cases = u64::from(cases(CASES, CASES));
+    println!("{hostility:?}: LONGHAUL_SEED={first} LONGHAUL_CASES={cases}");
+    let mut failed = Vec::new();
+    for seed in found.iter().copied().chain(first..first + cases) {
+        let case = Case::new(seed, hostility);
+        if let Err(why) = case.run() {
+            println!("LONGHAUL_SEED={seed} LONGHAUL_CASES=1: {why}\n{case:?}\n");
+            failed.push(seed);
+        }
+    }
+    assert!(failed.is_empty(), "{hostility:?}: the cases {failed:?} fail, of {cases} from {first} on");
+}
+
+/// Without a middlebox, all data arrives with any compositions at both ends.
+#[test]
+fn every_pair_delivers_over_a_rough_path() {
+    // RC3 at both ends with data both ways: ACKs were below the peer's window.
+    try_all(Hostility::None, &[2339]);
+}
+
+/// Every start-up scheme with every recovery algorithm, with the same composition at both ends. This combination
+/// revealed a stall of RC3.
+#[test]
+fn every_start_with_every_recovery_delivers_both_ways() {
+    let all = composition::starts_and_recoveries();
+    assert!(all.len() > 200, "{}", all.len());
+    let cases = [([30_000, 30_000], 0.0), ([1_000_000, 1_000_000], 0.0), ([300_000, 30_000], 0.003)];
+    for (send, loss) in cases {
+        for composition in &all {
+            let outcome = Case::both_ways(composition, send, loss).run();
+            assert_eq!(outcome, Ok(()), "{composition} {send:?} {loss}");
+        }
+    }
+}
+
+/// False windows, old acknowledgment numbers, false SACK blocks, CE marks and reports delay data, but do not lose it.
+/// An attacker who can forge them cannot end the connection.
+#[test]
+fn every_pair_delivers_in_spite_of_lies_about_its_progress() {
+    try_all(Hostility::Lies, &[2011]);
+}
+
+/// If any header field of any segment may be rewritten, the peers may become inconsistent for good. Both ends then
+/// report an error.
+#[test]
+fn every_pair_ends_when_any_field_is_rewritten() {
+    try_all(Hostility::Anything, &[]);
+}

@@ -1,0 +1,268 @@
+//! A case: two ends, two links, and manipulation of the packets on them.
+
+use std::sync::Arc;
+
+use longhaul_cc::NetworkHeaderKind;
+use longhaul_link::router::{QuickStartConfig, RcpConfig, XcpConfig};
+use longhaul_link::topology::Duplex;
+use longhaul_link::{Limit, LinkConfig, Loss, Random, Reordering, RouterConfig};
+use longhaul_sim::{Plan, SessionId, Setup, Sim};
+use longhaul_tcp::{Config, ConnectionError, KeepAlive};
+use longhaul_units::{Rate, Span};
+
+use crate::any_pair::composition;
+use crate::any_pair::middle::Middle;
+
+/// Bound for a transfer of at most 400 kB each way over at least 1 Mb/s with at most 5 % loss, which takes 4 s
+/// without loss.
+const BOUND: Span = Span::from_secs(600);
+/// Bound for two ends with inconsistent state, from the user timeout and keep-alive of [`End::config`] and the
+/// back-off of timers.
+const BOUND_OF_DISAGREEMENT: Span = Span::from_secs(3600);
+/// Bound for the transfers of [`Case::both_ways`], so short that keep-alive probes cannot hide a stall.
+const BOUND_OF_BOTH: Span = Span::from_secs(30);
+/// Maximum time without progress. A transfer whose window scale was removed may continue a few bytes at a time.
+const STALLED: Span = Span::from_secs(600);
+/// Maximum number of events of a case. More indicate an exchange of packets that does not end.
+const MAX_EVENTS: u64 = 400_000;
+/// Number of events between two checks of both ends.
+const LOOK: u64 = 16;
+
+/// Manipulation by a middlebox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hostility {
+    None,
+    /// Changes fields that report progress, in segments without data.
+    Lies,
+    /// Changes any field of any segment.
+    Anything,
+}
+
+/// One end of the connection.
+#[derive(Clone, Debug)]
+struct End {
+    composition: String,
+    send: u64,
+    isn: u32,
+    /// SACK, timestamps, window scaling, ECN, longhaul's extensions, Nagle, arrival times, pairs, user timeout
+    /// option.
+    switches: [bool; 9],
+    buffers: (usize, usize),
+    ack_every: u8,
+}
+
+/// A test case, determined by its number.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    seed: u64,
+    hostility: Hostility,
+    ends: [End; 2],
+    links: Duplex,
+    bound: Span,
+}
+
+impl End {
+    fn new(random: &mut Random) -> Self {
+        let composition = composition::any(random);
+        let send = 1 + if random.chance(0.3) { random.below(5_000) } else { random.below(400_000) };
+        let isn = if random.chance(0.5) { random.bits() as u32 } else { u32::MAX - random.below(100_000) as u32 };
+        // Options subject to negotiation are mostly enabled, so that compositions mostly get what they request.
+        let switches = [0.9, 0.9, 0.9, 0.7, 0.9, 0.5, 0.3, 0.3, 0.3].map(|share| random.chance(share));
+        let buffer =
+            |random: &mut Random| if random.chance(0.6) { 4 << 20 } else { 4_000 + random.below(200_000) as usize };
+        let buffers = (buffer(random), buffer(random));
+        let ack_every = 1 + random.below(4) as u8;
+        Self { composition, send, isn, switches, buffers, ack_every }
+    }
+
+    fn config(&self) -> Config {
+        let mut config = Config::default();
+        [config.sack, config.timestamps, config.window_scaling, config.ecn, config.extensions, ..] = self.switches;
+        [.., config.nagle, config.arrival_times, config.probe_pairs, config.user_timeout_option] = self.switches;
+        (config.send_buffer, config.recv_buffer) = self.buffers;
+        config.recv_buffer_max = config.recv_buffer_max.max(config.recv_buffer);
+        config.ack_every = self.ack_every;
+        config.congestion = self.composition.parse().expect("a composition");
+        config.routers_answer = composition::header(&self.composition).is_some();
+        // An end whose peer has given up detects it by these timers.
+        config.user_timeout = Some(Span::from_secs(300));
+        config.keep_alive = Some(KeepAlive { idle: Span::from_secs(30), interval: Span::from_secs(10), probes: 6 });
+        config
+    }
+}
+
+/// Returns the routers that answer this header.
+fn router(header: NetworkHeaderKind) -> Option<RouterConfig> {
+    match header {
+        NetworkHeaderKind::QuickStart => Some(RouterConfig::QuickStart(QuickStartConfig::default())),
+        NetworkHeaderKind::Rcp => Some(RouterConfig::Rcp(RcpConfig::default())),
+        NetworkHeaderKind::Xcp => Some(RouterConfig::Xcp(XcpConfig::default())),
+        _ => None,
+    }
+}
+
+fn link(random: &mut Random, header: Option<NetworkHeaderKind>) -> LinkConfig {
+    let fastest = if random.chance(0.5) { 10_000_000 } else { 200_000_000 };
+    let rate = Rate::from_bits_per_sec(1_000_000 + random.below(fastest));
+    let longest = if random.chance(0.7) { 60_000 } else { 300_000 };
+    let delay = Span::from_micros(random.below(longest));
+    let mut link = LinkConfig::new(rate, delay);
+    let queue = 3_000 + (rate.bytes_in(delay * 2).0 as f64 * 2.0 * random.unit()) as u64;
+    link = link.queue(Limit::Bytes(queue));
+    let mut rare = |share: f64, most: f64| if random.chance(share) { random.unit() * most } else { 0.0 };
+    link = link.loss(Loss::Uniform(rare(0.5, 0.05)));
+    link.duplication = rare(0.4, 0.05);
+    let late = rare(0.4, 0.1);
+    link.reordering = (late > 0.0).then_some(Reordering::Late { share: late, least: Span::ZERO, most: delay });
+    link.router = header.and_then(router);
+    link
+}
+
+impl Case {
+    pub(crate) fn new(seed: u64, hostility: Hostility) -> Self {
+        let random = &mut Random::new(seed, 1 + hostility as u64);
+        let mut ends = [End::new(random), End::new(random)];
+        // Identical ends detect interactions of a scheme with itself.
+        if random.chance(0.3) {
+            ends[1].composition = ends[0].composition.clone();
+        }
+        let [there, back] = ends.each_ref().map(|end| link(random, composition::header(&end.composition)));
+        let bound = if hostility == Hostility::Anything { BOUND_OF_DISAGREEMENT } else { BOUND };
+        Self { seed, hostility, ends, links: Duplex { there, back }, bound }
+    }
+
+    /// Creates a case with the same composition at both ends over 100 Mb/s and 100 ms with a queue of half a BDP and
+    /// this loss rate.
+    pub(crate) fn both_ways(composition: &str, send: [u64; 2], loss: f64) -> Self {
+        let ends = send.map(|send| End {
+            composition: composition.to_owned(),
+            send,
+            isn: u32::MAX - 50_000,
+            switches: [true, true, true, true, true, false, false, false, false],
+            buffers: (4 << 20, 4 << 20),
+            ack_every: 2,
+        });
+        let mut link = LinkConfig::new(Rate::from_bits_per_sec(100_000_000), Span::from_millis(50));
+        link = link.queue(Limit::Bytes(625_000)).loss(Loss::Uniform(loss));
+        link.router = composition::header(composition).and_then(router);
+        let links = Duplex { there: link.clone(), back: link };
+        Self { seed: 1, hostility: Hostility::None, ends, links, bound: BOUND_OF_BOTH }
+    }
+
+    fn sim(&self) -> Sim {
+        let mut setup = Setup::pair(self.seed, self.links.clone());
+        for (host, end) in setup.hosts.iter_mut().zip(&self.ends) {
+            host.endpoint.initial_sequence = Some(end.isn);
+            host.config = Arc::new(end.config());
+        }
+        let mut sim = Sim::new(setup);
+        if self.hostility != Hostility::None {
+            for number in 0..2 {
+                sim.set_hook(number, Middle::new(self.seed, number, self.hostility));
+            }
+        }
+        sim
+    }
+
+    /// Runs the case to the end of both applications.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let mut sim = self.sim();
+        let ids = sim.open(Plan::bulk(self.ends[0].send), Plan::bulk(self.ends[1].send));
+        let (mut events, end) = (0, sim.now() + self.bound);
+        let (mut progress, mut progress_at) = (0, sim.now());
+        while !self.is_over(&sim, ids) {
+            events += 1;
+            if sim.step_until(end).is_none() {
+                if self.hostility == Hostility::Anything && sim.now() - progress_at < STALLED {
+                    return Ok(());
+                }
+                return Err(format!("not over after {}, stalled at {progress_at}: {}", self.bound, describe(&sim)));
+            }
+            let read = [ids.0, ids.1].into_iter().filter_map(|id| sim.find(id)).map(|session| session.read).sum();
+            if read > progress {
+                (progress, progress_at) = (read, sim.now());
+            }
+            if events > MAX_EVENTS {
+                return Err(format!("{MAX_EVENTS} events and no end: {}", describe(&sim)));
+            }
+            if events % LOOK == 0 && self.hostility != Hostility::Anything {
+                nothing_acknowledged_is_missing(&sim, ids)?;
+            }
+        }
+        self.judge(&sim, ids)
+    }
+
+    /// Returns whether both applications have released their connections. After a failed handshake, there is only
+    /// one.
+    fn is_over(&self, sim: &Sim, (client, server): (SessionId, SessionId)) -> bool {
+        let first = sim.session(client);
+        match sim.find(server) {
+            Some(second) => first.released && second.released,
+            None => first.released,
+        }
+    }
+
+    /// Checks that both ends have read everything the other wrote, unless one of them got an error.
+    fn judge(&self, sim: &Sim, (client, server): (SessionId, SessionId)) -> Result<(), String> {
+        let sessions = [Some(sim.session(client)), sim.find(server)];
+        let errors = sessions.map(|session| session.and_then(|session| session.error));
+        if self.hostility == Hostility::Anything {
+            return Ok(());
+        }
+        let refused = |error: &Option<ConnectionError>| matches!(error, Some(ConnectionError::NeedNotGranted { .. }));
+        let demanding = self.ends.iter().any(|end| composition::is_demanding(&end.composition));
+        if demanding && (errors.iter().any(refused) || sessions[1].is_none()) {
+            return Ok(());
+        }
+        for (session, peer) in sessions.iter().zip([&self.ends[1], &self.ends[0]]) {
+            let Some(session) = session else { return Err(format!("no connection: {errors:?}")) };
+            if !session.ended_well() || session.read != peer.send {
+                return Err(format!("read {} of {}, {errors:?}: {}", session.read, peer.send, describe(sim)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that all acknowledged data was received, and that received data is read or readable.
+fn nothing_acknowledged_is_missing(sim: &Sim, (client, server): (SessionId, SessionId)) -> Result<(), String> {
+    let info = |id: SessionId| {
+        let session = sim.find(id)?;
+        if !session.intact {
+            return None;
+        }
+        Some((session.read, sim.host(id.host).endpoint.connection(session.id)?.info(sim.now())))
+    };
+    for id in [client, server] {
+        if sim.find(id).is_some_and(|session| !session.intact) {
+            return Err(format!("{id:?} read what was not written: {}", describe(sim)));
+        }
+    }
+    let (Some((_, sender)), Some((read, receiver))) = (info(client), info(server)) else { return Ok(()) };
+    for (sender, receiver) in [(&sender, &receiver), (&receiver, &sender)] {
+        // The SYN and the FIN are included in the acknowledged bytes, but not in the received bytes.
+        if sender.bytes_acked > receiver.bytes_received + 2 {
+            return Err(format!("acknowledged {}, received {}", sender.bytes_acked, receiver.bytes_received));
+        }
+    }
+    if receiver.bytes_received < read {
+        return Err(format!("read {read} of {} that came", receiver.bytes_received));
+    }
+    Ok(())
+}
+
+fn describe(sim: &Sim) -> String {
+    let mut text = format!("at {}", sim.now());
+    for host in [sim.host(0), sim.host(1)] {
+        for session in &host.sessions {
+            text += &format!(
+                "\n  wrote {} of {}, read {}, ended {}, error {:?}, released {}",
+                session.written, session.plan.send, session.read, session.ended, session.error, session.released
+            );
+            if let Some(connection) = host.endpoint.connection(session.id) {
+                text += &format!("\n    {:?}", connection.info(sim.now()));
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,117 @@
+//! A middlebox that rewrites headers.
+
+use longhaul_link::{Hook, Packet, Random, View};
+use longhaul_sim::Parcel;
+use longhaul_units::Time;
+use longhaul_wire::{AckRate, CheshireCodec, Codec, Flags, Header, ProbeEcho, SackBlock};
+
+use crate::any_pair::case::Hostility;
+
+/// Maximum number of rewritten segments per direction.
+const MOST: u64 = 12;
+
+/// Rewrites some of the segments on a link.
+pub(crate) struct Middle {
+    random: Random,
+    hostility: Hostility,
+    left: u64,
+    share: f64,
+}
+
+impl Middle {
+    pub(crate) fn new(seed: u64, link: u32, hostility: Hostility) -> Self {
+        let mut random = Random::new(seed, 100 + u64::from(link));
+        let left = random.below(MOST + 1);
+        let share = [0.01, 0.1, 0.5][random.below(3) as usize];
+        Self { random, hostility, left, share }
+    }
+
+    /// Returns a random distance, small or large, in either direction.
+    fn distance(&mut self) -> u32 {
+        let most = [3, 1_500, 100_000, 1 << 31][self.random.below(4) as usize];
+        let distance = self.random.below(most) as u32;
+        if self.random.chance(0.5) { distance } else { distance.wrapping_neg() }
+    }
+
+    /// Makes false statements about received data and the window, as the sender of the header could.
+    fn lie(&mut self, header: &mut Header) {
+        let near = |header: &Header, random: &mut Random| header.ack.wrapping_add(random.below(300_000) as u32);
+        match self.random.below(8) {
+            0 => header.window = [0, 1, u16::MAX, self.random.bits() as u16][self.random.below(4) as usize],
+            1 => header.ack = header.ack.wrapping_sub(self.random.below(100_000) as u32),
+            2 => header.options.sack = Default::default(),
+            3 => {
+                let left = near(header, &mut self.random);
+                let right = left.wrapping_add(1 + self.random.below(10_000) as u32);
+                header.options.sack.push(SackBlock { left, right });
+            }
+            4 => {
+                let bits = self.random.bits() as u16 & (Flags::ECE | Flags::CWR | Flags::PSH).bits();
+                header.flags = Flags::from_bits_truncate(header.flags.bits() ^ bits);
+            }
+            5 => header.options.ack_rate = Some(AckRate::each(self.random.bits() as u8)),
+            6 => header.options.probe_echo = Some(ProbeEcho { value: self.random.bits() as u32 }),
+            _ => {
+                header.options.arrivals = Default::default();
+                header.options.network = None;
+            }
+        }
+    }
+
+    /// Changes any field.
+    fn rewrite(&mut self, header: &mut Header) {
+        match self.random.below(12) {
+            0 => header.seq = header.seq.wrapping_add(self.distance()),
+            1 => header.ack = header.ack.wrapping_add(self.distance()),
+            2 => header.flags = Flags::from_bits_truncate(header.flags.bits() ^ 1 << self.random.below(9)),
+            3 => header.options = Default::default(),
+            4 => {
+                if let Some(stamps) = &mut header.options.timestamps {
+                    let distance = self.distance();
+                    stamps.value = stamps.value.wrapping_add(distance);
+                }
+            }
+            5 => {
+                if let Some(stamps) = &mut header.options.timestamps {
+                    let distance = self.distance();
+                    stamps.echo = stamps.echo.wrapping_add(distance);
+                }
+            }
+            6 => header.options.timestamps = None,
+            7 => header.options.mss = Some(self.random.bits() as u16 >> self.random.below(16)),
+            8 => header.options.window_scale = Some(self.random.below(15) as u8),
+            9 => header.options.sack_permitted ^= true,
+            _ => self.lie(header),
+        }
+    }
+
+    fn edit(&mut self, datagram: &mut Vec<u8>) {
+        let Ok((mut header, offset)) = CheshireCodec::parse(datagram) else { return };
+        let opens = header.flags.intersects(Flags::SYN | Flags::RST | Flags::FIN);
+        if self.hostility == Hostility::Anything {
+            self.rewrite(&mut header);
+        } else if offset == datagram.len() && !opens {
+            self.lie(&mut header);
+        } else {
+            return;
+        }
+        header.fit();
+        let mut rewritten = vec![0; 60];
+        let Ok(len) = CheshireCodec::emit(&header, &mut rewritten) else { return };
+        rewritten.truncate(len);
+        rewritten.extend_from_slice(&datagram[offset..]);
+        *datagram = rewritten;
+        self.left -= 1;
+    }
+}
+
+impl Hook<Parcel> for Middle {
+    fn egress(&mut self, _now: Time, _ends: Time, packet: &mut Packet<Parcel>, _view: &View) {
+        if self.left > 0
+            && self.random.chance(self.share)
+            && let Some(packet) = &mut packet.payload
+        {
+            self.edit(&mut packet.payload);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Streams over impaired paths: data always arrives without errors, and the protocol rules hold at every event.
+//! `LONGHAUL_CASES` sets the number of cases, and `LONGHAUL_LONG` triples it.
+
+use std::sync::Arc;
+
+use longhaul_cc::{BuildParams, Congestion, registry};
+use longhaul_link::topology::Duplex;
+use longhaul_link::{Corruption, Discipline, Limit, LinkConfig, LinkRate, Loss, QueueConfig, Reordering};
+use longhaul_sim::{Begin, Close, Plan, Setup, Sim};
+use longhaul_tcp::{Config, ConnectionError, KeepAlive};
+use longhaul_tests::{Watch, cases};
+use longhaul_units::{Rate, Span, Time};
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+fn config(few: u32, all: u32) -> ProptestConfig {
+    ProptestConfig { cases: cases(few, all), failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Values at the boundaries of 32-bit arithmetic.
+fn isn() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        Just(0),
+        Just(1),
+        Just((1 << 31) - 1),
+        Just(1 << 31),
+        Just(u32::MAX - 65_535),
+        Just(u32::MAX),
+        any::<u32>()
+    ]
+}
+
+fn link() -> impl Strategy<Value = LinkConfig> {
+    let rate = prop_oneof![Just(None), (300_000u64..100_000_000).prop_map(|bps| Some(Rate::from_bits_per_sec(bps)))];
+    let delay = prop_oneof![0u64..100, 100_000u64..60_000_000, 60_000_000u64..600_000_000];
+    let loss = prop_oneof![Just(0.0), 0.0..0.05, 0.05..0.3];
+    let rare = || prop_oneof![Just(0.0), 0.0..0.1];
+    let reordering = prop_oneof![Just(None), (0.0..0.3f64, 0u64..100).prop_map(Some)];
+    (rate, delay, loss, rare(), rare(), reordering, 0.0..10.0f64).prop_map(
+        |(rate, delay, loss, duplication, corruption, reordering, bdps)| {
+            let mut link = LinkConfig::delay(Span::from_nanos(delay)).loss(Loss::Uniform(loss));
+            link.rate = rate.map_or(LinkRate::Unlimited, LinkRate::from);
+            let bdp = rate.map_or(0, |r| r.bytes_in(link.delay * 2).0) as f64;
+            let mark_above = Some((bdp / 2.0) as u64 + 3_000);
+            let queue = QueueConfig::from(Discipline::DropTail { mark_above });
+            link.queue = queue.limit(Limit::Bytes((bdp * bdps) as u64 + 1_500));
+            link.duplication = duplication;
+            link.corruption = Corruption { share: corruption, unseen: 0.0 };
+            link.reordering = reordering.map(|(share, ms)| Reordering::Late {
+                share,
+                least: Span::ZERO,
+                most: Span::from_millis(ms),
+            });
+            link
+        },
+    )
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let size = prop_oneof![Just(0u64), 1u64..3_000, 3_000u64..200_000];
+    let chunk = prop_oneof![Just(1usize << 20), 1usize..5_000];
+    let pause = || prop_oneof![3 => Just(0u64), 1 => 1u64..20];
+    (size, chunk.clone(), pause(), chunk, pause(), 0u64..2_000, any::<bool>(), any::<bool>()).prop_map(
+        |(send, write_chunk, write_pause, read_chunk, read_pause, late, half, after)| {
+            let mut plan = Plan::bulk(send);
+            // Small chunks combined with long pauses would take hours.
+            plan.write_chunk = write_chunk.max(send as usize / 300).max(1);
+            plan.write_pause = Span::from_millis(write_pause);
+            plan.read_chunk = if read_pause > 0 { read_chunk.max(1_000) } else { read_chunk };
+            plan.read_pause = Span::from_millis(read_pause);
+            plan.read_from = Time::ZERO + Span::from_millis(if late > 1_000 { late } else { 0 });
+            plan.close = if half { Close::AfterWriting } else { Close::AfterEnd };
+            plan.begin = if after { Begin::AfterEnd } else { Begin::AtOnce };
+            plan
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+struct Options {
+    switches: [bool; 5],
+    nagle: bool,
+    profile: usize,
+    buffers: (usize, usize),
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let buffers =
+        (prop_oneof![Just(4usize << 20), 2_000usize..100_000], prop_oneof![Just(256usize << 10), 3_000usize..200_000]);
+    (any::<[bool; 5]>(), any::<bool>(), 0..profiles().len(), buffers)
+        .prop_map(|(switches, nagle, profile, buffers)| Options { switches, nagle, profile, buffers })
+}
+
+/// Returns the profiles that need no routers. Without routers, the others could not connect.
+fn profiles() -> Vec<&'static str> {
+    let needs =
+        |name: &str| name.parse::<Congestion>().expect("a registered name").build(&BuildParams::default()).needs();
+    let names = registry::built_in().profiles.iter().map(|profile| profile.name);
+    names.filter(|name| needs(name).required.network_header.is_none()).collect()
+}
+
+impl Options {
+    fn config(&self) -> Config {
+        let mut config = Config::default();
+        [config.sack, config.timestamps, config.window_scaling, config.ecn, config.extensions] = self.switches;
+        config.nagle = self.nagle;
+        // If all last ACKs of the handshake are lost, keep-alive tells the client that the server has given up.
+        config.keep_alive = Some(KeepAlive { idle: Span::from_secs(60), ..KeepAlive::default() });
+        config.congestion = profiles()[self.profile].parse().expect("a registered name");
+        (config.send_buffer, config.recv_buffer) = self.buffers;
+        config
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    seed: u64,
+    isn: [u32; 2],
+    links: Duplex,
+    plans: [Plan; 2],
+    options: [Options; 2],
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let pair = || (options(), options()).prop_map(|(a, b)| [a, b]);
+    let links = (link(), link()).prop_map(|(there, back)| Duplex { there, back });
+    (any::<u64>(), [isn(), isn()], links, [plan(), plan()], pair())
+        .prop_map(|(seed, isn, links, plans, options)| Case { seed, isn, links, plans, options })
+        // If both sides wait for the end of the other's stream, they wait forever.
+        .prop_filter("a deadlock of the applications", |c| {
+            let waits = |p: &Plan| p.begin == Begin::AfterEnd || p.close == Close::AfterEnd;
+            !(waits(&c.plans[0]) && waits(&c.plans[1]))
+        })
+}
+
+impl Case {
+    fn sim(&self) -> Sim {
+        let mut setup = Setup::pair(self.seed, self.links.clone());
+        for (host, (isn, options)) in setup.hosts.iter_mut().zip(self.isn.into_iter().zip(&self.options)) {
+            host.endpoint.initial_sequence = Some(isn);
+            host.config = Arc::new(options.config());
+        }
+        Sim::new(setup)
+    }
+
+    /// Runs the case until no state is left at either end, with any outcome. Applications release connections after
+    /// an error.
+    fn run_to_silence(&self) -> Result<(), String> {
+        let mut sim = self.sim();
+        let mut watch = Watch::new(&mut sim, Span::from_millis(200));
+        sim.open(self.plans[0], self.plans[1]);
+        let gone = |sim: &Sim, host: usize| sim.host(host).sessions.iter().all(|s| s.released);
+        watch.run(&mut sim, Span::from_secs(20_000), |sim| {
+            gone(sim, 0) && gone(sim, 1) && sim.host(0).endpoint.is_idle() && sim.host(1).endpoint.is_idle()
+        })?;
+        let memory = [sim.host(0), sim.host(1)].map(|h| h.endpoint.memory());
+        if memory == [0, 0] { Ok(()) } else { watch.fail(&sim, &format!("memory {memory:?} is left")) }
+    }
+
+    /// Runs the case. The number of SYN retries is sufficient for 30 % loss in both directions.
+    fn run(&self) -> Result<(u64, u64), String> {
+        let mut sim = self.sim();
+        let mut watch = Watch::new(&mut sim, Span::from_millis(200));
+        let (client, server) = sim.open(self.plans[0], self.plans[1]);
+        watch.run(&mut sim, Span::from_secs(3_600), |sim| sim.all_done() || sim.host(0).sessions[0].error.is_some())?;
+        if let Some(error) = sim.session(client).error {
+            // An error is a valid outcome if the handshake or too many other packets are lost.
+            let loss = |link: &LinkConfig| if let Loss::Uniform(loss) = link.loss { loss } else { 0.0 };
+            let lossy = loss(&self.links.there) + loss(&self.links.back) > 0.1;
+            let refused = sim.host(1).sessions.is_empty();
+            // The peer may have given up, with an error, or after several unanswered FINs.
+            let gave_up = error == ConnectionError::TimedOut
+                || sim.host(1).sessions.iter().any(|s| s.error == Some(ConnectionError::TimedOut) || s.ended_well());
+            return if refused || (lossy && gave_up) { Ok((0, 0)) } else { watch.fail(&sim, &error.to_string()) };
+        }
+        let (first, second) = (sim.session(client), sim.session(server));
+        if (first.read, second.read) != (self.plans[1].send, self.plans[0].send) {
+            return watch.fail(&sim, &format!("read {} and {}", first.read, second.read));
+        }
+        // Without losses from here on, all remaining state must go away.
+        for number in 0..2 {
+            sim.reconfigure(number, LinkConfig::delay(Span::from_millis(1))).expect("a link that only delays");
+        }
+        watch.run(&mut sim, Span::from_secs(3_600), Sim::is_quiet)?;
+        let memory = [sim.host(0), sim.host(1)].map(|h| h.endpoint.memory());
+        if memory != [0, 0] {
+            return watch.fail(&sim, &format!("memory {memory:?} is left"));
+        }
+        Ok((sim.session(client).read, sim.session(server).read))
+    }
+}
+
+proptest! {
+    #![proptest_config(config(500, 1_500))]
+
+    #[test]
+    fn every_byte_arrives_once_in_order_and_the_rules_hold(case in case()) {
+        case.run().map_err(TestCaseError::fail)?;
+    }
+
+    /// One side or both release the connection early: by a RST, or without reading further.
+    #[test]
+    fn whoever_leaves_the_rules_hold_and_nothing_stays(case in case(), aborts in [0u64..3_000, 0u64..3_000], early in any::<bool>()) {
+        let mut case = case;
+        for (plan, millis) in case.plans.iter_mut().zip(aborts) {
+            plan.abort_at = (millis < 1_500).then_some(Time::ZERO + Span::from_millis(millis));
+            plan.leave_early = early;
+        }
+        case.run_to_silence().map_err(TestCaseError::fail)?;
+    }
+}
