@@ -36,6 +36,9 @@ pub(crate) struct Side {
     owes_ack_since: Option<Time>,
     /// Arrival time of a RST, if no other segment arrived after it.
     reset_arrived: Option<Time>,
+    /// Whether it has sent a RST, and whether it has answered a SYN after that.
+    has_reset: bool,
+    has_answered_again: bool,
 }
 
 /// Returns the offset of the sequence number `seq` that is nearest to `near`.
@@ -78,6 +81,8 @@ impl Side {
             shift: None,
             owes_ack_since: None,
             reset_arrived: None,
+            has_reset: false,
+            has_answered_again: false,
         }
     }
 
@@ -86,6 +91,12 @@ impl Side {
         let has = |flag| header.flags.contains(flag);
         if has(Flags::RST) {
             rule!(self.reset_arrived != Some(now), "a RST answers a RST");
+            self.has_reset = true;
+            return Ok(());
+        }
+        // A duplicate SYN that arrives after a RST begins another connection, whose segments are not checked.
+        self.has_answered_again |= self.has_reset && has(Flags::SYN) && has(Flags::ACK);
+        if self.has_answered_again {
             return Ok(());
         }
         if has(Flags::SYN) {
