@@ -64,7 +64,8 @@ pub trait Controller: Debug + Send {
         let _ = (now, path);
     }
 
-    /// Returns the time at which [`on_tick`](Self::on_tick) should be called.
+    /// Returns the time at which [`on_tick`](Self::on_tick) should be called. If it is not in the future, the call follows
+    /// as soon as the transport has sent what it may.
     fn next_tick(&self) -> Option<Time> {
         None
     }
