@@ -125,7 +125,6 @@ pub struct Connection {
     timers: Timers,
     stats: Stats,
     observers: Observers,
-    now: Time,
 }
 
 impl Connection {
@@ -143,10 +142,9 @@ impl Connection {
             pmtu,
             ext: Extensions::default(),
             peer: Liveness::new(&config, now),
-            timers: Timers::default(),
+            timers: Timers::new(now),
             stats: Stats::default(),
             observers: Observers::default(),
-            now,
             config,
         }
     }
@@ -178,12 +176,6 @@ impl Connection {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
-    }
-
-    /// Advances the connection's clock. A `now` before the latest one seen is replaced by that one.
-    fn advance(&mut self, now: Time) -> Time {
-        self.now = self.now.max(now);
-        self.now
     }
 
     /// Returns SMSS: the payload of a full-sized segment in bytes, after options.
@@ -225,7 +217,7 @@ impl Connection {
     fn refresh_control(&mut self) {
         let mss = Bytes::from(self.mss());
         let pacing = Pacing { mss, srtt: self.rtt.srtt(), recovering: self.loss.in_fast_recovery() };
-        self.cc.refresh(self.now, &self.config, pacing);
+        self.cc.refresh(self.timers.now(), &self.config, pacing);
         self.timers.set(Timer::Tick, self.cc.controller.next_tick());
         self.follow_probe_plan();
     }
@@ -235,10 +227,10 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
-        self.cc.limits.account(self.now);
+        self.cc.limits.account(self.timers.now());
         let old = self.life.state;
         self.life.close(error);
-        self.timers = Timers::default();
+        self.timers.stop_all();
         self.rcv.ack_queue = VecDeque::new();
         self.rcv.ack_due = false;
         self.report_state(old);

@@ -104,7 +104,7 @@ impl Connection {
         if self.ext.ack_frequency.is_none() {
             return;
         }
-        let (now, ratio, sent) = (self.now, self.cc.control.ack_ratio, self.stats.data_segments_out);
+        let (now, ratio, sent) = (self.timers.now(), self.cc.control.ack_ratio, self.stats.data_segments_out);
         let has_data = self.life.state.is_synchronized() && (sent > 0 || self.snd.unsent() > 0);
         let Some(ack_frequency) = self.ext.ack_frequency.as_deref_mut().filter(|_| has_data) else { return };
         let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };

@@ -6,7 +6,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header};
 
 use super::congestion::SegmentLists;
-use super::timers::{Timer, Timers};
+use super::timers::Timer;
 use super::{Connection, Event, Pressure};
 use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
@@ -178,7 +178,7 @@ impl Connection {
         self.rcv.consumed += bytes as u64;
         let rtt = self.rtt.srtt();
         if self.life.pressure == Pressure::None {
-            self.rcv.tune(self.now, rtt);
+            self.rcv.tune(self.timers.now(), rtt);
         }
         if self.life.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss()) {
             self.rcv.ack_due = true;
@@ -237,17 +237,17 @@ impl Connection {
         }
         self.rcv.closed = true;
         if self.rcv.data.unread() > 0 && self.life.state.is_synchronized() {
-            self.abort_unread(self.now);
+            self.abort_unread(self.timers.now());
         }
         if self.life.state == State::FinWait2 {
-            self.timers.arm(Timer::Linger, self.now + self.config.fin_wait2_timeout);
+            self.timers.arm(Timer::Linger, self.timers.now() + self.config.fin_wait2_timeout);
         }
     }
 
     /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
     pub fn orphan(&mut self) {
         self.life.orphaned = true;
-        self.observers.report(self.now, || ConnectionEvent::Released);
+        self.observers.report(self.timers.now(), || ConnectionEvent::Released);
         self.shutdown();
         self.close_read();
     }
@@ -260,7 +260,7 @@ impl Connection {
         if self.life.state.is_synchronized() && self.life.state != State::TimeWait
             || self.life.state == State::SynReceived
         {
-            self.life.reset = Some(Box::new(self.reset_header(self.now)));
+            self.life.reset = Some(Box::new(self.reset_header(self.timers.now())));
         }
         self.finish(Some(ConnectionError::Aborted));
     }
@@ -272,7 +272,7 @@ impl Connection {
 
     /// Handles the error that a datagram of the current size exceeds the MTU of the first hop.
     pub fn handle_too_long(&mut self, now: Time) {
-        let now = self.advance(now);
+        let now = self.timers.advance(now);
         self.pmtu.on_too_long(now);
     }
 
@@ -304,7 +304,7 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
-        let now = self.now;
+        let now = self.timers.now();
         if announce {
             self.announce_user_timeout(now);
         }
@@ -329,15 +329,12 @@ impl Connection {
 
     /// Fires every timer that has expired.
     pub fn handle_timeout(&mut self, now: Time) {
-        let now = self.advance(now);
-        let mut due = Timers::default();
-        std::mem::swap(&mut due, &mut self.timers);
-        let user_late = due.get(Timer::User).map(|at| now - at);
+        let now = self.timers.advance(now);
+        let user_late = self.timers.get(Timer::User).map(|at| now - at);
         let mut fired = [None; Timer::COUNT];
         for slot in &mut fired {
-            *slot = due.expire(now);
+            *slot = self.timers.expire(now);
         }
-        self.timers = due;
         for timer in fired.into_iter().flatten() {
             if self.life.state == State::Closed {
                 return;

@@ -143,7 +143,7 @@ impl Connection {
     /// Returns the reports in an ACK that acknowledges `ack`.
     pub(super) fn read_arrivals(&mut self, header: &Header, ack: u64) -> Reports {
         let mut reports = Reports::new();
-        let now = self.now;
+        let now = self.timers.now();
         let Some(arrivals) = &mut self.ext.arrivals else { return reports };
         for arrival in header.options.arrivals.iter() {
             let start = self.numbers.our_offset(arrival.seq, ack);

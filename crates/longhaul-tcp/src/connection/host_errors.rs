@@ -60,7 +60,7 @@ impl Connection {
     /// segment arrives from the peer meanwhile (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1,
     /// describes the risk).
     pub fn handle_host_error(&mut self, now: Time, error: HostError) {
-        let now = self.advance(now);
+        let now = self.timers.advance(now);
         if self.life.state == State::Closed {
             return;
         }

@@ -6,7 +6,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags, Header, SackBlock, Timestamps};
 
 use super::handshake::reset_for;
-use super::timers::{Timer, Timers};
+use super::timers::Timer;
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
 use crate::info::add;
@@ -116,7 +116,7 @@ impl Arrival<'_> {
 impl Connection {
     /// Handles one segment of a receive batch. After the last one, call [`finish_batch`](Self::finish_batch).
     pub fn handle_segment(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) {
-        let now = self.advance(now);
+        let now = self.timers.advance(now);
         add(&mut self.stats.segments_in, 1);
         match self.life.state {
             State::Closed | State::Listen => {}
@@ -392,7 +392,7 @@ impl Connection {
         self.enter(State::TimeWait);
         self.life.events.raise(Event::Finished);
         self.cc.limits.account(now);
-        self.timers = Timers::default();
+        self.timers.stop_all();
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
     }
 
@@ -544,7 +544,7 @@ impl Connection {
 
     /// Ends a receive batch and decides whether to send an ACK.
     pub fn finish_batch(&mut self, now: Time) {
-        let now = self.advance(now);
+        let now = self.timers.advance(now);
         if self.rcv.unacked == 0 || self.rcv.ack_due {
             return;
         }

@@ -243,7 +243,7 @@ impl Connection {
 
     fn on_mtu_probe_lost(&mut self, bytes: u64) {
         if bytes > 0 {
-            self.pmtu.on_probe_lost(self.now);
+            self.pmtu.on_probe_lost(self.timers.now());
             self.loss.mtu_probe_lost += bytes;
         }
     }
@@ -303,7 +303,7 @@ impl Connection {
         self.timers.stop(Timer::Probe);
         self.stats.recoveries += 1;
         let timeout = matches!(phase, Phase::Timeout(_));
-        self.observers.report(self.now, || ConnectionEvent::RecoveryStarted { timeout });
+        self.observers.report(self.timers.now(), || ConnectionEvent::RecoveryStarted { timeout });
     }
 
     fn end_episode(&mut self) {
@@ -312,7 +312,7 @@ impl Connection {
         self.loss.duplicates.reset();
         (self.loss.grant.forced, self.loss.grant.extra) = (false, 0);
         self.loss.rack.on_episode_end();
-        self.observers.report(self.now, || ConnectionEvent::RecoveryEnded);
+        self.observers.report(self.timers.now(), || ConnectionEvent::RecoveryEnded);
     }
 
     /// Arms or stops the retransmission timer and the tail loss probe, depending on whether data is in flight (RFC

@@ -169,7 +169,8 @@ impl Connection {
         let cache = self.config.path_cache.as_ref()?;
         let refused = self.cc.controller.saved_path_use() == SavedPathUse::OtherPath;
         let kept = self.stats.recoveries == 0 && !refused;
-        self.cc.history.cached.checked_out().filter(|checked_out| kept && cache.is_fresh(self.now, checked_out))
+        let now = self.timers.now();
+        self.cc.history.cached.checked_out().filter(|checked_out| kept && cache.is_fresh(now, checked_out))
     }
 
     /// Returns the metrics that the connection found, unless the checked-out ones have a larger window.
@@ -193,7 +194,7 @@ impl Connection {
     /// Returns whether the window or the pacer was the send limit for a long time and for most of the time. A
     /// connection that sends intermittently has little data in flight when a loss occurs.
     fn is_mostly_window_limited(&self) -> bool {
-        let limited = self.cc.limits.spent(self.now, self.life.state.is_synchronized());
+        let limited = self.cc.limits.spent(self.timers.now(), self.life.state.is_synchronized());
         let (mut window, mut others) = (Span::ZERO, Span::ZERO);
         for (limit, span) in limited.into_iter().enumerate() {
             *(if WINDOW.contains(&limit) { &mut window } else { &mut others }) += span;

@@ -231,7 +231,7 @@ impl Connection {
         // The retransmission of a SYN carries no request (RFC 4782, section 4.7).
         let asked = self.cc.control.header.filter(|header| first && self.ext.network.kind == Some(kind_of(header)));
         let forward = asked.map(|header| self.ext.network.request(&header, self.config.ttl));
-        (self.ext.network.asked_at, self.ext.network.asked_end) = (forward.map(|_| self.now), 0);
+        (self.ext.network.asked_at, self.ext.network.asked_end) = (forward.map(|_| self.timers.now()), 0);
         if !first {
             self.ext.network.asked = None;
         }

@@ -111,7 +111,7 @@ impl Connection {
     /// Adds an observer, which receives all events from `now` on. After the handshake, the parameters and the state
     /// are reported to it at once.
     pub(crate) fn observe(&mut self, now: Time, mut observer: Box<dyn Observer>) {
-        let now = self.advance(now);
+        let now = self.timers.advance(now);
         let detail = observer.detail();
         let state = self.life.state;
         if state.is_synchronized() {
@@ -153,9 +153,9 @@ impl Connection {
         let new = self.life.state;
         if !old.is_synchronized() && new != State::SynReceived {
             let parameters = self.parameters();
-            self.observers.report(self.now, || ConnectionEvent::ParametersSet(parameters));
+            self.observers.report(self.timers.now(), || ConnectionEvent::ParametersSet(parameters));
         }
-        self.observers.report(self.now, || ConnectionEvent::StateChanged { old: Some(old), new });
+        self.observers.report(self.timers.now(), || ConnectionEvent::StateChanged { old: Some(old), new });
     }
 
     /// Reports a received segment, which is handled next.
@@ -189,7 +189,7 @@ impl Connection {
             let retransmission = observation.repeats(&header, payload_len);
             if observation.is_detailed() {
                 let segment = SegmentRecord { header: &header, header_len, payload_len, ecn: batch.ecn };
-                observation.report(self.now, &ConnectionEvent::SegmentSent { segment, retransmission });
+                observation.report(self.timers.now(), &ConnectionEvent::SegmentSent { segment, retransmission });
             }
         }
         // An aborted connection ends with its RST.
@@ -220,7 +220,7 @@ impl Connection {
         let mut lost = std::mem::take(&mut observation.lost);
         for (start, bytes) in lost.drain(..) {
             let sequence = self.numbers.sequence(start);
-            observation.report(self.now, &ConnectionEvent::SegmentLost { sequence, bytes, trigger });
+            observation.report(self.timers.now(), &ConnectionEvent::SegmentLost { sequence, bytes, trigger });
         }
         observation.lost = lost;
     }
@@ -233,7 +233,7 @@ impl Connection {
         if let Some(place) = TRACKED.iter().position(|(tracked, _)| *tracked == timer) {
             observation.last.timers[place] = None;
         }
-        observation.report(self.now, &ConnectionEvent::TimerExpired(kind));
+        observation.report(self.timers.now(), &ConnectionEvent::TimerExpired(kind));
     }
 
     /// Reports what has changed since the last call: phase, packet size, ECN, and in detail timers and metrics. Called
@@ -250,7 +250,7 @@ impl Connection {
     fn compare_and_report(&mut self) {
         let (metrics, plpmtu, ecn) = (self.metrics(), self.pmtu.current(), self.ecn_state());
         let timers = TRACKED.map(|(timer, _)| self.timers.get(timer));
-        let now = self.now;
+        let now = self.timers.now();
         let Some(observation) = &mut self.observers.0 else { return };
         let last = std::mem::take(&mut observation.last);
         observation.last = Reported { metrics: Some(metrics), phase: Some(metrics.phase), plpmtu, ecn, timers };
@@ -283,7 +283,7 @@ impl Connection {
         self.report_changes();
         let Some(mut observation) = self.observers.0.take() else { return };
         let error: Option<ConnectionError> = self.life.error;
-        observation.report(self.now, &ConnectionEvent::Closed(error));
+        observation.report(self.timers.now(), &ConnectionEvent::Closed(error));
     }
 
     fn parameters(&self) -> Parameters {

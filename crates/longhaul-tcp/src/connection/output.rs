@@ -13,7 +13,7 @@ impl Connection {
     /// Fills `batch` with segments to be sent at `now`. Must be called until it returns `false`, which means that
     /// there is none. `max_segments` is the limit of the socket's segmentation offload, or 1 without offload.
     pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
-        let now = self.advance(now);
+        let now = self.timers.advance(now);
         batch.clear();
         let left = self.transmit(now, batch, max_segments);
         if left {
@@ -271,7 +271,7 @@ impl Connection {
     /// Splits segments in flight that are longer than the current SMSS, such as a lost path MTU probe.
     fn resegment_to_mss(&mut self) {
         let mss = self.mss();
-        self.pmtu.on_probe_lost(self.now);
+        self.pmtu.on_probe_lost(self.timers.now());
         self.snd.board.resegment(mss);
         self.loss.on_renumbered();
     }

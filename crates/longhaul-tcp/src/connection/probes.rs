@@ -250,7 +250,7 @@ impl ProbeAnswer {
 impl Connection {
     /// Adopts the controller's probe plan.
     pub(super) fn follow_probe_plan(&mut self) {
-        let (now, plan) = (self.now, self.cc.control.probe);
+        let (now, plan) = (self.timers.now(), self.cc.control.probe);
         let Some(probes) = &mut self.ext.probes else { return };
         let from_tail = plan.filter(|plan| plan.from_tail().is_some());
         probes.follow(now, plan.filter(|_| from_tail.is_none()));

@@ -20,7 +20,7 @@ impl Connection {
     /// Returns a snapshot at `now`.
     #[must_use]
     pub fn info(&self, now: Time) -> Info {
-        let now = now.max(self.now);
+        let now = now.max(self.timers.now());
         let stats = &self.stats;
         let agreed = self.negotiated;
         Info {
@@ -135,6 +135,6 @@ impl Connection {
 
     /// Returns the end of TIME-WAIT.
     pub(crate) fn linger_deadline(&self) -> Time {
-        self.timers.get(Timer::Linger).unwrap_or(self.now)
+        self.timers.get(Timer::Linger).unwrap_or(self.timers.now())
     }
 }

@@ -1,4 +1,4 @@
-//! Connection timers: an array with one deadline per kind.
+//! Connection clock and timers: the latest time seen, and an array with one deadline per kind.
 
 use longhaul_units::Time;
 
@@ -70,45 +70,62 @@ impl Timer {
     ];
 }
 
+/// Clock of the connection and the deadlines of its timers.
 #[derive(Clone, Debug)]
-pub(super) struct Timers([Time; Timer::ALL.len()]);
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self([Time::MAX; Timer::ALL.len()])
-    }
+pub(super) struct Timers {
+    now: Time,
+    deadlines: [Time; Timer::COUNT],
 }
 
 impl Timers {
+    pub(super) fn new(now: Time) -> Self {
+        Self { now, deadlines: [Time::MAX; Timer::COUNT] }
+    }
+
+    /// Returns the latest time seen.
+    pub(super) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Advances the clock and returns its time. A `now` before the latest one seen is replaced by that one.
+    pub(super) fn advance(&mut self, now: Time) -> Time {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    pub(super) fn stop_all(&mut self) {
+        self.deadlines = [Time::MAX; Timer::COUNT];
+    }
+
     pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
-        self.0[timer as usize] = at.unwrap_or(Time::MAX);
+        self.deadlines[timer as usize] = at.unwrap_or(Time::MAX);
     }
 
     pub(super) fn arm(&mut self, timer: Timer, at: Time) {
-        self.0[timer as usize] = at;
+        self.deadlines[timer as usize] = at;
     }
 
     pub(super) fn stop(&mut self, timer: Timer) {
-        self.0[timer as usize] = Time::MAX;
+        self.deadlines[timer as usize] = Time::MAX;
     }
 
     pub(super) fn get(&self, timer: Timer) -> Option<Time> {
-        let at = self.0[timer as usize];
+        let at = self.deadlines[timer as usize];
         (at != Time::MAX).then_some(at)
     }
 
     pub(super) fn is_armed(&self, timer: Timer) -> bool {
-        self.0[timer as usize] != Time::MAX
+        self.deadlines[timer as usize] != Time::MAX
     }
 
     pub(super) fn next(&self) -> Option<Time> {
-        let first = self.0.iter().copied().fold(Time::MAX, Time::min);
+        let first = self.deadlines.iter().copied().fold(Time::MAX, Time::min);
         (first != Time::MAX).then_some(first)
     }
 
     /// Stops and returns a timer that has expired at `now`, if any.
     pub(super) fn expire(&mut self, now: Time) -> Option<Timer> {
-        let due = Timer::ALL.into_iter().find(|t| self.0[*t as usize] <= now && self.is_armed(*t))?;
+        let due = Timer::ALL.into_iter().find(|t| self.deadlines[*t as usize] <= now && self.is_armed(*t))?;
         self.stop(due);
         Some(due)
     }
