@@ -4,8 +4,8 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -49,6 +49,15 @@ pub async fn connect(listener: &TcpListener, client: TcpSocket) -> (TcpStream, T
     (client.unwrap(), server.unwrap().0)
 }
 
+/// Connects `client` to a listener of `server` through a relay that drops every `nth` datagram to the server.
+pub async fn pair_through(client: TcpSocket, server: TcpSocket, nth: usize) -> (TcpStream, TcpStream, Relay) {
+    server.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = server.listen(16).unwrap();
+    let relay = Relay::losing(listener.local_addr().unwrap(), nth).await;
+    let (client, server) = tokio::join!(client.connect(relay.address), listener.accept());
+    (client.unwrap(), server.unwrap().0, relay)
+}
+
 /// Returns the output of `future`, and fails if it hangs.
 pub async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.expect("the future hangs")
@@ -78,10 +87,15 @@ pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
 }
 
-/// A UDP relay between one client and `server` that can be cut.
+/// Datagrams to the server that a relay delays, or `None` if it passes them on at once.
+type Held = Arc<Mutex<Option<Vec<Vec<u8>>>>>;
+
+/// A UDP relay between one client and `server` that can be cut or delay datagrams to the server.
 pub struct Relay {
     pub address: SocketAddr,
     cut: Arc<AtomicBool>,
+    back: Arc<UdpSocket>,
+    held: Held,
     task: JoinHandle<()>,
 }
 
@@ -93,8 +107,10 @@ impl Relay {
     /// Creates a relay that drops every `nth` datagram to the server.
     pub async fn losing(server: SocketAddr, nth: usize) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let back = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
         back.connect(server).await.unwrap();
+        let held = Held::default();
+        let (to_server, delayed) = (Arc::clone(&back), Arc::clone(&held));
         let address = front.local_addr().unwrap();
         let cut = Arc::new(AtomicBool::new(false));
         let is_cut = Arc::clone(&cut);
@@ -107,11 +123,16 @@ impl Relay {
                     Ok((len, from)) = front.recv_from(&mut up) => {
                         client = Some(from);
                         passed += 1;
-                        if !is_cut.load(Ordering::Relaxed) && passed % nth != 0 {
-                            let _ = back.send(&up[..len]).await;
+                        if is_cut.load(Ordering::Relaxed) || passed % nth == 0 {
+                            continue;
                         }
+                        if let Some(held) = delayed.lock().unwrap().as_mut() {
+                            held.push(up[..len].to_vec());
+                            continue;
+                        }
+                        let _ = to_server.send(&up[..len]).await;
                     }
-                    Ok(len) = back.recv(&mut down) => {
+                    Ok(len) = to_server.recv(&mut down) => {
                         if let Some(client) = client.filter(|_| !is_cut.load(Ordering::Relaxed)) {
                             let _ = front.send_to(&down[..len], client).await;
                         }
@@ -119,13 +140,26 @@ impl Relay {
                 }
             }
         });
-        Self { address, cut, task }
+        Self { address, cut, back, held, task }
     }
 
     /// Closes the sockets, like those of a killed program, so that the host answers with ICMP Port Unreachable.
     pub async fn vanish(self) {
         self.task.abort();
         let _ = self.task.await;
+    }
+
+    /// Delays datagrams to the server until [`release`](Self::release) is called.
+    pub fn hold(&self) {
+        *self.held.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// Passes the delayed datagrams on, in their order, and delays no more.
+    pub async fn release(&self) {
+        let held = self.held.lock().unwrap().take();
+        for datagram in held.into_iter().flatten() {
+            self.back.send(&datagram).await.unwrap();
+        }
     }
 
     /// Drops all further datagrams in both directions.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{Relay, connect, pair_with, pattern, soon};
+use crate::common::{connect, pair_through, pair_with, pattern, soon};
 use longhaul::{TcpSocket, TcpState};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -157,14 +157,9 @@ async fn every_segment_is_logged() {
 #[tokio::test]
 async fn losses_are_logged() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-losses-{}", std::process::id()));
-    let server = TcpSocket::new_v4().unwrap();
-    server.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let listener = server.listen(16).unwrap();
-    let relay = Relay::losing(listener.local_addr().unwrap(), 50).await;
     let client = TcpSocket::new_v4().unwrap();
     client.set_qlog_file(&file);
-    let (a, b) = tokio::join!(client.connect(relay.address), listener.accept());
-    let (mut a, mut b) = (a.unwrap(), b.unwrap().0);
+    let (mut a, mut b, _relay) = pair_through(client, TcpSocket::new_v4().unwrap(), 50).await;
     let reader = tokio::spawn(async move {
         let mut got = Vec::new();
         b.read_to_end(&mut got).await.unwrap();
@@ -186,8 +181,36 @@ async fn losses_are_logged() {
     for event in ["recovery_started", "recovery_ended"] {
         assert!(!named(&log, event).is_empty(), "{event}");
     }
-    let spurious: u64 = named(&log, "spurious_loss_detected").iter().map(|e| e["episodes"].as_u64().unwrap()).sum();
-    assert_eq!(spurious, info.spurious_recoveries);
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// Datagrams that are delayed until the retransmission timeout make the timeout spurious (RFC 3522).
+#[tokio::test]
+async fn spurious_timeouts_are_logged() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-spurious-{}", std::process::id()));
+    let client = TcpSocket::new_v4().unwrap();
+    client.set_qlog_file(&file);
+    let (mut a, mut b, relay) = pair_through(client, TcpSocket::new_v4().unwrap(), usize::MAX).await;
+    a.write_all(b"x").await.unwrap();
+    soon(b.read_exact(&mut [0])).await.unwrap();
+    relay.hold();
+    a.write_all(&pattern(10_000)).await.unwrap();
+    while a.info().unwrap().timeouts == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    relay.release().await;
+    soon(b.read_exact(&mut [0; 10_000])).await.unwrap();
+    a.shutdown().await.unwrap();
+    assert_eq!(soon(b.read(&mut [0])).await.unwrap(), 0);
+    b.close().await.unwrap();
+    assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
+    let info = a.info().unwrap();
+    drop(a);
+    let log = soon(ended(&file)).await;
+    let spurious = named(&log, "spurious_loss_detected");
+    assert_eq!(spurious.len() as u64, info.spurious_recoveries);
+    assert_eq!(spurious[0]["trigger"], "timeout");
+    assert!(spurious.iter().all(|event| event["episodes"] == 1));
     std::fs::remove_file(&file).unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{pair_with, pattern, soon};
+use crate::common::{pair_through, pattern, soon};
 use longhaul::{TcpSocket, TcpState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing::Level;
@@ -32,15 +32,17 @@ impl Text {
     }
 }
 
-/// Transfers data with a subscriber of this level, and returns its text and the client's number of sent segments.
-async fn traced(level: Level) -> (Text, u64) {
+/// Transfers data with a subscriber of this level while every `nth` datagram is lost. Returns the subscriber's text and
+/// the client's number of sent segments.
+async fn traced(level: Level, nth: usize) -> (Text, u64) {
     let text = Text::default();
     let writer = text.clone();
     let subscriber =
         tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(move || writer.clone());
     // The runtime has one thread, so that the subscriber sees both ends.
     let guard = tracing::subscriber::set_default(subscriber.finish());
-    let (mut a, mut b) = pair_with(TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap()).await;
+    let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
+    let (mut a, mut b, _relay) = pair_through(client, server, nth).await;
     let reader = tokio::spawn(async move {
         let mut got = Vec::new();
         b.read_to_end(&mut got).await.unwrap();
@@ -63,7 +65,7 @@ async fn traced(level: Level) -> (Text, u64) {
 
 #[tokio::test]
 async fn each_segment_is_traced() {
-    let (text, segments) = traced(Level::TRACE).await;
+    let (text, segments) = traced(Level::TRACE, usize::MAX).await;
     let client = text.lines("client");
     let count = |what: &str| client.iter().filter(|line| line.contains(what)).count() as u64;
     assert_eq!(count("longhaul::connection: segment sent"), segments);
@@ -80,9 +82,11 @@ async fn each_segment_is_traced() {
 
 #[tokio::test]
 async fn at_the_debug_level_only_changes_are_traced() {
-    let (text, segments) = traced(Level::DEBUG).await;
+    let (text, segments) = traced(Level::DEBUG, 20).await;
     let client = text.lines("client");
     assert!(segments > 20 && !client.is_empty());
-    assert!(client.iter().any(|line| line.contains("state changed")));
+    for event in ["state changed", "recovery started", "recovery ended", "phase changed old=\"slow-start\" new="] {
+        assert!(client.iter().any(|line| line.contains(event)), "{event}: {client:?}");
+    }
     assert!(!client.iter().any(|line| line.contains("segment sent") || line.contains("metrics")), "{client:?}");
 }
