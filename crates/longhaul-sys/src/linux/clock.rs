@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::syscall::clock_gettime;
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::clock::ClockPair;
 
 /// Returns `CLOCK_MONOTONIC` in nanoseconds, the clock of [`std::time::Instant`] and of [`Timer`](super::Timer). It
@@ -10,14 +11,14 @@ use crate::clock::ClockPair;
 #[must_use]
 pub fn monotonic_now() -> u64 {
     // 2^64 ns is an uptime of 584 years.
-    clock_gettime(libc::CLOCK_MONOTONIC).as_nanos() as u64
+    read(ClockId::Monotonic).as_nanos() as u64
 }
 
 /// Returns `CLOCK_REALTIME` since the Unix epoch, the clock of [`Meta::timestamp`](super::Meta::timestamp). It may be
 /// stepped.
 #[must_use]
 pub fn realtime_now() -> Duration {
-    clock_gettime(libc::CLOCK_REALTIME)
+    read(ClockId::Realtime)
 }
 
 /// Returns both clocks, for a [`ClockMap`](crate::clock::ClockMap).
@@ -43,11 +44,16 @@ pub fn clock_pair() -> ClockPair {
 /// Returns the CPU time of all threads of this process, in user and kernel mode.
 #[must_use]
 pub fn process_cpu_time() -> Duration {
-    clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID)
+    read(ClockId::ProcessCPUTime)
 }
 
 /// Returns the CPU time of the calling thread, in user and kernel mode.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
-    clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID)
+    read(ClockId::ThreadCPUTime)
+}
+
+/// Returns the time of a clock, or zero if it is negative.
+fn read(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().unwrap_or_default()
 }

@@ -1,6 +1,5 @@
 //! Network namespaces.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -8,8 +7,11 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 use super::link::Link;
-use super::syscall::{bind_mount, set_network, unmount, unshare_network};
+use super::syscall::{Namespace, unshare};
 
 /// Path of the opening thread's own namespace.
 pub(super) const OWN: &str = "/proc/thread-self/ns/net";
@@ -59,10 +61,9 @@ impl NetNs {
         let path = path(name)?;
         fs::create_dir_all(NAMED)?;
         File::create_new(&path)?;
-        let target = c_path(&path)?;
         let created = in_thread(|| {
             let namespace = new_namespace()?;
-            bind_mount(&CString::new(OWN)?, &target)?;
+            mount_bind(OWN, &path)?;
             Ok(namespace)
         });
         if created.is_err() {
@@ -79,7 +80,7 @@ impl NetNs {
     /// `name` is not a plain file name.
     pub fn delete(name: &str) -> io::Result<()> {
         let path = path(name)?;
-        unmount(&c_path(&path)?)?;
+        unmount(&path, UnmountFlags::DETACH)?;
         fs::remove_file(path)
     }
 
@@ -89,7 +90,7 @@ impl NetNs {
     /// # Errors
     /// Returns the system's error if this is not permitted.
     pub fn enter(&self) -> io::Result<()> {
-        set_network(self.file.as_fd())
+        Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
     /// Runs `work` on a new thread in the namespace and waits for it. A panic of `work` is propagated.
@@ -105,7 +106,7 @@ impl NetNs {
 }
 
 fn new_namespace() -> io::Result<NetNs> {
-    unshare_network()?;
+    unshare(Namespace::Network)?;
     Link::new("lo")?.set_up()?;
     NetNs::current()
 }
@@ -124,8 +125,4 @@ fn path(name: &str) -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a namespace name"));
     }
     Ok(Path::new(NAMED).join(name))
-}
-
-fn c_path(path: &Path) -> io::Result<CString> {
-    Ok(CString::new(path.as_os_str().as_encoded_bytes())?)
 }

@@ -1,9 +1,14 @@
 //! Waiting for several file descriptors, for threads without an event loop.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::syscall::{epoll_add, epoll_create, epoll_wait};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+/// Largest number of tokens per [`Poll::wait`].
+const MAX_EVENTS: usize = 64;
 
 /// Set of file descriptors that are watched for readability (level-triggered `epoll`). To wait with a timeout, add a
 /// [`Timer`](super::Timer).
@@ -18,7 +23,7 @@ impl Poll {
     /// # Errors
     /// Returns an error if the process or the system is out of file descriptors or memory.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { fd: epoll_create()? })
+        Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     /// Watches `fd` until it is closed. `token` identifies it in [`wait`](Self::wait).
@@ -26,7 +31,7 @@ impl Poll {
     /// # Errors
     /// Returns the system's error if `fd` is watched already or does not support `epoll`.
     pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
-        epoll_add(self.fd.as_fd(), fd.as_fd(), token)
+        Ok(epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }
 
     /// Appends the tokens of up to 64 descriptors that are readable or have failed to `ready`. If `block`, waits until
@@ -35,7 +40,14 @@ impl Poll {
     /// # Errors
     /// Returns the system's error; none is known for a valid set.
     pub fn wait(&self, block: bool, ready: &mut Vec<u64>) -> io::Result<()> {
-        epoll_wait(self.fd.as_fd(), block, ready)
+        let mut events = [MaybeUninit::uninit(); MAX_EVENTS];
+        let timeout = (!block).then(Timespec::default);
+        match epoll::wait(&self.fd, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => ready.extend(events.iter().map(|event: &epoll::Event| event.data.u64())),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 }
 

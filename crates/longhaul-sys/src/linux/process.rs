@@ -1,14 +1,14 @@
 //! PID and mount namespaces, and termination of processes.
 
-use std::ffi::CString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use super::syscall::{
-    detach_mounts, kill, mount, schedule_first, set_parent_death_signal, unshare_mounts, unshare_processes,
-    wait_any as wait,
-};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, wait};
+
+use super::syscall::{Namespace, schedule_first, unshare};
 
 /// PID namespace for the children of the thread that creates it.
 ///
@@ -24,7 +24,7 @@ impl Processes {
     /// # Errors
     /// Returns the system's error if this is not permitted or there are too many namespaces.
     pub fn for_children() -> io::Result<Self> {
-        unshare_processes()?;
+        unshare(Namespace::ProcessesOfChildren)?;
         Ok(Self)
     }
 }
@@ -35,7 +35,7 @@ impl Processes {
 /// # Errors
 /// Returns the system's error; none is known.
 pub fn die_with_parent() -> io::Result<()> {
-    set_parent_death_signal(libc::SIGKILL)
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
 /// Moves the calling thread and its future children to a new mount namespace, in which the file systems `fresh` (pairs
@@ -44,9 +44,11 @@ pub fn die_with_parent() -> io::Result<()> {
 /// # Errors
 /// Returns the system's error if this is not permitted or a directory does not exist.
 pub fn own_mounts(fresh: &[(&str, &str)]) -> io::Result<()> {
-    unshare_mounts()?;
-    detach_mounts()?;
-    fresh.iter().try_for_each(|(kind, target)| mount(&CString::new(*kind)?, &CString::new(*target)?))
+    unshare(Namespace::Mounts)?;
+    // Later mounts do not propagate to the parent namespace.
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::DOWNSTREAM)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    fresh.iter().try_for_each(|(kind, target)| Ok(mount(*kind, *target, *kind, flags, None)?))
 }
 
 /// Gives the calling thread real-time priority (`SCHED_RR`), so that it runs before all threads of ordinary priority.
@@ -65,10 +67,9 @@ pub fn run_first() -> io::Result<()> {
 /// Returns the system's error if the process does not exist or this is not permitted, and `InvalidInput` if `process`
 /// is not a valid PID.
 pub fn terminate(process: u32) -> io::Result<()> {
-    match libc::pid_t::try_from(process) {
-        Ok(process) if process > 0 => kill(process, libc::SIGTERM),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a process ID")),
-    }
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let process = process.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not a process ID"))?;
+    Ok(kill_process(process, Signal::TERM)?)
 }
 
 /// Waits until any child of this process, which may be an adopted one, ends. Returns its PID and exit status.
@@ -76,8 +77,15 @@ pub fn terminate(process: u32) -> io::Result<()> {
 /// # Errors
 /// Returns the system's error if there are no children.
 pub fn wait_any() -> io::Result<(u32, ExitStatus)> {
-    let (process, status) = wait()?;
-    Ok((u32::try_from(process).unwrap_or(0), ExitStatus::from_raw(status)))
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((process, status))) => {
+                return Ok((process.as_raw_pid().cast_unsigned(), ExitStatus::from_raw(status.as_raw())));
+            }
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 #[cfg(test)]

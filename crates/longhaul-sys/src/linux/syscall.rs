@@ -1,12 +1,10 @@
 //! Safe wrappers of system calls. This is the only unsafe code of longhaul.
 #![expect(unsafe_code, reason = "system calls that the standard library does not wrap")]
 
-use std::ffi::CStr;
 use std::io::{self, IoSlice};
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
 
@@ -166,36 +164,6 @@ pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Resul
     Ok(value)
 }
 
-/// Calls `clock_gettime(2)`. Returns zero if the kernel does not support the clock.
-pub(super) fn clock_gettime(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// Calls `timerfd_create(2)` for a non-blocking timer on the monotonic clock.
-pub(super) fn timerfd_create() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
-    let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
-    // SAFETY: `fd` was just opened and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Calls `timerfd_settime(2)` with an absolute time; zero disarms the timer.
-pub(super) fn timerfd_settime(fd: BorrowedFd<'_>, at: Duration) -> io::Result<()> {
-    let value = libc::itimerspec {
-        it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-        it_value: libc::timespec {
-            tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: at.subsec_nanos() as _,
-        },
-    };
-    // SAFETY: the kernel reads one itimerspec; the old value is not requested.
-    check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &value, ptr::null_mut()) })?;
-    Ok(())
-}
-
 /// An `ioctl(2)` request that reads or writes one `struct ifreq` and follows no pointer in it (netdevice(7)).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum InterfaceCall {
@@ -237,70 +205,25 @@ pub(super) fn ioctl_interface(
     Ok(())
 }
 
-/// Moves the calling thread to a new network namespace by `unshare(2)`.
-pub(super) fn unshare_network() -> io::Result<()> {
-    // SAFETY: no pointers; only this thread's network namespace changes, on which no memory depends.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
-    Ok(())
+/// Namespaces on which no memory depends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Namespace {
+    Network,
+    /// The resolution of paths. The working directory and umask of the thread become private, too.
+    Mounts,
+    /// The PIDs of future children of the thread. The first of them has PID 1 in it.
+    ProcessesOfChildren,
 }
 
-/// Moves the calling thread to an existing network namespace by `setns(2)`.
-pub(super) fn set_network(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no pointers; only this thread's network namespace changes, on which no memory depends.
-    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) })?;
-    Ok(())
-}
-
-/// Bind-mounts a file by `mount(2)`.
-pub(super) fn bind_mount(source: &CStr, target: &CStr) -> io::Result<()> {
-    // SAFETY: both paths are NUL-terminated; a bind mount reads neither type nor data.
-    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), c"none".as_ptr(), libc::MS_BIND, ptr::null()) })?;
-    Ok(())
-}
-
-/// Unmounts lazily by `umount2(2)`.
-pub(super) fn unmount(target: &CStr) -> io::Result<()> {
-    // SAFETY: the path is NUL-terminated.
-    check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) })?;
-    Ok(())
-}
-
-/// Creates a PID namespace for future children of the calling thread by `unshare(2)`. The first of them has PID 1 in
-/// it.
-pub(super) fn unshare_processes() -> io::Result<()> {
-    // SAFETY: no pointers; only the PID namespace of future children changes.
-    check(unsafe { libc::unshare(libc::CLONE_NEWPID) })?;
-    Ok(())
-}
-
-/// Moves the calling thread to a new mount namespace by `unshare(2)`. Its working directory and umask become private,
-/// too.
-pub(super) fn unshare_mounts() -> io::Result<()> {
-    // SAFETY: no pointers; only the resolution of this thread's paths changes, on which no memory depends.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    Ok(())
-}
-
-/// Stops the propagation of later mounts to the parent mount namespace by `mount(2)` with `MS_SLAVE`.
-pub(super) fn detach_mounts() -> io::Result<()> {
-    let flags = libc::MS_REC | libc::MS_SLAVE;
-    // SAFETY: both paths are NUL-terminated; a change of propagation reads neither type nor data.
-    check(unsafe { libc::mount(c"none".as_ptr(), c"/".as_ptr(), ptr::null(), flags, ptr::null()) })?;
-    Ok(())
-}
-
-/// Mounts a file system that needs no device by `mount(2)`.
-pub(super) fn mount(kind: &CStr, target: &CStr) -> io::Result<()> {
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-    // SAFETY: all strings are NUL-terminated; there is no data.
-    check(unsafe { libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, ptr::null()) })?;
-    Ok(())
-}
-
-/// Has the kernel send `signal` to this process when the thread that started it ends, by `prctl(2)`.
-pub(super) fn set_parent_death_signal(signal: c_int) -> io::Result<()> {
-    // SAFETY: no pointers.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) })?;
+/// Moves the calling thread to a new namespace by `unshare(2)`.
+pub(super) fn unshare(namespace: Namespace) -> io::Result<()> {
+    let flags = match namespace {
+        Namespace::Network => libc::CLONE_NEWNET,
+        Namespace::Mounts => libc::CLONE_NEWNS,
+        Namespace::ProcessesOfChildren => libc::CLONE_NEWPID,
+    };
+    // SAFETY: no pointers; only a namespace of this thread changes, and not its table of file descriptors.
+    check(unsafe { libc::unshare(flags) })?;
     Ok(())
 }
 
@@ -310,54 +233,4 @@ pub(super) fn schedule_first() -> io::Result<()> {
     // SAFETY: the kernel reads one `sched_param`.
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &lowest) })?;
     Ok(())
-}
-
-/// Calls `kill(2)`.
-pub(super) fn kill(process: libc::pid_t, signal: c_int) -> io::Result<()> {
-    // SAFETY: no pointers.
-    check(unsafe { libc::kill(process, signal) })?;
-    Ok(())
-}
-
-/// Calls `waitpid(2)` for any child. Returns its PID and status.
-pub(super) fn wait_any() -> io::Result<(libc::pid_t, c_int)> {
-    let mut status = 0;
-    // SAFETY: the kernel writes one int.
-    let process = retry(|| unsafe { libc::waitpid(-1, &mut status, 0) })?;
-    Ok((process, status))
-}
-
-/// Largest number of events per [`epoll_wait`].
-const MAX_EVENTS: usize = 64;
-
-/// Calls `epoll_create1(2)`.
-pub(super) fn epoll_create() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
-    let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: `fd` was just opened and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Watches `fd` for readability by `epoll_ctl(2)`.
-pub(super) fn epoll_add(poll: BorrowedFd<'_>, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
-    // SAFETY: the kernel reads one event.
-    check(unsafe { libc::epoll_ctl(poll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) })?;
-    Ok(())
-}
-
-/// Calls `epoll_wait(2)`, without a timeout if `block`, otherwise without waiting. Appends the tokens of ready
-/// descriptors to `ready`. An interruption by a signal is not an error.
-pub(super) fn epoll_wait(poll: BorrowedFd<'_>, block: bool, ready: &mut Vec<u64>) -> io::Result<()> {
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
-    let timeout = if block { -1 } else { 0 };
-    // SAFETY: the kernel writes at most `MAX_EVENTS` events, the length of `events`.
-    let count = check(unsafe { libc::epoll_wait(poll.as_raw_fd(), events.as_mut_ptr(), MAX_EVENTS as c_int, timeout) });
-    match count {
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-        count => {
-            ready.extend(events.iter().take(size(count?)).map(|event| event.u64));
-            Ok(())
-        }
-    }
 }

@@ -3,9 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
 
-use super::syscall::{timerfd_create, timerfd_settime};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// `timerfd` on the monotonic clock. It becomes readable at its deadline, with the precision of the kernel's
 /// high-resolution timers. It is for event loops (such as tokio with `AsyncFd`) whose own timers are coarser.
@@ -20,7 +23,8 @@ impl Timer {
     /// # Errors
     /// Returns an error if the process or the system is out of file descriptors or memory.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { file: File::from(timerfd_create()?) })
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        Ok(Self { file: File::from(timerfd_create(TimerfdClockId::Monotonic, flags)?) })
     }
 
     /// Sets the deadline, in nanoseconds of [`monotonic_now`](super::monotonic_now), or disarms the timer if it is
@@ -32,7 +36,10 @@ impl Timer {
     pub fn arm(&self, deadline: Option<u64>) -> io::Result<()> {
         // Zero would disarm the timer.
         let at = deadline.map_or(0, |ns| ns.max(1));
-        timerfd_settime(self.file.as_fd(), Duration::from_nanos(at))
+        let it_value = Timespec { tv_sec: (at / NANOS_PER_SEC) as _, tv_nsec: (at % NANOS_PER_SEC) as _ };
+        let value = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.file, TimerfdTimerFlags::ABSTIME, &value)?;
+        Ok(())
     }
 
     /// Clears the readability. Returns whether the timer had expired.
