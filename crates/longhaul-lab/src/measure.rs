@@ -80,7 +80,7 @@ pub enum Watch {
 }
 
 impl Measure {
-    /// Marks a measure as better if it is less.
+    /// Marks a measure of which lower values are better.
     const fn less(self) -> Self {
         Self { better: Better::Less, ..self }
     }

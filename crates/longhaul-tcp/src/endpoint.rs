@@ -143,7 +143,7 @@ struct Slot {
     queued: bool,
     /// Whether the application holds the connection or will get it from `accept`.
     held: bool,
-    /// Whether this is a passive open that was not accepted yet.
+    /// Whether this is a passive open that the application has not accepted yet.
     pending: bool,
     /// Whether the peer opened the connection.
     passive: bool,

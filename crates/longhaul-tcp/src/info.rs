@@ -200,8 +200,8 @@ pub struct ProbeInfo {
     pub bytes_sent: u64,
     /// Probes that the peer answered.
     pub acked: u64,
-    /// Probes without an answer within a retransmission timeout, and segments that had to be sent again although
-    /// the RC3 loop had sent part of them.
+    /// Probes without an answer within a retransmission timeout, and segments that had to be retransmitted
+    /// although the RC3 loop had sent part of them.
     pub lost: u64,
     /// Invalid answers; none of them opens the window. If the peer identifies the probe it answers (`docs/wire.md`,
     /// "Probe echo"), these are answers with a timestamp at which no probe was sent, and repeated answers to any of

@@ -280,7 +280,7 @@ pub(crate) enum Fault {
     WouldBlock,
     /// The datagram exceeds the MTU of the first hop.
     TooLong,
-    /// The kernel has no memory for the datagram, which is sent again after a pause.
+    /// The kernel has no memory for the datagram, which is retried after a pause.
     NoBuffers,
     /// The peer's host reports that the port is closed. The report refers to an earlier datagram.
     Refused,

@@ -130,12 +130,13 @@ impl Delays {
         self
     }
 
-    /// Returns RTTstanding without the queue of the forward path: the RTT at which the delivered bytes are just held.
+    /// Returns RTTstanding without the queueing delay of the forward path. At the delivery rate, this is the RTT of a
+    /// path that is full and has no queue.
     pub(crate) fn base(&self) -> Option<Span> {
         self.standing.get().map(|standing| standing - Span::from_secs_f64(self.raw - self.floor))
     }
 
-    /// Returns the delay above RTTmin, in seconds; that of the forward path, if it is known and less.
+    /// Returns the delay above RTTmin in seconds, or the delay of the forward path if it is known and lower.
     pub(crate) const fn raw(&self) -> f64 {
         self.raw
     }

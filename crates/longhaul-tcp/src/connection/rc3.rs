@@ -2,8 +2,8 @@
 //! each octet once, until it meets the primary loop, which sends from SND.NXT forwards within the window.
 //!
 //! Data sent by the RC3 loop lies beyond SND.NXT. It is recorded as a set of ranges and is not in the scoreboard
-//! until SND.NXT reaches it: ranges that the peer has received by then are skipped, the others are sent again as new
-//! data. A cumulative ACK may advance SND.NXT as far as every octet was sent. Only the primary loop retransmits,
+//! until SND.NXT reaches it: ranges that the peer has received by then are skipped, the others are retransmitted as
+//! new data. A cumulative ACK may advance SND.NXT as far as every octet was sent. Only the primary loop retransmits,
 //! counts duplicate ACKs, takes RTT samples and opens the window (`docs/decisions/0022-data-from-the-tail.md`).
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
@@ -23,8 +23,8 @@ use crate::ranges::Ranges;
 /// Maximum number of ranges sent. A new one begins whenever data is queued before the loop has come down to the last
 /// one.
 const MAX_SENT: usize = 64;
-/// Maximum number of ranges received by the peer. Holes between them are losses. Further ranges, which a false peer
-/// may report, are ignored, and their data is sent again.
+/// Maximum number of ranges received by the peer. Holes between them are losses. Further ranges, which a
+/// misbehaving peer may report, are ignored, and their data is retransmitted.
 const MAX_HELD: usize = 4096;
 /// Maximum number of recorded ranges below SND.NXT, which later D-SACKs may report.
 const MAX_BEHIND: usize = 64;

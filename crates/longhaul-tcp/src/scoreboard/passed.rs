@@ -1,5 +1,5 @@
 //! Data that the RC3 loop sent from the tail of the send buffer before the congestion window reached it: octets
-//! that the peer already has are skipped, all others are sent again.
+//! that the peer already has are skipped, all others are retransmitted.
 
 use longhaul_units::Time;
 
