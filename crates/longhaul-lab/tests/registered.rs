@@ -38,10 +38,6 @@ impl CongestionAvoidance for Keeper {
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         Target::multiplicative(event, self.keep, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(*self)
-    }
 }
 
 static KEEPER: Entry = Entry::avoidance("keeper", |values| Box::new(Keeper::from_values(values)))
@@ -58,6 +54,11 @@ runs = 1
 quick-runs = 1
 duration = "20s"
 bottleneck = "--rate 20mbit --rtt 50ms --queue 100p --loss 0.2%"
+rows = [
+    { id = "half", metric = "goodput", over = "algorithm", order = ["slow-start+new-reno", "slow-start+keeper"], rule = "alike within 5%" },
+    { id = "more", metric = "goodput", over = "algorithm", order = ["slow-start+keeper(keep=0.9)", "slow-start+keeper"], rule = "decreasing" },
+]
+
 [[axes]]
 name = "algorithm"
 choices = ["slow-start+new-reno", "slow-start+keeper", "slow-start+keeper(keep=0.9)"]
@@ -65,20 +66,7 @@ choices = ["slow-start+new-reno", "slow-start+keeper", "slow-start+keeper(keep=0
 name = "x"
 congestion = "{algorithm}"
 [metrics]
-goodput = { value = "goodput(x)", unit = "Mb/s" }
-[[rows]]
-id = "half"
-metric = "goodput"
-over = "algorithm"
-order = ["slow-start+new-reno", "slow-start+keeper"]
-rule = "alike within 5%"
-[[rows]]
-id = "more"
-metric = "goodput"
-over = "algorithm"
-order = ["slow-start+keeper(keep=0.9)", "slow-start+keeper"]
-rule = "decreasing"
-"#;
+goodput = { value = "goodput(x)", unit = "Mb/s" }"#;
 
 #[test]
 fn an_experiment_names_an_algorithm_of_another_crate() {

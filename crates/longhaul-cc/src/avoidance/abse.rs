@@ -126,10 +126,6 @@ impl CongestionAvoidance for Abse {
         let target = Target::floored(self.target(event, path), event.signal, path.mss);
         Target { cwnd: target.cwnd.min(event.cwnd), ..target }
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 crate::options! {

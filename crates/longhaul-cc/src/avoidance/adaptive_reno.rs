@@ -130,10 +130,6 @@ impl CongestionAvoidance for AdaptiveReno {
         self.probe = 0.0;
         Target::multiplicative(event, 1.0 / (1.0 + c), path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

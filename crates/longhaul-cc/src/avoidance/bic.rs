@@ -125,10 +125,6 @@ impl CongestionAvoidance for Bic {
         let low = event.base <= config.low_window * path.mss.as_f64();
         Target::multiplicative(event, if low { LOW_BETA } else { config.beta }, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -178,10 +178,6 @@ impl CongestionAvoidance for Cubic {
         let keep = if event.signal == Signal::Ecn { self.config.ecn_beta } else { self.config.beta };
         Target::multiplicative(event, keep, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

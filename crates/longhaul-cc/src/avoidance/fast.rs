@@ -165,10 +165,6 @@ impl CongestionAvoidance for Fast {
         (self.goal, self.slope, self.settled) = (0.0, 0.0, false);
         Target::multiplicative(event, BETA, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -191,10 +191,6 @@ impl CongestionAvoidance for HTcp {
         (self.epoch, self.updated, self.paused) = (Some(event.now), event.now, false);
         Target::multiplicative(event, self.beta, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

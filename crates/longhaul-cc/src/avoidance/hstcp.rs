@@ -111,10 +111,6 @@ impl CongestionAvoidance for Hstcp {
         let b = self.config.decrease(event.base / path.mss.as_f64());
         Target::multiplicative(event, 1.0 - b, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -112,10 +112,6 @@ impl CongestionAvoidance for Hybla {
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         Target::multiplicative(event, BETA, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -143,10 +143,6 @@ impl CongestionAvoidance for LogWestwoodPlus {
         self.w_max = event.cwnd;
         self.westwood.reduce(event, path)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -73,10 +73,6 @@ impl CongestionAvoidance for NewReno {
         let keep = if event.signal == Signal::Ecn { self.ecn_beta } else { self.beta };
         Target::multiplicative(event, keep, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -66,10 +66,6 @@ impl CongestionAvoidance for Scalable {
         let low = event.base <= self.0.low_window * path.mss.as_f64();
         Target::multiplicative(event, if low { 0.5 } else { 1.0 - self.0.b }, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

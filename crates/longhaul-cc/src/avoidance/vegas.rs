@@ -108,10 +108,6 @@ impl CongestionAvoidance for Vegas {
         let keep = if event.signal == Signal::Timeout { self.keep.min(KEEP) } else { self.keep };
         Target::multiplicative(event, keep, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

@@ -350,10 +350,6 @@ impl CongestionAvoidance for Westwood {
         let target = Target::floored(self.target(event), event.signal, path.mss);
         Target { cwnd: target.cwnd.min(event.cwnd), ..target }
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

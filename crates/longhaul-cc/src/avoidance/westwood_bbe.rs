@@ -241,10 +241,6 @@ impl CongestionAvoidance for WestwoodBbe {
         let target = Target::floored(self.target(event, c), event.signal, path.mss);
         Target { cwnd: target.cwnd.min(event.cwnd), ..target }
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

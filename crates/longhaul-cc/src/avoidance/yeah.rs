@@ -149,10 +149,6 @@ impl CongestionAvoidance for Yeah {
         self.reno = (self.reno / 2.0).max(RENO_START);
         Target::multiplicative(event, keep, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[cfg(test)]

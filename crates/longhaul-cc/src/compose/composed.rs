@@ -123,9 +123,6 @@ struct Checkpoint {
 ///     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
 ///         Target::multiplicative(event, 0.7, path.mss)
 ///     }
-///     fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-///         Box::new(self.clone())
-///     }
 /// }
 ///
 /// let mut stages = Stages::new("gentle");

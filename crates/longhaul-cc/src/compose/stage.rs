@@ -166,7 +166,9 @@ pub trait SlowStart: Stage {
 
 /// Congestion-avoidance algorithm: keeps the window at its share of the network, as NewReno, CUBIC, Westwood and FAST
 /// do.
-pub trait CongestionAvoidance: Stage {
+///
+/// It is `Clone`, because a copy of the state is kept while a decrease may turn out to be spurious.
+pub trait CongestionAvoidance: CloneAvoidance + Stage {
     /// Takes over the current window.
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window);
 
@@ -181,9 +183,18 @@ pub trait CongestionAvoidance: Stage {
         let _ = (now, path, window);
         AvoidanceStep::Stay
     }
+}
 
-    /// Returns a copy of the complete state, which is kept while a decrease may turn out to be spurious.
+/// Copy of a boxed algorithm, which every [`CongestionAvoidance`] that is `Clone` has.
+pub trait CloneAvoidance {
+    /// Returns a copy of the complete state.
     fn clone_box(&self) -> Box<dyn CongestionAvoidance>;
+}
+
+impl<T: CongestionAvoidance + Clone + 'static> CloneAvoidance for T {
+    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
+        Box::new(self.clone())
+    }
 }
 
 /// Loss classifier: judges what caused a loss, as BBE and Veno do.

@@ -96,10 +96,6 @@ impl CongestionAvoidance for Faulty {
         let keep = if matches!(self.0, Fault::NeverLowers) { 1.0 } else { 0.5 };
         Target::multiplicative(event, keep, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

@@ -181,8 +181,4 @@ impl CongestionAvoidance for LedbatPlusPlus {
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         Target::multiplicative(event, BETA, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }

@@ -75,9 +75,6 @@ pub fn known() -> &'static Registry {
 ///     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
 ///         Target::multiplicative(event, 0.7, path.mss)
 ///     }
-///     fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-///         Box::new(*self)
-///     }
 /// }
 ///
 /// static ENTRY: Entry = Entry::avoidance("gentle", |values| Box::new(Gentle::from_values(values)))

@@ -28,10 +28,6 @@ impl CongestionAvoidance for Scalable {
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         Target::multiplicative(event, 0.875, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 #[derive(Debug)]

@@ -34,10 +34,6 @@ impl CongestionAvoidance for Gentle {
     fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
         Target::multiplicative(event, 0.7, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(*self)
-    }
 }
 
 const fn entry(name: &'static str) -> Entry {

@@ -103,10 +103,6 @@ impl CongestionAvoidance for Scribe {
         assert_eq!(event.cause, LossCause { severity });
         Target::multiplicative(event, 0.5, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 impl Recovery for Scribe {

@@ -35,10 +35,6 @@ impl CongestionAvoidance for Witness {
         self.0.lock().unwrap().push(*event);
         Target::multiplicative(event, 0.5, path.mss)
     }
-
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
 }
 
 /// The variants; the hardened one with and without reported arrival times.
