@@ -10,7 +10,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Place, lab, refusal, text};
+use common::{Place, lab, refused, text, with};
 use longhaul_lab::record::Record;
 use longhaul_sys::linux::NetNs;
 
@@ -117,8 +117,7 @@ fn an_unknown_congestion_control_of_the_kernel_is_reported() {
         return;
     }
     let file = Place::new("namespace-unknown").file("both.toml", &BOTH.replace("\"reno\"", "\"rino\""));
-    let error = refusal(&["run", &file, "--at", "sender=kernel"]);
-    assert!(error.contains("both, cell 0, seed 1: the kernel's \"rino\": "), "{error}");
+    refused(&["run", &file, "--at", "sender=kernel"], "both, cell 0, seed 1: the kernel's \"rino\": ");
 }
 
 #[test]
@@ -133,11 +132,8 @@ fn what_cannot_be_run_is_refused() {
         ("--rate 2mbit", "--rate 2gbit", "its bottleneck has 2000 Mb/s"),
         ("[metrics]", traffic, "its cross traffic \"udp\" cannot cross a network namespace"),
     ] {
-        let changed = BOTH.replacen(from, to, 1);
-        assert_ne!(changed, BOTH, "{from}");
-        let error = refusal(&["run", &place.file("both.toml", &changed)]);
-        assert!(error.contains(told), "{told} in {error}");
+        refused(&["run", &place.file("both.toml", &with(BOTH, from, to))], told);
     }
-    let error = refusal(&["run", "--real", &place.file("both.toml", BOTH)]);
-    assert!(error.contains("it has `real-time = true`, and `run` without --real"), "{error}");
+    let real = ["run", "--real", &place.file("both.toml", BOTH)];
+    refused(&real, "it has `real-time = true`, and `run` without --real");
 }

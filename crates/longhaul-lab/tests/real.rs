@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "these tests need a part of it")]
 mod common;
 
-use common::{Place, json_lines as rows, lab, refusal, text};
+use common::{Place, json_lines as rows, lab, refusal, refused, text};
 use serde_json::{Value, json};
 
 const SMALL: &str = r#"id = "real"
@@ -16,6 +16,18 @@ runs = 3
 quick-runs = 1
 duration = "4s"
 bottleneck = "--rate {rate} --rtt 20ms --queue 1bdp"
+rows = [
+    { id = "all", metric = "all", at = { rate = "2mbit" }, rule = "at least 0.8" },
+    { id = "carried", metric = "carried", at = { rate = "2mbit" }, rule = "at least 200000" },
+    { id = "early", metric = "early", at = { rate = "2mbit" }, rule = "at least 0" },
+    { id = "first", metric = "first", at = { rate = "2mbit" }, rule = "at least 0" },
+    { id = "read", metric = "read", at = { rate = "2mbit" }, paper = 200000, rule = "within 0.001" },
+    { id = "sent", metric = "sent", at = { rate = "2mbit" }, paper = 200000, rule = "exact" },
+    { id = "time", metric = "time", at = { rate = "2mbit" }, rule = "at least 0.4" },
+    { id = "window", metric = "window", at = { rate = "2mbit" }, rule = "at least 1448" },
+    { id = "both", metric = "time", over = "rate", order = ["2mbit", "300mbit"], rule = "decreasing" },
+    { id = "never", not-reproducible = "nobody can" },
+]
 
 [[axes]]
 name = "rate"
@@ -37,67 +49,6 @@ read = { value = "goodput(x) * 4 / 8 * 1000000", unit = "bytes" }
 sent = { value = "sent(x)", unit = "bytes" }
 time = { value = "completion(x)", unit = "s" }
 window = { value = "cwnd(x)", unit = "bytes" }
-
-[[rows]]
-id = "all"
-metric = "all"
-at = { rate = "2mbit" }
-rule = "at least 0.8"
-
-[[rows]]
-id = "carried"
-metric = "carried"
-at = { rate = "2mbit" }
-rule = "at least 200000"
-
-[[rows]]
-id = "early"
-metric = "early"
-at = { rate = "2mbit" }
-rule = "at least 0"
-
-[[rows]]
-id = "first"
-metric = "first"
-at = { rate = "2mbit" }
-rule = "at least 0"
-
-[[rows]]
-id = "read"
-metric = "read"
-at = { rate = "2mbit" }
-paper = 200000
-rule = "within 0.001"
-
-[[rows]]
-id = "sent"
-metric = "sent"
-at = { rate = "2mbit" }
-paper = 200000
-rule = "exact"
-
-[[rows]]
-id = "time"
-metric = "time"
-at = { rate = "2mbit" }
-rule = "at least 0.4"
-
-[[rows]]
-id = "window"
-metric = "window"
-at = { rate = "2mbit" }
-rule = "at least 1448"
-
-[[rows]]
-id = "both"
-metric = "time"
-over = "rate"
-order = ["2mbit", "300mbit"]
-rule = "decreasing"
-
-[[rows]]
-id = "never"
-not-reproducible = "nobody can"
 "#;
 
 /// 200 kB of two flows with their headers take at least 0.8 s at 2 Mb/s on any machine, and all bytes are read, sent
@@ -158,11 +109,7 @@ fn a_row_that_fails_in_real_time_fails() {
 #[test]
 fn unsuitable_experiments_are_refused() {
     let place = Place::new("real-refused");
-    let with = |from: &str, to: &str| {
-        let changed = SMALL.replacen(from, to, 1);
-        assert_ne!(changed, SMALL, "{from}");
-        changed
-    };
+    let with = |from: &str, to: &str| common::with(SMALL, from, to);
     let traffic = |more: &str| {
         let traffic = format!("[[traffic]]\nname = 'udp'\nkind = 'cbr'\npacket = '500B'\n{more}\n\n[metrics]");
         with("[metrics]", &traffic)
@@ -186,11 +133,9 @@ fn unsuitable_experiments_are_refused() {
         (&["--real"][..], "real, rate \"300mbit\" cannot be run in real time: its bottleneck has 300 Mb/s"),
         (&["--real", "--at", "rate=1mbit"], "--at rate=1mbit: no choice of real; there are: 2mbit; 300mbit"),
         (&["--real", "--at", "speed=1"], "--at speed=1: real has no axis \"speed\""),
-        (&["--real", "--seeds", "0"], "--seeds 0 measures nothing"),
         (&["--real", "--jobs", "2"], "'--real' cannot be used with '--jobs <N>'"),
     ] {
-        let error = refusal(&[&["run", &file], arguments].concat());
-        assert!(error.contains(told), "{told} in {error}");
+        refused(&[&["run", &file], arguments].concat(), told);
     }
 }
 
@@ -201,6 +146,10 @@ runs = 1
 quick-runs = 1
 duration = "2500ms"
 bottleneck = "--rate-up 2mbit --rate-down 100kbit --rtt 40ms --queue 200p"
+rows = [
+    { id = "carried", metric = "carried", each = "udp", rule = "at least 0" },
+    { id = "read", metric = "read", each = "udp", rule = "at least 0" },
+]
 
 [[axes]]
 name = "udp"
@@ -229,18 +178,6 @@ stop = "1500ms"
 [metrics]
 carried = { value = "carried() * 2.5 / 8 * 1000000", unit = "bytes" }
 read = { value = "goodput(x) * 2.5 / 8 * 1000000", unit = "bytes" }
-
-[[rows]]
-id = "carried"
-metric = "carried"
-each = "udp"
-rule = "at least 0"
-
-[[rows]]
-id = "read"
-metric = "read"
-each = "udp"
-rule = "at least 0"
 "#;
 
 /// Forward cross traffic of 800 kb/s for 1.5 s consists of 300 packets of 500 bytes, which the link carries in
@@ -271,6 +208,10 @@ runs = 1
 quick-runs = 1
 duration = "8s"
 bottleneck = "--rate 10mbit --rtt 100ms --queue 1bdp"
+rows = [
+    { id = "time", metric = "time", over = "memory", order = ["false", "true"], rule = "decreasing by 5%" },
+    { id = "alone", metric = "time", at = { memory = "false" }, rule = "at most 1" },
+]
 
 [[axes]]
 name = "memory"
@@ -292,19 +233,6 @@ start = "500ms"
 
 [metrics]
 time = { value = "completion(second)", unit = "s" }
-
-[[rows]]
-id = "time"
-metric = "time"
-over = "memory"
-order = ["false", "true"]
-rule = "decreasing by 5%"
-
-[[rows]]
-id = "alone"
-metric = "time"
-at = { memory = "false" }
-rule = "at most 1"
 "#;
 
 /// 400 kB take 0.33 s at 10 Mb/s plus five round trips of slow start, which is less than 1 s only if the 3 MB have
@@ -347,8 +275,6 @@ fn flows_begin_after_others_and_know_what_those_learnt() {
         eprintln!("this machine is too busy to keep time");
     }
     // Existing files are replaced only on request, and are not mixed with results in virtual time.
-    let again = refusal(&["run", "--real", &file, "--out", &out]);
-    assert!(again.contains("after.real.json exists; --overwrite replaces it"), "{again}");
-    let mixed = refusal(&["run", &file, "--out", &out]);
-    assert!(mixed.contains("after.real.json"), "{mixed}");
+    refused(&["run", "--real", &file, "--out", &out], "after.real.json exists; --overwrite replaces it");
+    refused(&["run", &file, "--out", &out], "after.real.json");
 }

@@ -19,19 +19,16 @@ runs = 1
 quick-runs = 1
 duration = "2s"
 bottleneck = "--rate 1mbit --rtt 20ms --queue 1bdp"
+rows = [
+    { id = "lost <b>", not-reproducible = "the figure's \"numbers\" & axes are not there" },
+    { id = "least", metric = "goodput", rule = "at least 3" },
+]
+
 [[flows]]
 name = "x"
 congestion = "bbr"
 [metrics]
-goodput = { value = "goodput(x)", unit = "Mb/s" }
-[[rows]]
-id = "lost <b>"
-not-reproducible = "the figure's \"numbers\" & axes are not there"
-[[rows]]
-id = "least"
-metric = "goodput"
-rule = "at least 3"
-"#;
+goodput = { value = "goodput(x)", unit = "Mb/s" }"#;
 
 /// Two rows of one paper, reproduced by construction of the values, and two of another: not reproducible and not
 /// reproduced.
@@ -390,6 +387,12 @@ runs = 1
 quick-runs = 1
 duration = "2s"
 bottleneck = "--rate 1mbit --rtt 20ms --queue 1bdp"
+rows = [
+    { id = "r", metric = "m", at = { load = "50%" }, over = "start", order = ["jump-start", "halfback"], rule = "decreasing" },
+    { id = "one", metric = "m", at = { load = "50%", start = "halfback" }, rule = "at least 0" },
+    { id = "none", metric = "m", at = { load = "0%", start = "halfback" }, rule = "at least 0" },
+]
+
 [[axes]]
 name = "load"
 choices = ["0%", "50%"]
@@ -402,25 +405,7 @@ kind = "http"
 load = "{load}"
 congestion = "{start}+cubic"
 [metrics]
-m = { value = "carried()", unit = "Mb/s" }
-[[rows]]
-id = "r"
-metric = "m"
-at = { load = "50%" }
-over = "start"
-order = ["jump-start", "halfback"]
-rule = "decreasing"
-[[rows]]
-id = "one"
-metric = "m"
-at = { load = "50%", start = "halfback" }
-rule = "at least 0"
-[[rows]]
-id = "none"
-metric = "m"
-at = { load = "0%", start = "halfback" }
-rule = "at least 0"
-"#;
+m = { value = "carried()", unit = "Mb/s" }"#;
     let page = html_of(&[WORKLOADS]);
     let of = between(&page, " data-algorithms=\"", "\"");
     let words: Vec<Vec<&str>> = of.iter().map(|row| row.split_whitespace().collect()).collect();

@@ -40,6 +40,19 @@ pub(crate) fn refusal(arguments: &[&str]) -> String {
     text(&output.stderr)
 }
 
+/// Runs the program, which must fail with an error message that contains `told`.
+pub(crate) fn refused(arguments: &[&str], told: &str) {
+    let error = refusal(arguments);
+    assert!(error.contains(told), "{told} in {error}");
+}
+
+/// Replaces the first `from` of a text, which must have it.
+pub(crate) fn with(text: &str, from: &str, to: &str) -> String {
+    let changed = text.replacen(from, to, 1);
+    assert_ne!(changed, text, "{from}");
+    changed
+}
+
 /// An empty directory for a test.
 pub(crate) struct Place(PathBuf);
 

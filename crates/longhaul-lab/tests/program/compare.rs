@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Place, SMALL, json_lines, lab, refusal, text};
+use crate::common::{Place, SMALL, json_lines, lab, refused, text};
 use serde_json::Value;
 
 fn run(place: &Place, text: &str, out: &str, more: &[&str]) -> Option<i32> {
@@ -109,8 +109,9 @@ fn experiments_in_only_one_folder_are_listed() {
     for (command, path) in [("compare", "empty"), ("compare", "nothing"), ("report", "empty")] {
         let folders = [place.path(path), place.path("a")];
         let arguments = if command == "compare" { &folders[..] } else { &folders[..1] };
-        let told = refusal(&[&[command], &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
-        assert!(told.contains(&format!("{path} has no lab.json: it is not a folder of results")), "{told}");
+        let arguments = arguments.iter().map(String::as_str).collect::<Vec<_>>();
+        let told = format!("{path} has no lab.json: it is not a folder of results");
+        refused(&[&[command], &arguments[..]].concat(), &told);
     }
 }
 
@@ -161,8 +162,7 @@ fn a_report_summarises_a_folder() {
     assert!(printed.contains("\nincomplete\n  second ") && printed.contains(" 7 of 8 runs\n"), "{printed}");
     // The stored text must be that of the runs.
     fs::write(place.path("folder/second/experiment.toml"), SMALL).unwrap();
-    let told = refusal(&["report", &folder]);
-    assert!(told.contains("second/experiment.toml: it is not the text of the runs"), "{told}");
+    refused(&["report", &folder], "second/experiment.toml: it is not the text of the runs");
 }
 
 #[test]
@@ -177,5 +177,5 @@ fn speed_is_measured() {
     let table = text(&lab(&["speed", "--seconds", "0.001", "--jobs", "1"]).stdout);
     assert_eq!(table.lines().count(), 2 + 12);
     assert!(table.starts_with("| flows | Mb/s | 1 at a time |\n|---:|---:|---:|\n| 1 | 1 | "), "{table}");
-    assert!(refusal(&["speed", "--seconds", "0"]).contains("--seconds 0 is not within 0 to 3600"));
+    refused(&["speed", "--seconds", "0"], "--seconds 0 is not within 0 to 3600");
 }

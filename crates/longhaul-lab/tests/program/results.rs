@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Place, SMALL, begin, json_lines, lab, refusal, text};
+use crate::common::{Place, SMALL, begin, json_lines, lab, refusal, refused, text};
 
 /// The files of a complete experiment that are identical after every execution.
 const SAME: [&str; 4] = ["small/rows.json", "small/rows.csv", "small/values.csv", "small/experiment.toml"];
@@ -91,8 +91,7 @@ fn cells_that_are_chosen_are_a_part_of_the_whole() {
             "'--at <AXIS=CHOICE>' cannot be used with '--shard <I/N>'",
         ),
     ] {
-        let error = refusal(&[&["run", &file], arguments].concat());
-        assert!(error.contains(told), "{told} in {error}");
+        refused(&[&["run", &file], arguments].concat(), told);
     }
 }
 
@@ -183,8 +182,8 @@ fn more_seeds_add_runs_and_fewer_are_refused() {
     assert_eq!(lab(&["run", &file, "--seeds", "6", "--out", &folder]).status.code(), Some(0));
     assert_as_whole(&place, "more");
     assert!(place.bytes("more/small/runs.jsonl").starts_with(&quick));
-    let told = refusal(&["run", &file, "--quick", "--out", &folder]);
-    assert!(told.contains("small has 6 runs per cell, but 2 are requested; request at least 6 with --seeds"), "{told}");
+    let told = "small has 6 runs per cell, but 2 are requested; request at least 6 with --seeds";
+    refused(&["run", &file, "--quick", "--out", &folder], told);
     assert_as_whole(&place, "more");
 }
 
@@ -258,17 +257,15 @@ fn unusable_result_folders_are_reported() {
     let place = Place::new("refused");
     let file = whole(&place);
     let lab_json = text(&place.bytes("whole/lab.json"));
-    let out = |folder: &str| refusal(&["run", &file, "--out", folder]);
+    let out = |folder: &str, told: &str| refused(&["run", &file, "--out", folder], told);
 
-    let told = out(&file);
-    assert!(told.contains("small.toml is a file; name a folder for results"), "{told}");
-    let told = out("/dev/null/results");
-    assert!(told.contains("longhaul-lab: /dev/null/results: Not a directory"), "{told}");
+    out(&file, "small.toml is a file; name a folder for results");
+    out("/dev/null/results", "longhaul-lab: /dev/null/results: Not a directory");
 
     fs::create_dir(place.path("mine")).unwrap();
     fs::write(place.path("mine/letter.txt"), "dear").unwrap();
-    let told = out(&place.path("mine"));
-    assert!(told.contains("mine contains letter.txt, which is not a result, so nothing is written there"), "{told}");
+    let told = "mine contains letter.txt, which is not a result, so nothing is written there";
+    out(&place.path("mine"), told);
     assert_eq!(fs::read_dir(place.path("mine")).unwrap().count(), 1);
 
     for (from, to, wanted) in [
@@ -281,8 +278,7 @@ fn unusable_result_folders_are_reported() {
         ("\"blake3\"", "blake3", "lab.json: "),
     ] {
         fs::write(place.path("whole/lab.json"), lab_json.replace(from, to)).unwrap();
-        let told = out(&place.path("whole"));
-        assert!(told.contains(wanted), "{told} for {wanted}");
+        out(&place.path("whole"), wanted);
     }
     fs::write(place.path("whole/lab.json"), &lab_json).unwrap();
 
@@ -295,14 +291,10 @@ fn unusable_result_folders_are_reported() {
     ] {
         let damaged = [lines[0], lines[1], line, lines[3], ""].join("\n");
         fs::write(place.path("whole/small/runs.jsonl"), damaged).unwrap();
-        let told = out(&place.path("whole"));
-        assert!(
-            told.contains(wanted) && told.contains("it is damaged: repeat the experiment with --overwrite"),
-            "{told}"
-        );
+        out(&place.path("whole"), wanted);
+        out(&place.path("whole"), "it is damaged: repeat the experiment with --overwrite");
     }
-    let told = refusal(&["run", &file, "--overwrite"]);
-    assert!(told.contains("--out"), "{told}");
+    refused(&["run", &file, "--overwrite"], "--out");
     assert_eq!(lab(&["run", &file, "--out", &place.path("whole"), "--overwrite"]).status.code(), Some(0));
 }
 
@@ -321,8 +313,7 @@ fn one_program_writes_at_a_time() {
     assert!(text(&report.stdout).contains(" of 4000 runs"), "reading goes on: {}", text(&report.stderr));
     first.kill().unwrap();
     first.wait().unwrap();
-    let told = refusal(&["run", &file, "--seeds", "1", "--out", &folder]);
-    assert!(told.contains("has 1000 runs per cell"), "{told}");
+    refused(&["run", &file, "--seeds", "1", "--out", &folder], "has 1000 runs per cell");
 }
 
 /// All experiments share one queue, and their rows are printed in the requested order.
@@ -338,8 +329,7 @@ fn several_experiments_print_in_order() {
         assert_eq!(names, [[order[0]; 3], [order[1]; 3]].concat());
     }
     let twin = place.file("twin.toml", &SMALL.replace("\"small\"", "\"long\""));
-    let told = refusal(&["run", &long, &twin]);
-    assert!(told.contains("another requested experiment also has the id \"long\""), "{told}");
+    refused(&["run", &long, &twin], "another requested experiment also has the id \"long\"");
 }
 
 /// For a metric that relates cells to each other, tables of rows contain related values, and tables of values contain

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Place, SMALL, lab, refusal, text};
+use crate::common::{Place, SMALL, lab, refused, text};
 
 /// Runs the small experiment as a whole and in three parts, and returns its file.
 fn parts(place: &Place) -> String {
@@ -62,12 +62,11 @@ fn folders_that_do_not_belong_together_are_not_joined() {
         ("quick", "small has 6 and 2 runs per cell; only parts of one sweep can be merged"),
         ("nothing", "nothing has no lab.json: it is not a folder of results"),
     ] {
-        let error = refusal(&["merge", &out, &one, &place.path(other)]);
-        assert!(error.contains(told), "{error} for {told}");
+        refused(&["merge", &out, &one, &place.path(other)], told);
         assert!(!place.exists("out"), "nothing is written");
     }
-    let error = refusal(&["merge", &one, &two, &three]);
-    assert!(error.contains("1 contains part 1/3 of a sweep, but a whole sweep is requested"), "{error}");
+    let told = "1 contains part 1/3 of a sweep, but a whole sweep is requested";
+    refused(&["merge", &one, &two, &three], told);
 
     // One run with two different outcomes.
     let line = text(&place.bytes("1/small/runs.jsonl")).lines().next().unwrap().to_owned();
@@ -83,9 +82,8 @@ fn folders_that_do_not_belong_together_are_not_joined() {
     run["values"][0] = 0.5.into();
     runs += &format!("{run}\n");
     fs::write(place.path("2/small/runs.jsonl"), runs).unwrap();
-    let error = refusal(&["merge", &out, &one, &two]);
     let told = format!("small, cell {}, seed {} has different results; only parts", run["cell"], run["seed"]);
-    assert!(error.contains(&told), "{error} for {told}");
+    refused(&["merge", &out, &one, &two], &told);
     assert!(!place.exists("out"));
 }
 
@@ -112,7 +110,6 @@ fn invalid_shards_are_refused() {
         ),
         (&["merge", &whole], "<DIR>..."),
     ] {
-        let error = refusal(arguments);
-        assert!(error.contains(told), "{error} for {told}");
+        refused(arguments, told);
     }
 }
