@@ -200,7 +200,7 @@ the path; \"methods\", each with \"method\", \"capacity_bps\" and \"available_bp
 \"answered\", \"base_rtt_us\", \"queueing_us\". The path is \"base_rtt_us\", \"queueing_us\", \"buffer_delay_us\",
 \"buffer_bytes\", \"random_loss\" (0 to 1), \"lost\", \"packets\", \"bytes\". null is unknown.";
 
-    /// Whether the measurement found a rate in which there is any confidence, or a hop.
+    /// Returns whether the measurement found a hop, or a rate with a confidence above 0.
     #[must_use]
     pub fn found_anything(&self) -> bool {
         let found =

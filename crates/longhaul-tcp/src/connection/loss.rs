@@ -428,7 +428,7 @@ impl Connection {
     }
 
     /// Marks the first segment lost, and with RACK those that are overdue. Without RACK or after a second timeout,
-    /// marks all.
+    /// marks all outstanding segments lost.
     fn mark_timed_out(&mut self, now: Time, first: u64) {
         let before = self.snd.board.lost_bytes();
         if let Some(record) = self.snd.board.get(first).copied()
