@@ -2,7 +2,7 @@
 //! of the registry.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use longhaul_cc::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window};
+use longhaul_cc::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Stage, Target, Window};
 use longhaul_cc::compose::{ECN_BETA, additive};
 use longhaul_cc::registry::{Entry, OptionSpec, register};
 use longhaul_cc::{Ack, Path, options};
@@ -21,15 +21,9 @@ options! {
     }
 }
 
-impl Stage for Keeper {
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
-}
+impl Stage for Keeper {}
 
 impl CongestionAvoidance for Keeper {
-    fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
-
     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         additive(window, 1.0, grow, path.mss);
         AvoidanceStep::Stay

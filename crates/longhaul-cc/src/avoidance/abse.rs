@@ -100,10 +100,6 @@ impl Stage for Abse {
         let (rate, throughput) = (self.estimate.rate(), self.estimate.throughput());
         [Estimate::rate("be", rate), Estimate::rate("throughput", throughput)].into_iter().flatten().for_each(tell);
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Abse {

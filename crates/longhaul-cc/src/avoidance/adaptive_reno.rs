@@ -93,10 +93,6 @@ impl Stage for AdaptiveReno {
         self.capacity.observe(ack, path.latest_rtt);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for AdaptiveReno {

@@ -97,11 +97,7 @@ impl Bic {
     }
 }
 
-impl Stage for Bic {
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
-}
+impl Stage for Bic {}
 
 impl CongestionAvoidance for Bic {
     /// After a timeout the search starts without a target (Linux 2.6).

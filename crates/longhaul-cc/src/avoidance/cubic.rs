@@ -123,10 +123,6 @@ impl Stage for Cubic {
             _ => {}
         }
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Cubic {

@@ -132,10 +132,6 @@ impl Stage for Fast {
         }
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Fast {

@@ -158,10 +158,6 @@ impl Stage for HTcp {
     fn on_event(&mut self, event: &StageEvent, _path: &Path) {
         self.paused |= matches!(event, StageEvent::Idle { .. });
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for HTcp {

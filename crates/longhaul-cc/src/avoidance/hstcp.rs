@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, math};
 
 use super::{ECN_BETA, additive};
-use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window};
+use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Stage, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::{Ack, Path};
 
@@ -92,15 +92,9 @@ impl Hstcp {
     }
 }
 
-impl Stage for Hstcp {
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
-}
+impl Stage for Hstcp {}
 
 impl CongestionAvoidance for Hstcp {
-    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
-
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         let a = self.increase(window.cwnd / path.mss.as_f64());
         additive(window, a, grow, path.mss);

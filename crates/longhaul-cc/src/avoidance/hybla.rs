@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span};
 
 use super::ECN_BETA;
-use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window};
+use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Stage, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety};
 use crate::{Ack, Path};
 
@@ -93,15 +93,9 @@ impl Stage for Hybla {
     fn gain(&self) -> f64 {
         self.max_gain
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Hybla {
-    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
-
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         let rho = self.rho.value();
         let gain = (rho * rho * path.mss.as_f64() / window.cwnd).min(self.max_gain);

@@ -151,10 +151,6 @@ impl Stage for Illinois {
         self.rounds.on_ack(ack);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Illinois {

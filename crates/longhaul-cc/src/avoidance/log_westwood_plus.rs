@@ -117,10 +117,6 @@ impl Stage for LogWestwoodPlus {
         self.westwood.observe(ack, path);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for LogWestwoodPlus {

@@ -47,11 +47,7 @@ impl NewReno {
     }
 }
 
-impl Stage for NewReno {
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
-}
+impl Stage for NewReno {}
 
 impl CongestionAvoidance for NewReno {
     fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use super::{ECN_BETA, additive};
-use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window};
+use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Stage, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::{Ack, Path};
 
@@ -44,15 +44,9 @@ impl Scalable {
     }
 }
 
-impl Stage for Scalable {
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
-}
+impl Stage for Scalable {}
 
 impl CongestionAvoidance for Scalable {
-    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
-
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         if window.cwnd <= self.0.low_window * path.mss.as_f64() {
             additive(window, 1.0, grow, path.mss);

@@ -63,10 +63,6 @@ impl Stage for Veno {
         self.rounds.on_ack(ack);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Veno {

@@ -324,10 +324,6 @@ impl Stage for Westwood {
             tell(Estimate { name: "rtt-min", value: Quantity::Span(rtt) });
         }
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Westwood {

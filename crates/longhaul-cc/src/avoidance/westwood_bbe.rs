@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span, math};
 
 use super::additive;
 use super::westwood::ECN_BETA;
-use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Signal, Stage, Target, Window};
+use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Signal, Stage, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Value};
 use crate::estimate::windowed::expiry;
 use crate::estimate::{AchievedRate, CongestionLevel};
@@ -204,15 +204,9 @@ impl Stage for WestwoodBbe {
             tell(Estimate { name: "buffer", value: Quantity::Span(Span::from_secs_f64(gap)) });
         }
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for WestwoodBbe {
-    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
-
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         additive(window, 1.0, grow, path.mss);
         if !self.config.restart || self.capacity.rises() == self.rises {

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use super::ECN_BETA;
-use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Signal, Stage, Target, Window};
+use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Signal, Stage, Target, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::estimate::RoundRtt;
 use crate::{Ack, Path};
@@ -119,15 +119,9 @@ impl Stage for Yeah {
         self.rounds.on_ack(ack);
         true
     }
-
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
 }
 
 impl CongestionAvoidance for Yeah {
-    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
-
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         let mss = path.mss.as_f64();
         if ack.round_start && ack.cwnd_limited {

@@ -109,13 +109,9 @@ struct Checkpoint {
 /// struct Gentle;
 ///
 /// impl Stage for Gentle {
-///     fn phase(&self) -> &'static str {
-///         "congestion-avoidance"
-///     }
 /// }
 ///
 /// impl CongestionAvoidance for Gentle {
-///     fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
 ///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
 ///         additive(window, 0.5, grow, path.mss);
 ///         AvoidanceStep::Stay

@@ -71,8 +71,11 @@ pub trait Stage: Debug + Send {
         let _ = tell;
     }
 
-    /// Returns the phase's name for logs, in kebab-case: `slow-start`, `css`, `congestion-avoidance`, `recovery`.
-    fn phase(&self) -> &'static str;
+    /// Returns the phase's name for logs, in kebab-case: `slow-start`, `css`, `recovery`. The default is
+    /// `congestion-avoidance`.
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
 }
 
 /// Start-up scheme: opens the window, as Swift Start, Jump-Start and Quick-Start do.
@@ -167,10 +170,12 @@ pub trait SlowStart: Stage {
 /// Congestion-avoidance algorithm: keeps the window at its share of the network, as NewReno, CUBIC, Westwood and FAST
 /// do.
 ///
-/// It is `Clone`, because a copy of the state is kept while a decrease may turn out to be spurious.
+/// An algorithm must be `Clone`, because a copy of its state is kept while a decrease may turn out to be spurious.
 pub trait CongestionAvoidance: CloneAvoidance + Stage {
     /// Takes over the current window.
-    fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window);
+    fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window) {
+        let _ = (handoff, path, window);
+    }
 
     /// Processes an ACK; `grow` is as in [`SlowStart::on_ack`]. The window may decrease at any time.
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep;

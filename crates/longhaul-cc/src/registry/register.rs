@@ -47,7 +47,7 @@ pub fn known() -> &'static Registry {
 ///
 /// ```
 /// use longhaul_cc::Congestion;
-/// use longhaul_cc::compose::{CongestionEvent, Handoff, Stage, CongestionAvoidance, AvoidanceStep, Target, Window};
+/// use longhaul_cc::compose::{CongestionEvent, Stage, CongestionAvoidance, AvoidanceStep, Target, Window};
 /// use longhaul_cc::registry::{Entry, OptionSpec, register};
 /// use longhaul_cc::compose::{ECN_BETA, additive};
 /// use longhaul_cc::{Ack, Path, options};
@@ -61,13 +61,9 @@ pub fn known() -> &'static Registry {
 /// }
 ///
 /// impl Stage for Gentle {
-///     fn phase(&self) -> &'static str {
-///         "congestion-avoidance"
-///     }
 /// }
 ///
 /// impl CongestionAvoidance for Gentle {
-///     fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
 ///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
 ///         additive(window, self.alpha, grow, path.mss);
 ///         AvoidanceStep::Stay

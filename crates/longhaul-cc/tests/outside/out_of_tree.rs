@@ -1,7 +1,7 @@
 //! An algorithm outside of the crate, by its public interface only: Scalable TCP with the crate's own stages.
 
 use longhaul_cc::compose::{
-    AvoidanceStep, Composed, CongestionAvoidance, CongestionEvent, Handoff, Stage, Stages, Target, Window,
+    AvoidanceStep, Composed, CongestionAvoidance, CongestionEvent, Stage, Stages, Target, Window,
 };
 use longhaul_cc::registry::Safety;
 use longhaul_cc::{Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, Path, PathEvent, Sent, TxId};
@@ -11,15 +11,9 @@ use longhaul_units::{Bytes, Time};
 #[derive(Clone, Debug)]
 struct Scalable;
 
-impl Stage for Scalable {
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
-}
+impl Stage for Scalable {}
 
 impl CongestionAvoidance for Scalable {
-    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
-
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, _path: &Path, window: &mut Window) -> AvoidanceStep {
         window.cwnd += grow.as_f64() / 100.0;
         AvoidanceStep::Stay

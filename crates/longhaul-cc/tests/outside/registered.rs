@@ -1,7 +1,7 @@
 //! Algorithms of another crate among those that text names. What is registered stays for the process, hence one test.
 
 use longhaul_cc::compose::{
-    AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Stage, Target, Window, additive,
+    AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Stage, Target, Window, additive,
 };
 use longhaul_cc::registry::{
     self, Entry, OptionSpec, Profile, RegisterError, Registry, Safety, Slot, Spec, built_in, known, register,
@@ -17,15 +17,9 @@ options! {
     }
 }
 
-impl Stage for Gentle {
-    fn phase(&self) -> &'static str {
-        "congestion-avoidance"
-    }
-}
+impl Stage for Gentle {}
 
 impl CongestionAvoidance for Gentle {
-    fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
-
     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
         additive(window, self.alpha, grow, path.mss);
         AvoidanceStep::Stay

@@ -25,8 +25,6 @@ impl Stage for Witness {
 }
 
 impl CongestionAvoidance for Witness {
-    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
-
     fn on_ack(&mut self, _ack: &Ack<'_>, _grow: Bytes, _path: &Path, _window: &mut Window) -> AvoidanceStep {
         AvoidanceStep::Stay
     }
