@@ -20,6 +20,7 @@ mod describe;
 pub mod estimate;
 mod event;
 mod factory;
+mod forward;
 pub mod initial_window;
 mod instructed;
 mod ledbat;
@@ -83,6 +84,8 @@ pub mod internal {
     pub use crate::startup::swift_start::bbn::SwiftStartBbn;
     pub use crate::startup::swift_start::estimate::{TickClock, capacity_window};
     pub use crate::startup::{NoStartup, PacingOnly, Pattern, SwiftStart, SwiftStartConfig};
+
+    pub use longhaul_units::Time;
 
     /// Names for the expansion of [`options!`](crate::options).
     pub mod options {

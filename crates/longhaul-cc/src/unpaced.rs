@@ -1,12 +1,9 @@
 //! A controller whose window is sent without pacing.
 
-use longhaul_units::{Bytes, Rate, Time};
+use longhaul_units::{Bytes, Rate};
 
 use crate::describe::Safety;
-use crate::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Estimate, Granted, NeedError, Needs, Pace,
-    Path, PathEvent, SavedPathUse, Sent, Snapshot, StartupOutcome, Timeout,
-};
+use crate::{BuildParams, Congestion, Control, Controller, ControllerFactory, Granted, NeedError, Pace, Path};
 
 /// A quantum above every window: 16 MiB.
 const AT_ONCE: Bytes = Bytes(1 << 24);
@@ -51,62 +48,19 @@ impl ControllerFactory for Factory {
 struct Unpaced(Box<dyn Controller>);
 
 impl Controller for Unpaced {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn needs(&self) -> Needs {
-        self.0.needs()
-    }
+    crate::forward_controller!(
+        0: name, needs, on_sent, on_ack, on_timeout, on_event, on_tick, next_tick, saved_path_use, startup, snapshot,
+        estimates
+    );
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.0.on_granted(&Granted { spreads: false, ..*granted }, path)
-    }
-
-    fn on_sent(&mut self, event: &Sent, path: &Path) {
-        self.0.on_sent(event, path);
-    }
-
-    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
-        self.0.on_ack(event, path);
-    }
-
-    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
-        self.0.on_timeout(event, path);
-    }
-
-    fn on_event(&mut self, event: &PathEvent, path: &Path) {
-        self.0.on_event(event, path);
-    }
-
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        self.0.on_tick(now, path);
-    }
-
-    fn next_tick(&self) -> Option<Time> {
-        self.0.next_tick()
     }
 
     fn control(&self) -> Control {
         let control = self.0.control();
         let at_once = Pace { rate: Rate::MAX, quantum: Some(AT_ONCE) };
         Control { pace: control.pace.or(Some(at_once)), ..control }
-    }
-
-    fn saved_path_use(&self) -> SavedPathUse {
-        self.0.saved_path_use()
-    }
-
-    fn startup(&self) -> StartupOutcome {
-        self.0.startup()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
-    }
-
-    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
-        self.0.estimates(tell);
     }
 }
 
@@ -115,6 +69,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+    use crate::{Ack, SavedPathUse, Snapshot, Timeout};
 
     /// Records what it is granted, and reports that it has refused a saved path.
     #[derive(Debug)]

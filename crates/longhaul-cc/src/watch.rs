@@ -3,13 +3,8 @@
 use core::fmt;
 use std::sync::Arc;
 
-use longhaul_units::Time;
-
 use crate::describe::Safety;
-use crate::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Estimate, Granted, NeedError, Needs,
-    Path, PathEvent, SavedPathUse, Sent, Snapshot, StartupOutcome, Timeout,
-};
+use crate::{Ack, BuildParams, Congestion, Controller, ControllerFactory, Demands, Needs, Path};
 
 /// Function that is called after the controller has processed an ACK.
 type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
@@ -85,62 +80,19 @@ impl fmt::Debug for Watched {
 }
 
 impl Controller for Watched {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
+    crate::forward_controller!(
+        inner: name, on_granted, on_sent, on_timeout, on_event, on_tick, next_tick, control, saved_path_use, startup,
+        snapshot, estimates
+    );
 
     fn needs(&self) -> Needs {
         let needs = self.inner.needs();
         Needs { preferred: needs.preferred.union(self.wants), ..needs }
     }
 
-    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        self.inner.on_granted(granted, path)
-    }
-
-    fn on_sent(&mut self, event: &Sent, path: &Path) {
-        self.inner.on_sent(event, path);
-    }
-
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.inner.on_ack(event, path);
         (self.on_ack)(event, path, &*self.inner);
-    }
-
-    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
-        self.inner.on_timeout(event, path);
-    }
-
-    fn on_event(&mut self, event: &PathEvent, path: &Path) {
-        self.inner.on_event(event, path);
-    }
-
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        self.inner.on_tick(now, path);
-    }
-
-    fn next_tick(&self) -> Option<Time> {
-        self.inner.next_tick()
-    }
-
-    fn control(&self) -> Control {
-        self.inner.control()
-    }
-
-    fn saved_path_use(&self) -> SavedPathUse {
-        self.inner.saved_path_use()
-    }
-
-    fn startup(&self) -> StartupOutcome {
-        self.inner.startup()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
-    }
-
-    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
-        self.inner.estimates(tell);
     }
 }
 
@@ -148,10 +100,10 @@ impl Controller for Watched {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use longhaul_units::{Bytes, Rate, Span};
+    use longhaul_units::{Bytes, Rate, Span, Time};
 
     use super::*;
-    use crate::SavedPath;
+    use crate::{Granted, PathEvent, SavedPath, SavedPathUse};
 
     /// A watched controller makes the same decisions as an unwatched one, and the observer sees them.
     #[test]

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use longhaul::{Config, TcpListener, TcpPairs, TcpStream};
 use longhaul_cc::registry::Safety;
 use longhaul_cc::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Granted, NeedError, Needs, Path, PathEvent,
-    SegmentKind, Sent, Snapshot, Timeout, TxId,
+    Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, NeedError, Needs, Path, SegmentKind, Sent,
+    TxId,
 };
 use longhaul_sys::linux::{NetNs, VethPair, veth};
-use longhaul_units::{Bytes, Time};
+use longhaul_units::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
@@ -46,9 +46,7 @@ struct Tally {
 struct Counting(Box<dyn Controller>, Arc<Mutex<Tally>>);
 
 impl Controller for Counting {
-    fn name(&self) -> String {
-        self.0.name()
-    }
+    longhaul_cc::forward_controller!(0: name, on_timeout, on_event, on_tick, next_tick, control, snapshot);
 
     fn needs(&self) -> Needs {
         let mut needs = self.0.needs();
@@ -82,30 +80,6 @@ impl Controller for Counting {
             }
         }
         self.0.on_ack(event, path);
-    }
-
-    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
-        self.0.on_timeout(event, path);
-    }
-
-    fn on_event(&mut self, event: &PathEvent, path: &Path) {
-        self.0.on_event(event, path);
-    }
-
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        self.0.on_tick(now, path);
-    }
-
-    fn next_tick(&self) -> Option<Time> {
-        self.0.next_tick()
-    }
-
-    fn control(&self) -> Control {
-        self.0.control()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
     }
 }
 

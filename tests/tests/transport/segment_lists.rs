@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use longhaul_cc::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Detection, Needs, Path, PathEvent, Sent,
-    Snapshot, Timeout, TxId,
+    Timeout, TxId,
 };
 use longhaul_link::{LinkConfig, Loss};
 use longhaul_sim::{Plan, Setup, Sim};
@@ -110,9 +110,7 @@ impl Recorder {
 }
 
 impl Controller for Recorder {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
+    longhaul_cc::forward_controller!(inner: name, on_tick, next_tick, snapshot);
 
     fn needs(&self) -> Needs {
         let mut needs = self.inner.needs();
@@ -154,22 +152,10 @@ impl Controller for Recorder {
         self.inner.on_event(event, path);
     }
 
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        self.inner.on_tick(now, path);
-    }
-
-    fn next_tick(&self) -> Option<Time> {
-        self.inner.next_tick()
-    }
-
     fn control(&self) -> Control {
         let mut control = self.inner.control();
         control.tag = self.sends;
         control
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
     }
 }
 

@@ -106,18 +106,11 @@ struct FaultyFactory(Fault);
 struct Nervous(Composed, std::cell::Cell<u64>, Fault);
 
 impl Controller for Nervous {
-    fn name(&self) -> String {
-        self.0.name()
-    }
+    crate::forward_controller!(0: name, on_timeout, on_event, snapshot);
+
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.1.set(self.1.get() + u64::from(event.episode == crate::Episode::Enter));
         self.0.on_ack(event, path);
-    }
-    fn on_timeout(&mut self, event: &crate::Timeout, path: &Path) {
-        self.0.on_timeout(event, path);
-    }
-    fn on_event(&mut self, event: &crate::PathEvent, path: &Path) {
-        self.0.on_event(event, path);
     }
     fn control(&self) -> crate::Control {
         self.1.set(self.1.get() + u64::from(matches!(self.2, Fault::ChangesInEpisodes)));
@@ -125,9 +118,6 @@ impl Controller for Nervous {
         let change = |ssthresh| if matches!(self.2, Fault::AnswersTwice) { ssthresh - count } else { ssthresh + count };
         let ssthresh = self.0.control().ssthresh.map(change);
         crate::Control { ssthresh, ..self.0.control() }
-    }
-    fn snapshot(&self) -> crate::Snapshot {
-        self.0.snapshot()
     }
 }
 
@@ -289,24 +279,11 @@ impl ControllerFactory for Narrow {
 }
 
 impl Controller for NarrowWindow {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
-        self.0.on_ack(event, path);
-    }
-    fn on_timeout(&mut self, event: &crate::Timeout, path: &Path) {
-        self.0.on_timeout(event, path);
-    }
-    fn on_event(&mut self, event: &crate::PathEvent, path: &Path) {
-        self.0.on_event(event, path);
-    }
+    crate::forward_controller!(0: name, on_ack, on_timeout, on_event, snapshot);
+
     fn control(&self) -> crate::Control {
         let control = self.0.control();
         crate::Control { cwnd: Bytes(u64::from(control.cwnd.0 as u32)), ..control }
-    }
-    fn snapshot(&self) -> crate::Snapshot {
-        self.0.snapshot()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use longhaul_cc::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Detection, Episode, Granted, NeedError,
-    Needs, Pace, Path, PathEvent, Sent, Snapshot, Timeout,
+    Needs, Pace, Path, PathEvent, Timeout,
 };
 use longhaul_units::{Bytes, Rate};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, SackBlock, Timestamps};
@@ -72,9 +72,8 @@ impl Watcher {
 }
 
 impl Controller for Watcher {
-    fn name(&self) -> String {
-        self.inner.name()
-    }
+    longhaul_cc::forward_controller!(inner: name, on_sent, on_tick, next_tick, snapshot);
+
     fn needs(&self) -> Needs {
         let mut needs = self.inner.needs();
         needs.preferred.detection = self.watched.detection;
@@ -83,9 +82,6 @@ impl Controller for Watcher {
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.mss = path.mss;
         self.inner.on_granted(granted, path)
-    }
-    fn on_sent(&mut self, event: &Sent, path: &Path) {
-        self.inner.on_sent(event, path);
     }
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         match event.episode {
@@ -107,12 +103,6 @@ impl Controller for Watcher {
         }
         self.inner.on_event(event, path);
     }
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        self.inner.on_tick(now, path);
-    }
-    fn next_tick(&self) -> Option<Time> {
-        self.inner.next_tick()
-    }
     fn control(&self) -> Control {
         let mut control = self.inner.control();
         control.pace = Some(Pace::new(Rate::from_bits_per_sec(100_000_000_000)));
@@ -120,9 +110,6 @@ impl Controller for Watcher {
             control.cwnd = self.mss * window;
         }
         control
-    }
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
     }
 }
 

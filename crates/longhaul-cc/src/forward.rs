@@ -1,0 +1,41 @@
+//! Controllers that pass most calls on to another one.
+
+/// Implements these methods of [`Controller`](crate::Controller) by calling a field's, in an `impl` with the methods
+/// that differ. Not a part of the public interface: semantic versioning does not cover it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! forward_controller {
+    ($inner:tt: $($method:ident),+) => { $($crate::forward_controller!(@$method $inner);)+ };
+    (@name $inner:tt) => { fn name(&self) -> String { self.$inner.name() } };
+    (@needs $inner:tt) => { fn needs(&self) -> $crate::Needs { self.$inner.needs() } };
+    (@on_granted $inner:tt) => {
+        fn on_granted(&mut self, granted: &$crate::Granted, path: &$crate::Path) -> Result<(), $crate::NeedError> {
+            self.$inner.on_granted(granted, path)
+        }
+    };
+    (@on_sent $inner:tt) => {
+        fn on_sent(&mut self, event: &$crate::Sent, path: &$crate::Path) { self.$inner.on_sent(event, path); }
+    };
+    (@on_ack $inner:tt) => {
+        fn on_ack(&mut self, event: &$crate::Ack<'_>, path: &$crate::Path) { self.$inner.on_ack(event, path); }
+    };
+    (@on_timeout $inner:tt) => {
+        fn on_timeout(&mut self, event: &$crate::Timeout, path: &$crate::Path) { self.$inner.on_timeout(event, path); }
+    };
+    (@on_event $inner:tt) => {
+        fn on_event(&mut self, event: &$crate::PathEvent, path: &$crate::Path) { self.$inner.on_event(event, path); }
+    };
+    (@on_tick $inner:tt) => {
+        fn on_tick(&mut self, now: $crate::internal::Time, path: &$crate::Path) { self.$inner.on_tick(now, path); }
+    };
+    (@next_tick $inner:tt) => { fn next_tick(&self) -> Option<$crate::internal::Time> { self.$inner.next_tick() } };
+    (@control $inner:tt) => { fn control(&self) -> $crate::Control { self.$inner.control() } };
+    (@saved_path_use $inner:tt) => {
+        fn saved_path_use(&self) -> $crate::SavedPathUse { self.$inner.saved_path_use() }
+    };
+    (@startup $inner:tt) => { fn startup(&self) -> $crate::StartupOutcome { self.$inner.startup() } };
+    (@snapshot $inner:tt) => { fn snapshot(&self) -> $crate::Snapshot { self.$inner.snapshot() } };
+    (@estimates $inner:tt) => {
+        fn estimates(&self, tell: &mut dyn FnMut($crate::Estimate)) { self.$inner.estimates(tell); }
+    };
+}
