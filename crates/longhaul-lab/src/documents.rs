@@ -40,10 +40,16 @@ impl<'a> Source<'a> {
         let mut text = String::new();
         for table in &self.experiment.tables {
             if let Ok(grid) = table.fill(&self.measured, &[]) {
-                text += &format!("## {}\n\n{}\n", table.id, grid.markdown(""));
+                text += &format!("## {}\n\n{}\n", table.title, grid.markdown(""));
             }
         }
         (!text.is_empty()).then(|| format!("# {}\n\n{text}", self.experiment.definition.title))
+    }
+
+    /// Returns the tables that are printed and on the page, with their headings.
+    pub fn shown(&self) -> impl Iterator<Item = (&str, Grid)> {
+        let shown = self.experiment.tables.iter().filter(|table| table.is_shown);
+        shown.filter_map(|table| Some((table.title.as_str(), table.fill(&self.measured, &[]).ok()?)))
     }
 
     /// Returns a table with choices in addition to its own.

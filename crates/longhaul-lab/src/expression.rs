@@ -3,7 +3,7 @@
 use std::fmt;
 
 use longhaul_link::spec::value;
-use longhaul_units::Span;
+use longhaul_units::{Span, math};
 
 /// Maximum nesting depth of parentheses.
 const DEEPEST: usize = 32;
@@ -21,6 +21,10 @@ pub enum Expression {
     Both(Box<(Self, Operator, Self)>),
     /// 1 if the expression has a value, 0 if not. Its mean over the runs is the share of runs with a value.
     Known(Box<Self>),
+    /// The natural logarithm. It is undefined for values of 0 and below.
+    Ln(Box<Self>),
+    /// The larger of two values.
+    Larger(Box<(Self, Self)>),
 }
 
 /// A binary operator.
@@ -103,7 +107,8 @@ impl Expression {
             Self::Number(_) => Vec::new(),
             Self::Measure(call) => vec![call],
             Self::Both(both) => both.0.calls().into_iter().chain(both.2.calls()).collect(),
-            Self::Known(inner) => inner.calls(),
+            Self::Known(inner) | Self::Ln(inner) => inner.calls(),
+            Self::Larger(both) => both.0.calls().into_iter().chain(both.1.calls()).collect(),
         }
     }
 
@@ -118,6 +123,8 @@ impl Expression {
                 value.is_finite().then_some(value)
             }
             Self::Known(inner) => Some(f64::from(u8::from(inner.value(measure).is_some()))),
+            Self::Ln(inner) => Some(math::ln(inner.value(measure).filter(|value| *value > 0.0 && value.is_finite())?)),
+            Self::Larger(both) => Some(both.0.value(measure)?.max(both.1.value(measure)?)),
         }
     }
 }
@@ -188,6 +195,21 @@ impl<'a> Reader<'a> {
         if self.takes(')') { Ok(inner) } else { Err(self.unexpected("\")\"")) }
     }
 
+    /// Parses the two arguments of `max`, after the opening parenthesis.
+    fn larger(&mut self) -> Result<Expression, SyntaxError> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(SyntaxError(format!("more than {DEEPEST} nested parentheses")));
+        }
+        let first = self.comparison()?;
+        if !self.takes(',') {
+            return Err(self.unexpected("\",\""));
+        }
+        let second = self.inner()?;
+        self.depth -= 1;
+        Ok(Expression::Larger(Box::new((first, second))))
+    }
+
     fn sum(&mut self) -> Result<Expression, SyntaxError> {
         let mut left = self.product()?;
         loop {
@@ -237,8 +259,11 @@ impl<'a> Reader<'a> {
         if !self.takes('(') {
             return Err(self.unexpected("\"(\""));
         }
-        if name == "known" {
-            return Ok(Expression::Known(Box::new(self.inner()?)));
+        match name {
+            "known" => return Ok(Expression::Known(Box::new(self.inner()?))),
+            "ln" => return Ok(Expression::Ln(Box::new(self.inner()?))),
+            "max" => return self.larger(),
+            _ => {}
         }
         Ok(Expression::Measure(Call { name: name.into(), arguments: self.arguments()? }))
     }
@@ -295,11 +320,16 @@ mod tests {
             ("(n3() > 3) * 7", 0.0),
             ("known(n3() / 2) + 1", 2.0),
             ("known(1 / 0)", 0.0),
+            ("ln(1) + 2", 2.0),
+            ("max(1, 2 * 3)", 6.0),
+            ("max(ln(1), 0 - 1) * 4", 0.0),
         ] {
             assert_eq!(value(text), Some(expected), "{text}");
         }
         assert_eq!(value("1 / 0"), None);
         assert_eq!(value("1 + unknown()"), None);
+        // A logarithm that does not exist has no value, and neither has a maximum with it.
+        assert_eq!((value("ln(0)"), value("ln(0 - 1)"), value("max(ln(0), 1)")), (None, None, None));
     }
 
     #[test]
@@ -321,11 +351,16 @@ mod tests {
             ("1 2", "expected an operator or the end, found \"2\""),
             ("1 < 2 < 3", "expected an operator or the end, found \"< 3\""),
             ("known(1", "expected \")\", found the end"),
+            ("max(1)", "expected \",\", found \")\""),
+            ("max(1, 2", "expected \")\", found the end"),
             ("(1", "expected \")\", found the end"),
         ] {
             assert_eq!(Expression::parse(text).unwrap_err().to_string(), told, "{text}");
         }
         assert!(Expression::parse(&"(".repeat(100_000)).is_err());
+        assert!(
+            Expression::parse(&"max(".repeat(100_000)).is_err() && Expression::parse(&"ln(".repeat(100_000)).is_err()
+        );
         for operator in ["+", "/"] {
             let long = |operators: usize| Expression::parse(&format!("1{}", format!("{operator}1").repeat(operators)));
             assert_eq!(long(100_000).unwrap_err().to_string(), "more than 1000 operators");

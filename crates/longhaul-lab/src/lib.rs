@@ -20,6 +20,7 @@ mod number;
 pub mod page;
 pub mod plot;
 pub mod probing;
+pub mod random;
 pub mod real;
 pub mod record;
 pub mod results;

@@ -10,6 +10,7 @@ use crate::plot::tag::{Tag, escape};
 use crate::plot::{self, CSS};
 use crate::results::paper;
 use crate::rule::Verdict;
+use crate::table::Grid;
 use summary::Counts;
 
 const STYLE: &str = include_str!("page/page.css");
@@ -26,6 +27,8 @@ pub struct Section<'a> {
     pub rows: &'a [Judged],
     /// Its pictures, as returned by [`plot::draw`]. Files other than SVG are ignored.
     pub pictures: &'a [(String, String)],
+    /// Its tables to show, with their headings.
+    pub tables: &'a [(&'a str, Grid)],
     /// Number of existing runs. If it is less than `runs`, rows are not judged.
     pub ended: usize,
     /// Number of requested runs.
@@ -161,11 +164,29 @@ fn section(section: &Section<'_>) -> String {
             duration(section.took)
         ))
         .raw(&pictures)
-        .raw(&rows::table(section))
+        .raw(&section.tables.iter().map(table).collect::<String>())
+        .raw(&if section.rows.is_empty() { String::new() } else { rows::table(section) })
         .raw("<details><summary>The experiment's file</summary>")
         .raw(&format!("<pre>{}</pre></details>", escape(section.text)))
         .to_string()
         + "\n"
+}
+
+/// Returns a table of metrics.
+fn table((title, grid): &(&str, Grid)) -> String {
+    let heads: String = grid.heads().iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
+    let line = |(label, cells): &(String, Vec<Option<String>>)| {
+        let cell = |cell: &Option<String>| {
+            format!("<td class=\"numbers\">{}</td>", escape(cell.as_deref().unwrap_or("\u{2013}")))
+        };
+        let cells: String = cells.iter().map(cell).collect();
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(label))
+    };
+    let lines: String = grid.lines().iter().map(line).collect();
+    format!(
+        "<div class=\"metrics\"><h3>{}</h3><table><thead><tr><td></td>{heads}</tr></thead><tbody>{lines}</tbody></table></div>",
+        escape(title)
+    )
 }
 
 /// Returns a picture that can be enlarged: by the script in a dialog, without the script in place.

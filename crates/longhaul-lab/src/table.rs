@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_cc::Congestion;
 use longhaul_cc::registry::Safety;
-use longhaul_units::statistics::{mean, median, sorted};
+use longhaul_units::statistics::{mean, median, quantile, sorted};
 
 use crate::cell::Cell;
 use crate::definition::{Axis, Definition};
@@ -15,8 +15,19 @@ use crate::experiment::Experiment;
 use crate::expression::{Argument, Call, Expression};
 use crate::record::Record;
 
-/// The statistics in expressions of tables.
+/// The statistics in expressions of tables, in addition to quantiles such as `p95`.
 pub(crate) const STATISTICS: [&str; 5] = ["median", "mean", "sum", "least", "most"];
+
+/// Returns whether tables have a statistic with this name.
+pub(crate) fn is_statistic(name: &str) -> bool {
+    STATISTICS.contains(&name) || quantile_of(name).is_some()
+}
+
+/// Returns the fraction, from 0 to 1, of a quantile such as `p95`.
+fn quantile_of(name: &str) -> Option<f64> {
+    let percent = name.strip_prefix('p')?.parse::<u8>().ok()?;
+    (percent <= 100).then(|| f64::from(percent) / 100.0)
+}
 
 /// Choices by axis. Axes without a choice are pooled.
 pub(crate) type Chosen = BTreeMap<usize, Vec<usize>>;
@@ -26,6 +37,14 @@ pub(crate) type Chosen = BTreeMap<usize, Vec<usize>>;
 pub struct Table {
     /// Identifier that documents refer to.
     pub id: String,
+    /// Heading.
+    pub title: String,
+    /// Whether `run` and `report` print the table, and the page contains it.
+    pub is_shown: bool,
+    /// Expression by which lines are sorted in ascending order.
+    pub(crate) sort: Option<Expression>,
+    /// Maximum number of lines.
+    pub(crate) keep: usize,
     pub(crate) lines: usize,
     pub(crate) order: Vec<usize>,
     pub(crate) label: String,
@@ -172,6 +191,9 @@ fn statistic(name: &str, values: &[Option<f64>]) -> Option<f64> {
         return median(&values);
     }
     let values = sorted(values.iter().copied().collect::<Option<Vec<_>>>()?);
+    if let Some(share) = quantile_of(name) {
+        return quantile(&values, share);
+    }
     match name {
         "mean" => mean(&values),
         "sum" => Some(values.iter().sum()),
@@ -223,7 +245,25 @@ impl Table {
             };
             Ok((measured.fill(&self.label, &of_line)?, columns.iter().map(cell).collect::<Result<_, String>>()?))
         };
-        Ok(Grid { heads, lines: self.order.iter().map(line).collect::<Result<_, String>>()? })
+        let order = self.sorted(measured, chosen);
+        Ok(Grid { heads, lines: order.iter().map(line).collect::<Result<_, String>>()? })
+    }
+
+    /// Returns the choices of the lines in order.
+    fn sorted(&self, measured: &Measured<'_>, chosen: &Chosen) -> Vec<usize> {
+        let mut order = self.order.clone();
+        if let Some(sort) = &self.sort {
+            let key = |place: &usize| {
+                let mut of_line = chosen.clone();
+                of_line.insert(self.lines, vec![*place]);
+                measured.value(sort, &of_line).flatten().unwrap_or(f64::INFINITY)
+            };
+            let mut keyed: Vec<(f64, usize)> = order.iter().map(|place| (key(place), *place)).collect();
+            keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
+            order = keyed.into_iter().map(|(_, place)| place).collect();
+        }
+        order.truncate(self.keep);
+        order
     }
 
     /// Returns the columns with their heads and choices, repeated across an axis and without duplicates.
@@ -371,6 +411,35 @@ impl Grid {
     #[must_use]
     pub fn is_measured(&self) -> bool {
         self.lines.iter().any(|(_, cells)| cells.iter().any(Option::is_some))
+    }
+
+    /// Returns the heads of the columns after the first.
+    pub(crate) fn heads(&self) -> &[String] {
+        &self.heads
+    }
+
+    /// Returns the label and the cells of each line. A cell is `None` if its runs are incomplete.
+    pub(crate) fn lines(&self) -> &[(String, Vec<Option<String>>)] {
+        &self.lines
+    }
+
+    /// Returns the table in columns of characters, for a terminal.
+    #[must_use]
+    pub fn columns(&self) -> String {
+        let heads = std::iter::once(String::new()).chain(self.heads.iter().cloned()).collect();
+        let line = |(label, cells): &(String, Vec<Option<String>>)| {
+            std::iter::once(label.clone()).chain(cells.iter().map(|cell| cell.clone().unwrap_or_default())).collect()
+        };
+        let lines: Vec<Vec<String>> = std::iter::once(heads).chain(self.lines.iter().map(line)).collect();
+        let width =
+            |nth: usize| lines.iter().filter_map(|line| Some(line.get(nth)?.chars().count())).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..=self.heads.len()).map(width).collect();
+        let pad = |(nth, (cell, width)): (usize, (&String, &usize))| match nth {
+            0 => format!("{cell:<width$}"),
+            _ => format!("  {cell:>width$}"),
+        };
+        let text = |line: &Vec<String>| line.iter().zip(&widths).enumerate().map(pad).collect::<String>();
+        lines.iter().map(|line| text(line).trim_end().to_owned() + "\n").collect()
     }
 
     /// Returns the table in Markdown. Cells of incomplete runs are taken from `old`, an earlier text of the table, by

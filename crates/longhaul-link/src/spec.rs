@@ -25,7 +25,7 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("rtt", "TIME", "round-trip propagation time, half of it each way: 500ms"),
     ("delay", "TIME", "one-way propagation time, instead of --rtt"),
     ("queue", "LIMIT", "queue limit: 1000p, 150kB, 1bdp (of this direction's rate) or infinite"),
-    ("aqm", "NAME", "droptail, drophead, priority, rc3, peach, codel, red, pie or dualpi2"),
+    ("aqm", "NAME", "droptail, drophead, priority, rc3, peach, codel, red or red:MIN,MAX (packets), pie or dualpi2"),
     ("ecn", "", "let codel, red and pie mark ECN-capable packets instead of dropping them"),
     ("loss", "SHARE", "lose packets independently: 0.1%"),
     (

@@ -4,7 +4,12 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 
+use serde_json::{Value, json};
+
+use crate::documents::Source;
+use crate::experiment::Experiment;
 use crate::judge::{Judged, Numbers};
+use crate::record::Record;
 use crate::rule::Verdict;
 
 /// Prints a line on standard output.
@@ -51,6 +56,18 @@ pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
         out(&if is_json { serde_json::to_string(row)? } else { line(row) })?;
     }
     Ok(rows.iter().all(|row| row.verdict != Verdict::NotReproduced))
+}
+
+/// Prints the tables of an experiment that are to be shown, as text or JSON.
+pub(super) fn tables(experiment: &Experiment, records: &[Record], runs: u32, is_json: bool) -> Result<()> {
+    let id = experiment.definition.id.get_ref();
+    for (title, grid) in Source::new(experiment, records, runs).shown() {
+        let lines: Vec<Value> =
+            grid.lines().iter().map(|(label, cells)| json!({ "label": label, "cells": cells })).collect();
+        let told = json!({ "experiment": id, "table": title, "heads": grid.heads(), "lines": lines });
+        out(&if is_json { told.to_string() } else { format!("{title}\n{}", grid.columns()) })?;
+    }
+    Ok(())
 }
 
 pub(super) fn line(row: &Judged) -> String {

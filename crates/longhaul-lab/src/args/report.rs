@@ -80,6 +80,9 @@ fn print(results: &Results, report: &results::Report) -> Result<()> {
     for one in &report.experiments {
         print::out(&format!("{}: {} ({})", one.experiment, one.title, one.source))?;
         print::rows(&one.rows, false)?;
+        if let Some(held) = results.find(&one.experiment) {
+            print::tables(&held.experiment, &held.records, held.kept.runs, false)?;
+        }
         print::out("")?;
     }
     print::out("reproduced / not / not reproducible / not judged yet")?;

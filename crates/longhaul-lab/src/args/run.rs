@@ -15,6 +15,7 @@ use clap::Args;
 use super::open;
 use crate::experiment::{self, Experiment};
 use crate::library;
+use crate::random::{self, Request, Set};
 use crate::results::{Asked, Folder, Kept};
 use crate::shard::Shard;
 use real::Real;
@@ -23,17 +24,26 @@ use session::Session;
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// Names of experiments, or files.
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present_any = ["all", "random"])]
     ids: Vec<String>,
     /// Run all included experiments that have rows and run in virtual time.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// Run random scenarios: the sets `training` (seeds 1 to 300) and `test` (seeds 1001 to 1300), or `any` with the
+    /// seeds given by --seeds.
+    #[arg(long, value_name = "SET", requires = "controllers")]
+    #[arg(conflicts_with_all = ["ids", "all", "add", "quick", "real"])]
+    random: Option<Set>,
+    /// Congestion controllers in random scenarios, separated by commas; can be repeated.
+    #[arg(short = 'C', long = "controller", value_name = "NAME,...", requires = "random")]
+    controllers: Vec<String>,
     /// Add a choice to an axis of plain choices, such as `controller=vegas`; can be repeated.
     #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition)]
     add: Vec<(String, String)>,
-    /// Runs per cell, instead of the number in the experiment.
-    #[arg(long, value_name = "N")]
-    seeds: Option<u32>,
+    /// Runs per cell, instead of the number in the experiment. With --random, the seeds of the scenarios, each of
+    /// which has one run: A..B, both included. The default is the whole set.
+    #[arg(long, value_name = "N|A..B")]
+    seeds: Option<String>,
     /// Number of concurrent runs; the default is the number of processors, or 1 if an experiment runs in real time.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -64,16 +74,17 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn execute(&self) -> Result<bool> {
+        let runs = self.runs()?;
         // All files are read before the first run.
         let (experiments, texts) = self.read()?;
-        self.check_seeds(&experiments)?;
+        check_runs(runs, &experiments)?;
         if self.real {
-            let seeds = self.seeds.unwrap_or(1);
+            let seeds = runs.unwrap_or(1);
             let (out, overwrite) = (self.out.as_deref(), self.overwrite);
             let real = Real { experiments: &experiments, seeds, at: &self.at, is_json: self.json, out, overwrite };
             return real.execute();
         }
-        let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(each)).collect();
+        let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(runs, each)).collect();
         let in_real_time = experiments.iter().any(|experiment| experiment.definition.real_time);
         let processors = || thread::available_parallelism().map_or(1, usize::from);
         let at_a_time = self.jobs.unwrap_or_else(|| if in_real_time { 1 } else { processors() });
@@ -101,8 +112,32 @@ impl Run {
         session.run(self.shard, at_a_time)
     }
 
+    /// Returns the number of runs per cell, if it is given.
+    fn runs(&self) -> Result<Option<u32>> {
+        let Some(seeds) = self.seeds.as_ref().filter(|_| self.random.is_none()) else { return Ok(None) };
+        let runs =
+            seeds.parse().map_err(|_| anyhow!("--seeds {seeds}: not a number of runs; only --random has ranges"))?;
+        if runs == 0 {
+            bail!("--seeds 0 measures nothing");
+        }
+        Ok(Some(runs))
+    }
+
+    /// Returns the experiment on random scenarios and its text.
+    fn scenarios(&self, set: Set) -> Result<(Arc<[Experiment]>, Vec<String>)> {
+        let seeds = self.seeds.as_deref().map(str::parse).transpose()?;
+        let controllers = self.controllers.iter().flat_map(|names| random::names(names)).collect();
+        let request = Request::new(set, seeds, controllers)?;
+        let text = random::text(&request);
+        let experiment = Experiment::read(request.id(), &text)?;
+        Ok(([experiment].into(), vec![text]))
+    }
+
     /// Returns the experiments and their texts, without duplicates.
     fn read(&self) -> Result<(Arc<[Experiment]>, Vec<String>)> {
+        if let Some(set) = self.random {
+            return self.scenarios(set);
+        }
         let ids: Vec<String> = if self.all {
             library::FILES.iter().map(|(file, _)| file.trim_end_matches(".toml").to_owned()).collect()
         } else {
@@ -129,24 +164,21 @@ impl Run {
         Ok((experiments.into(), texts))
     }
 
-    fn kept(&self, (experiment, text): (&Experiment, &String)) -> Kept {
+    fn kept(&self, runs: Option<u32>, (experiment, text): (&Experiment, &String)) -> Kept {
         let definition = &experiment.definition;
         let usual = if self.quick { definition.quick_runs } else { definition.runs };
-        Kept::new(text, self.seeds.unwrap_or(usual))
+        Kept::new(text, runs.unwrap_or(usual))
     }
+}
 
-    /// Checks that all experiments can have the number of runs given by `--seeds`.
-    fn check_seeds(&self, experiments: &[Experiment]) -> Result<()> {
-        let Some(seeds) = self.seeds else { return Ok(()) };
-        if seeds == 0 {
-            bail!("--seeds 0 measures nothing");
-        }
-        for Experiment { definition, .. } in experiments {
-            let can_run = experiment::can_run(definition, seeds);
-            can_run.map_err(|what| anyhow!("--seeds of {}: {what}", definition.id.get_ref()))?;
-        }
-        Ok(())
+/// Checks that all experiments can have the number of runs given by `--seeds`.
+fn check_runs(runs: Option<u32>, experiments: &[Experiment]) -> Result<()> {
+    let Some(runs) = runs else { return Ok(()) };
+    for Experiment { definition, .. } in experiments {
+        let can_run = experiment::can_run(definition, runs);
+        can_run.map_err(|what| anyhow!("--seeds of {}: {what}", definition.id.get_ref()))?;
     }
+    Ok(())
 }
 
 fn addition(text: &str) -> Result<(String, String), String> {

@@ -12,11 +12,21 @@ use super::{Setting, Text, Texts};
 pub struct Table {
     /// Identifier that documents refer to.
     pub id: Text,
+    /// Heading. The default is the identifier.
+    pub title: Option<String>,
+    /// Whether `run` and `report` print the table, and the page contains it.
+    #[serde(default)]
+    pub shown: bool,
     /// The axis with one line per choice.
     pub lines: Text,
     /// The choices on that axis, in order. The default is all choices.
     #[serde(default)]
     pub order: Vec<Text>,
+    /// Expression over statistics of metrics, by which lines are sorted in ascending order. Lines without a value are
+    /// last.
+    pub sort: Option<Text>,
+    /// Number of lines to keep, after sorting.
+    pub keep: Option<usize>,
     /// The first cell of each line. The default is the choice.
     pub label: Option<Text>,
     /// An axis for each choice of which the columns are repeated.

@@ -260,7 +260,7 @@ impl Reading<'_> {
     }
 
     /// Returns the cells to draw, by `over` and `by`. A scatter plot also shows all choices on axes without a choice
-    /// in `at`.
+    /// in `at`, and a cumulative distribution pools them.
     fn grid(self, kind: Kind) -> Result<Grid, Fault> {
         let (plot, axes) = (self.plot, &self.definition.axes);
         for (name, choice) in &plot.at {
@@ -282,7 +282,7 @@ impl Reading<'_> {
             match plot.at.get(name) {
                 _ if over == Some(nth) => {}
                 Some(choice) => fixed.push((nth, self.place(axis, choice, "plots.at")?)),
-                None if by == Some(nth) || kind == Kind::Scatter => free.push(nth),
+                None if by == Some(nth) || matches!(kind, Kind::Scatter | Kind::Cdf) => free.push(nth),
                 None if axis.choices.len() == 1 => fixed.push((nth, 0)),
                 None => {
                     let what = format!("picture {} needs a choice on the axis {name:?}", plot.id.get_ref());

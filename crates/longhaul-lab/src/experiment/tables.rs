@@ -6,7 +6,7 @@ use super::Source;
 use super::check::unique;
 use crate::definition::{self, Definition, Fault, Text, Texts};
 use crate::expression::Expression;
-use crate::table::{Chosen, Column, Content, STATISTICS, Table, Value, Word};
+use crate::table::{Chosen, Column, Content, STATISTICS, Table, Value, Word, is_statistic};
 
 pub(super) fn read(definition: &Definition, source: Source<'_>) -> Result<Vec<Table>, Fault> {
     unique(source, "tables.id", definition.tables.iter().map(|table| &table.id))?;
@@ -29,6 +29,10 @@ impl Reading<'_> {
         let columns = table.columns.iter().map(|column| self.column(column)).collect::<Result<Vec<_>, _>>()?;
         let read = Table {
             id: table.id.get_ref().clone(),
+            title: table.title.clone().unwrap_or_else(|| table.id.get_ref().clone()),
+            is_shown: table.shown,
+            sort: table.sort.as_ref().map(|sort| self.expression(sort, "tables.sort")).transpose()?,
+            keep: table.keep.unwrap_or(usize::MAX),
             lines,
             order: if order.is_empty() { all() } else { order },
             label: match &table.label {
@@ -90,8 +94,8 @@ impl Reading<'_> {
         let wrong = |what: String| self.source.fault(text, field, what);
         let expression = Expression::parse(text.get_ref()).map_err(|error| wrong(error.to_string()))?;
         for call in expression.calls() {
-            let (Some(metric), true) = (call.metric(), STATISTICS.contains(&call.name.as_str())) else {
-                let known = STATISTICS.map(|name| format!("{name}(METRIC)")).join(", ");
+            let (Some(metric), true) = (call.metric(), is_statistic(&call.name)) else {
+                let known = STATISTICS.map(|name| format!("{name}(METRIC)")).join(", ") + ", p5(METRIC), p95(METRIC)";
                 return Err(wrong(format!("{:?} is no statistic of a metric; there are: {known}", call.name)));
             };
             let metrics = &self.definition.metrics;

@@ -1,9 +1,10 @@
 //! Measures of the phases of the senders' congestion controllers.
 
+use longhaul_units::Span;
 use longhaul_units::statistics::mean;
 
 use super::part::Part;
-use super::{Better, Measure, Parameter, Watch};
+use super::{ANY, Better, Measure, Parameter, Watch};
 use crate::world::Stay;
 
 const NAMED: &[Parameter] = &[Parameter::Flows, Parameter::Phase];
@@ -19,6 +20,20 @@ pub(super) const MEASURES: &[Measure] = &[
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.to? - stay.from)),
+    },
+    Measure {
+        name: "phase-share",
+        parameters: &[Parameter::Flows, Parameter::Phase, ANY],
+        usage: "phase-share(FLOWS, PHASE[, FROM][, TO])",
+        about: "share of the time that a sender is in a phase, from 0 to 1, mean over the flows; 0 for controllers \
+               without this phase",
+        better: Better::Unknown,
+        watch: Watch::Phases,
+        value: |part| {
+            let each = part.outcome.phases.get(part.flows())?.iter();
+            let [from, to] = [part.from, part.to].map(Span::as_secs_f64);
+            mean(&each.map(|phases| phases.share(part.asked.phase, from, to)).collect::<Option<Vec<f64>>>()?)
+        },
     },
     Measure {
         name: "phase-segments",

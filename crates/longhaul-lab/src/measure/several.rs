@@ -1,7 +1,7 @@
 //! Measures that compare flows.
 
-use longhaul_units::Span;
 use longhaul_units::statistics::{jain, mean};
+use longhaul_units::{Span, math};
 
 use super::part::{Part, ratio};
 use super::{ANY, Better, Measure, Parameter, Watch};
@@ -11,6 +11,8 @@ use Parameter::Flows;
 const STEADY: usize = 5;
 /// Maximum difference of each share from one half: 20 % of a half.
 const NEAR: f64 = 0.1;
+/// Minimum share of a flow, relative to the mean, so that a flow without any goodput has a finite distance.
+const STARVED: f64 = 0.001;
 
 pub(super) const MEASURES: &[Measure] = &[
     Measure {
@@ -38,6 +40,21 @@ pub(super) const MEASURES: &[Measure] = &[
         },
     },
     Measure {
+        name: "unfairness",
+        parameters: &[Flows, Flows, ANY],
+        usage: "unfairness(FLOWS, FLOWS[, FROM][, TO])",
+        about: "distance of the worst flow of both names from an equal share: the largest magnitude of ln(x / mean) \
+               over the goodput x of each flow, where mean is that of all flows. 0 is fair, and a flow with half or twice the \
+               mean has 0.69. Values of x below 0.001 of the mean count as this much. Both names may be the same",
+        better: Better::Less,
+        watch: Watch::Nothing,
+        value: |part| {
+            let second =
+                if part.flows_of(1) == part.flows_of(0) { Vec::new() } else { part.each_of(1, |flow| flow.read) };
+            unfairness(&[part.each_of(0, |flow| flow.read), second].concat())
+        },
+    },
+    Measure {
         name: "convergence",
         parameters: &[Flows, Flows],
         usage: "convergence(FLOWS, FLOWS)",
@@ -50,6 +67,12 @@ pub(super) const MEASURES: &[Measure] = &[
         value: converged,
     },
 ];
+
+fn unfairness(each: &[f64]) -> Option<f64> {
+    let mean = mean(each).filter(|mean| *mean > 0.0)?;
+    let distance = |goodput: &f64| math::ln((goodput / mean).max(STARVED)).abs();
+    each.iter().map(distance).max_by(f64::total_cmp)
+}
 
 fn converged(part: &Part<'_>) -> Option<f64> {
     let begun = [0, 1].map(|nth| part.outcome.begun.get(part.flows_of(nth)).map(|all| all.iter().copied().max()));
@@ -73,6 +96,17 @@ fn steady_from(shares: &[Option<f64>]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_worst_flow_counts_whether_it_has_too_little_or_too_much() {
+        assert_eq!(unfairness(&[5.0, 5.0]), Some(0.0));
+        let near = |each: &[f64], expected: f64| (unfairness(each).unwrap() - expected).abs() < 1e-9;
+        // Means of 1 and 2: half of the mean, and three times the mean.
+        assert!(near(&[0.5, 1.5], 2f64.ln()) && near(&[6.0, 1.0, 1.0, 1.0, 1.0], 3f64.ln()));
+        // A flow without goodput counts as 0.001 of the mean.
+        assert!(near(&[0.0, 2.0], 1000f64.ln()));
+        assert_eq!((unfairness(&[0.0, 0.0]), unfairness(&[])), (None, None));
+    }
 
     #[test]
     fn shares_have_to_stay_equal() {

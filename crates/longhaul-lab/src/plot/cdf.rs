@@ -2,7 +2,7 @@
 
 use super::canvas::{Axis, Key, Look, Wish};
 use super::path::through;
-use super::picture::Picture;
+use super::picture::{Drawn, Picture};
 use super::tag::Tag;
 use super::{histogram, style};
 
@@ -15,11 +15,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         Some(metric) => {
             let (name, unit) = picture.metric(*metric);
             let drawn = picture.drawn(*metric);
-            (
-                name,
-                unit,
-                drawn.iter().map(|one| (picture.over(one.over).to_owned(), one.runs.values().collect())).collect(),
-            )
+            (name, unit, pooled(picture, &drawn))
         }
         None => {
             let first = plot.series.first();
@@ -45,6 +41,13 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         canvas.marks.push(&line.child(&Tag::new("title").text(name)));
     }
     canvas.finish()
+}
+
+/// Returns the values of each line, over all of its cells.
+fn pooled(picture: &Picture<'_>, drawn: &[Drawn]) -> Vec<(String, Vec<f64>)> {
+    let lines = 0..picture.plot.grid.cells.len();
+    let values = |line: usize| drawn.iter().filter(move |one| one.over == line).flat_map(|one| one.runs.values());
+    lines.map(|line| (picture.over(line).to_owned(), values(line).collect())).collect()
 }
 
 /// Returns the corners of the steps.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::held::{Held, Results};
 use super::tables::Times;
 use super::{PAGE, PICTURES, ResultsError, TABLES, write};
+use crate::documents::Source;
 use crate::page::{self, Section};
 use crate::plot;
 
@@ -19,20 +20,23 @@ const KINDS: [&str; 2] = [".svg", ".xpl"];
 /// Returns an error of the system.
 pub fn illustrate(results: &Results) -> Result<PathBuf, ResultsError> {
     let mut all = Vec::new();
-    for held in &results.experiments {
+    let sources: Vec<Source<'_>> = results.experiments.iter().map(Held::source).collect();
+    for (held, source) in results.experiments.iter().zip(&sources) {
         all.push(pictures(results, held)?);
-        if let Some(tables) = held.source().tables() {
+        if let Some(tables) = source.tables() {
             write::whole(&results.path.join(held.id()).join(TABLES), tables.as_bytes())?;
         }
     }
     let rows: Vec<_> = results.experiments.iter().map(|held| held.rows().unwrap_or_default()).collect();
+    let tables: Vec<Vec<_>> = sources.iter().map(|source| source.shown().collect()).collect();
     let mut sections = Vec::new();
-    for ((held, rows), pictures) in results.experiments.iter().zip(&rows).zip(&all) {
+    for (((held, rows), pictures), tables) in results.experiments.iter().zip(&rows).zip(&all).zip(&tables) {
         sections.push(Section {
             experiment: &held.experiment,
             text: &held.text,
             rows,
             pictures,
+            tables,
             ended: held.records.len(),
             runs: held.all(),
             took: Times::of(&held.records, 0.0).computed_seconds,

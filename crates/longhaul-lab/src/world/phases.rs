@@ -25,6 +25,8 @@ pub struct Stay {
 pub struct Phases {
     /// The first period in each phase, by name.
     pub stays: BTreeMap<&'static str, Stay>,
+    /// Start of each period in seconds, and its phase, in order.
+    pub periods: Vec<(f64, &'static str)>,
     /// Probes answered between the start of the first recovery and the first growth of the window by at least a
     /// segment after that recovery. The answer that causes the growth is included.
     pub answers_to_growth: Option<u64>,
@@ -52,6 +54,19 @@ impl Counts {
 }
 
 impl Phases {
+    /// Returns the share of the time between two times, in seconds, that the sender spends in a phase. The time before
+    /// the first event counts as none of the phases, and the last phase lasts until the end.
+    #[must_use]
+    pub fn share(&self, phase: &str, from: f64, to: f64) -> Option<f64> {
+        let ends = self.periods.iter().skip(1).map(|(at, _)| *at).chain([f64::INFINITY]);
+        let within = |((begun, name), end): (&(f64, &'static str), f64)| match *name == phase {
+            true => (end.min(to) - begun.max(from)).max(0.0),
+            false => 0.0,
+        };
+        let time: f64 = self.periods.iter().zip(ends).map(within).sum();
+        (to > from).then(|| time / (to - from))
+    }
+
     /// Records the changes of an event at `at` seconds.
     pub(super) fn note(&mut self, at: f64, info: &Info) {
         let now = Counts::new(info);
@@ -69,6 +84,7 @@ impl Phases {
                 stay.to = Some(at);
             }
             self.current = Some((phase, !self.stays.contains_key(phase)));
+            self.periods.push((at, phase));
         }
         if let Some((_, true)) = self.current {
             let stay = self.stays.entry(phase).or_insert(Stay { from: at, ..Stay::default() });
@@ -87,5 +103,21 @@ impl Phases {
         if grows && info.phase != "recovery" && self.answers_to_growth.is_none() {
             self.answers_to_growth = Some(now.answers - answered);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_time_by_hand() {
+        let phases = Phases { periods: vec![(1.0, "a"), (3.0, "b"), (4.0, "a"), (9.0, "c")], ..Phases::default() };
+        let share = |phase, from, to| phases.share(phase, from, to).unwrap();
+        assert_eq!(share("a", 0.0, 10.0), 0.7);
+        assert_eq!(share("a", 2.0, 6.0), 0.75);
+        assert_eq!((share("c", 0.0, 20.0), share("c", 0.0, 9.0)), (0.55, 0.0));
+        assert_eq!((share("other", 0.0, 9.0), phases.share("a", 5.0, 5.0)), (0.0, None));
+        assert_eq!(Phases::default().share("a", 0.0, 1.0), Some(0.0));
     }
 }

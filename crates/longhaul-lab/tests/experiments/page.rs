@@ -56,6 +56,7 @@ fn page_of(texts: &[&str], ended: fn(usize) -> usize) -> String {
     let rows: Vec<Vec<Judged>> = experiments.iter().zip(&records).map(|(e, records)| judge(e, records, 2)).collect();
     let pictures: Vec<_> = experiments.iter().zip(&records).map(|(e, records)| plot::draw(e, records)).collect();
     let section = |nth: usize| Section {
+        tables: &[],
         experiment: &experiments[nth],
         text: texts[nth],
         rows: &rows[nth],

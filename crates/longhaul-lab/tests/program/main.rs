@@ -6,6 +6,7 @@ mod common;
 mod cli;
 mod compare;
 mod illustrate;
+mod random;
 mod refusals;
 mod results;
 mod shards;

@@ -11,7 +11,7 @@ use crate::config::{
     Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering, Step,
 };
 use crate::overhead::Overhead;
-use crate::queue::{Classes, Discipline, Limit, Threshold};
+use crate::queue::{Classes, Discipline, Limit, RedConfig, Threshold};
 use crate::router::RouterConfig;
 use crate::trace::Trace;
 
@@ -238,6 +238,12 @@ fn limit(text: &str) -> Result<LimitSpec, ValueError> {
 }
 
 fn discipline(text: &str) -> Result<Discipline, ValueError> {
+    if let Some(thresholds) = text.strip_prefix("red:") {
+        let parts = parts(thresholds, 2..=2, "two thresholds of RED in packets, as in red:5,15")?;
+        let packets = |part| value::whole::<u32>(part, "number of packets").map(f64::from);
+        let (min, max) = (packets(parts[0])?, packets(parts[1])?);
+        return Ok(Discipline::Red(RedConfig { min, max, ..RedConfig::default() }));
+    }
     Ok(match text {
         "droptail" => Discipline::default(),
         "drophead" => Discipline::DropHead,
@@ -249,7 +255,7 @@ fn discipline(text: &str) -> Result<Discipline, ValueError> {
         "pie" => Discipline::Pie(Default::default()),
         "dualpi2" => Discipline::DualPi2(Default::default()),
         _ => {
-            let words = "droptail, drophead, priority, rc3, peach, codel, red, pie and dualpi2";
+            let words = "droptail, drophead, priority, rc3, peach, codel, red or red:MIN,MAX, pie and dualpi2";
             return Err(ValueError::UnknownWord { text: text.into(), words });
         }
     })

@@ -55,6 +55,12 @@ fn every_option_has_its_effect() {
     {
         assert!(format!("{:?}", down(&format!("--aqm {name}")).queue.discipline).starts_with(is));
     }
+    let Discipline::Red(red) = down("--aqm red:20,60").queue.discipline else { panic!("RED") };
+    assert_eq!((red.min, red.max, red.max_p), (20.0, 60.0, 0.1));
+    for (wrong, told) in [("red:5", "two thresholds of RED in packets"), ("red:60,20", "lower RED threshold")] {
+        let error = build(&format!("--rate 1mbit --aqm {wrong}")).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
     let classes_of = |name: &str| match down(&format!("--aqm {name}")).queue.discipline {
         Discipline::Priority(classes) => [0, 1, 5, 9, 13, 46].map(|dscp| classes.of(dscp)),
         _ => [u8::MAX; 6],
@@ -185,10 +191,9 @@ fn faults_name_the_option_and_the_remedy() {
     assert!(
         told("--scenario moon").starts_with("there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms, ")
     );
-    assert!(
-        told("--aqm blue")
-            .ends_with("valid choices are droptail, drophead, priority, rc3, peach, codel, red, pie and dualpi2")
-    );
+    assert!(told("--aqm blue").ends_with(
+        "valid choices are droptail, drophead, priority, rc3, peach, codel, red or red:MIN,MAX, pie and dualpi2"
+    ));
     assert_eq!(
         told("--reorder 5%"),
         "--reorder \"5%\" should be a share, a number of places, and optionally a maximum time, as in 1.3%,3, separated by commas"

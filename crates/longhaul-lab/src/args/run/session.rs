@@ -217,6 +217,10 @@ impl Session {
     fn print(&mut self) -> Result<()> {
         while let Some(rows) = self.works.get(self.printed).and_then(|work| work.rows.as_ref()) {
             self.all_well &= print::rows(rows, self.is_json)?;
+            let (work, experiment) = (&self.works[self.printed], &self.experiments[self.printed]);
+            if experiment.tables.iter().any(|table| table.is_shown) {
+                print::tables(experiment, &work.sorted(), work.runs, self.is_json)?;
+            }
             self.printed += 1;
         }
         Ok(())

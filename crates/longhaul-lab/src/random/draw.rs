@@ -1,0 +1,359 @@
+//! Scenarios, drawn from the distribution that `docs/lab.md` describes.
+
+use longhaul_link::Random;
+use longhaul_units::math;
+
+use super::VERSION;
+
+/// Packets that the link can carry in a run, unless its shortest duration has more: the usual number, and that of a
+/// run with steps, handovers, an outage or several flows.
+const PACKETS: [f64; 2] = [300_000.0, 1_000_000.0];
+/// Size of an IP packet in bits.
+const PACKET_BITS: f64 = 12_000.0;
+/// Shortest and longest run, in seconds.
+const SHORTEST: f64 = 8.0;
+const LONGEST: f64 = 60.0;
+/// Least number of base RTTs of a run.
+const ROUND_TRIPS: f64 = 60.0;
+/// Factor by which the shortest run is longer if flows with congestion control share the link, because they have to
+/// converge.
+const CONVERGENCE: f64 = 2.0;
+/// Size of a delivery opportunity of a trace in bits.
+const OPPORTUNITY: f64 = 1504.0 * 8.0;
+/// Interval between handovers in milliseconds.
+const HANDOVER: u64 = 15_000;
+
+/// A scenario. All values are integers with at most three significant digits, so that the text of the experiment
+/// contains them exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// Rate of the bottleneck in kb/s.
+    pub rate: u64,
+    /// Base RTT in microseconds.
+    pub rtt: u64,
+    /// Limit of the queue in bytes.
+    pub queue: u64,
+    /// Drawn size of the queue, in thousandths of the bandwidth-delay product.
+    pub queue_permille: u64,
+    /// Random loss of data.
+    pub loss: Option<Loss>,
+    /// Largest random delay in each direction, in microseconds.
+    pub jitter: u64,
+    /// Reordering of data.
+    pub reordering: Option<Reordering>,
+    /// Queue management.
+    pub aqm: Aqm,
+    /// Whether the queue marks instead of dropping.
+    pub ecn: bool,
+    /// A policer before the queue.
+    pub policer: Option<Policer>,
+    /// Changes of rate and RTT.
+    pub steps: Vec<Step>,
+    /// Silences of handovers, which hold all packets: start and duration in milliseconds.
+    pub handovers: Vec<(u64, u64)>,
+    /// An outage, which loses all packets: start and duration in milliseconds.
+    pub outage: Option<(u64, u64)>,
+    /// The other flows.
+    pub company: Company,
+    /// Rate of the way back in kb/s.
+    pub back: u64,
+    /// Interval in milliseconds at which the way back delivers packets in bunches, or 0 if it delivers them as they come.
+    pub bunching: u64,
+    /// Duration of the run in seconds.
+    pub duration: u64,
+}
+
+/// Random loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Mean loss in parts per million.
+    pub ppm: u64,
+    /// Mean number of successive packets that are lost, or `None` for independent losses.
+    pub burst: Option<u64>,
+}
+
+/// Packets that arrive later than others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reordering {
+    /// Share of the packets in parts per million.
+    pub ppm: u64,
+    /// Largest extra delay in microseconds.
+    pub extra: u64,
+}
+
+/// Queue management.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the algorithms")]
+pub enum Aqm {
+    DropTail,
+    CoDel,
+    Pie,
+    Red,
+}
+
+/// A token bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policer {
+    /// Rate in kb/s.
+    pub rate: u64,
+    /// Burst in bytes.
+    pub burst: u64,
+}
+
+/// A change of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Time in milliseconds.
+    pub at: u64,
+    /// Rate in kb/s.
+    pub rate: u64,
+    /// RTT in microseconds.
+    pub rtt: u64,
+}
+
+/// The other flows on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// None.
+    Alone,
+    /// Flows with the same controller: the number of all of them.
+    Own(u64),
+    /// CUBIC or NewReno flows.
+    Others {
+        /// Their number.
+        count: u64,
+        /// Whether they use NewReno.
+        are_new_reno: bool,
+        /// Whether they start first.
+        are_first: bool,
+    },
+    /// Traffic without congestion control.
+    Traffic(Traffic),
+    /// Short CUBIC flows, with this load in percent of the rate.
+    Short(u64),
+}
+
+/// Traffic without congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// Its rate in percent of the link's.
+    pub percent: u64,
+    /// Whether packets arrive as a Poisson process, rather than at a constant rate.
+    pub is_poisson: bool,
+}
+
+/// A property of a scenario. Each has its own sequence of random numbers, so that a change of one property, in a new
+/// version, leaves the draws of the others as they are. The numbers must not change.
+#[derive(Clone, Copy, Debug)]
+enum Property {
+    Rate = 1,
+    Rtt = 2,
+    Queue = 3,
+    Loss = 4,
+    Jitter = 5,
+    Reordering = 6,
+    Aqm = 7,
+    Policer = 8,
+    Steps = 9,
+    Handovers = 10,
+    Outage = 11,
+    Company = 12,
+    Back = 13,
+    Bunching = 14,
+}
+
+impl Scenario {
+    /// Draws the scenario of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let draw = |property: Property| Draw(Random::new(seed, (u64::from(VERSION) << 32) | property as u64));
+        let rate = draw(Property::Rate).log(1_000.0, 1_000_000.0);
+        let rtt = draw(Property::Rtt).log(4_000.0, 700_000.0);
+        let queue_permille = draw(Property::Queue).log(50.0, 8_000.0);
+        // kb/s x us / 8000 = bytes.
+        let bdp = rate as f64 * rtt as f64 / 8_000.0;
+        let queue = three(bdp * queue_permille as f64 / 1e3).max(6_000);
+        let (aqm, ecn) = aqm(draw(Property::Aqm));
+        let back = rate as f64 / draw(Property::Back).log_real(1.0, 50.0);
+        let (bunching, back) = bunching(draw(Property::Bunching), back);
+        let mut scenario = Self {
+            seed,
+            rate,
+            rtt,
+            queue,
+            queue_permille,
+            loss: loss(draw(Property::Loss)),
+            jitter: jitter(draw(Property::Jitter)),
+            reordering: reordering(draw(Property::Reordering), rtt),
+            aqm,
+            ecn,
+            policer: policer(draw(Property::Policer), rate),
+            steps: Vec::new(),
+            handovers: Vec::new(),
+            outage: outage(draw(Property::Outage)),
+            company: company(draw(Property::Company)),
+            back,
+            bunching,
+            duration: 0,
+        };
+        let (period, steps) = steps(draw(Property::Steps), rate, rtt);
+        let handovers = handovers(draw(Property::Handovers));
+        scenario.duration = scenario.seconds(period, !handovers.is_empty());
+        let end = scenario.duration * 1000;
+        scenario.steps = steps.into_iter().filter(|step| step.at < end).collect();
+        let is_free = |(at, length): &(u64, u64)| {
+            let meets = |(from, lasts): (u64, u64)| *at < from + lasts && from < at + length;
+            *at < end && !scenario.outage.is_some_and(meets)
+        };
+        let handovers = handovers.into_iter().filter(is_free).collect();
+        Self { handovers, ..scenario }
+    }
+
+    /// Returns the duration in seconds. A run is long enough for its events, and otherwise shorter for higher rates.
+    fn seconds(&self, period: Option<u64>, has_handovers: bool) -> u64 {
+        let [usual, most] = PACKETS.map(|packets| packets * PACKET_BITS / (self.rate as f64 * 1e3));
+        let round_trips = (ROUND_TRIPS * self.rtt as f64 / 1e6).max(SHORTEST);
+        let factor = if self.is_shared() { CONVERGENCE } else { 1.0 };
+        let period = period.map_or(0.0, |period| period as f64 / 1e3);
+        let outage = self.outage.map_or(0.0, |(at, length)| (at + length) as f64 / 1e3);
+        let [first, second] = if has_handovers { [15.0, 30.0] } else { [0.0; 2] };
+        let wanted = (factor * round_trips).max(3.0 * period).max(outage + 15.0).max(second + 5.0);
+        let least = round_trips.max(2.0 * period).max(outage + 5.0).max(first + 5.0);
+        usual.max(wanted).min(most.max(least)).min(LONGEST).ceil() as u64
+    }
+
+    /// Returns whether flows with congestion control share the link, so that the score is their fairness.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        matches!(self.company, Company::Own(_) | Company::Others { .. })
+    }
+
+    /// Returns the number of packets of 1504 bytes in a bunch of the way back.
+    #[must_use]
+    pub fn bunch(&self) -> u64 {
+        (self.back as f64 * self.bunching as f64 / OPPORTUNITY).round() as u64
+    }
+
+    /// Returns the number of flows with the controller.
+    #[must_use]
+    pub const fn own(&self) -> u64 {
+        if let Company::Own(count) = self.company { count } else { 1 }
+    }
+}
+
+/// Random numbers of a property.
+struct Draw(Random);
+
+impl Draw {
+    /// Draws from the log-uniform distribution.
+    fn log_real(&mut self, least: f64, most: f64) -> f64 {
+        let (low, high) = (math::ln(least), math::ln(most));
+        math::exp(low + (high - low) * self.0.unit())
+    }
+
+    /// Draws from the log-uniform distribution and rounds the value to three significant digits.
+    fn log(&mut self, least: f64, most: f64) -> u64 {
+        three(self.log_real(least, most))
+    }
+
+    /// Draws a uniformly distributed integer. Both ends are included.
+    fn whole(&mut self, least: u64, most: u64) -> u64 {
+        least + self.0.below(most - least + 1)
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        self.0.unit() < share
+    }
+}
+
+/// Rounds a positive value to an integer with three significant digits, at least 1.
+fn three(value: f64) -> u64 {
+    let mut unit = 1.0;
+    while value / unit >= 999.5 {
+        unit *= 10.0;
+    }
+    ((value / unit).round() * unit).max(1.0) as u64
+}
+
+fn loss(mut draw: Draw) -> Option<Loss> {
+    let (has_loss, ppm) = (draw.chance(0.5), draw.log(10.0, 30_000.0));
+    let (is_bursty, burst) = (draw.chance(1.0 / 3.0), draw.whole(2, 10));
+    has_loss.then_some(Loss { ppm, burst: is_bursty.then_some(burst) })
+}
+
+fn jitter(mut draw: Draw) -> u64 {
+    let (has_jitter, most) = (draw.chance(0.5), draw.whole(1, 100));
+    if has_jitter { most * 100 } else { 0 }
+}
+
+fn reordering(mut draw: Draw, rtt: u64) -> Option<Reordering> {
+    let (reorders, ppm) = (draw.chance(0.1), draw.log(1_000.0, 50_000.0));
+    let extra = three(rtt as f64 * draw.log_real(0.05, 0.5));
+    reorders.then_some(Reordering { ppm, extra })
+}
+
+fn aqm(mut draw: Draw) -> (Aqm, bool) {
+    let (which, marks) = (draw.0.unit(), draw.chance(0.5));
+    let aqm = match which {
+        which if which < 0.7 => Aqm::DropTail,
+        which if which < 0.8 => Aqm::CoDel,
+        which if which < 0.9 => Aqm::Pie,
+        _ => Aqm::Red,
+    };
+    (aqm, marks && aqm != Aqm::DropTail)
+}
+
+fn policer(mut draw: Draw, rate: u64) -> Option<Policer> {
+    let (polices, percent, millis) = (draw.chance(0.05), draw.whole(30, 90), draw.log_real(5.0, 500.0));
+    let rate = three(rate as f64 * percent as f64 / 100.0);
+    polices.then_some(Policer { rate, burst: three(rate as f64 * millis / 8.0).max(6_000) })
+}
+
+/// Returns the interval between steps in milliseconds, and those of the longest run.
+fn steps(mut draw: Draw, rate: u64, rtt: u64) -> (Option<u64>, Vec<Step>) {
+    let (steps, period) = (draw.chance(0.2), draw.whole(50, 200) * 100);
+    let most = if steps { (LONGEST * 1e3) as u64 / period } else { 0 };
+    let step = |nth| Step {
+        at: nth * period,
+        rate: three((rate as f64 * draw.log_real(0.1, 10.0)).min(1e6)),
+        rtt: three(rtt as f64 * draw.log_real(0.5, 2.0)),
+    };
+    (steps.then_some(period), (1..=most).map(step).collect())
+}
+
+fn handovers(mut draw: Draw) -> Vec<(u64, u64)> {
+    let (hands_over, silence) = (draw.chance(0.1), draw.whole(0, 300));
+    let most = if hands_over && silence > 0 { 4 } else { 0 };
+    (1..=most).map(|nth| (nth * HANDOVER, silence)).collect()
+}
+
+fn outage(mut draw: Draw) -> Option<(u64, u64)> {
+    let (fails, at, length) = (draw.chance(0.05), draw.whole(50, 150) * 100, draw.whole(10, 300) * 100);
+    fails.then_some((at, length))
+}
+
+fn company(mut draw: Draw) -> Company {
+    let kind = draw.0.unit();
+    let (own, others, percent, load) = (draw.whole(2, 16), draw.whole(1, 4), draw.whole(10, 80), draw.whole(10, 50));
+    let (first, second) = (draw.chance(0.5), draw.chance(0.5));
+    match kind {
+        kind if kind < 0.4 => Company::Alone,
+        kind if kind < 0.6 => Company::Own(own),
+        kind if kind < 0.8 => Company::Others { count: others, are_new_reno: first, are_first: second },
+        kind if kind < 0.95 => Company::Traffic(Traffic { percent, is_poisson: first }),
+        _ => Company::Short(load),
+    }
+}
+
+/// Returns the interval of ACK bunches in milliseconds and the rate of the way back in kb/s, which carries a whole number
+/// of packets per interval. If it has no capacity for one, ACKs are not bunched.
+fn bunching(mut draw: Draw, back: f64) -> (u64, u64) {
+    let millis = draw.whole(0, 20);
+    let packets = (back * millis as f64 / OPPORTUNITY).round();
+    if packets >= 1.0 { (millis, three(packets * OPPORTUNITY / millis as f64)) } else { (0, three(back)) }
+}
+
+#[cfg(test)]
+mod tests;

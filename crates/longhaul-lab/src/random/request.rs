@@ -1,0 +1,222 @@
+//! Requests for scenarios: a set, its seeds and the controllers.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use longhaul_cc::Congestion;
+
+use super::RandomError;
+
+/// Maximum number of cells of an experiment.
+pub(super) const MOST_CELLS: u64 = 10_000;
+
+/// A set of scenarios, given by its seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// Seeds 1 to 300, by which constants may be chosen.
+    Training,
+    /// Seeds 1001 to 1300, which must not be used to choose constants.
+    Test,
+    /// All seeds.
+    Any,
+}
+
+impl Set {
+    /// Returns the seeds of the set, or `None` if it contains all seeds.
+    #[must_use]
+    pub const fn seeds(self) -> Option<Seeds> {
+        match self {
+            Self::Training => Some(Seeds { first: 1, last: 300 }),
+            Self::Test => Some(Seeds { first: 1001, last: 1300 }),
+            Self::Any => None,
+        }
+    }
+
+    /// Returns the identifier of the experiment with scenarios of this set.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Training => "random-training",
+            Self::Test => "random-test",
+            Self::Any => "random-any",
+        }
+    }
+}
+
+impl FromStr for Set {
+    type Err = RandomError;
+
+    fn from_str(text: &str) -> Result<Self, RandomError> {
+        match text {
+            "training" => Ok(Self::Training),
+            "test" => Ok(Self::Test),
+            "any" => Ok(Self::Any),
+            _ => Err(RandomError::UnknownSet(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Set {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Training => "training",
+            Self::Test => "test",
+            Self::Any => "any",
+        })
+    }
+}
+
+/// A range of seeds that is not empty. Both ends are included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    first: u64,
+    last: u64,
+}
+
+impl Seeds {
+    /// Returns the seeds in order.
+    pub fn each(self) -> impl Iterator<Item = u64> {
+        self.first..=self.last
+    }
+
+    const fn contains(self, other: Self) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+
+    const fn count(self) -> u64 {
+        (self.last - self.first).saturating_add(1)
+    }
+}
+
+impl FromStr for Seeds {
+    type Err = RandomError;
+
+    fn from_str(text: &str) -> Result<Self, RandomError> {
+        let number = |text: &str| text.parse::<u64>().ok();
+        let ends = text.split_once("..").and_then(|(first, last)| Some((number(first)?, number(last)?)));
+        let (first, last) = ends.ok_or_else(|| RandomError::NotARange(text.into()))?;
+        let seeds = Self { first, last };
+        if first > last { Err(RandomError::Empty(seeds)) } else { Ok(seeds) }
+    }
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}..{}", self.first, self.last)
+    }
+}
+
+/// A valid request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub(super) set: Set,
+    pub(super) seeds: Seeds,
+    pub(super) controllers: Vec<String>,
+}
+
+impl Request {
+    /// Checks a request. Without `seeds`, it covers the whole set.
+    ///
+    /// # Errors
+    /// Returns an error if the seeds are not within the set, if a name is not that of a controller or occurs twice, or
+    /// if there are more than 10,000 runs.
+    pub fn new(set: Set, seeds: Option<Seeds>, controllers: Vec<String>) -> Result<Self, RandomError> {
+        let seeds = match (set.seeds(), seeds) {
+            (None, None) => return Err(RandomError::NoSeeds),
+            (Some(all), Some(seeds)) if !all.contains(seeds) => {
+                return Err(RandomError::Outside { seeds, set, all });
+            }
+            (all, seeds) => seeds.or(all).ok_or(RandomError::NoSeeds)?,
+        };
+        if controllers.is_empty() {
+            return Err(RandomError::NoController);
+        }
+        let mut known = BTreeSet::new();
+        for name in &controllers {
+            let wrong = |error| RandomError::Controller { name: name.clone(), error };
+            name.parse::<Congestion>().map_err(wrong)?;
+            if !known.insert(name) {
+                return Err(RandomError::Twice(name.clone()));
+            }
+        }
+        // One more for the runs without any controller.
+        if seeds.count().saturating_mul(controllers.len() as u64 + 1) > MOST_CELLS {
+            return Err(RandomError::TooMany { scenarios: seeds.count(), controllers: controllers.len() });
+        }
+        Ok(Self { set, seeds, controllers })
+    }
+
+    /// Returns the name of the experiment.
+    #[must_use]
+    pub const fn id(&self) -> &'static str {
+        self.set.id()
+    }
+}
+
+/// Splits a list of controllers at its commas. Commas in parentheses belong to a name, and so do all commas of a text
+/// that is the name of a composition.
+#[must_use]
+pub fn names(text: &str) -> Vec<String> {
+    if text.parse::<Congestion>().is_ok() {
+        return vec![text.to_owned()];
+    }
+    let (mut names, mut depth) = (vec![String::new()], 0_usize);
+    for letter in text.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                names.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(name) = names.last_mut() {
+            name.push(letter);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_split_between_names() {
+        assert_eq!(names("cubic,copa(delta=0.1,iw=2),bbr"), ["cubic", "copa(delta=0.1,iw=2)", "bbr"]);
+        let composition = "slow-start=slow-start(iw=3),avoidance=westwood,recovery=new-reno";
+        assert_eq!(names(composition), [composition]);
+        assert_eq!(names("cubic,"), ["cubic", ""]);
+    }
+
+    #[test]
+    fn wrong_requests_are_refused_with_their_reason() {
+        let told = |set: &str, seeds: &str, controllers: &str| {
+            let seeds = if seeds.is_empty() { Ok(None) } else { seeds.parse().map(Some) };
+            let controllers = if controllers.is_empty() { Vec::new() } else { names(controllers) };
+            let request = set.parse().and_then(|set| Request::new(set, seeds?, controllers));
+            request.map_or_else(|error| error.to_string(), |request| request.seeds.to_string())
+        };
+        assert_eq!(told("training", "", "cubic"), "1..300");
+        assert_eq!(told("test", "1001..1002", "cubic,copa"), "1001..1002");
+        assert_eq!(told("any", "7..7", "cubic"), "7..7");
+        assert_eq!(told("sealed", "", "cubic"), "\"sealed\" is not a set of scenarios; there are: training, test, any");
+        let form = "is not a range of seeds; write the first and the last one, as in 1..300";
+        for wrong in ["5", "1-3", "1..", "a..3", "1..=3", "-1..3"] {
+            assert_eq!(told("training", wrong, "cubic"), format!("{wrong:?} {form}"));
+        }
+        let empty = "the range of seeds 3..2 is empty, because its end is before its start";
+        assert_eq!(told("training", "3..2", "cubic"), empty);
+        let outside = "the seeds 300..301 are not within the set training, which has 1..300; `any` has all seeds";
+        assert_eq!(told("training", "300..301", "cubic"), outside);
+        assert!(told("test", "1..300", "cubic").ends_with("the set test, which has 1001..1300; `any` has all seeds"));
+        assert_eq!(told("any", "", "cubic"), "the set any needs --seeds, as in --seeds 1..10");
+        assert!(told("training", "", "").starts_with("no congestion controller is given"));
+        assert!(told("training", "", "cubic,cubik").starts_with("-C cubik: "));
+        assert_eq!(told("training", "", "cubic,copa,cubic"), "-C cubic is given twice");
+        let many = "18446744073709551615 scenarios with 1 controllers are more than 10000 runs";
+        assert_eq!(told("any", "0..18446744073709551615", "cubic"), many);
+    }
+}
