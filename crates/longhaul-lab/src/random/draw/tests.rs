@@ -101,7 +101,7 @@ fn values_are_within_the_stated_ranges() {
         assert!((8..=60).contains(&scenario.duration), "{seed}");
         // A bunch can be half a packet larger than drawn, of one packet.
         let least = scenario.rate as f64 / 50.0 * 0.6;
-        assert!(scenario.back as f64 >= least && scenario.back as f64 <= 2.01 * scenario.rate as f64, "{seed}");
+        assert!(scenario.back as f64 >= least && scenario.back as f64 <= 2.02 * scenario.rate as f64, "{seed}");
         let end = scenario.duration * 1000;
         assert!(scenario.steps.iter().all(|step| step.at < end && step.rate >= 100), "{seed}");
         let [first, last] = [scenario.limit(0, end), scenario.limit(end / 2, end)];
@@ -131,12 +131,13 @@ fn each_scenario_of_both_sets_is_valid() {
 /// An experiment with a single scenario has only what this scenario needs.
 #[test]
 fn each_company_is_valid_by_itself() {
-    for (name, has) in [
-        ("own", (|company| matches!(company, Company::Own(_))) as fn(&Company) -> bool),
+    let kinds: [(&str, fn(&Company) -> bool); 4] = [
+        ("own", |company| matches!(company, Company::Own(_))),
         ("other", |company| matches!(company, Company::Others { .. })),
         ("traffic", |company| matches!(company, Company::Traffic(_))),
         ("short", |company| matches!(company, Company::Short(_))),
-    ] {
+    ];
+    for (name, has) in kinds {
         let seed = (1..).find(|seed| has(&Scenario::draw(*seed).company)).unwrap();
         let seeds: Seeds = format!("{seed}..{seed}").parse().unwrap();
         let text = text(&Request::new(Set::Any, Some(seeds), vec!["cubic".into()]).unwrap());
