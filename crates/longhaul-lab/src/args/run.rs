@@ -35,7 +35,7 @@ pub(super) struct Run {
     #[arg(conflicts_with_all = ["ids", "all", "add", "quick", "real"])]
     random: Option<Set>,
     /// Congestion controllers in random scenarios, separated by commas; can be repeated.
-    #[arg(short = 'C', long = "controller", value_name = "NAME,...", requires = "random")]
+    #[arg(short = 'C', long = "controller", value_name = "NAME,...")]
     controllers: Vec<String>,
     /// Add a choice to an axis of plain choices, such as `controller=vegas`; can be repeated.
     #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition)]
@@ -74,6 +74,10 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn execute(&self) -> Result<bool> {
+        // clap does not enforce `requires` for an option that conflicts with the given arguments.
+        if self.random.is_none() && !self.controllers.is_empty() {
+            bail!("-C is only for --random; `--add controller=NAME` adds a controller to an experiment");
+        }
         let runs = self.runs()?;
         // All files are read before the first run.
         let (experiments, texts) = self.read()?;

@@ -54,5 +54,5 @@ fn wrong_requests_are_refused() {
         assert!(error.contains(expected), "{arguments:?} {error}");
     }
     assert!(refusal(&["run", "scores", "--seeds", "1..4"]).contains("only --random has ranges"));
-    assert!(refusal(&["run", "scores", "-C", "cubic"]).contains("--random <SET>"));
+    assert!(refusal(&["run", "scores", "-C", "cubic"]).contains("-C is only for --random"));
 }
