@@ -39,7 +39,7 @@ pub enum RandomError {
         /// The name.
         name: String,
         /// The fault.
-        error: SpecError,
+        error: Box<SpecError>,
     },
     /// A controller was requested twice.
     #[error("-C {0} is given twice")]

@@ -134,7 +134,7 @@ impl Request {
         }
         let mut known = BTreeSet::new();
         for name in &controllers {
-            let wrong = |error| RandomError::Controller { name: name.clone(), error };
+            let wrong = |error| RandomError::Controller { name: name.clone(), error: Box::new(error) };
             name.parse::<Congestion>().map_err(wrong)?;
             if !known.insert(name) {
                 return Err(RandomError::Twice(name.clone()));

@@ -4,6 +4,9 @@ use super::*;
 use crate::experiment::Experiment;
 use crate::random::{Request, Seeds, Set, text};
 
+/// A kind of company.
+type Is = fn(&Company) -> bool;
+
 fn all(seeds: std::ops::RangeInclusive<u64>) -> Vec<Scenario> {
     seeds.map(Scenario::draw).collect()
 }
@@ -131,7 +134,7 @@ fn each_scenario_of_both_sets_is_valid() {
 /// An experiment with a single scenario has only what this scenario needs.
 #[test]
 fn each_company_is_valid_by_itself() {
-    let kinds: [(&str, fn(&Company) -> bool); 4] = [
+    let kinds: [(&str, Is); 4] = [
         ("own", |company| matches!(company, Company::Own(_))),
         ("other", |company| matches!(company, Company::Others { .. })),
         ("traffic", |company| matches!(company, Company::Traffic(_))),
