@@ -1,23 +1,12 @@
 //! Code shared by the example programs.
 //!
-//! `receive` and `send` are the two ends of [`protocol`], which carries files over one connection; [`quickstart`]
-//! runs both in one process, optionally over an emulated link. [`perf`] measures the throughput of a path, [`probe`]
+//! `receive` and `send` are the two ends of [`longhaul_cli::protocol`], which carries files over one connection;
+//! [`quickstart`] runs both in one process, optionally over an emulated link. [`perf`] measures the throughput of a path, [`probe`]
 //! estimates its properties. [`shim`] passes longhaul's datagrams to a kernel's TCP.
 #![forbid(unsafe_code)]
 
-pub mod admission;
-pub mod files;
-pub mod memory;
-pub mod names;
 pub mod perf;
 pub mod probe;
-pub mod progress;
-pub mod protocol;
 pub mod quickstart;
-pub mod receiver;
-pub mod report;
-pub mod sender;
-pub mod session;
 #[cfg(target_os = "linux")]
 pub mod shim;
-pub mod transport;

@@ -12,8 +12,8 @@ use longhaul_probe::MethodKind;
 use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
 use longhaul_units::Span;
 
-use crate::protocol::{self, FileHeader, Reply};
-use crate::report;
+use longhaul_cli::protocol::{self, FileHeader, Reply};
+use longhaul_cli::report;
 
 /// Size in the header of the file that TCPProbe sends: more than a transfer ever reaches.
 const SIZE: u64 = 1 << 40;
@@ -121,7 +121,7 @@ impl Application for EndlessFile {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(format!("no random number: {error}")))?;
         let name = format!("longhaul-probe-{:016x}", u64::from_ne_bytes(random));
-        let header = protocol::encode_header(&FileHeader { name, size: SIZE }).map_err(io::Error::other)?;
+        let header = protocol::encode_header(&FileHeader { name, size: Some(SIZE) }).map_err(io::Error::other)?;
         Ok([&protocol::MAGIC[..], &header].concat())
     }
 

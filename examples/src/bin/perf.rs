@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use longhaul_cli::transport::{self, interrupted};
 use longhaul_examples::perf::options::Options;
 use longhaul_examples::perf::protocol::Params;
 use longhaul_examples::perf::text::Reporter;
 use longhaul_examples::perf::{client, server};
-use longhaul_examples::transport::{self, interrupted};
 use tokio::sync::watch;
 use tokio::time::sleep;
 

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use longhaul_cli::transport;
 use longhaul_examples::probe::{self, Options};
-use longhaul_examples::transport;
 
 fn main() -> ExitCode {
     transport::outcome("probe", probe::run(&Options::parse()))

@@ -9,14 +9,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use longhaul::Congestion;
-use longhaul_examples::files::TempDir;
-use longhaul_examples::progress::Screen;
+use longhaul_cli::files::TempDir;
+use longhaul_cli::progress::Screen;
+use longhaul_cli::report;
+use longhaul_cli::sender::Source;
+use longhaul_cli::transport::{self, Choice, ConnectionArgs, TransportArgs};
 use longhaul_examples::quickstart::choices::{self, Choices};
 use longhaul_examples::quickstart::link::{self, Emulated};
 use longhaul_examples::quickstart::{Finish, Racer, conclusion, table};
-use longhaul_examples::report;
-use longhaul_examples::sender::Source;
-use longhaul_examples::transport::{self, Choice, ConnectionArgs, TransportArgs};
 use tokio::task::JoinSet;
 
 /// Size in bytes of the file generated for the loopback interface.
@@ -70,7 +70,8 @@ async fn run(args: Args) -> Result<()> {
             path
         }
     };
-    let size = Source::open(&path)?.size();
+    // The size of a file is known.
+    let size = Source::open(&path)?.size().unwrap_or_default();
     let controllers = controllers(&args.congestion, link.is_some())?;
     let names: Vec<_> = controllers.iter().map(ToString::to_string).collect();
     let way = link.as_ref().map_or("over loopback".to_owned(), |link| format!("down the link {}", link.text));

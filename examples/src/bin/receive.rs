@@ -8,14 +8,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Parser;
 use longhaul::{TcpListener, TcpStream};
-use longhaul_examples::admission::{Admission, Limits, Prefix, Ticket};
-use longhaul_examples::files::Staging;
+use longhaul_cli::files::Staging;
+use longhaul_cli::progress::Screen;
+use longhaul_cli::receiver::{Budget, Existing, File, Output, ReceiveError, Receiver};
+use longhaul_cli::report::{self, Received};
+use longhaul_cli::transport::TransportArgs;
+use longhaul_cli::{session, transport};
 use longhaul_examples::perf::units::parse_size;
-use longhaul_examples::progress::Screen;
-use longhaul_examples::receiver::{Budget, File, ReceiveError, Receiver};
-use longhaul_examples::report::{self, Received};
-use longhaul_examples::transport::TransportArgs;
-use longhaul_examples::{session, transport};
+use longhaul_tls::admission::{Admission, Limits, Prefix, Ticket};
 use tokio::task::JoinSet;
 
 /// Receives files that `send` sends, over longhaul.
@@ -83,8 +83,8 @@ async fn run(args: Args) -> Result<()> {
         screen.say(&format!("warning: whoever reaches this port can write files to {place}; --allow ADDR limits that"));
     }
     let receiver = Receiver {
-        out: staging,
-        overwrite: args.overwrite,
+        out: Output::Directory(staging),
+        existing: if args.overwrite { Existing::Overwrite } else { Existing::Refuse },
         hidden: args.allow_hidden,
         budget: Budget::new(args.max_bytes),
         patience: args.transport.patience(),
@@ -92,7 +92,7 @@ async fn run(args: Args) -> Result<()> {
     };
     let limits = Limits { all: args.max_connections.into(), per_address: args.max_per_address.into() };
     let door = Door { allow: args.allow, admission: Admission::new(limits), screen: screen.clone() };
-    let server = Arc::new(Server { receiver, screen, json: args.json, transport: args.transport });
+    let server = Arc::new(Server { receiver, screen, json: args.json });
     if args.once {
         let (stream, peer, ticket) = door.accept(&listener).await?;
         // Further connections are refused rather than left waiting.
@@ -138,7 +138,6 @@ struct Server {
     receiver: Receiver,
     screen: Screen,
     json: bool,
-    transport: TransportArgs,
 }
 
 /// Serves connections concurrently until the listener fails.
@@ -166,7 +165,7 @@ impl Server {
         let greeted = || ticket.is_known();
         let received = |file| self.report(peer, file);
         tokio::select! {
-            result = session::receive(&self.transport, &self.receiver, stream, greeted, received) => result,
+            result = session::receive(&self.receiver, stream, greeted, received) => result,
             () = ticket.evicted() => Err(ReceiveError::Silent),
         }
     }

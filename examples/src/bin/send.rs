@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use longhaul_examples::progress::Screen;
-use longhaul_examples::report::{self, Sent};
-use longhaul_examples::sender::Source;
-use longhaul_examples::session;
-use longhaul_examples::transport::{self, TransportArgs};
+use longhaul_cli::progress::Screen;
+use longhaul_cli::report;
+use longhaul_cli::sender::Source;
+use longhaul_cli::session::{self, Outcome};
+use longhaul_cli::transport::{self, TransportArgs};
 
 /// Sends files to `receive`, over longhaul.
 ///
@@ -49,7 +49,13 @@ async fn run(args: &Args, address: &str) -> Result<()> {
     let addresses = tokio::net::lookup_host(address).await;
     let addresses: Vec<_> = addresses.with_context(|| format!("{address:?} is not an address (HOST:PORT)"))?.collect();
     let screen = Screen::stderr();
-    let report = |sent: Sent, _: &transport::Snapshot| {
+    let report = |done: Outcome, _: &transport::Snapshot| {
+        let sent = match done {
+            Outcome::Sent(sent) => sent,
+            Outcome::Skipped(file) => {
+                return screen.say(&format!("{file}: the receiver has kept another file of this name"));
+            }
+        };
         if args.json {
             screen.print(&report::json_line(&sent));
             return;
@@ -57,7 +63,8 @@ async fn run(args: &Args, address: &str) -> Result<()> {
         let (size, rate) = (report::size(sent.bytes), report::rate(sent.goodput_bps));
         let (file, seconds, hash) = (&sent.file, sent.seconds, &sent.blake3);
         let resent = report::size(sent.retransmitted_bytes);
-        screen.say(&format!("{file}: {size} in {seconds:.2} s, {rate}, {resent} sent again, blake3 {hash} confirmed"));
+        screen
+            .say(&format!("{file}: {size} in {seconds:.2} s, {rate}, {resent} retransmitted, blake3 {hash} confirmed"));
     };
     session::send(&args.transport, &addresses, sources, &screen, report).await
 }

@@ -30,8 +30,8 @@ mod linux {
 
     use anyhow::{Context, Result};
     use clap::Parser;
+    use longhaul_cli::transport::{self, interrupted};
     use longhaul_examples::shim::{Impairment, Routes, Shim};
-    use longhaul_examples::transport::{self, interrupted};
     use longhaul_sys::linux::{NetNs, Tun};
 
     /// Relay between longhaul's datagrams and this machine's own TCP, over a TUN device.

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::protocol::{self, Hello, Message};
-use crate::admission::{Admission, Limits, Ticket};
+use longhaul_tls::admission::{Admission, Limits, Ticket};
 
 /// Limits on the connections that have not sent their hello: more than the streams of any test, which send nothing
 /// until it starts. Beyond a limit, the oldest such connection is evicted.

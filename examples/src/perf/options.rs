@@ -9,7 +9,7 @@ use clap::{ArgAction, Parser};
 use super::limits::Limits;
 use super::protocol::{Direction, Params, Protocol};
 use super::units::{Scale, parse_rate, parse_scale, parse_size};
-use crate::transport::{Choice, TransportArgs};
+use longhaul_cli::transport::{Choice, TransportArgs};
 
 /// Default block length over TCP in bytes, as in iperf3.
 const TCP_LENGTH: u64 = 128 << 10;

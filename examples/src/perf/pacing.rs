@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-use crate::report::Stopwatch;
+use longhaul_cli::report::Stopwatch;
 
 /// Departure times of datagrams, in seconds after the start.
 #[derive(Debug)]

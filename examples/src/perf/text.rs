@@ -15,7 +15,7 @@ use super::protocol::{Direction, Params, Protocol};
 use super::results::{Interval, MAX_SAMPLES, Results, StreamInterval, StreamResult, UdpSample};
 use super::session::{Event, Start};
 use super::units::{Scale, rate, size};
-use crate::names::escaped;
+use longhaul_cli::names::escaped;
 
 /// Maximum number of bytes of its report that a server keeps for the client.
 const WRITTEN: usize = 1 << 20;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::protocol::Params;
-use crate::report::Stopwatch;
+use longhaul_cli::report::Stopwatch;
 
 /// Times at which a stream starts and ends.
 #[derive(Clone, Debug)]

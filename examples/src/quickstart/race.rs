@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul::TcpListener;
+use longhaul_cli::files::Staging;
+use longhaul_cli::progress::Screen;
+use longhaul_cli::receiver::{self, Budget, Existing, Output, Receiver};
+use longhaul_cli::report::{Sent, Stopwatch};
+use longhaul_cli::sender::Source;
+use longhaul_cli::session;
+use longhaul_cli::transport::{Snapshot, TransportArgs};
 
 use super::link::Emulated;
 use super::running::{Running, Seen};
-use crate::files::Staging;
-use crate::progress::Screen;
-use crate::receiver::{self, Budget, Receiver};
-use crate::report::{Sent, Stopwatch};
-use crate::sender::Source;
-use crate::session;
-use crate::transport::{Snapshot, TransportArgs};
 
 /// A transfer of a file from this process to itself.
 #[derive(Clone, Debug)]
@@ -71,8 +71,10 @@ impl Racer {
         let watch = Stopwatch::start();
         let mut outcome = None;
         let receiver = tokio::spawn(receive(receiving, listener, self.out, watch));
-        session::send(&self.transport, &[address], vec![source], &self.screen, |sent, connection| {
-            outcome = Some((sent, connection.clone()));
+        session::send(&self.transport, &[address], vec![source], &self.screen, |done, connection| {
+            if let session::Outcome::Sent(sent) = done {
+                outcome = Some((sent, connection.clone()));
+            }
         })
         .await?;
         let (received, took) = receiver.await.context("the receiver failed")??;
@@ -91,14 +93,14 @@ async fn receive(
 ) -> Result<(receiver::File, Duration)> {
     let (stream, _) = listener.accept().await?;
     let receiver = Receiver {
-        out: Staging::open(&out).with_context(|| format!("cannot write to {}", out.display()))?,
-        overwrite: false,
+        out: Output::Directory(Staging::open(&out).with_context(|| format!("cannot write to {}", out.display()))?),
+        existing: Existing::Refuse,
         hidden: true,
         budget: Budget::default(),
         patience: args.patience(),
         screen: Screen::hidden(),
     };
     let mut file = None;
-    session::receive(&args, &receiver, stream, || {}, |received| file = Some((received, watch.elapsed()))).await?;
+    session::receive(&receiver, stream, || {}, |received| file = Some((received, watch.elapsed()))).await?;
     file.context("nothing was received")
 }

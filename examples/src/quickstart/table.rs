@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::link::Least;
 use super::race::Finish;
-use crate::report;
+use longhaul_cli::report;
 
 /// Maximum width of a line in columns.
 const COLUMNS: usize = 80;
@@ -112,9 +112,9 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use super::*;
     use crate::quickstart::running::Seen;
-    use crate::receiver::File;
-    use crate::report::Sent;
-    use crate::transport::Snapshot;
+    use longhaul_cli::receiver::File;
+    use longhaul_cli::report::Sent;
+    use longhaul_cli::transport::Snapshot;
 
     fn finish(congestion: &str, seconds: u64, contents: &[u8]) -> Finish {
         let connection = Snapshot { congestion: congestion.into(), retransmitted_bytes: 2048, ..Snapshot::default() };

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use longhaul_examples::files::TempDir;
+use longhaul_cli::files::TempDir;
 use serde_json::Value;
 
 use crate::common::{Process, complaint, listening, receive};
@@ -263,7 +263,7 @@ async fn connections_of_an_address_are_limited_and_strangers_make_room() {
     let mut senders = Vec::new();
     for _ in 0..2 {
         let mut stream = longhaul::TcpStream::connect(address).await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut stream, &longhaul_examples::protocol::MAGIC).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &longhaul_cli::protocol::MAGIC).await.unwrap();
         senders.push(stream);
     }
     // The greeting of the second connection may not have arrived yet.

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::thread;
 
 use longhaul::{TcpSocket, TcpStream};
-use longhaul_examples::files::TempDir;
+use longhaul_cli::files::TempDir;
 use longhaul_link::spec::LinkOptions;
 use longhaul_linkem::log::Logs;
 use longhaul_linkem::relay::{Options, Running};

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::process::{Command, Output};
 
-use longhaul_examples::files::TempDir;
+use longhaul_cli::files::TempDir;
 use longhaul_sys::linux::{NetNs, veth};
 use serde_json::Value;
 

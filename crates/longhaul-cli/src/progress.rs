@@ -15,7 +15,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// Time over which the displayed rate is averaged.
 const SMOOTHING: Duration = Duration::from_secs(1);
 /// Interval between lines if standard error is not a terminal.
-const LINE_INTERVAL: Duration = Duration::from_secs(2);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum width of a line in columns.
 const COLUMNS: usize = 80;
 /// Maximum width of a name in columns.
@@ -45,6 +45,7 @@ pub enum Side {
 pub struct Screen {
     bars: MultiProgress,
     lines: bool,
+    quiet: bool,
     /// Label of the transfers, instead of their files' names.
     label: Option<String>,
 }
@@ -55,13 +56,18 @@ impl Screen {
     pub fn stderr() -> Self {
         let target = ProgressDrawTarget::stderr();
         let lines = target.is_hidden();
-        Self { bars: MultiProgress::with_draw_target(target), lines, label: None }
+        Self { bars: MultiProgress::with_draw_target(target), lines, quiet: false, label: None }
     }
 
-    /// Displays nothing.
+    /// Displays only [warnings](Self::warn).
     #[must_use]
     pub fn hidden() -> Self {
-        Self { bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), lines: false, label: None }
+        Self {
+            bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
+            lines: false,
+            quiet: true,
+            label: None,
+        }
     }
 
     /// Returns the same destination, where transfers are displayed with this label instead of their files' names.
@@ -70,8 +76,15 @@ impl Screen {
         Self { label: Some(label), ..self.clone() }
     }
 
-    /// Writes a line to standard error, above the bars.
+    /// Writes a line to standard error, above the bars, unless the screen is hidden.
     pub fn say(&self, line: &str) {
+        if !self.quiet {
+            self.warn(line);
+        }
+    }
+
+    /// Writes a line to standard error, above the bars.
+    pub fn warn(&self, line: &str) {
         self.bars.suspend(|| eprintln!("{line}"));
     }
 
@@ -83,13 +96,17 @@ impl Screen {
         });
     }
 
-    /// Starts the display of the transfer of a file of `size` bytes.
+    /// Starts the display of the transfer of a file of `size` bytes, if the size is known.
     #[must_use]
-    pub fn begin(&self, side: Side, name: &str, size: u64) -> Progress {
+    pub fn begin(&self, side: Side, name: &str, size: Option<u64>) -> Progress {
         let name = shortened(self.label.as_deref().unwrap_or(name));
         let template = format!("{{prefix}} {{bar:{BAR}}} {{msg}}");
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = self.bars.add(ProgressBar::new(size).with_style(style).with_prefix(name.clone()));
+        let bar = self.bars.add(
+            ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden())
+                .with_style(style)
+                .with_prefix(name.clone()),
+        );
         Progress {
             screen: self.clone(),
             side,
@@ -113,7 +130,7 @@ pub struct Progress {
     side: Side,
     bar: ProgressBar,
     name: String,
-    size: u64,
+    size: Option<u64>,
     watch: Stopwatch,
     said: Duration,
     moved: Duration,
@@ -165,11 +182,23 @@ impl Drop for Progress {
 }
 
 /// Returns the parts of a progress line, the most important first.
-fn parts(bytes: u64, size: u64, bits_per_second: f64, limit: Option<&str>, connection: &Snapshot) -> Vec<String> {
-    let share = bytes.saturating_mul(100).checked_div(size).unwrap_or(100).min(100);
-    let mut parts = vec![format!("{share:>3} % of {}", report::size(size)), report::rate(bits_per_second)];
-    let seconds = size.saturating_sub(bytes) as f64 * 8.0 / bits_per_second;
-    if seconds.is_finite() {
+fn parts(
+    bytes: u64,
+    size: Option<u64>,
+    bits_per_second: f64,
+    limit: Option<&str>,
+    connection: &Snapshot,
+) -> Vec<String> {
+    let part = match size {
+        Some(size) => {
+            let share = bytes.saturating_mul(100).checked_div(size).unwrap_or(100).min(100);
+            format!("{share:>3} % of {}", report::size(size))
+        }
+        None => report::size(bytes),
+    };
+    let mut parts = vec![part, report::rate(bits_per_second)];
+    let seconds = size.map(|size| size.saturating_sub(bytes) as f64 * 8.0 / bits_per_second);
+    if let Some(seconds) = seconds.filter(|seconds| seconds.is_finite()) {
         parts.push(format!("{} left", duration(seconds)));
     }
     parts.extend(limit.map(|limit| format!("limited by {limit}")));
@@ -222,10 +251,13 @@ mod tests {
 
     #[test]
     fn a_share_a_rate_and_the_time_left_come_first() {
-        let parts = parts(4_000_000, 16_000_000, 3_200_000.0, Some("pacing"), &snapshot());
+        let parts = parts(4_000_000, Some(16_000_000), 3_200_000.0, Some("pacing"), &snapshot());
         assert_eq!(joined(&parts, COLUMNS), " 25 % of 15.26 MiB  3.2 Mb/s  30 s left  limited by pacing  rtt 612.3 ms");
         assert_eq!(joined(&parts, 40), " 25 % of 15.26 MiB  3.2 Mb/s  30 s left");
-        assert_eq!(joined(&super::parts(0, 0, 0.0, None, &snapshot()), 60), "100 % of 0 B  0.0 kb/s  rtt 612.3 ms");
+        let empty = super::parts(0, Some(0), 0.0, None, &snapshot());
+        assert_eq!(joined(&empty, 60), "100 % of 0 B  0.0 kb/s  rtt 612.3 ms");
+        let stream = super::parts(2048, None, 1e6, None, &snapshot());
+        assert_eq!(joined(&stream, 60), "2.00 KiB  1.0 Mb/s  rtt 612.3 ms");
     }
 
     #[test]
@@ -241,7 +273,7 @@ mod tests {
         for name in ["f", "a-file-with-a-name-that-is-far-too-long-for-any-line.iso", "\u{e4}\u{f6}\u{fc}"] {
             let name = shortened(name);
             for rate in [0.0, 1e3, 999.9e6, 1e12] {
-                let parts = parts(1, u64::MAX, rate, Some("peer_window"), &snapshot());
+                let parts = parts(1, Some(u64::MAX), rate, Some("peer_window"), &snapshot());
                 for before in [format!("{name}: "), format!("{name} {} ", "#".repeat(BAR))] {
                     let line = before.clone() + &joined(&parts, COLUMNS - before.chars().count());
                     assert!(line.chars().count() <= COLUMNS && line.contains(" % of "), "{line}");

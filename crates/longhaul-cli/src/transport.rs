@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream};
+use longhaul_tls::SecureStream;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::memory::Memory;
 
@@ -230,7 +232,7 @@ pub async fn close(stream: TcpStream) -> io::Result<()> {
     stream.close().await
 }
 
-/// State of a connection as the examples display it.
+/// State of a connection as the programs display it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The congestion controller's name.
@@ -255,10 +257,52 @@ pub trait Transport: AsyncRead + AsyncWrite + Unpin {
     fn snapshot(&self) -> Snapshot;
 }
 
+/// A connection of a [`TcpSocket`] that [`TransportArgs::socket`] created, plain or encrypted.
+pub trait Connection: Transport {
+    /// Returns the TCP connection that carries the stream.
+    fn tcp(&self) -> &TcpStream;
+
+    /// Closes the connection after the last message of both ends, as [`TcpStream::close`] does.
+    fn close(self) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+impl Connection for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+
+    async fn close(self) -> io::Result<()> {
+        close(self).await
+    }
+}
+
 impl Transport for TcpStream {
     fn snapshot(&self) -> Snapshot {
-        let Ok(info) = self.info() else { return Snapshot::default() };
-        Snapshot {
+        Snapshot::of(self)
+    }
+}
+
+impl Connection for SecureStream {
+    fn tcp(&self) -> &TcpStream {
+        self.tcp()
+    }
+
+    async fn close(self) -> io::Result<()> {
+        self.tcp().set_linger(None)?;
+        Self::close(self).await
+    }
+}
+
+impl Transport for SecureStream {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::of(self.tcp())
+    }
+}
+
+impl Snapshot {
+    fn of(stream: &TcpStream) -> Self {
+        let Ok(info) = stream.info() else { return Self::default() };
+        Self {
             congestion: info.congestion,
             cwnd: info.snd_cwnd_bytes,
             rtt: info.rtt,
@@ -285,21 +329,40 @@ pub async fn run_until(
     work: impl Future<Output = Result<()>>,
     end: impl Future<Output = ()>,
 ) -> ExitCode {
-    init_log();
+    init_log(LevelFilter::WARN);
     if options.wants_list() {
         return outcome(program, print(&Congestion::list()));
     }
     warn_if_slow();
+    outcome(program, finish(options, work, end).await)
+}
+
+/// The end came before the work was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Runs `work` until it completes or `end` does, and saves the path cache.
+///
+/// # Errors
+/// Returns the error of `work`, [`Interrupted`], or why the path cache cannot be saved.
+pub async fn finish(
+    options: &TransportArgs,
+    work: impl Future<Output = Result<()>>,
+    end: impl Future<Output = ()>,
+) -> Result<()> {
     let result = tokio::select! {
+        // Signals are handled before the work begins.
+        biased;
+        () = end => Err(Interrupted.into()),
         result = work => result,
-        () = end => Err(anyhow::anyhow!("interrupted")),
     };
     if result.is_err() {
         // `work` has been dropped, and its connections with it, which sent resets.
         tokio::time::sleep(LEAVING).await;
     }
     let saved = options.connection.path_cache.as_ref().map_or(Ok(()), Memory::save);
-    outcome(program, result.and(saved))
+    result.and(saved)
 }
 
 /// Prints to standard output. A closed standard output, as in `perf -C list
@@ -326,17 +389,15 @@ pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
 }
 
 /// Prints a warning if the program was built without optimisation, where its speed is meaningless.
-fn warn_if_slow() {
+pub fn warn_if_slow() {
     if cfg!(debug_assertions) {
         eprintln!("warning: built without --release, this is several times slower than it can be");
     }
 }
 
-/// Writes the library's warnings, and the events that `RUST_LOG` selects, to standard error.
-fn init_log() {
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
-        .from_env_lossy();
+/// Writes the library's messages of at least `level`, or the events that `RUST_LOG` selects, to standard error.
+pub fn init_log(level: LevelFilter) {
+    let filter = tracing_subscriber::EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::poll_fn;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::Poll;
@@ -13,11 +13,9 @@ use tokio::time::Interval;
 
 use crate::names::NameError;
 use crate::progress::{self, Progress};
-use crate::protocol::{self, FileHeader, ProtocolError, Reply};
+use crate::protocol::{self, FileHeader, MAX_CHUNK, ProtocolError, Reply};
 use crate::transport::Transport;
 
-/// Bytes read from a file at a time.
-const CHUNK: usize = 256 << 10;
 /// Number of chunks read ahead.
 const CHUNKS_AHEAD: usize = 4;
 
@@ -63,14 +61,14 @@ pub enum SendError {
     #[error("{0} was damaged on the way: the receiver found another hash")]
     WrongHash(String),
     /// The connection failed.
-    #[error("sending {name} failed after {sent} of {size} bytes: {error}")]
+    #[error("sending {name} failed after {sent}{} bytes: {error}", size.map(|size| format!(" of {size}")).unwrap_or_default())]
     Connection {
         /// The file's name.
         name: String,
         /// Bytes handed to the connection.
         sent: u64,
-        /// The file's size.
-        size: u64,
+        /// The file's size, if it is known.
+        size: Option<u64>,
         /// The connection's error.
         error: ProtocolError,
     },
@@ -81,7 +79,47 @@ pub enum SendError {
 pub struct Source {
     path: PathBuf,
     header: FileHeader,
-    file: File,
+    input: Input,
+}
+
+#[derive(Debug)]
+enum Input {
+    File(File),
+    Stdin,
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(buffer),
+            Self::Stdin => io::stdin().lock().read(buffer),
+        }
+    }
+}
+
+/// Result of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The receiver has the file.
+    Confirmed {
+        /// Hash of the contents.
+        hash: blake3::Hash,
+        /// Length of the contents in bytes.
+        bytes: u64,
+    },
+    /// The receiver has kept another file of this name.
+    Skipped,
+}
+
+impl Delivery {
+    /// Returns the hash of a delivered file.
+    #[must_use]
+    pub fn hash(self) -> Option<blake3::Hash> {
+        match self {
+            Self::Confirmed { hash, .. } => Some(hash),
+            Self::Skipped => None,
+        }
+    }
 }
 
 impl Source {
@@ -99,10 +137,22 @@ impl Source {
         let size = file.metadata().map_err(open)?.len();
         let name = path.file_name().unwrap_or_default();
         let name = name.to_str().ok_or_else(|| NameError::NotPlain(name.to_string_lossy().into_owned()));
-        let header = name.map(|name| FileHeader { name: name.to_owned(), size });
+        let header = name.map(|name| FileHeader { name: name.to_owned(), size: Some(size) });
         let header = header.and_then(|header| protocol::encode_header(&header).map(|_| header));
         let header = header.map_err(|error| SendError::Name { path: path.to_owned(), error })?;
-        Ok(Self { path: path.to_owned(), header, file })
+        Ok(Self { path: path.to_owned(), header, input: Input::File(file) })
+    }
+
+    /// Uses standard input, whose contents are sent under the name `stdin`.
+    ///
+    /// # Errors
+    /// Returns an error if standard input is a terminal.
+    pub fn stdin() -> Result<Self, SendError> {
+        let path = PathBuf::from("-");
+        if io::stdin().is_terminal() {
+            return Err(SendError::Read { path, error: io::Error::other("standard input is a terminal") });
+        }
+        Ok(Self { path, header: FileHeader { name: "stdin".to_owned(), size: None }, input: Input::Stdin })
     }
 
     /// Returns the name under which the file is sent.
@@ -117,9 +167,9 @@ impl Source {
         &self.path
     }
 
-    /// Returns the file's size in bytes.
+    /// Returns the file's size in bytes, if it is known.
     #[must_use]
-    pub fn size(&self) -> u64 {
+    pub fn size(&self) -> Option<u64> {
         self.header.size
     }
 }
@@ -156,11 +206,11 @@ impl<T: Transport> Sender<T> {
         self.transport
     }
 
-    /// Sends a file and waits for the receiver's confirmation; returns the hash of the contents.
+    /// Sends a file and waits for the receiver's confirmation, or until the receiver skips the file.
     ///
     /// # Errors
     /// Returns why the receiver does not have the file. The connection cannot be used any further then.
-    pub async fn send(&mut self, source: Source, progress: &mut Progress) -> Result<blake3::Hash, SendError> {
+    pub async fn send(&mut self, source: Source, progress: &mut Progress) -> Result<Delivery, SendError> {
         let FileHeader { name, size } = source.header.clone();
         let mut sent = 0;
         let failed = |sent, error: ProtocolError| SendError::Connection { name: name.clone(), sent, size, error };
@@ -172,34 +222,55 @@ impl<T: Transport> Sender<T> {
         let (feed, mut chunks) = mpsc::channel(CHUNKS_AHEAD);
         let (spare, spares) = std::sync::mpsc::channel();
         let reader = tokio::task::spawn_blocking(move || read_chunks(source, &feed, &spares));
-        let mut answer = self.write(&start, &mut 0, progress).await.map_err(|e| failed(0, e))?;
+        let mut answer = self.write(&mut &start[..], &mut 0, progress).await.map_err(|e| failed(0, e))?;
+        // The rest of a chunk whose sending was interrupted by an answer.
+        let mut rest = Vec::new();
         while answer.is_none()
             && let Some(chunk) = chunks.recv().await
         {
-            answer = self.write(&chunk, &mut sent, progress).await.map_err(|e| failed(sent, e))?;
+            let len = (chunk.len() as u32).to_be_bytes();
+            let (mut head, mut body) = (&len[..], &chunk[..]);
+            answer = self.write(&mut head, &mut 0, progress).await.map_err(|e| failed(sent, e))?;
+            if answer.is_none() {
+                answer = self.write(&mut body, &mut sent, progress).await.map_err(|e| failed(sent, e))?;
+            }
+            if answer.is_some() {
+                rest = [head, body].concat();
+            }
             // At the end of the file the reader has ended and takes no buffers.
             let _ = spare.send(chunk);
         }
         drop(chunks);
         if answer.is_none() {
             let hash = reader.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-            answer = self.write(hash.as_bytes(), &mut 0, progress).await.map_err(|e| failed(sent, e))?;
+            rest = [&protocol::END.to_be_bytes(), &hash.as_bytes()[..]].concat();
+            let mut end = &rest[..];
+            answer = self.write(&mut end, &mut 0, progress).await.map_err(|e| failed(sent, e))?;
             if answer.is_none() {
                 let reply = self.confirmation(sent, progress).await.map_err(|e| failed(sent, e))?;
-                return check(reply, hash, name);
+                return check(reply, hash, sent, name);
             }
+            rest = end.to_vec();
+        } else {
+            rest.extend(protocol::ABANDONED.to_be_bytes());
         }
-        // A reply before the end of the contents can only be a refusal.
+        // An answer before the end of the contents can only be a refusal, or that the file is skipped.
         match self.reply(answer.flatten()).await.map_err(|e| failed(sent, e))? {
             Reply::Refused(reason) => Err(SendError::Refused { name, reason }),
             Reply::Confirmed(_) => Err(failed(sent, ProtocolError::BadReply)),
+            Reply::Skipped => {
+                // The next file begins after this one.
+                self.transport.write_all(&rest).await.map_err(|e| failed(sent, e.into()))?;
+                Ok(Delivery::Skipped)
+            }
         }
     }
 
-    /// Writes `data` and adds its length to `sent`; returns early if the peer replies.
+    /// Writes `data`, of which the unwritten part remains, and adds its length to `sent`; returns early if the peer
+    /// replies.
     async fn write(
         &mut self,
-        mut data: &[u8],
+        data: &mut &[u8],
         sent: &mut u64,
         progress: &mut Progress,
     ) -> Result<Option<Option<u8>>, ProtocolError> {
@@ -208,7 +279,7 @@ impl<T: Transport> Sender<T> {
                 heard = write_or_hear(&mut self.transport, data) => match heard? {
                     Heard::Answer(answer) => return Ok(Some(answer)),
                     Heard::Wrote(written) => {
-                        data = data.get(written..).unwrap_or_default();
+                        *data = data.get(written..).unwrap_or_default();
                         *sent += written as u64;
                     }
                 },
@@ -237,9 +308,10 @@ impl<T: Transport> Sender<T> {
     }
 }
 
-fn check(reply: Reply, hash: blake3::Hash, name: String) -> Result<blake3::Hash, SendError> {
+fn check(reply: Reply, hash: blake3::Hash, bytes: u64, name: String) -> Result<Delivery, SendError> {
     match reply {
-        Reply::Confirmed(theirs) if theirs == hash => Ok(hash),
+        Reply::Skipped => Ok(Delivery::Skipped),
+        Reply::Confirmed(theirs) if theirs == hash => Ok(Delivery::Confirmed { hash, bytes }),
         Reply::Confirmed(_) => Err(SendError::WrongHash(name)),
         Reply::Refused(reason) => Err(SendError::Refused { name, reason }),
     }
@@ -264,21 +336,27 @@ fn read_chunks(
     feed: &mpsc::Sender<Vec<u8>>,
     spares: &std::sync::mpsc::Receiver<Vec<u8>>,
 ) -> Result<blake3::Hash, SendError> {
-    let Source { path, header, mut file } = source;
+    let Source { path, header, mut input } = source;
+    let failed = |error| SendError::Read { path: path.clone(), error };
     let mut hasher = blake3::Hasher::new();
-    let mut left = header.size;
+    let mut left = header.size.unwrap_or(u64::MAX);
     while left > 0 {
         let mut chunk = spares.try_recv().unwrap_or_default();
-        chunk.resize(left.min(CHUNK as u64) as usize, 0);
-        file.read_exact(&mut chunk).map_err(|error| {
-            let error = match error.kind() {
-                io::ErrorKind::UnexpectedEof => io::Error::other("it became shorter while it was sent"),
-                _ => error,
-            };
-            SendError::Read { path: path.clone(), error }
-        })?;
+        chunk.resize(left.min(MAX_CHUNK as u64) as usize, 0);
+        let read = loop {
+            match input.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read.map_err(failed)?,
+            }
+        };
+        if read == 0 && header.size.is_none() {
+            break;
+        } else if read == 0 {
+            return Err(failed(io::Error::other("it became shorter while it was sent")));
+        }
+        chunk.truncate(read);
         hasher.update(&chunk);
-        left -= chunk.len() as u64;
+        left -= read as u64;
         if feed.blocking_send(chunk).is_err() {
             break;
         }

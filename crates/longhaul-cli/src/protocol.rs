@@ -4,14 +4,19 @@
 //! sender                                receiver
 //! magic (8 bytes)
 //! for each file:
-//!   length of the name (2 bytes), size (8), name (UTF-8), contents, BLAKE3 of the contents (32)
+//!   length of the name (2 bytes), size (8), name (UTF-8)
+//!   any number of chunks: length (4), contents
+//!   0 (4 bytes), BLAKE3 of the contents (32)
+//!   or 2^32 - 1 (4 bytes): the file is abandoned
 //!                                       0, BLAKE3 of what was received (32)
 //!                                       or 1, length of the reason (2), reason (UTF-8), the end
+//!                                       or 2: the file is skipped
 //! the end
 //! ```
 //!
-//! Numbers are big-endian. The sender continues with the contents while it waits for a confirmation, and a refusal
-//! may arrive in the middle of the contents.
+//! Numbers are big-endian. The size 2^64 - 1 stands for a size that the sender does not know. The sender does not wait
+//! for an answer before the end of the contents. A refusal may arrive in their middle, and ends the connection. The
+//! receiver may also skip a file there; the sender then abandons it, unless it has sent the hash already.
 
 use std::io;
 
@@ -20,22 +25,33 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::names::{self, NameError};
 
 /// First bytes of a connection; the last byte is the version.
-pub const MAGIC: [u8; 8] = *b"longhau\x01";
+pub const MAGIC: [u8; 8] = *b"longhau\x02";
 /// Length of a hash in bytes.
 pub const HASH_LEN: usize = blake3::OUT_LEN;
+/// Maximum length of a chunk in bytes.
+pub const MAX_CHUNK: usize = 256 << 10;
+/// Length that ends the contents of a file; their hash follows.
+pub(crate) const END: u32 = 0;
+/// Length that ends a file that is not complete.
+pub(crate) const ABANDONED: u32 = u32::MAX;
+/// Size of a file whose size is not known.
+const UNKNOWN_SIZE: u64 = u64::MAX;
 /// Maximum length of a receiver's reason in bytes.
 const MAX_REASON: usize = 1024;
 
 const CONFIRMED: u8 = 0;
 const REFUSED: u8 = 1;
+const SKIPPED: u8 = 2;
+/// First byte of TLS connections and alerts (RFC 8446, section 5.1: `alert` and `handshake`).
+const TLS: [u8; 2] = [21, 22];
 
 /// Header that precedes a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// Plain file name.
     pub name: String,
-    /// Length of the contents in bytes.
-    pub size: u64,
+    /// Length of the contents in bytes; `None` if it is not known in advance.
+    pub size: Option<u64>,
 }
 
 /// Receiver's reply to a file.
@@ -45,6 +61,8 @@ pub enum Reply {
     Confirmed(blake3::Hash),
     /// The file was refused for this reason, and so are the files after it.
     Refused(String),
+    /// A file of this name exists, and is kept.
+    Skipped,
 }
 
 /// Reason why a message of the peer is not valid.
@@ -53,6 +71,9 @@ pub enum ProtocolError {
     /// The connection does not begin with [`MAGIC`].
     #[error("the peer is not a sender of files, or uses another version of the protocol")]
     NotOurs,
+    /// The peer uses TLS.
+    #[error("the peer encrypts (leave out --plaintext)")]
+    Encrypted,
     /// The file name is not acceptable.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -62,6 +83,15 @@ pub enum ProtocolError {
     /// A reply is neither a confirmation nor a refusal.
     #[error("the peer's reply is not valid")]
     BadReply,
+    /// A chunk is longer than [`MAX_CHUNK`].
+    #[error("a chunk of {0} bytes is too long (at most {MAX_CHUNK})")]
+    ChunkTooLong(u32),
+    /// The contents are longer or shorter than announced.
+    #[error("the contents differ in length from the {0} bytes that were announced")]
+    WrongSize(u64),
+    /// The sender gave up the file.
+    #[error("the sender gave up")]
+    Abandoned,
     /// The peer closed the connection in the middle of a message.
     #[error("the peer closed the connection in the middle of a message")]
     EarlyEnd,
@@ -86,7 +116,11 @@ impl From<io::Error> for ProtocolError {
 pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), ProtocolError> {
     let mut magic = [0; MAGIC.len()];
     from.read_exact(&mut magic).await?;
-    if magic == MAGIC { Ok(()) } else { Err(ProtocolError::NotOurs) }
+    match magic {
+        MAGIC => Ok(()),
+        [first, ..] if TLS.contains(&first) => Err(ProtocolError::Encrypted),
+        _ => Err(ProtocolError::NotOurs),
+    }
 }
 
 /// Encodes a file's header.
@@ -97,7 +131,7 @@ pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
     names::check(&header.name)?;
     let len = u16::try_from(header.name.len()).map_err(|_| NameError::TooLong(header.name.len()))?;
     let mut bytes = Vec::from(len.to_be_bytes());
-    bytes.extend(header.size.to_be_bytes());
+    bytes.extend(header.size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
     bytes.extend(header.name.as_bytes());
     Ok(bytes)
 }
@@ -114,7 +148,7 @@ pub async fn read_header(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<F
     }
     from.read_exact(&mut len[1..]).await?;
     let len = usize::from(u16::from_be_bytes(len));
-    let size = from.read_u64().await?;
+    let size = Some(from.read_u64().await?).filter(|size| *size != UNKNOWN_SIZE);
     if len > names::MAX_NAME {
         return Err(NameError::TooLong(len).into());
     }
@@ -142,6 +176,7 @@ pub async fn write_reply(to: &mut (impl AsyncWrite + Unpin), reply: &Reply) -> i
             bytes.extend((reason.len() as u16).to_be_bytes());
             bytes.extend(reason.as_bytes());
         }
+        Reply::Skipped => bytes.push(SKIPPED),
     }
     to.write_all(&bytes).await?;
     to.flush().await
@@ -168,6 +203,8 @@ pub async fn read_reply(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Resul
             // The reason is printed to a terminal, which it must not be able to control.
             Ok(Reply::Refused(names::escaped(&String::from_utf8_lossy(&reason))))
         }
+        SKIPPED => Ok(Reply::Skipped),
+        first if TLS.contains(&first) => Err(ProtocolError::Encrypted),
         _ => Err(ProtocolError::BadReply),
     }
 }
@@ -184,11 +221,14 @@ mod tests {
 
     #[tokio::test]
     async fn headers_come_back() {
-        let header = FileHeader { name: "a file".to_owned(), size: 1 << 40 };
+        let header = FileHeader { name: "a file".to_owned(), size: Some(1 << 40) };
         let bytes = encode_header(&header).unwrap();
         assert_eq!(bytes, b"\x00\x06\x00\x00\x01\x00\x00\x00\x00\x00a file");
         assert_eq!(read_header(&mut bytes.as_slice()).await.unwrap(), Some(header));
         assert_eq!(read_header(&mut [].as_slice()).await.unwrap(), None);
+        let stream = FileHeader { name: "stdin".to_owned(), size: None };
+        let bytes = encode_header(&stream).unwrap();
+        assert_eq!(read_header(&mut bytes.as_slice()).await.unwrap(), Some(stream));
     }
 
     async fn refused(bytes: &[u8]) -> String {
@@ -210,7 +250,7 @@ mod tests {
 
     #[tokio::test]
     async fn replies_come_back() {
-        for reply in [Reply::Confirmed(blake3::hash(b"x")), Reply::Refused("no".to_owned())] {
+        for reply in [Reply::Confirmed(blake3::hash(b"x")), Reply::Refused("no".to_owned()), Reply::Skipped] {
             let mut bytes = Vec::new();
             write_reply(&mut bytes, &reply).await.unwrap();
             assert_eq!(read_reply(bytes[0], &mut &bytes[1..]).await.unwrap(), reply);
@@ -220,5 +260,8 @@ mod tests {
         let cut = Reply::Refused(format!("{}ä", "x".repeat(1022)));
         assert_eq!(read_reply(bytes[0], &mut &bytes[1..]).await.unwrap(), cut);
         assert!(matches!(read_reply(7, &mut [].as_slice()).await, Err(ProtocolError::BadReply)));
+        assert!(matches!(read_reply(21, &mut [].as_slice()).await, Err(ProtocolError::Encrypted)));
+        assert!(matches!(read_magic(&mut &b"\x16\x03\x01aaaaa"[..]).await, Err(ProtocolError::Encrypted)));
+        assert!(matches!(read_magic(&mut &b"GET / HT"[..]).await, Err(ProtocolError::NotOurs)));
     }
 }

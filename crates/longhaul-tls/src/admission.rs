@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 /// Maximum numbers of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a caller sets both limits")]
 pub struct Limits {
     /// Connections in total.
     pub all: usize,
@@ -112,7 +113,7 @@ impl Drop for Ticket {
 }
 
 /// Returns the address or prefix that counts as one address.
-fn host(peer: IpAddr) -> IpAddr {
+pub(crate) fn host(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
         address => address,

@@ -27,14 +27,19 @@ impl Scene {
         fs::create_dir(&out).unwrap();
         let patience = Duration::from_secs(20);
         let receiver = Receiver {
-            out: Staging::open(&out).unwrap(),
-            overwrite: false,
+            out: Output::Directory(Staging::open(&out).unwrap()),
+            existing: Existing::Refuse,
             hidden: false,
             budget: Budget::default(),
             patience,
             screen: Screen::hidden(),
         };
         Self { directory, receiver }
+    }
+
+    fn out(&self) -> &Path {
+        let Output::Directory(staging) = &self.receiver.out else { panic!("not a directory") };
+        staging.out()
     }
 
     fn source(&self, name: &str, contents: &[u8]) -> Source {
@@ -46,9 +51,7 @@ impl Scene {
     /// Returns the names in the receiver's directory and in the directory for unfinished files inside it.
     fn names(&self) -> Vec<String> {
         let read = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-        let all = read(self.receiver.out.out())
-            .into_iter()
-            .flat_map(|path| if path.is_dir() { read(&path) } else { vec![path] });
+        let all = read(self.out()).into_iter().flat_map(|path| if path.is_dir() { read(&path) } else { vec![path] });
         let mut names: Vec<_> = all.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
         names.sort();
         names
@@ -81,10 +84,22 @@ fn file(name: &[u8], size: u64) -> Vec<u8> {
     bytes
 }
 
+/// Returns the beginning of a chunk of `len` bytes.
+fn chunk(len: usize) -> Vec<u8> {
+    (len as u32).to_be_bytes().to_vec()
+}
+
+/// Returns a file that is sent in one chunk, with its hash.
+fn whole(name: &str, contents: &[u8]) -> Vec<u8> {
+    let start = [file(name.as_bytes(), contents.len() as u64), chunk(contents.len())].concat();
+    let body = if contents.is_empty() { file(name.as_bytes(), 0) } else { [start, contents.to_vec()].concat() };
+    [body, chunk(0), blake3::hash(contents).as_bytes().to_vec()].concat()
+}
+
 #[tokio::test]
 async fn files_arrive_whole_with_their_hashes() {
     let scene = Scene::new();
-    let contents: Vec<u8> = (0..3 * CHUNK as u32 + 17).map(|i| (i ^ i >> 9) as u8).collect();
+    let contents: Vec<u8> = (0..3 * MAX_CHUNK as u32 + 17).map(|i| (i ^ i >> 9) as u8).collect();
     let (mut ours, theirs) = tokio::io::duplex(10_000);
     let mut sender = Sender::new(theirs);
     let send = async {
@@ -92,7 +107,8 @@ async fn files_arrive_whole_with_their_hashes() {
         for (name, contents) in [("first", contents.as_slice()), ("empty", &[])] {
             let source = scene.source(name, contents);
             let mut progress = Screen::hidden().begin(Side::Sending, name, source.size());
-            hashes.push(sender.send(source, &mut progress).await.unwrap());
+            let delivery = sender.send(source, &mut progress).await.unwrap();
+            hashes.push(delivery.hash().unwrap());
         }
         drop(sender);
         hashes
@@ -103,14 +119,14 @@ async fn files_arrive_whole_with_their_hashes() {
     assert_eq!(hashes, [blake3::hash(&contents), blake3::hash(b"")]);
     assert_eq!(files.iter().map(|file| file.hash).collect::<Vec<_>>(), hashes);
     assert_eq!(scene.names(), ["empty", "first"]);
-    assert!(fs::read(scene.receiver.out.out().join("first")).unwrap() == contents);
+    assert!(fs::read(scene.out().join("first")).unwrap() == contents);
 }
 
 #[tokio::test]
 async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
     let scene = Scene::new();
-    fs::write(scene.receiver.out.out().join("big"), "old").unwrap();
-    let source = scene.source("big", &vec![1; 8 * CHUNK]);
+    fs::write(scene.out().join("big"), "old").unwrap();
+    let source = scene.source("big", &vec![1; 8 * MAX_CHUNK]);
     let (mut ours, theirs) = tokio::io::duplex(10_000);
     let mut sender = Sender::new(theirs);
     let send = async {
@@ -122,7 +138,7 @@ async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
     let (served, error) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send);
     assert!(matches!(served, Err(ReceiveError::Exists(_))), "{served:?}");
     assert!(matches!(&error, SendError::Refused { reason, .. } if reason == "it exists already"), "{error}");
-    assert_eq!(fs::read(scene.receiver.out.out().join("big")).unwrap(), b"old");
+    assert_eq!(fs::read(scene.out().join("big")).unwrap(), b"old");
 }
 
 #[tokio::test]
@@ -144,10 +160,10 @@ async fn hostile_input_ends_with_a_sentence() {
     }
     let (error, _) = scene.hears(b"long").await;
     assert_eq!(error, "the peer closed the connection in the middle of a message");
-    let (error, _) = scene.hears(&[file(b"cut", u64::MAX), vec![7; 100_000]].concat()).await;
+    let (error, _) = scene.hears(&[file(b"cut", 1 << 60), chunk(200_000), vec![7; 100_000]].concat()).await;
     assert_eq!(
         error,
-        "receiving cut failed after 0 of 18446744073709551615 bytes: the peer closed the connection in the middle of a message"
+        "receiving cut failed after 0 of 1152921504606846976 bytes: the peer closed the connection in the middle of a message"
     );
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
@@ -155,10 +171,67 @@ async fn hostile_input_ends_with_a_sentence() {
 #[tokio::test]
 async fn a_wrong_hash_leaves_no_file() {
     let scene = Scene::new();
-    let (error, answer) = scene.hears(&[file(b"bad", 3), b"abc".to_vec(), vec![0; HASH_LEN]].concat()).await;
+    let (error, answer) =
+        scene.hears(&[file(b"bad", 3), chunk(3), b"abc".to_vec(), chunk(0), vec![0; HASH_LEN]].concat()).await;
     assert_eq!(error, "bad was damaged on the way: its hash is not the sender's");
     assert_eq!(answer.get(3..), Some(b"it was damaged on the way".as_slice()));
     assert!(scene.names().is_empty());
+}
+
+/// Sizes that lie either way, and chunks that would take much memory.
+#[tokio::test]
+async fn contents_that_are_not_as_announced_leave_no_file() {
+    let scene = Scene::new();
+    let told = "its contents are not as announced";
+    for (body, error) in [
+        (
+            [chunk(2), b"ab".to_vec(), chunk(0), vec![0; HASH_LEN]].concat(),
+            "failed after 2 of 3 bytes: the contents differ in length from the 3 bytes that were announced",
+        ),
+        (
+            [chunk(2), b"ab".to_vec(), chunk(2), b"cd".to_vec()].concat(),
+            "failed after 2 of 3 bytes: the contents differ in length from the 3 bytes that were announced",
+        ),
+        (chunk(MAX_CHUNK + 1), "failed after 0 of 3 bytes: a chunk of 262145 bytes is too long (at most 262144)"),
+    ] {
+        let (ours, answer) = scene.hears(&[file(b"lie", 3), body].concat()).await;
+        assert_eq!(ours, format!("receiving lie {error}"));
+        assert_eq!(answer.get(3..), Some(told.as_bytes()));
+    }
+    let (error, _) = scene.hears(&[file(b"lie", 3), vec![0xff; 4]].concat()).await;
+    assert_eq!(error, "receiving lie failed after 0 of 3 bytes: the sender gave up");
+    assert!(scene.names().is_empty());
+}
+
+/// The sender abandons a file that is skipped in the middle of its contents, and the next file arrives.
+#[tokio::test]
+async fn an_existing_file_is_skipped_or_gets_another_name() {
+    let mut scene = Scene::new();
+    let contents = vec![1; 8 * MAX_CHUNK];
+    fs::write(scene.out().join("big"), "old").unwrap();
+    fs::write(scene.out().join("empty"), "old").unwrap();
+    for (existing, arrive) in [(Existing::Skip, [false, false, true]), (Existing::Rename, [true; 3])] {
+        scene.receiver.existing = existing;
+        let (mut ours, theirs) = tokio::io::duplex(10_000);
+        let mut sender = Sender::new(theirs);
+        let send = async {
+            let mut arrived = Vec::new();
+            for (name, contents) in [("big", contents.as_slice()), ("empty", &[]), ("new", b"new")] {
+                let source = scene.source(name, contents);
+                let mut progress = Screen::hidden().begin(Side::Sending, name, source.size());
+                let delivery = sender.send(source, &mut progress).await.unwrap();
+                arrived.push(delivery.hash() == Some(blake3::hash(contents)));
+            }
+            drop(sender);
+            arrived
+        };
+        let (served, arrived) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send);
+        served.unwrap();
+        assert_eq!(arrived, arrive);
+    }
+    assert_eq!(scene.names(), ["big", "big (1)", "empty", "empty (1)", "new", "new (1)"]);
+    assert_eq!(fs::read(scene.out().join("big")).unwrap(), b"old");
+    assert!(fs::read(scene.out().join("big (1)")).unwrap() == contents);
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,10 +258,10 @@ async fn names_of_its_own_and_hidden_ones_are_refused() {
     }
     assert!(scene.names().is_empty());
     scene.receiver.hidden = true;
-    scene.receiver.overwrite = true;
+    scene.receiver.existing = Existing::Overwrite;
     let (error, _) = scene.hears(&file(b".longhaul-incoming-x", 1)).await;
     assert!(error.ends_with("is reserved for unfinished files"), "{error}");
-    let whole = [file(b".bashrc", 0), blake3::hash(b"").as_bytes().to_vec()].concat();
+    let whole = whole(".bashrc", b"");
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
     theirs.write_all(&whole).await.unwrap();
     theirs.shutdown().await.unwrap();
@@ -210,18 +283,21 @@ async fn no_more_is_accepted_than_was_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn stalled_uploads_block_no_other_and_are_ended() {
     let scene = Scene::new();
-    let (receiver, begun) = (&scene.receiver, [file(b"stalled", 1 << 30), vec![7; CHUNK + 1]].concat());
+    let (receiver, begun) = (
+        &scene.receiver,
+        [file(b"stalled", 1 << 30), chunk(MAX_CHUNK), vec![7; MAX_CHUNK], chunk(MAX_CHUNK), vec![7]].concat(),
+    );
     let mut stalled = tokio::task::JoinSet::new();
     let mut peers = Vec::new();
     for _ in 0..600 {
-        let (mut ours, mut theirs) = tokio::io::duplex(2 * CHUNK);
+        let (mut ours, mut theirs) = tokio::io::duplex(2 * MAX_CHUNK);
         theirs.write_all(&begun).await.unwrap();
         peers.push(theirs);
         let receiver = receiver.clone();
         stalled.spawn(async move { receiver.serve(&mut ours, || {}, |_, _| {}).await });
     }
     let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
-    let whole = [file(b"whole", 3), b"abc".to_vec(), blake3::hash(b"abc").as_bytes().to_vec()].concat();
+    let whole = whole("whole", b"abc");
     theirs.write_all(&whole).await.unwrap();
     theirs.shutdown().await.unwrap();
     receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap();
@@ -244,10 +320,11 @@ async fn a_trickle_is_ended_and_a_slow_upload_is_not() {
             theirs.write_all(&file(b"slow", contents.len() as u64)).await.unwrap();
             for part in contents.chunks(step) {
                 time::sleep(Duration::from_secs(1)).await;
-                if theirs.write_all(part).await.is_err() {
+                if theirs.write_all(&[chunk(part.len()), part.to_vec()].concat()).await.is_err() {
                     return;
                 }
             }
+            theirs.write_all(&chunk(0)).await.unwrap();
             theirs.write_all(blake3::hash(&contents).as_bytes()).await.unwrap();
             theirs.shutdown().await.unwrap();
         };

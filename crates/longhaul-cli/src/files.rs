@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tempfile::NamedTempFile;
 
-use crate::names::OWN_PREFIX;
+use crate::names::{MAX_NAME, OWN_PREFIX};
 
 /// Start of the names of private directories.
 const DIRECTORY: &str = "incoming-";
@@ -20,6 +20,8 @@ const DIRECTORY: &str = "incoming-";
 const PART: &str = "part-";
 /// Number of random characters in each of these names.
 const RANDOM: usize = 12;
+/// Maximum number of names that are tried for a file whose name is taken.
+const MAX_COPIES: u32 = 10_000;
 
 /// A target directory and the private directory for unfinished files inside it. The private directory is removed when
 /// this and the last of its files are dropped; one left by a killed process is removed by the next process.
@@ -116,11 +118,59 @@ impl TempFile {
         }
     }
 
+    /// Moves the file to `name` in the target directory or, if that name is taken, to the first free one of
+    /// `NAME (1).EXT`, `NAME (2).EXT` and so on. Returns the final name.
+    ///
+    /// # Errors
+    /// Returns `AlreadyExists` if 10,000 such names are taken, otherwise the system's error. The file is removed in
+    /// both cases.
+    pub fn persist_beside(self, name: &str) -> io::Result<String> {
+        #[cfg(not(unix))]
+        let mut file = self.file;
+        for copy in 0..=MAX_COPIES {
+            let name = numbered(name, copy);
+            #[cfg(unix)]
+            let persisted = self.staging.opened.persist(&self.file, &name, false);
+            #[cfg(not(unix))]
+            let persisted = match file.persist_noclobber(self.staging.out.join(&name)) {
+                Ok(_) => Ok(()),
+                Err(error) => {
+                    file = error.file;
+                    Err(error.error)
+                }
+            };
+            match persisted {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                persisted => return persisted.map(|()| name),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
     /// Returns the file's present path.
     #[cfg(test)]
     fn path(&self) -> &Path {
         self.file.path()
     }
+}
+
+/// Returns the name of a copy of the file `name`; copy 0 has the same name. Names that are too long are shortened.
+fn numbered(name: &str, copy: u32) -> String {
+    if copy == 0 {
+        return name.to_owned();
+    }
+    // A dot at the beginning marks a hidden file, and no extension.
+    let dot = name.rfind('.').filter(|&dot| dot > 0).unwrap_or(name.len());
+    let (stem, extension) = name.split_at(dot);
+    let number = format!(" ({copy})");
+    let room = MAX_NAME.saturating_sub(number.len());
+    // An extension that fills the name is none.
+    let (stem, extension) = if extension.len() < room { (stem, extension) } else { (name, "") };
+    let mut end = stem.len().min(room - extension.len());
+    while !stem.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{number}{extension}", stem.get(..end).unwrap_or_default())
 }
 
 #[cfg(unix)]
@@ -286,6 +336,23 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"");
         drop(staging);
         assert_eq!(names(out.path()), ["target"]);
+    }
+
+    #[test]
+    fn a_taken_name_gets_a_number() {
+        let out = TempDir::create().unwrap();
+        let staging = Staging::open(out.path()).unwrap();
+        let placed: Vec<_> = (0..3).map(|_| staging.create().unwrap().persist_beside("a.tar.gz").unwrap()).collect();
+        assert_eq!(placed, ["a.tar.gz", "a.tar (1).gz", "a.tar (2).gz"]);
+        drop(staging);
+        assert_eq!(names(out.path()), ["a.tar (1).gz", "a.tar (2).gz", "a.tar.gz"]);
+        assert_eq!(numbered(".bashrc", 1), ".bashrc (1)");
+        assert_eq!(numbered("file", 12), "file (12)");
+        for long in ["x".repeat(255), format!("{}.iso", "\u{e4}".repeat(125)), format!("x.{}", "y".repeat(253))] {
+            let copy = numbered(&long, 10_000);
+            assert!(copy.len() <= MAX_NAME && copy.contains(" (10000)"), "{copy}");
+        }
+        assert!(numbered(&format!("{}.iso", "\u{e4}".repeat(125)), 1).ends_with(" (1).iso"));
     }
 
     /// The names are unpredictable, and only the owner may write to the directory.

@@ -1,14 +1,35 @@
 //! Writes to a file with one blocking call at a time, so that a stalled upload occupies no thread.
 
-use std::io;
+use std::io::{self, Write};
 
 use tokio::task::JoinHandle;
 
 use crate::files::TempFile;
 
-/// A file and the hash of the data written to it.
+/// Destination of the contents of a file.
+pub(super) enum Sink {
+    /// An unfinished file.
+    File(TempFile),
+    /// Standard output.
+    Stdout,
+}
+
+impl Sink {
+    fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
+        match self {
+            Self::File(temp) => temp.write_all(data),
+            Self::Stdout => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(data)?;
+                stdout.flush()
+            }
+        }
+    }
+}
+
+/// A destination and the hash of the data written to it.
 struct Target {
-    temp: TempFile,
+    sink: Sink,
     hasher: Box<blake3::Hasher>,
 }
 
@@ -36,9 +57,9 @@ pub(super) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send 
 }
 
 impl Disk {
-    /// Creates a writer for `temp`.
-    pub(super) fn new(temp: TempFile) -> Self {
-        Self { state: State::Idle(Target { temp, hasher: Box::default() }), spare: Vec::new() }
+    /// Creates a writer for `sink`.
+    pub(super) fn new(sink: Sink) -> Self {
+        Self { state: State::Idle(Target { sink, hasher: Box::default() }), spare: Vec::new() }
     }
 
     /// Returns a buffer for the next chunk.
@@ -50,7 +71,7 @@ impl Disk {
     pub(super) async fn write(&mut self, chunk: Vec<u8>) -> io::Result<()> {
         let mut target = self.idle().await?;
         self.state = State::Busy(tokio::task::spawn_blocking(move || {
-            let result = target.temp.write_all(&chunk);
+            let result = target.sink.write_all(&chunk);
             target.hasher.update(&chunk);
             (target, chunk, result)
         }));
@@ -58,9 +79,9 @@ impl Disk {
     }
 
     /// Returns the complete file and the hash of its contents.
-    pub(super) async fn finish(mut self) -> io::Result<(TempFile, blake3::Hash)> {
-        let Target { temp, hasher } = self.idle().await?;
-        Ok((temp, hasher.finalize()))
+    pub(super) async fn finish(mut self) -> io::Result<(Sink, blake3::Hash)> {
+        let Target { sink, hasher } = self.idle().await?;
+        Ok((sink, hasher.finalize()))
     }
 
     async fn idle(&mut self) -> io::Result<Target> {

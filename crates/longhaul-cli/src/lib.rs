@@ -1,0 +1,17 @@
+//! Code of the program `longhaul`, which the example programs share.
+//!
+//! [`sender`] and [`receiver`] are the two ends of [`protocol`], which carries files over one connection; [`session`]
+//! opens and closes the connection.
+#![forbid(unsafe_code)]
+
+pub mod files;
+pub mod memory;
+pub mod names;
+pub mod program;
+pub mod progress;
+pub mod protocol;
+pub mod receiver;
+pub mod report;
+pub mod sender;
+pub mod session;
+pub mod transport;

@@ -1,0 +1,103 @@
+//! The program `longhaul` and its sub-commands.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use longhaul::Congestion;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::progress::Screen;
+use crate::report;
+use crate::transport::{self, Interrupted, TransportArgs};
+
+mod args;
+mod generate;
+mod home;
+mod lists;
+mod receive;
+mod send;
+
+use args::{Cli, Command, IdentityArgs};
+use home::Home;
+
+/// Exit code of wrong use, as clap has it.
+const WRONG_USE: u8 = 2;
+/// Exit code of an interrupted program: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// Wrong use that only the program finds, such as options that do not fit the address.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrongUse(String);
+
+/// Runs the program with the arguments of the process, and returns its exit code: 0 for success, 1 for failure, 2 for
+/// wrong use, and 130 if it was interrupted.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let screen = if cli.quiet { Screen::hidden() } else { Screen::stderr() };
+    transport::init_log(match cli.verbose {
+        0 if cli.quiet => LevelFilter::ERROR,
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    });
+    let (name, result) = match cli.command {
+        Command::Send(args) => {
+            if !args.transport.wants_list() && args.target_and_paths().is_none() {
+                let what = "a receiver and at least one file are needed: longhaul send HOST[:PORT] FILE...";
+                Cli::command().error(ErrorKind::MissingRequiredArgument, what).exit();
+            }
+            ("send", transfer(&args.transport, &screen, || send::run(&args, &screen)))
+        }
+        Command::Receive(args) => ("receive", transfer(&args.transport, &screen, || receive::run(&args, &screen))),
+        Command::Identity(args) => ("identity", identity(&args)),
+        Command::Completions { shell } => ("completions", generate::completions(shell)),
+        Command::Man { command, out } => ("man", generate::man(command.as_deref(), out.as_deref())),
+    };
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    eprintln!("longhaul {name}: {error:#}");
+    if error.is::<Interrupted>() {
+        INTERRUPTED.into()
+    } else if error.is::<WrongUse>() {
+        WRONG_USE.into()
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Runs a command that opens connections, until it completes or is interrupted.
+fn transfer<F: Future<Output = Result<()>>>(
+    options: &TransportArgs,
+    screen: &Screen,
+    work: impl FnOnce() -> F,
+) -> Result<()> {
+    if options.wants_list() {
+        return transport::print(&Congestion::list());
+    }
+    if std::io::stderr().is_terminal() && cfg!(debug_assertions) {
+        screen.say("warning: built without --release, this is several times slower than it can be");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let result = runtime.block_on(async { transport::finish(options, work(), transport::interrupted()).await });
+    // A thread may still wait for standard input, which is not awaited.
+    runtime.shutdown_background();
+    result
+}
+
+fn identity(args: &IdentityArgs) -> Result<()> {
+    let home = Home::find()?;
+    let identity = home.identity()?;
+    let fingerprint = identity.fingerprint();
+    if args.json {
+        let line = serde_json::json!({ "fingerprint": fingerprint.to_string(), "file": home.identity_file() });
+        transport::print(&format!("{}\n", report::json_line(&line)))
+    } else {
+        transport::print(&format!("{fingerprint}\n"))
+    }
+}

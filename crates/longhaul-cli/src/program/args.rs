@@ -1,0 +1,198 @@
+//! Command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use longhaul_tls::Fingerprint;
+
+use crate::receiver::Existing;
+use crate::transport::TransportArgs;
+
+/// UDP port of receivers.
+pub(super) const PORT: u16 = 7000;
+
+/// Transfers files over long, lossy links, encrypted.
+///
+/// Both ends have a key, which `longhaul identity` shows. The receiver accepts the keys that it knows, and the sender
+/// remembers the key of each receiver.
+#[derive(Debug, Parser)]
+#[command(
+    name = "longhaul",
+    version,
+    propagate_version = true,
+    after_help = "Examples:
+  longhaul identity                                  Show the key of this machine
+  longhaul receive --allow SHA256:... --out incoming Receive files from the machine with this key
+  longhaul send 192.0.2.7 big.iso -C bbr             Send a file, with BBR as the congestion control
+
+Exit codes: 0 success, 1 failure, 2 wrong use, 130 interrupted."
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Show more messages; may be given several times
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(super) verbose: u8,
+    /// Show only warnings, errors, and the address on which a receiver listens
+    #[arg(short, long, global = true)]
+    pub(super) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Send files to `longhaul receive`
+    Send(Box<SendArgs>),
+    /// Receive files from `longhaul send`
+    Receive(Box<ReceiveArgs>),
+    /// Show the fingerprint of this machine's key, which is made at first use
+    #[command(after_help = "Examples:
+  longhaul identity          SHA256:...
+  longhaul identity --json   {\"fingerprint\":\"SHA256:...\",\"file\":\"/home/...\"}")]
+    Identity(IdentityArgs),
+    /// Print the completions of a shell
+    #[command(after_help = "Examples:
+  longhaul completions bash > /etc/bash_completion.d/longhaul")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print a man page, or write all of them
+    #[command(after_help = "Examples:
+  longhaul man | man -l -
+  longhaul man send | man -l -
+  longhaul man --out /usr/local/share/man/man1")]
+    Man {
+        /// The sub-command that the page describes; without it, the page of the program
+        command: Option<String>,
+        /// Write all pages into this directory, which must exist
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        out: Option<PathBuf>,
+    },
+}
+
+/// Sends files to `longhaul receive`.
+///
+/// All files are sent over one encrypted connection, one after the other. The receiver confirms each with the BLAKE3 hash
+/// of the data that it has written. The first failure ends the program.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  longhaul send 192.0.2.7 big.iso                  To the default port, 7000
+  longhaul send --to relay.example:7100 a b c -C bbr
+  tar c data | longhaul send 192.0.2.7 -           Standard input, as a file named `stdin`
+  longhaul send 192.0.2.7 big.iso --accept-new     Trust the receiver's key without a question
+
+The keys of receivers are in ~/.local/share/longhaul/known-peers.")]
+pub(super) struct SendArgs {
+    /// The receiver, unless --to is given, and the files; `-` is standard input
+    #[arg(value_name = "[HOST[:PORT]] FILE")]
+    words: Vec<String>,
+    /// The receiver
+    #[arg(long, value_name = "HOST[:PORT]")]
+    to: Option<String>,
+    /// Trust the key of a receiver that is not known yet, and remember it
+    #[arg(long, conflicts_with = "plaintext")]
+    pub(super) accept_new: bool,
+    /// Do not encrypt, and do not check who receives
+    #[arg(long)]
+    pub(super) plaintext: bool,
+    /// Print a JSON object per file, each on a line of standard output
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
+}
+
+impl SendArgs {
+    /// Returns the receiver and the files, if both are given.
+    pub(super) fn target_and_paths(&self) -> Option<(&str, &[String])> {
+        let (target, paths) = match &self.to {
+            Some(to) => (to.as_str(), self.words.as_slice()),
+            None => self.words.split_first().map(|(first, rest)| (first.as_str(), rest))?,
+        };
+        (!paths.is_empty()).then_some((target, paths))
+    }
+}
+
+/// Receives files from `longhaul send`.
+///
+/// Accepts the senders whose keys are in `allowed-peers` or given by --allow. A file gets its name after its BLAKE3 hash
+/// was found equal to the sender's; until then it is in a private directory. Only plain file names are accepted.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  longhaul receive --allow SHA256:... --out incoming
+  longhaul receive --listen [::]:7100 --once --json
+  longhaul receive --out - | tar x                 The contents of the files of one connection
+
+Keys of senders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
+  SHA256:... NAME send")]
+pub(super) struct ReceiveArgs {
+    /// Address and UDP port to listen on
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], PORT)))]
+    pub(super) listen: SocketAddr,
+    /// Directory for the received files, which is created if it does not exist; `-` is standard output, for one connection
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(super) out: PathBuf,
+    /// Accept the sender with this key; may be given several times
+    #[arg(long, value_name = "FINGERPRINT", conflicts_with = "plaintext")]
+    pub(super) allow: Vec<Fingerprint>,
+    /// End after the first connection of an accepted sender, with an exit code that says whether it succeeded
+    #[arg(long)]
+    pub(super) once: bool,
+    #[command(flatten)]
+    pub(super) existing: ExistingArgs,
+    /// Accept names that begin with a dot or a dash
+    #[arg(long)]
+    pub(super) allow_hidden: bool,
+    /// Do not encrypt, and accept any sender; on an address other than loopback, `--plaintext=yes-on-this-network`
+    #[arg(long, value_name = "CONFIRMATION", num_args = 0..=1, require_equals = true, default_missing_value = "loopback")]
+    pub(super) plaintext: Option<Plaintext>,
+    /// Print a JSON object per received file, each on a line of standard output
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
+}
+
+/// Options for files whose name is taken.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(super) struct ExistingArgs {
+    /// Replace existing files; without this option, --rename or --skip, they are refused
+    #[arg(long)]
+    overwrite: bool,
+    /// Add a number to the names of files that exist already
+    #[arg(long)]
+    rename: bool,
+    /// Keep existing files, and receive the others
+    #[arg(long)]
+    skip: bool,
+}
+
+impl ExistingArgs {
+    pub(super) fn policy(&self) -> Existing {
+        match self {
+            Self { overwrite: true, .. } => Existing::Overwrite,
+            Self { rename: true, .. } => Existing::Rename,
+            Self { skip: true, .. } => Existing::Skip,
+            _ => Existing::Refuse,
+        }
+    }
+}
+
+/// Where connections may be plain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Plaintext {
+    /// On loopback addresses only.
+    Loopback,
+    /// On any address.
+    YesOnThisNetwork,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct IdentityArgs {
+    /// Print a JSON object with the fingerprint and the file of the key
+    #[arg(long)]
+    pub(super) json: bool,
+}

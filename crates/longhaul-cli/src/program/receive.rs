@@ -1,0 +1,197 @@
+//! `longhaul receive`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use longhaul::TcpListener;
+use longhaul_tls::SecureListener;
+use longhaul_tls::admission::{Admission, Limits, Ticket};
+use tokio::task::JoinSet;
+
+use super::args::{Plaintext, ReceiveArgs};
+use super::home::Home;
+use super::lists::AllowedPeers;
+use super::{Screen, WrongUse};
+use crate::files::Staging;
+use crate::receiver::{Budget, File, Output, ReceiveError, Receiver};
+use crate::report::{self, Received};
+use crate::session;
+use crate::transport::Connection;
+
+/// Maximum numbers of connections of accepted senders.
+const LIMITS: Limits = Limits { all: 256, per_address: 32 };
+
+pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
+    let stdout = args.out == Path::new("-");
+    if stdout && args.json {
+        return Err(WrongUse("--json and --out - both use standard output".to_owned()).into());
+    }
+    if args.plaintext == Some(Plaintext::Loopback) && !args.listen.ip().to_canonical().is_loopback() {
+        let what = format!(
+            "--plaintext on {} lets anyone on the network send files; use --plaintext=yes-on-this-network if you want \
+             that, or --listen 127.0.0.1:{}",
+            args.listen,
+            args.listen.port()
+        );
+        return Err(WrongUse(what).into());
+    }
+    let keys = if args.plaintext.is_some() { None } else { Some(keys(args)?) };
+    let out = if stdout {
+        Output::Stdout
+    } else {
+        let staging = Staging::open(&args.out);
+        Output::Directory(staging.with_context(|| format!("cannot write to {}", args.out.display()))?)
+    };
+    let receiver = Receiver {
+        out,
+        existing: args.existing.policy(),
+        hidden: args.allow_hidden,
+        budget: Budget::default(),
+        patience: args.transport.patience(),
+        screen: screen.clone(),
+    };
+    let listener = args.transport.listen(args.listen)?;
+    screen.warn(&format!("listening on {}", listener.local_addr()?));
+    let server = Arc::new(Server { receiver, screen: screen.clone(), json: args.json });
+    let once = args.once || stdout;
+    match keys {
+        None => {
+            screen.warn("warning: --plaintext: nothing is encrypted, and anyone who reaches the port can send files");
+            serve(PlainDoor { listener }, &server, once).await
+        }
+        Some((identity, allowed)) => {
+            screen.say(&format!("the key is {}, and {} may send", identity.fingerprint(), count(allowed.senders())));
+            let allowed = Arc::new(allowed);
+            let keys = Arc::clone(&allowed);
+            let listener = SecureListener::new(listener, &identity, move |key| keys.may_send(key))?;
+            serve(SecureDoor { listener, allowed }, &server, once).await
+        }
+    }
+}
+
+fn count(senders: usize) -> String {
+    if senders == 1 { "1 key".to_owned() } else { format!("{senders} keys") }
+}
+
+/// Returns our key and the keys that may send.
+fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, AllowedPeers)> {
+    let home = Home::find()?;
+    let identity = home.identity()?;
+    let mut allowed = home.allowed_peers()?;
+    for key in &args.allow {
+        allowed.allow_to_send(*key);
+    }
+    if allowed.senders() == 0 {
+        bail!(
+            "nobody may send: give the sender's key, which `longhaul identity` shows there, by --allow, or add the line \
+             `SHA256:... NAME send` to {}",
+            home.allowed_file().display()
+        );
+    }
+    Ok((identity, allowed))
+}
+
+/// Source of connections.
+trait Door {
+    type Stream: Connection + Send + 'static;
+
+    /// Returns the next connection, its address, and the name of the sender if it is known.
+    async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)>;
+}
+
+struct PlainDoor {
+    listener: TcpListener,
+}
+
+impl Door for PlainDoor {
+    type Stream = longhaul::TcpStream;
+
+    async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
+        let (stream, peer) = self.listener.accept().await?;
+        Ok((stream, peer, None))
+    }
+}
+
+struct SecureDoor {
+    listener: SecureListener,
+    allowed: Arc<AllowedPeers>,
+}
+
+impl Door for SecureDoor {
+    type Stream = longhaul_tls::SecureStream;
+
+    async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
+        let (stream, peer) = self.listener.accept().await?;
+        let name = self.allowed.find(&stream.peer()).map(|entry| entry.name.clone());
+        Ok((stream, peer, name))
+    }
+}
+
+/// Serves connections concurrently until the listener fails, or only the first one.
+async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<()> {
+    let admission = Admission::new(LIMITS);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = door.accept() => {
+                let (stream, peer, name) = accepted?;
+                let Some(ticket) = admission.admit(peer.ip()) else {
+                    stream.tcp().abort();
+                    server.screen.warn(&format!("{peer}: refused: too many connections"));
+                    continue;
+                };
+                let from = name.map_or_else(|| peer.to_string(), |name| format!("{peer} ({name})"));
+                if once {
+                    // Further connections are refused rather than left waiting.
+                    drop(door);
+                    return server.serve(stream, peer, &from, &ticket).await.context(from);
+                }
+                let server = Arc::clone(server);
+                connections.spawn(async move {
+                    if let Err(error) = server.serve(stream, peer, &from, &ticket).await {
+                        server.screen.warn(&format!("{from}: {error}"));
+                    }
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+struct Server {
+    receiver: Receiver,
+    screen: Screen,
+    json: bool,
+}
+
+impl Server {
+    /// Receives the files of a connection, unless it is evicted before it has proved to be a sender of files.
+    async fn serve(
+        &self,
+        stream: impl Connection,
+        peer: SocketAddr,
+        from: &str,
+        ticket: &Ticket,
+    ) -> Result<(), ReceiveError> {
+        let received = |file| self.report(peer, from, file);
+        tokio::select! {
+            result = session::receive(&self.receiver, stream, || ticket.is_known(), received) => result,
+            () = ticket.evicted() => Err(ReceiveError::Silent),
+        }
+    }
+
+    fn report(&self, peer: SocketAddr, from: &str, file: File) {
+        let File { name, bytes, took, hash } = file;
+        let goodput_bps = report::bits_per_second(bytes, took);
+        if !self.json {
+            let (size, rate, seconds) = (report::size(bytes), report::rate(goodput_bps), took.as_secs_f64());
+            self.screen.say(&format!("{name}: {size} in {seconds:.2} s, {rate}, from {from}, blake3 {hash}"));
+            return;
+        }
+        let (seconds, blake3) = (took.as_secs_f64(), hash.to_hex().to_string());
+        let received = Received { file: name, bytes, seconds, goodput_bps, blake3, peer: peer.to_string() };
+        self.screen.print(&report::json_line(&received));
+    }
+}

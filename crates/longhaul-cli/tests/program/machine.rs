@@ -1,0 +1,139 @@
+//! A machine: a home directory with an identity, and the processes that use it.
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use longhaul_cli::files::TempDir;
+use longhaul_tls::Identity;
+use serde_json::Value;
+
+pub(crate) struct Machine {
+    directory: TempDir,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Self {
+        Self { directory: TempDir::create().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Returns a file of the program, which may not exist.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.path("data/longhaul").join(name)
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.env("XDG_DATA_HOME", self.path("data")).env("HOME", self.directory.path());
+        for variable in ["QLOGFILE", "QLOGDIR", "RUST_LOG"] {
+            command.env_remove(variable);
+        }
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::open(&self.data("identity")).unwrap()
+    }
+
+    pub(crate) fn key(&self) -> String {
+        self.identity().fingerprint().to_string()
+    }
+
+    /// Creates a file of `len` bytes; returns its path.
+    pub(crate) fn file(&self, name: &str, len: usize) -> String {
+        let path = self.path(name);
+        let contents: Vec<u8> = (0..len as u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+        fs::write(&path, contents).unwrap();
+        path.into_os_string().into_string().unwrap()
+    }
+
+    /// Sends with the key of an unknown receiver accepted.
+    pub(crate) fn send(&self, receiver: &Receiver, arguments: &[&str]) -> Output {
+        self.run(&[&["send", "--accept-new", &receiver.address], arguments].concat())
+    }
+
+    /// Starts a receiver on a port of its own that puts files into the directory `out`.
+    pub(crate) fn receive(&self, arguments: &[&str]) -> Receiver {
+        let out = self.path("out");
+        let mut command = self.command(&["receive", "--listen", "127.0.0.1:0"]);
+        if !arguments.contains(&"--out") {
+            command.arg("--out").arg(&out);
+        }
+        let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Receiver::new(child)
+    }
+
+    /// Returns the names in the directory `out`, without the one for unfinished files.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("out")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| !name.starts_with(".longhaul-incoming-")).collect();
+        names.sort();
+        names
+    }
+}
+
+/// A running `longhaul receive`. It is killed when dropped.
+pub(crate) struct Receiver {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    said: BufReader<ChildStderr>,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Receiver {
+    fn new(mut child: Child) -> Self {
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut receiver = Self { child, address: String::new(), said };
+        let line = receiver.wait_for("listening on ");
+        receiver.address = line["listening on ".len()..].trim().to_owned();
+        receiver
+    }
+
+    /// Reads standard error up to the next line that contains `text`; returns that line.
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.said.read_line(&mut line).unwrap() > 0, "the receiver ended before {text:?}");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Waits for the receiver to end; returns its exit code, the rest of standard error, and standard output.
+    pub(crate) fn end(mut self) -> (Option<i32>, String, Vec<u8>) {
+        let (mut stderr, mut stdout) = (String::new(), Vec::new());
+        self.child.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+        self.said.read_to_string(&mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), stderr, stdout)
+    }
+}
+
+/// Returns the standard error of a program that ended with `code`.
+pub(crate) fn failed(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Parses lines of JSON.
+pub(crate) fn json_lines(text: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

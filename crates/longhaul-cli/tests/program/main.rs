@@ -1,0 +1,8 @@
+//! The program `longhaul` as users run it: processes over real sockets.
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+mod machine;
+mod strangers;
+mod transfer;
+mod trust;
+mod usage;

@@ -1,0 +1,139 @@
+//! Peers that are not `longhaul send`, and senders that are hostile.
+use std::fs;
+use std::sync::Arc;
+
+use longhaul::TcpStream;
+use longhaul_cli::protocol::{self, FileHeader, Reply};
+use longhaul_tls::{Fingerprint, SecureConnector, SecureStream};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::machine::{Machine, Receiver};
+
+/// Connects from one of the loopback addresses: reports of failures are limited per source.
+#[cfg(target_os = "linux")]
+async fn connect_from(source: &str, receiver: &Receiver) -> TcpStream {
+    let socket = longhaul::TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{source}:0").parse().unwrap()).unwrap();
+    socket.connect(receiver.address.parse().unwrap()).await.unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn strangers_are_refused_with_a_reason_and_keep_nobody_out() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let mut receiver = there.receive(&["--allow", &here.key()]);
+
+    let mut garbage = connect_from("127.0.0.2", &receiver).await;
+    garbage.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let line = receiver.wait_for("is refused");
+    assert!(line.contains(" 127.0.0.2:") && line.contains("the peer does not use TLS"), "{line}");
+    // What it hears is an alert.
+    let mut answer = Vec::new();
+    let _ = garbage.read_to_end(&mut answer).await;
+    assert_eq!(answer.first(), Some(&21), "{answer:?}");
+
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_protocol_versions(&[&rustls::version::TLS12]).unwrap();
+    let config = builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let old = connect_from("127.0.0.3", &receiver).await;
+    let refused = connector.connect(ServerName::try_from("localhost").unwrap(), old).await.unwrap_err();
+    assert!(refused.to_string().contains("ProtocolVersion"), "{refused}");
+    let line = receiver.wait_for("is refused");
+    assert!(line.contains(" 127.0.0.3:") && line.contains("does not support TLS 1.3"), "{line}");
+
+    // More silent peers than places for their address.
+    let mut silent = Vec::new();
+    for _ in 0..6 {
+        silent.push(connect_from("127.0.0.1", &receiver).await);
+    }
+    let sent = here.send(&receiver, &[&here.file("file", 1000)]);
+    assert!(sent.status.success(), "{sent:?}");
+    assert_eq!(there.names(), ["file"]);
+}
+
+async fn connect(here: &Machine, there: &Machine, receiver: &Receiver) -> SecureStream {
+    let key: Fingerprint = there.key().parse().unwrap();
+    let connector = SecureConnector::new(&here.identity(), Some(key)).unwrap();
+    connector.connect(TcpStream::connect(&receiver.address).await.unwrap()).await.unwrap()
+}
+
+/// Sends `bytes` after the magic bytes; returns the reason of the receiver.
+async fn refusal(here: &Machine, there: &Machine, receiver: &Receiver, bytes: &[u8]) -> String {
+    let mut stream = connect(here, there, receiver).await;
+    stream.write_all(&protocol::MAGIC).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    stream.flush().await.unwrap();
+    let first = stream.read_u8().await.unwrap();
+    match protocol::read_reply(first, &mut stream).await.unwrap() {
+        Reply::Refused(reason) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_hostile_sender_writes_nothing_outside_and_nothing_to_the_terminal() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let mut receiver = there.receive(&["--allow", &here.key(), "--overwrite"]);
+    let long = "x".repeat(4096);
+    let absolute = there.path("escaped").into_os_string().into_string().unwrap();
+    for (name, reason) in [
+        ("../escaped", "is not a plain file name"),
+        (absolute.as_str(), "is not a plain file name"),
+        ("..", "is not a plain file name"),
+        ("sub/escaped", "is not a plain file name"),
+        ("a\0b", "contains an invisible character"),
+        ("a\nb", "contains an invisible character"),
+        ("\x1b[2Jescaped", "contains an invisible character"),
+        ("", "the file name is empty"),
+        (long.as_str(), "a file name of 4096 bytes is too long (at most 255)"),
+        (".bashrc", "begins with a dot or a dash"),
+    ] {
+        let mut header = (name.len() as u16).to_be_bytes().to_vec();
+        header.extend(1_u64.to_be_bytes());
+        header.extend(name.as_bytes());
+        let told = refusal(&here, &there, &receiver, &header).await;
+        assert!(told.contains(reason), "{name:?}: {told}");
+        let line = receiver.wait_for(reason);
+        assert!(!line.trim_end().contains(|c: char| c.is_control()), "{line:?}");
+    }
+    // A wrong hash, and sizes that lie either way.
+    let header = protocol::encode_header(&FileHeader { name: "lie".to_owned(), size: Some(3) }).unwrap();
+    for (body, reason) in [
+        (&b"\0\0\0\x03abc\0\0\0\0________________________________"[..], "damaged on the way"),
+        (b"\0\0\0\x02ab\0\0\0\0", "not as announced"),
+        (b"\0\0\0\x04abcd", "not as announced"),
+        (b"\xff\xff\xff\xfe", "not as announced"),
+    ] {
+        let told = refusal(&here, &there, &receiver, &[&header, body].concat()).await;
+        assert!(told.contains(reason), "{told}");
+    }
+    assert!(there.names().is_empty() && !there.path("escaped").exists());
+    let private: Vec<_> = fs::read_dir(there.path("out")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(private.len(), 1);
+    assert_eq!(fs::read_dir(&private[0]).unwrap().count(), 0, "an unfinished file is left");
+}
+
+/// The stream ends without `close_notify`, as an attacker on the path can end it.
+#[tokio::test]
+async fn a_transfer_that_is_cut_leaves_no_file() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let receiver = there.receive(&["--allow", &here.key(), "--once"]);
+    let mut stream = connect(&here, &there, &receiver).await;
+    let header = |name: &str| protocol::encode_header(&FileHeader { name: name.to_owned(), size: None }).unwrap();
+    let hash = blake3::hash(b"abc");
+    let whole = [&header("whole"), &b"\0\0\0\x03abc\0\0\0\0"[..], hash.as_bytes()].concat();
+    stream.write_all(&[&protocol::MAGIC[..], &whole].concat()).await.unwrap();
+    stream.flush().await.unwrap();
+    let first = stream.read_u8().await.unwrap();
+    assert_eq!(protocol::read_reply(first, &mut stream).await.unwrap(), Reply::Confirmed(hash));
+    stream.write_all(&[&header("cut"), &b"\0\0\0\x03abc"[..]].concat()).await.unwrap();
+    stream.flush().await.unwrap();
+    stream.abort();
+    let (code, said, _) = receiver.end();
+    assert_eq!(code, Some(1));
+    assert!(said.contains(": connection reset by peer"), "{said}");
+    assert_eq!(there.names(), ["whole"]);
+}

@@ -1,0 +1,74 @@
+//! Client side of secure connections.
+
+use std::io;
+use std::sync::Arc;
+
+use longhaul::TcpStream;
+use rustls::ClientConfig;
+use rustls::pki_types::{DnsName, ServerName};
+
+use crate::metered::Metered;
+use crate::verify::{self, PinnedServer};
+use crate::{Fingerprint, Identity, SecureStream, TlsError};
+
+/// Name of every server. It is not sent; sessions are stored under it.
+const SERVER: &str = "longhaul.invalid";
+
+/// Opens secure connections to servers with one key. Clones share their sessions, which later connections resume.
+#[derive(Clone)]
+pub struct SecureConnector {
+    tls: tokio_rustls::TlsConnector,
+    expected: Option<Fingerprint>,
+}
+
+impl SecureConnector {
+    /// Creates a connector that presents `identity` and accepts only the server's key `expected`. With `None` it
+    /// accepts no key: [`connect`](Self::connect) then fails with [`TlsError::UnknownKey`], which contains the
+    /// server's key.
+    ///
+    /// # Errors
+    /// Returns [`TlsError::Protocol`] if the identity cannot be used.
+    pub fn new(identity: &Identity, expected: Option<Fingerprint>) -> Result<Self, TlsError> {
+        let provider = verify::provider();
+        let verifier = PinnedServer { expected, algorithms: provider.signature_verification_algorithms };
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let chain = vec![identity.certificate.clone()];
+        let mut config = builder.with_client_auth_cert(chain, identity.key.clone_key())?;
+        config.enable_sni = false;
+        config.enable_early_data = false;
+        Ok(Self { tls: Arc::new(config).into(), expected })
+    }
+
+    /// Completes the handshake on `stream`, on which nothing has been sent. The server has then proved that it has
+    /// the expected key. It has not yet decided about ours: if it refuses the key, the first read fails with
+    /// [`TlsError::Refused`].
+    ///
+    /// # Errors
+    /// Returns [`TlsError::UnknownKey`] or [`TlsError::WrongKey`] because of the server's key, or another reason why
+    /// the handshake failed. There is no time limit besides those of `stream`.
+    pub async fn connect(&self, stream: TcpStream) -> Result<SecureStream, TlsError> {
+        let name = DnsName::try_from(SERVER).map_err(|error| TlsError::Connection(io::Error::other(error)))?;
+        let connecting = self.tls.connect(ServerName::DnsName(name), Metered::unlimited(stream)).into_fallible();
+        let stream = match connecting.await {
+            Ok(stream) => SecureStream::new(stream.into())?,
+            Err((error, mut stream)) => {
+                // The alert that tells the server the reason must be acknowledged before the connection is dropped.
+                stream.finish().await;
+                return Err(error.into());
+            }
+        };
+        // A resumed session is not verified again.
+        match PinnedServer::check(self.expected, stream.peer()) {
+            Ok(()) => Ok(stream),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl std::fmt::Debug for SecureConnector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecureConnector").field("expected", &self.expected).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+//! TLS 1.3 over longhaul streams, with mutual authentication by pinned keys.
+//!
+//! Each end has an [`Identity`], an Ed25519 key with a self-signed certificate. Only the key counts: names and dates in
+//! certificates are ignored. A [`SecureConnector`] accepts one key of the server, and a [`SecureListener`] accepts the
+//! keys of clients that the application allows. Neither has a mode that accepts any key.
+//!
+//! ```no_run
+//! use longhaul::{TcpListener, TcpStream};
+//! use longhaul_tls::{Fingerprint, Identity, SecureConnector, SecureListener};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # async fn server(client: Fingerprint) -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = Identity::open("identity".as_ref())?;
+//! let listener = TcpListener::bind("0.0.0.0:7000").await?;
+//! let mut listener = SecureListener::new(listener, &identity, move |key| *key == client)?;
+//! let (mut stream, peer) = listener.accept().await?;
+//! let mut text = String::new();
+//! stream.read_to_string(&mut text).await?;
+//! println!("{peer} ({}): {text}", stream.peer());
+//! # Ok(())
+//! # }
+//! # async fn client(server: Fingerprint) -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = Identity::open("identity".as_ref())?;
+//! let connector = SecureConnector::new(&identity, Some(server))?;
+//! let mut stream = connector.connect(TcpStream::connect("192.0.2.1:7000").await?).await?;
+//! stream.write_all(b"a long way, in private").await?;
+//! stream.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Clients that connect again through the same connector resume their session, which saves the signatures and the
+//! certificates of a full handshake. Data is never sent before the handshake is complete (0-RTT).
+//!
+//! TLS protects the stream, but not the headers of its segments: an attacker on the path can end a connection. Reads
+//! then fail; only a stream that ended in order ends with 0 bytes.
+#![forbid(unsafe_code)]
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
+pub mod admission;
+mod connector;
+mod error;
+mod failures;
+mod fingerprint;
+mod identity;
+mod listener;
+mod metered;
+mod stream;
+mod verify;
+
+pub use connector::SecureConnector;
+pub use error::{TlsError, tls_error};
+pub use fingerprint::{Fingerprint, ParseFingerprintError};
+pub use identity::{Identity, IdentityError};
+pub use listener::{HandshakeLimits, SecureListener};
+pub use stream::SecureStream;

@@ -1,0 +1,194 @@
+//! Server side of secure connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::{TcpListener, TcpStream};
+use rustls::ServerConfig;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::admission::{Admission, Limits, Ticket};
+use crate::failures::Failures;
+use crate::metered::Metered;
+use crate::verify::{self, Allowed, AllowedClients};
+use crate::{Fingerprint, Identity, SecureStream, TlsError};
+
+/// Limits on connections whose peers have not been authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandshakeLimits {
+    /// Maximum number of concurrent handshakes. A further connection takes the place of the oldest one.
+    pub all: usize,
+    /// Maximum number of concurrent handshakes with one address; with IPv6, with one /64 prefix. A further connection
+    /// takes the place of the oldest one from there.
+    pub per_address: usize,
+    /// Maximum duration of a handshake.
+    pub time: Duration,
+    /// Maximum number of bytes that a peer may send in its handshake.
+    pub max_bytes: usize,
+}
+
+impl Default for HandshakeLimits {
+    /// Returns 64 handshakes, 4 per address, 10 s and 16 KiB.
+    fn default() -> Self {
+        Self { all: 64, per_address: 4, time: Duration::from_secs(10), max_bytes: 16 << 10 }
+    }
+}
+
+impl HandshakeLimits {
+    /// Sets the maximum duration of a handshake.
+    #[must_use]
+    pub fn with_time(self, time: Duration) -> Self {
+        Self { time, ..self }
+    }
+}
+
+/// Accepts secure connections from clients whose keys are allowed.
+///
+/// Handshakes proceed concurrently within [`HandshakeLimits`], which also limit the connections that
+/// [`accept`](Self::accept) has not returned yet. A failed handshake is logged (`tracing`, target `longhaul::tls`) with
+/// the peer's address and the reason, at most once per second and source.
+pub struct SecureListener {
+    listener: TcpListener,
+    acceptor: Acceptor,
+    admission: Admission,
+    failures: Failures,
+    handshakes: JoinSet<Handshake>,
+}
+
+/// Result of a handshake.
+struct Handshake {
+    result: Result<SecureStream, TlsError>,
+    peer: SocketAddr,
+    /// Occupies the place until the connection has been accepted.
+    _ticket: Ticket,
+}
+
+#[derive(Clone)]
+struct Acceptor {
+    tls: TlsAcceptor,
+    allowed: Allowed,
+    limits: HandshakeLimits,
+}
+
+impl SecureListener {
+    /// Creates a listener that presents `identity` and accepts the clients for whose keys `allowed` returns true. It
+    /// is called in the handshake and must not block.
+    ///
+    /// # Errors
+    /// Returns [`TlsError::Protocol`] if the identity cannot be used.
+    pub fn new(
+        listener: TcpListener,
+        identity: &Identity,
+        allowed: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static,
+    ) -> Result<Self, TlsError> {
+        let allowed: Allowed = Arc::new(allowed);
+        let provider = verify::provider();
+        let algorithms = provider.signature_verification_algorithms;
+        let verifier = AllowedClients { allowed: Arc::clone(&allowed), algorithms };
+        let builder = ServerConfig::builder_with_provider(provider);
+        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
+        let chain = vec![identity.certificate.clone()];
+        let builder = builder.with_client_cert_verifier(Arc::new(verifier));
+        let mut config = builder.with_single_cert(chain, identity.key.clone_key())?;
+        // Sessions are resumed by tickets, whose content is encrypted by a key that changes every six hours.
+        config.ticketer = rustls::crypto::ring::Ticketer::new()?;
+        config.max_early_data_size = 0;
+        let limits = HandshakeLimits::default();
+        let acceptor = Acceptor { tls: Arc::new(config).into(), allowed, limits };
+        let handshakes = JoinSet::new();
+        let admission = admission(limits);
+        Ok(Self { listener, acceptor, admission, failures: Failures::default(), handshakes })
+    }
+
+    /// Replaces the limits on connections that are not authenticated yet.
+    #[must_use]
+    pub fn with_limits(mut self, limits: HandshakeLimits) -> Self {
+        self.admission = admission(limits);
+        self.acceptor.limits = limits;
+        self
+    }
+
+    /// Returns the next connection of a client whose key is allowed.
+    ///
+    /// Cancel safety: this method is cancel safe. Handshakes proceed while it is not called, but no new one begins.
+    ///
+    /// # Errors
+    /// Returns the errors of the listener's UDP socket. Failures of single connections are logged.
+    pub async fn accept(&mut self) -> io::Result<(SecureStream, SocketAddr)> {
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => {
+                    let (stream, peer) = accepted?;
+                    self.begin(stream, peer);
+                }
+                Some(handshake) = self.handshakes.join_next() => {
+                    let Ok(Handshake { result, peer, .. }) = handshake else { continue };
+                    match result {
+                        Ok(stream) => return Ok((stream, peer)),
+                        Err(error) => self.failures.report(peer, &error),
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let Some(ticket) = self.admission.admit(peer.ip()) else {
+            stream.abort();
+            self.failures.report(peer, &TlsError::Crowded);
+            return;
+        };
+        let acceptor = self.acceptor.clone();
+        self.handshakes.spawn(async move {
+            let result = tokio::select! {
+                result = acceptor.accept(stream) => result,
+                () = ticket.evicted() => Err(TlsError::Crowded),
+            };
+            if result.is_ok() {
+                ticket.is_known();
+            }
+            Handshake { result, peer, _ticket: ticket }
+        });
+    }
+
+    /// Returns the address on which the listener accepts connections.
+    ///
+    /// # Errors
+    /// The same as [`TcpListener::local_addr`].
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl std::fmt::Debug for SecureListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecureListener").field("listener", &self.listener).finish_non_exhaustive()
+    }
+}
+
+fn admission(limits: HandshakeLimits) -> Admission {
+    Admission::new(Limits { all: limits.all, per_address: limits.per_address })
+}
+
+impl Acceptor {
+    async fn accept(&self, stream: TcpStream) -> Result<SecureStream, TlsError> {
+        let stream = Metered::new(stream, self.limits.max_bytes);
+        let max_bytes = Some(self.limits.max_bytes);
+        let accepting = self.tls.accept_with(stream, |session| session.set_buffer_limit(max_bytes)).into_fallible();
+        let accepted = tokio::time::timeout(self.limits.time, accepting).await.map_err(|_| TlsError::TimedOut)?;
+        let stream = match accepted {
+            Ok(stream) => SecureStream::new(stream.into())?,
+            Err((error, mut stream)) => {
+                stream.finish().await;
+                return Err(error.into());
+            }
+        };
+        // A resumed session is not verified again, and the key may not be allowed any more.
+        let peer = stream.peer();
+        if (self.allowed)(&peer) { Ok(stream) } else { Err(TlsError::NotAllowed(peer)) }
+    }
+}

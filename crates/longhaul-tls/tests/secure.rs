@@ -1,0 +1,218 @@
+//! Secure connections over real sockets.
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use longhaul::{TcpListener, TcpStream};
+use longhaul_tls::{
+    Fingerprint, HandshakeLimits, Identity, SecureConnector, SecureListener, SecureStream, TlsError, tls_error,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+struct Server {
+    key: Fingerprint,
+    address: SocketAddr,
+    accepted: mpsc::UnboundedReceiver<SecureStream>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    async fn start(limits: HandshakeLimits, allowed: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static) -> Self {
+        let identity = Identity::generate().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut listener = SecureListener::new(listener, &identity, allowed).unwrap().with_limits(limits);
+        let (queue, accepted) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                if queue.send(stream).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { key: identity.fingerprint(), address, accepted, task }
+    }
+
+    async fn connect(&self, connector: &SecureConnector) -> Result<SecureStream, TlsError> {
+        connector.connect(TcpStream::connect(self.address).await.unwrap()).await
+    }
+}
+
+/// A limit that no test reaches.
+fn patient() -> HandshakeLimits {
+    HandshakeLimits::default().with_time(Duration::from_secs(3600))
+}
+
+#[tokio::test]
+async fn both_ends_know_each_other_and_data_arrives_until_the_orderly_end() {
+    let client = Identity::generate().unwrap();
+    let allowed = client.fingerprint();
+    let mut server = Server::start(patient(), move |key| *key == allowed).await;
+    let connector = SecureConnector::new(&client, Some(server.key)).unwrap();
+    let mut here = server.connect(&connector).await.unwrap();
+    let mut there = server.accepted.recv().await.unwrap();
+    assert_eq!((here.peer(), there.peer()), (server.key, client.fingerprint()));
+    assert_eq!(here.export("a").unwrap(), there.export("a").unwrap());
+    assert_ne!(here.export("a").unwrap(), here.export("b").unwrap());
+    assert!(here.info().unwrap().bytes_sent > 0);
+
+    let data: Vec<u8> = (0..1_000_000_u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let sent = data.clone();
+    let sending = tokio::spawn(async move {
+        here.write_all(&sent).await.unwrap();
+        here.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        here.read_to_end(&mut answer).await.unwrap();
+        here.close().await.unwrap();
+        answer
+    });
+    let mut received = Vec::new();
+    there.read_to_end(&mut received).await.unwrap();
+    assert!(received == data);
+    there.write_all(b"thanks").await.unwrap();
+    there.close().await.unwrap();
+    assert_eq!(sending.await.unwrap(), b"thanks");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_without_close_notify_is_an_error() {
+    let client = Identity::generate().unwrap();
+    let mut server = Server::start(patient(), |_| true).await;
+    let connector = SecureConnector::new(&client, Some(server.key)).unwrap();
+    for aborts in [false, true] {
+        let mut here = server.connect(&connector).await.unwrap();
+        here.write_all(b"half a").await.unwrap();
+        here.flush().await.unwrap();
+        let mut there = server.accepted.recv().await.unwrap();
+        let mut received = [0; 6];
+        there.read_exact(&mut received).await.unwrap();
+        // The client reads the session tickets too: a stream that is dropped with unread data is reset.
+        there.write_all(b"x").await.unwrap();
+        there.flush().await.unwrap();
+        here.read_exact(&mut [0]).await.unwrap();
+        if aborts {
+            here.abort();
+        } else {
+            // Ends the TCP stream in order, but not the TLS stream.
+            drop(here);
+        }
+        let error = there.read(&mut received).await.unwrap_err();
+        let wanted = if aborts { std::io::ErrorKind::ConnectionReset } else { std::io::ErrorKind::UnexpectedEof };
+        assert_eq!(error.kind(), wanted);
+    }
+}
+
+#[tokio::test]
+async fn only_the_expected_server_is_accepted() {
+    let server = Server::start(patient(), |_| true).await;
+    let client = Identity::generate().unwrap();
+    let other = Identity::generate().unwrap().fingerprint();
+    let error = server.connect(&SecureConnector::new(&client, None).unwrap()).await.unwrap_err();
+    assert!(matches!(error, TlsError::UnknownKey(key) if key == server.key), "{error}");
+    let error = server.connect(&SecureConnector::new(&client, Some(other)).unwrap()).await.unwrap_err();
+    let wrong =
+        matches!(error, TlsError::WrongKey { expected, presented } if (expected, presented) == (other, server.key));
+    assert!(wrong, "{error}");
+}
+
+#[tokio::test]
+async fn only_allowed_clients_are_accepted_and_the_others_learn_it() {
+    let (known, stranger) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let allowed = known.fingerprint();
+    let mut server = Server::start(patient(), move |key| *key == allowed).await;
+    let connector = SecureConnector::new(&stranger, Some(server.key)).unwrap();
+    let mut refused = server.connect(&connector).await.unwrap();
+    let error = refused.read(&mut [0]).await.unwrap_err();
+    assert!(matches!(tls_error(&error), Some(TlsError::Refused)), "{error:?}");
+    let connector = SecureConnector::new(&known, Some(server.key)).unwrap();
+    let _here = server.connect(&connector).await.unwrap();
+    // The refused connection has not been accepted before.
+    assert_eq!(server.accepted.recv().await.unwrap().peer(), allowed);
+}
+
+/// A client reads the tickets that the server sends after the handshake together with the first data.
+async fn exchange(server: &mut Server, connector: &SecureConnector) -> Option<bool> {
+    let mut here = server.connect(connector).await.unwrap();
+    let mut byte = [0];
+    let read = here.read(&mut byte);
+    tokio::select! {
+        there = server.accepted.recv() => {
+            let mut there = there.unwrap();
+            assert_eq!(there.peer(), there.peer());
+            there.write_all(b"x").await.unwrap();
+            there.flush().await.unwrap();
+            here.read_exact(&mut byte).await.unwrap();
+            assert_eq!(here.is_resumed(), there.is_resumed());
+            Some(here.is_resumed())
+        }
+        read = read => {
+            assert!(read.is_err());
+            None
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_resumed_as_long_as_the_key_is_allowed() {
+    let client = Identity::generate().unwrap();
+    let allowed = Arc::new(AtomicBool::new(true));
+    let now = Arc::clone(&allowed);
+    let mut server = Server::start(patient(), move |_| now.load(Ordering::Relaxed)).await;
+    let connector = SecureConnector::new(&client, Some(server.key)).unwrap();
+    assert_eq!(exchange(&mut server, &connector).await, Some(false));
+    assert_eq!(exchange(&mut server, &connector).await, Some(true));
+    allowed.store(false, Ordering::Relaxed);
+    assert_eq!(exchange(&mut server, &connector).await, None);
+    allowed.store(true, Ordering::Relaxed);
+    assert!(exchange(&mut server, &connector).await.is_some());
+}
+
+/// Peers that say nothing hold at most four places per address, and the newest of them hold these.
+#[tokio::test]
+async fn silent_peers_keep_nobody_out() {
+    let mut server = Server::start(patient(), |_| true).await;
+    let mut silent = Vec::new();
+    for _ in 0..6 {
+        silent.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    let client = Identity::generate().unwrap();
+    let connector = SecureConnector::new(&client, Some(server.key)).unwrap();
+    let here = server.connect(&connector).await.unwrap();
+    server.accepted.recv().await.unwrap();
+    // The first two made room for others of the six, and the third for the connection that was authenticated.
+    for evicted in &mut silent[..3] {
+        let ended = evicted.read(&mut [0]).await;
+        assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+    }
+    drop(here);
+}
+
+#[tokio::test]
+async fn a_peer_that_says_nothing_or_too_much_is_dropped() {
+    let server = Server::start(HandshakeLimits::default().with_time(Duration::from_millis(50)), |_| true).await;
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let ended = silent.read(&mut [0]).await;
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+
+    // A handshake record with the header of a message of 60,000 bytes, which never ends.
+    let server = Server::start(patient(), |_| true).await;
+    let mut large = TcpStream::connect(server.address).await.unwrap();
+    let mut record = vec![0x16, 3, 1, 0x40, 0];
+    record.extend([1, 0, 0xea, 0x60]);
+    record.resize(5 + 0x4000, 0);
+    large.write_all(&record).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = large.read_to_end(&mut answer).await;
+    assert!(server.accepted.is_empty());
+}
