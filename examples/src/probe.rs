@@ -125,6 +125,12 @@ impl Application for EndlessFile {
         Ok([&protocol::MAGIC[..], &header].concat())
     }
 
+    fn body(&self) -> Vec<u8> {
+        let mut chunk = (protocol::MAX_CHUNK as u32).to_be_bytes().to_vec();
+        chunk.resize(chunk.len() + protocol::MAX_CHUNK, 0);
+        chunk
+    }
+
     async fn refusal(&self, first: u8, stream: &mut TcpStream) -> Option<String> {
         match protocol::read_reply(first, stream).await {
             Ok(Reply::Refused(reason)) => Some(reason),

@@ -36,8 +36,6 @@ const LONGEST: Span = Span::from_secs(10);
 const MOST: u64 = 512 << 20;
 /// Interval at which the connection is observed, about as short as that of pairs.
 const TICK: Duration = Duration::from_millis(5);
-/// Bytes per write.
-const CHUNK: usize = 64 << 10;
 /// Time within which a reset is sent.
 const LEAVING: Duration = Duration::from_millis(50);
 /// Bytes of the headers of IP and UDP, over IPv4 and IPv6.
@@ -61,12 +59,15 @@ const SPACING: f64 = 0.4;
 
 /// The application protocol of the transfer, known to the receiver.
 pub trait Application {
-    /// Returns the bytes with which a transfer begins. Zeros follow, without an end.
+    /// Returns the bytes with which a transfer begins.
     ///
     /// # Errors
     ///
     /// The bytes cannot be made.
     fn preamble(&self) -> io::Result<Vec<u8>>;
+
+    /// Returns the bytes that follow, again and again, at least one.
+    fn body(&self) -> Vec<u8>;
 
     /// Reads the reason for which the peer refuses the transfer from `stream`; `first` is the first byte of its answer
     /// and has been read. Returns `None` if the answer is not understood.
@@ -154,7 +155,7 @@ async fn transfer(
     }
     let mut meter = Meter::new(headers(address));
     let preamble = application.preamble()?;
-    let zeros = vec![0; CHUNK];
+    let body = application.body();
     let mut rest = preamble.as_slice();
     let mut ticks = interval(TICK);
     loop {
@@ -169,7 +170,7 @@ async fn transfer(
             }
             written = writer.write(rest) => {
                 let written = written.map_err(|source| Error::Transfer { address, source })?;
-                rest = rest.get(written..).filter(|rest| !rest.is_empty()).unwrap_or(&zeros);
+                rest = rest.get(written..).filter(|rest| !rest.is_empty()).unwrap_or(&body);
             }
             due = ticks.tick() => {
                 meter.own.on_timer(Span::from(due.elapsed()));
