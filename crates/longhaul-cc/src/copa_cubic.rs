@@ -7,14 +7,16 @@
 mod capacity;
 mod competition;
 mod cruise;
+mod dip;
 mod rounds;
 mod trial;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use self::capacity::Capacity;
-use self::competition::Competition;
+use self::competition::{Competition, GAP, View, longer};
 use self::cruise::Cruise;
+use self::dip::Delay;
 use self::rounds::{LossRate, Rounds};
 use self::trial::{Cause, Trial};
 use crate::avoidance::Cubic;
@@ -66,6 +68,12 @@ const KEPT: f64 = 2.0;
 const HOST_DELAY: f64 = 0.0001;
 /// Maximum pacing rate as a multiple of the capacity, if that is known. Bursts above it only fill the queue.
 const PACE_GAIN: f64 = 1.1;
+/// Time without an RTT near the minimum after which the flow gives way to find it.
+const UNTOUCHED: Span = Span::from_secs(25);
+/// Part of the RTT above which a queue is never taken for what Copa flows keep.
+const MOST_KEPT: f64 = 0.125;
+/// Round trips after the start in which a queue is tested at once.
+const NEWCOMER_ROUNDS: u32 = 5;
 /// Moving average of the RTT at losses: fraction kept at a loss, and the level from which a loss is not random (Gerla et
 /// al., PFLDnet 2006).
 const LEVEL: (f64, f64) = (0.85, 0.5);
@@ -101,6 +109,11 @@ pub(crate) struct CopaCubic {
     rounds: Rounds,
     losses: LossRate,
     level: CongestionLevel,
+    /// Time between two trials in competitive mode, and the end of that mode.
+    gap: Span,
+    left: Option<Time>,
+    /// Time of the newest RTT sample near the minimum RTT.
+    touched: Time,
 }
 
 impl CopaCubic {
@@ -128,6 +141,9 @@ impl CopaCubic {
             rounds: Rounds::default(),
             losses: LossRate::default(),
             level: CongestionLevel::new(LEVEL.0).with_rtt_min_window(RTT_MIN_LIFETIME),
+            gap: GAP.0,
+            left: None,
+            touched: Time::ZERO,
         }
     }
 
@@ -168,7 +184,10 @@ impl CopaCubic {
     fn begin_competition(&mut self, window: f64, now: Time, path: &Path) {
         self.copa.delays_mut().set_lifetime(Span::MAX);
         self.cubic.take_over(window, now, path);
-        self.mode = Mode::Compete(Competition::new(now));
+        // The end of the mode was wrong if it begins again soon.
+        let was_wrong = self.left.is_some_and(|left| now.since(left) < GAP.1);
+        self.gap = if was_wrong { longer(self.gap) } else { GAP.0 };
+        self.mode = Mode::Compete(Competition::new(now, self.gap));
     }
 
     /// Leaves the start once its scheme has ended, or at the first loss. A loss without a queue is random.
@@ -180,22 +199,27 @@ impl CopaCubic {
             let is_random = self.copa.is_nearly_empty();
             let delivered = ack.rate.map_or(before, |sample| sample.rate.bytes_in(self.base()).as_f64());
             let held = if is_random { ack.flight_size.as_f64() } else { delivered };
+            self.cruise.newcomer = NEWCOMER_ROUNDS;
             self.begin_cruise(held.min(before), is_random);
         } else if !self.cubic.is_in_startup() {
+            self.cruise.newcomer = NEWCOMER_ROUNDS;
             self.begin_cruise(window.cwnd, window.below_threshold());
         }
     }
 
     fn on_trial_ack(&mut self, mut trial: Trial, ack: &Ack<'_>, path: &Path) {
-        let is_over = trial.on_ack(ack, self.copa.delays().queueing());
+        let is_over = trial.on_ack(ack, self.copa.delays().queueing(), self.base().as_secs_f64());
         self.mode = Mode::Trial(trial);
         if !is_over {
             return;
         }
-        let cause = trial.cause(self.capacity.rate(), self.empty(), self.copa.delays().variation());
+        // Neighbours that cruise keep their part of the queue.
+        let kept = (KEPT * self.mss.as_f64() / trial.rate()).min(MOST_KEPT * self.base().as_secs_f64());
+        let empty = self.empty().max(kept);
+        let cause = trial.cause(self.capacity.rate(), empty, self.copa.delays().variation());
         match cause {
             Cause::Gone => self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false),
-            Cause::Others if self.config.compete => {
+            Cause::Others if self.config.compete && !trial.only_looks() => {
                 // The window from before Copa gave way.
                 let window = self.cruise.unfilled.clamp(trial.window(), 2.0 * trial.window());
                 self.begin_competition(window, ack.now, path);
@@ -218,19 +242,29 @@ impl CopaCubic {
             self.cubic.take_over(window, ack.now, path);
         }
         let window = self.cubic.window().cwnd;
-        // A loss in a full queue is an occasion to find out whether the others would give way.
         let queueing = self.copa.delays().queueing();
-        if ack.episode == Episode::Enter
-            && self.config.trials
-            && mode.may_try(ack.now)
-            && let Some(rate) = self.rounds.rate()
-        {
-            mode.begin(ack.now, Trial::new(before, rate, self.base().as_secs_f64(), queueing, false));
+        let rtt = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
+        let (base, empty) = (self.base().as_secs_f64(), self.empty());
+        mode.on_dip_ack(ack, rtt, self.capacity.rate());
+        if self.config.trials {
+            let rate = self.rounds.rate();
+            let trial = || rate.map(|rate| Trial::new(before, rate, base, queueing, false));
+            mode.on_queue(ack, Delay { queueing, rtt, empty }, before, trial);
         }
-        if let Some(trial) = mode.on_trial_ack(ack, queueing, self.empty()) {
+        if let Some(trial) = mode.on_trial_ack(ack, queueing, base, empty) {
+            (self.gap, self.left) = (mode.gap(), Some(ack.now));
+            self.cruise.competed = Some((ack.now, trial.rate()));
             return self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false);
         }
-        if mode.is_over(ack, self.copa.is_nearly_empty(), share, window / self.mss.as_f64()) {
+        let held = self.capacity.rate().map_or(window, |capacity| capacity * rtt);
+        let view = View {
+            is_empty: self.copa.is_nearly_empty(),
+            is_filled: self.copa.is_filled(),
+            share,
+            window: window / self.mss.as_f64(),
+            held: held / self.mss.as_f64(),
+        };
+        if mode.is_over(ack, &view) {
             let held = self.rounds.rate().map_or(window, |rate| self.window_for(rate));
             return self.begin_cruise(held.min(window), false);
         }
@@ -274,6 +308,10 @@ impl Controller for CopaCubic {
         self.rounds.on_ack(event);
         self.losses.on_ack(event);
         self.level.on_ack(event);
+        let touched = self.base() + Span::from_secs_f64(HOST_DELAY);
+        if event.rtt.is_some_and(|sample| sample.rtt <= touched) {
+            self.touched = event.now;
+        }
         match self.mode {
             Mode::Start => self.on_start_ack(event, path),
             Mode::Cruise => self.on_cruise_ack(event, path),
@@ -298,8 +336,12 @@ impl Controller for CopaCubic {
 
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         self.mss = path.mss;
+        // CUBIC follows the segment size in all modes.
+        if self.is_composed() || matches!(event, PathEvent::Mss { .. }) {
+            self.cubic.on_event(event, path);
+        }
         if self.is_composed() {
-            return self.cubic.on_event(event, path);
+            return;
         }
         if let (PathEvent::IdleRestart { .. }, Mode::Trial(trial)) = (event, self.mode) {
             self.begin_cruise(trial.window(), false);

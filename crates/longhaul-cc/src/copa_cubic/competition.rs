@@ -2,6 +2,7 @@
 
 use longhaul_units::{Span, Time, math};
 
+use super::dip::{Delay, Dips};
 use super::trial::Trial;
 use crate::{Ack, Episode};
 
@@ -11,8 +12,14 @@ const ALONE: f64 = 0.92;
 const ALONE_ROUNDS: u32 = 3;
 /// Round trips with an empty queue before the mode ends.
 const EMPTY_ROUNDS: u32 = 20;
+/// Round trips with more than half of the link, and a queue that others do not fill.
+const AHEAD_ROUNDS: u32 = 20;
+/// Multiple of K without a loss after which no flow fills the queue, besides the shortest gap between two trials.
+const LOSSLESS: f64 = 1.5;
 /// Time between two trials: at first, and the maximum if they fail.
-const GAP: (Span, Span) = (Span::from_secs(5), Span::from_secs(40));
+pub(super) const GAP: (Span, Span) = (Span::from_secs(5), Span::from_secs(40));
+/// Fraction of the window that a trial keeps at least, and the round trips for which it waits until the queue is gone.
+const TRIAL: (f64, u32) = (0.1, 6);
 /// Share of the link above which the flow is held back. A flow with more than half is too aggressive for any number of
 /// others.
 const HALF: f64 = 0.55;
@@ -35,6 +42,11 @@ pub(super) struct Competition {
     is_filled: bool,
     /// The largest window at a loss, in segments.
     at_loss: f64,
+    /// Consecutive round trips with more than half of the link beside flows that do not fill the queue.
+    ahead: u32,
+    /// Time of the last loss.
+    lost_at: Time,
+    dips: Dips,
     /// The trial in progress, the time of the last one, and the time between two.
     trial: Option<Trial>,
     tried_at: Time,
@@ -47,51 +59,84 @@ pub(super) struct Competition {
     at_round: f64,
 }
 
+/// The path as a flow sees it in a round trip.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// Whether the queue is nearly empty, and whether it has not been so for longer than Copa's patience.
+    pub(super) is_empty: bool,
+    pub(super) is_filled: bool,
+    /// Share of the capacity in the round trip that ends.
+    pub(super) share: Option<f64>,
+    /// The window, and what all flows together have in flight, in segments.
+    pub(super) window: f64,
+    pub(super) held: f64,
+}
+
 impl Competition {
-    /// The mode begins at `now`.
-    pub(super) const fn new(now: Time) -> Self {
+    /// The mode begins at `now`, with at least `gap` between two trials.
+    pub(super) fn new(now: Time, gap: Span) -> Self {
         Self {
             alone: 0,
             empty: 0,
             empty_since: now,
             is_filled: true,
             at_loss: 0.0,
+            ahead: 0,
+            lost_at: now,
+            dips: Dips::default(),
             trial: None,
             tried_at: now,
-            gap: GAP.0,
+            gap,
             share: 0.0,
             halved: None,
             at_round: f64::INFINITY,
         }
     }
 
+    /// Returns the time between two trials.
+    pub(super) const fn gap(&self) -> Span {
+        self.gap
+    }
+
     /// Returns the upper limit of the window in bytes.
     pub(super) fn limit(&self) -> f64 {
         let trial = self.trial.map_or(f64::INFINITY, |trial| trial.lowered());
-        trial.min(self.halved.unwrap_or(f64::INFINITY))
+        trial.min(self.halved.unwrap_or(f64::INFINITY)).min(self.dips.limit())
     }
 
-    /// Returns whether a loss at `now` may begin a trial. Losses in a full queue occur to many flows in the same round
-    /// trip, so that flows of this kind run their trials together.
-    pub(super) fn may_try(&self, now: Time) -> bool {
-        self.trial.is_none() && now.since(self.tried_at) >= self.gap
+    /// Processes an ACK with an RTT of `rtt` seconds over a link of `capacity` bytes per second, during a dip.
+    pub(super) fn on_dip_ack(&mut self, ack: &Ack<'_>, rtt: f64, capacity: Option<f64>) {
+        self.dips.on_ack(ack, rtt, capacity);
     }
 
-    /// Begins `trial` at `now`.
-    pub(super) const fn begin(&mut self, now: Time, trial: Trial) {
-        (self.trial, self.tried_at) = (Some(trial), now);
+    /// Begins a dip from a window of `window` bytes if the queue has just overflowed, and with it the trial that
+    /// `trial` returns, if the others seem to be of this kind or the flow has more than half of the link.
+    pub(super) fn on_queue(&mut self, ack: &Ack<'_>, delay: Delay, window: f64, trial: impl FnOnce() -> Option<Trial>) {
+        if self.trial.is_some() || !self.dips.has_overflowed(ack.episode == Episode::Enter, delay) {
+            return;
+        }
+        let is_evidence = self.dips.begin(window);
+        let is_apart = ack.now.since(self.tried_at) >= self.gap;
+        // Evidence that was wrong is not trusted again soon.
+        let is_trusted = is_evidence && (is_apart || self.gap <= GAP.0);
+        let is_ahead = self.share > HALF && self.dips.was_long() && is_apart;
+        if is_trusted || is_ahead {
+            self.trial = trial().map(|trial| trial.keeping(TRIAL.0).waiting(TRIAL.1));
+            self.tried_at = ack.now;
+        }
     }
 
     /// Processes an ACK during a trial. If the queue is gone, up to a delay of `empty` seconds, returns the trial. If
-    /// not, the next trial follows later.
-    pub(super) fn on_trial_ack(&mut self, ack: &Ack<'_>, queueing: f64, empty: f64) -> Option<Trial> {
+    /// not, the next trial follows later. A queue that is gone only because the path's RTT turned out to be shorter is not
+    /// gone.
+    pub(super) fn on_trial_ack(&mut self, ack: &Ack<'_>, queueing: f64, base: f64, empty: f64) -> Option<Trial> {
         let trial = self.trial.as_mut()?;
-        if !trial.on_ack(ack, queueing) {
+        if !trial.on_ack(ack, queueing, base) {
             return None;
         }
-        let trial = self.trial.take().filter(|trial| trial.is_gone(empty));
+        let trial = self.trial.take().filter(|trial| trial.is_gone(empty) && trial.base_fell() <= empty);
         if trial.is_none() {
-            self.gap = (self.gap * 2).min(GAP.1);
+            self.gap = longer(self.gap);
         }
         trial
     }
@@ -130,11 +175,13 @@ impl Competition {
         held
     }
 
-    /// Processes an ACK with a window of `window` segments. `is_empty` is whether the queue is nearly empty, `share` the
-    /// share of the capacity in the round trip that ends. Returns whether the mode ends: the flow has the whole link, or
-    /// the queue stays empty for longer than a CUBIC flow would leave it empty.
-    pub(super) fn is_over(&mut self, ack: &Ack<'_>, is_empty: bool, share: Option<f64>, window: f64) -> bool {
+    /// Processes an ACK. Returns whether the mode ends: the flow has the whole link, or more than half beside flows that
+    /// do not fill the queue; the others respond to delay; or the queue stays empty, or without a loss, for longer than
+    /// CUBIC flows would leave it.
+    pub(super) fn is_over(&mut self, ack: &Ack<'_>, view: &View) -> bool {
+        let View { is_empty, is_filled, share, window, held } = *view;
         if ack.newly_lost.0 > 0 {
+            self.lost_at = ack.now;
             self.at_loss = self.at_loss.max(window);
         }
         self.is_filled |= !is_empty;
@@ -144,11 +191,23 @@ impl Competition {
         self.alone = if self.is_filled && share.is_some_and(|share| share > ALONE) { self.alone + 1 } else { 0 };
         (self.empty, self.empty_since) = if self.is_filled { (0, ack.now) } else { (self.empty + 1, self.empty_since) };
         self.is_filled = !is_empty;
-        // CUBIC returns to the window of its last loss after K (RFC 9438, section 4.2).
-        let k = Span::from_secs_f64(math::cbrt(CUBIC.0 * self.at_loss.max(window) / CUBIC.1));
-        let is_empty_for_long = self.empty >= EMPTY_ROUNDS && ack.now.since(self.empty_since) >= k;
-        self.alone >= ALONE_ROUNDS || is_empty_for_long
+        let is_empty_for_long = self.empty >= EMPTY_ROUNDS
+            && ack.now.since(self.empty_since) >= Span::from_secs_f64(k(self.at_loss.max(window)));
+        let is_lossless = ack.now.since(self.lost_at) >= Span::from_secs_f64(LOSSLESS * k(held)) + GAP.0;
+        self.ahead = if !is_filled && self.share > HALF { self.ahead + 1 } else { 0 };
+        let is_ahead = self.alone >= ALONE_ROUNDS || self.ahead >= AHEAD_ROUNDS;
+        is_ahead || is_empty_for_long || is_lossless || self.dips.others_give_way()
     }
+}
+
+/// Returns the time after a trial that is twice as long as `gap`.
+pub(super) fn longer(gap: Span) -> Span {
+    (gap * 2).min(GAP.1)
+}
+
+/// Returns K in seconds: the time in which a CUBIC flow returns to a window of `window` segments (RFC 9438, section 4.2).
+fn k(window: f64) -> f64 {
+    math::cbrt(CUBIC.0 * window / CUBIC.1)
 }
 
 #[cfg(test)]
@@ -163,30 +222,59 @@ mod tests {
         ack
     }
 
+    fn mode() -> Competition {
+        Competition::new(Time::ZERO, GAP.0)
+    }
+
+    fn view(is_empty: bool, share: Option<f64>) -> View {
+        View { is_empty, is_filled: !is_empty, share, window: 100.0, held: 100.0 }
+    }
+
+    /// Returns the seconds after which the mode ends, in round trips of 40 ms, a loss `lossy` in each.
+    fn ends(view: &View, lossy: bool) -> Option<f64> {
+        let mut mode = mode();
+        let is_over = |round: &u64| {
+            let mut ack = ack(round * 40, true);
+            ack.newly_lost.0 = u64::from(lossy);
+            mode.is_over(&ack, view)
+        };
+        (1..1000).find(is_over).map(|round| round as f64 * 0.04)
+    }
+
     /// K for 100 segments is cbrt(0.3 x 100 / 0.4) = 4.2 s, longer than twenty round trips of 40 ms.
     #[test]
     fn the_mode_ends_once_cubic_would_be_back() {
-        let mut mode = Competition::new(Time::ZERO);
-        let ends = (1..1000).find(|round| mode.is_over(&ack(round * 40, true), true, None, 100.0));
         // The first round trip began with a queue.
-        let seconds = ends.expect("an end") as f64 * 0.04 - 0.04;
-        assert!((seconds - 75_f64.cbrt()).abs() < 0.08, "{seconds}");
-        let mut full = Competition::new(Time::ZERO);
-        assert!((1..1000).all(|round| !full.is_over(&ack(round * 40, true), false, Some(0.5), 100.0)));
+        let empty = ends(&view(true, None), true).expect("an end") - 0.04;
+        assert!((empty - 75_f64.cbrt()).abs() < 0.08, "{empty}");
+        assert_eq!(ends(&view(false, Some(0.5)), true), None);
+        let lossless = ends(&view(false, Some(0.5)), false).expect("an end");
+        assert!((lossless - 1.5 * 75_f64.cbrt() - 5.0).abs() < 0.08, "{lossless}");
     }
 
     #[test]
     fn the_mode_ends_if_the_flow_has_the_link() {
-        let mut mode = Competition::new(Time::ZERO);
+        let mut mode = mode();
         let over =
-            [0.95, 0.95, 0.5, 0.95, 0.95, 0.95].map(|share| mode.is_over(&ack(0, true), false, Some(share), 9.0));
+            [0.95, 0.95, 0.5, 0.95, 0.95, 0.95].map(|share| mode.is_over(&ack(0, true), &view(false, Some(share))));
         assert_eq!(over, [false, false, false, false, false, true]);
+    }
+
+    /// Twenty round trips with more than half of the link, beside flows that leave the queue empty now and then.
+    #[test]
+    fn the_mode_ends_if_nobody_fills_the_queue() {
+        for (share, is_filled, ends) in [(0.7, false, Some(20)), (0.7, true, None), (0.5, false, None)] {
+            let mut mode = mode();
+            mode.share = share;
+            let view = View { is_filled, ..view(false, None) };
+            assert_eq!((1..100).find(|_| mode.is_over(&ack(0, true), &view)), ends, "{share} {is_filled}");
+        }
     }
 
     /// Above the share, the window grows by a segment per round trip; below, as CUBIC decides.
     #[test]
     fn more_than_half_is_held() {
-        let mut mode = Competition::new(Time::ZERO);
+        let mut mode = mode();
         for _ in 0..20 {
             let held = mode.hold(&ack(0, true), Some(0.5), 100.0 * MSS, 100.0 * MSS, MSS);
             assert_eq!(held, None);
@@ -206,20 +294,33 @@ mod tests {
         assert_eq!((end, mode.limit()), (Some(60.0 * MSS), f64::INFINITY));
     }
 
-    /// Trials are five seconds apart, and twice as long after each that fails.
+    /// A flow with more than half of the link begins a trial at an overflow, five seconds after the last one, and later
+    /// after each that fails.
     #[test]
     fn failing_trials_become_rare() {
-        let mut mode = Competition::new(Time::ZERO);
-        let at = |secs| Time::ZERO + Span::from_secs(secs);
-        assert!(!mode.may_try(at(4)) && mode.may_try(at(5)));
-        mode.begin(at(5), Trial::new(100.0, 1000.0, 0.05, 0.05, false));
-        assert_eq!(mode.limit(), 50.0);
-        for _ in 0..2 {
-            assert!(mode.on_trial_ack(&ack(5000, true), 0.05, 0.001).is_none());
+        let mut mode = mode();
+        mode.share = 0.8;
+        let trial = || Some(Trial::new(100.0, 1000.0, 0.05, 0.05, false));
+        let overflow = |mode: &mut Competition, secs: u64| {
+            for _ in 0..20 {
+                mode.on_dip_ack(&ack(0, true), 0.1, None);
+            }
+            let mut loss = ack(secs * 1000, false);
+            loss.episode = Episode::Enter;
+            mode.on_queue(&loss, Delay { queueing: 0.05, rtt: 0.1, empty: 0.001 }, 100.0, trial);
+            mode.trial.is_some()
+        };
+        assert!(!overflow(&mut mode, 4) && overflow(&mut mode, 5));
+        assert_eq!(mode.limit(), 45.0, "0.9 x 1000 x 0.05");
+        for _ in 0..TRIAL.1 {
+            assert!(mode.on_trial_ack(&ack(5000, true), 0.05, 0.05, 0.001).is_none());
         }
-        assert!(!mode.may_try(at(14)) && mode.may_try(at(15)));
-        mode.begin(at(15), Trial::new(100.0, 1000.0, 0.05, 0.05, false));
-        mode.on_trial_ack(&ack(15_000, true), 0.0, 0.001);
-        assert!(mode.on_trial_ack(&ack(15_000, true), 0.0, 0.001).is_some());
+        assert!(!overflow(&mut mode, 14) && overflow(&mut mode, 15));
+        mode.on_trial_ack(&ack(15_000, true), 0.0, 0.05, 0.001);
+        assert!(mode.on_trial_ack(&ack(15_000, true), 0.0, 0.05, 0.001).is_some());
+        // A queue that seems gone because the RTT without it was wrong is not gone.
+        assert!(overflow(&mut mode, 40));
+        mode.on_trial_ack(&ack(40_000, true), 0.0, 0.04, 0.001);
+        assert!(mode.on_trial_ack(&ack(40_000, true), 0.0, 0.04, 0.001).is_none());
     }
 }

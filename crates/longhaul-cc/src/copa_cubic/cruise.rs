@@ -1,15 +1,17 @@
 //! Copa's mode: what is added to Copa while it controls the window.
 
-use longhaul_units::{Bytes, Span};
+use longhaul_units::{Bytes, Span, Time};
 
 use super::trial::Trial;
-use super::{ALONE, CopaCubic, HOST_DELAY, KEPT, LEVEL, Mode};
+use super::{ALONE, CopaCubic, HOST_DELAY, KEPT, LEVEL, Mode, UNTOUCHED};
 use crate::{Ack, Episode, Path};
 
 /// Round trips with a queue after which its cause is tested even if it is short.
 const PATIENCE: u32 = 50;
 /// Round trips for which a trial waits until the queue is gone. Flows of the same kind begin theirs within a few round trips.
 const TRIAL_ROUNDS: u32 = 6;
+/// Round trips for which the flow gives way to see the RTT without a queue.
+const LOOK_ROUNDS: u32 = 4;
 /// Minimum number of round trips between two queues that are assumed to be the flow's own, without a trial.
 const OWN_QUEUE_ROUNDS: u32 = 20;
 /// Fraction of what the path holds below which the link is unused,
@@ -18,7 +20,7 @@ const UNUSED: f64 = 0.8;
 const GROW_TO: f64 = 0.95;
 /// Round trips with an empty queue after which the window grows quickly, and if the flow has been alone within the last
 /// rounds: then the link has become faster.
-const UNUSED_ROUNDS: (u32, u32) = (3, 1);
+const UNUSED_ROUNDS: (u32, u32) = (10, 1);
 const RECENT_ROUNDS: u32 = 8;
 /// Maximum growth if the capacity is unknown.
 const CAREFUL: f64 = 1.25;
@@ -33,6 +35,12 @@ const KEEP: (f64, f64) = (0.7, 0.85);
 const LEAST_QUEUE: f64 = 1.0 / 16.0;
 /// Maximum window as a multiple of capacity times RTT.
 const MOST_HELD: f64 = 1.1;
+
+/// Time after competitive mode in which the flow returns to it if its rate falls below this fraction.
+const REGRET: Span = Span::from_secs(5);
+const LOST_OUT: f64 = 0.6;
+/// Fraction of the RTT that a queue exceeds if it is tested, at whatever rate.
+const LONG: f64 = 0.5;
 
 /// State of this mode.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +59,10 @@ pub(super) struct Cruise {
     since_own_queue: u32,
     /// Remaining round trips in which slow start causes losses.
     overshoot: u32,
+    /// Remaining round trips in which a queue is tested at once, because the flow has just begun.
+    pub(super) newcomer: u32,
+    /// When competitive mode ended because others made room, and the rate then.
+    pub(super) competed: Option<(Time, f64)>,
     /// Total delivered bytes up to which marks belong to a response that was made.
     marked_until: Option<Bytes>,
 }
@@ -66,6 +78,8 @@ impl Default for Cruise {
             since_alone: u32::MAX,
             since_own_queue: u32::MAX,
             overshoot: 0,
+            newcomer: 0,
+            competed: None,
             marked_until: None,
         }
     }
@@ -116,7 +130,7 @@ impl CopaCubic {
             }
         }
         if ack.round_start {
-            self.on_cruise_round(ack);
+            self.on_cruise_round(ack, path);
         }
     }
 
@@ -140,8 +154,9 @@ impl CopaCubic {
         let share = self.share();
         let least = if share.is_some() { 0.0 } else { LEAST_QUEUE * self.base().as_secs_f64() };
         let is_alone = share.is_some_and(|share| share > ALONE);
-        let is_full = level >= LEVEL.1 && queueing > self.usual_queueing().max(least);
-        if is_full && !is_alone && !self.copa.bounds_losses() {
+        let is_long = queueing > self.usual_queueing().max(least);
+        let is_full = level >= LEVEL.1 && (is_long || share.is_some() && self.copa.bounds_losses());
+        if is_full && !is_alone && (share.is_some() || !self.copa.bounds_losses()) {
             self.copa.take_over(window * KEEP.0, false);
         }
     }
@@ -151,7 +166,7 @@ impl CopaCubic {
         self.rounds.rate().map_or(0.0, |rate| 2.0 * KEPT * self.mss.as_f64() / rate)
     }
 
-    fn on_cruise_round(&mut self, ack: &Ack<'_>) {
+    fn on_cruise_round(&mut self, ack: &Ack<'_>, path: &Path) {
         let (queueing, raw) = (self.cruise.queueing, self.cruise.raw);
         (self.cruise.queueing, self.cruise.raw) = (0.0, 0.0);
         let share = self.share();
@@ -168,18 +183,40 @@ impl CopaCubic {
         if self.copa.filled_rounds() <= 1 {
             self.cruise.unfilled = self.copa.window();
         }
-        if self.copa.is_filled() {
-            self.on_filled(share);
+        let is_new = self.cruise.newcomer > 0 && queueing > self.empty() && share.is_some_and(|share| share < ALONE);
+        self.cruise.newcomer = self.cruise.newcomer.saturating_sub(1);
+        if let Some(rate) = self.has_lost_out(ack) {
+            return self.begin_competition(self.window_for(rate), ack.now, path);
+        }
+        if ack.now.since(self.touched) > UNTOUCHED
+            && let Some(rate) = self.rounds.rate()
+        {
+            self.touched = ack.now;
+            let trial = Trial::new(self.copa.window(), rate, self.base().as_secs_f64(), queueing, false);
+            self.mode = Mode::Trial(trial.looking().waiting(LOOK_ROUNDS));
+        } else if self.copa.is_filled() || is_new {
+            self.on_filled(share, is_new);
         } else {
             self.look_for_room(ack, queueing);
         }
     }
 
+    /// Returns the rate that the flow had in competitive mode if it has lost much of it since then. The others did not
+    /// make room.
+    fn has_lost_out(&mut self, ack: &Ack<'_>) -> Option<f64> {
+        let (at, rate) = self.cruise.competed?;
+        let is_over = ack.now.since(at) > REGRET;
+        let has_lost = self.copa.filled_rounds() > 1 && self.rounds.rate().is_some_and(|now| now < LOST_OUT * rate);
+        self.cruise.competed.take_if(|_| is_over || has_lost);
+        (has_lost && !is_over).then_some(rate)
+    }
+
     /// Finds the cause of a queue that remains. A queue of what Copa keeps at this rate needs none, unless it remains
     /// for long.
-    fn on_filled(&mut self, share: Option<f64>) {
+    fn on_filled(&mut self, share: Option<f64>, is_new: bool) {
         let queueing = self.copa.delays().queueing();
-        let is_due = queueing > self.usual_queueing() || self.copa.filled_rounds() > PATIENCE;
+        let usual = self.usual_queueing().min(LONG * self.base().as_secs_f64());
+        let is_due = is_new || queueing > usual || self.copa.filled_rounds() > PATIENCE;
         let Some(rate) = self.rounds.rate().filter(|_| is_due) else { return };
         let window = self.copa.window();
         if share.is_some_and(|share| share > ALONE) && self.cruise.since_own_queue > OWN_QUEUE_ROUNDS {

@@ -94,7 +94,7 @@ fn a_timeout_leaves_one_segment() {
     let (path, now) = (Path::new(MSS), Time::from_nanos(1_000_000_000));
     let granted = Granted::basic();
     let trial = Trial::new(100.0 * MSS.as_f64(), 1e6, 0.04, 0.04, true);
-    for mode in [Mode::Start, Mode::Cruise, Mode::Trial(trial), Mode::Compete(Competition::new(now))] {
+    for mode in [Mode::Start, Mode::Cruise, Mode::Trial(trial), Mode::Compete(Competition::new(now, GAP.0))] {
         let mut controller = established(&granted);
         controller.begin_cruise(100.0 * MSS.as_f64(), false);
         controller.cubic.take_over(100.0 * MSS.as_f64(), now, &path);

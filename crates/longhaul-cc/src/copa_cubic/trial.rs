@@ -36,6 +36,11 @@ pub(super) struct Trial {
     most_rounds: u32,
     /// Minimum queueing delay from the second round trip on, in which the smaller window has an effect.
     least: f64,
+    /// RTT without the queue, before the trial and now.
+    base: (f64, f64),
+    /// Fraction of the window that is kept at least.
+    keep: f64,
+    only_looks: bool,
 }
 
 /// Cause of the delay.
@@ -53,14 +58,49 @@ impl Trial {
     /// Begins a trial with a window of `window` and a delivery rate of `rate`, over a path with an RTT of `base` and a
     /// queueing delay of `queueing`. Only if the flow `is_alone`, the result may be that there is no queue.
     pub(super) fn new(window: f64, rate: f64, base: f64, queueing: f64, is_alone: bool) -> Self {
-        let lowered = (KEEP * rate * base).clamp(LEAST * window, MOST * window);
-        Self { window, lowered, rate, before: queueing, is_alone, rounds: 0, most_rounds: 2, least: f64::INFINITY }
+        let mut trial = Self {
+            window,
+            lowered: window,
+            rate,
+            base: (base, base),
+            before: queueing,
+            keep: LEAST,
+            is_alone,
+            only_looks: false,
+            rounds: 0,
+            most_rounds: 2,
+            least: f64::INFINITY,
+        };
+        trial.lower();
+        trial
+    }
+
+    fn lower(&mut self) {
+        self.lowered = (KEEP * self.rate * self.base.1).clamp(self.keep * self.window, MOST * self.window);
     }
 
     /// Waits for up to `rounds` round trips until the queue is gone, at least two.
     pub(super) const fn waiting(mut self, rounds: u32) -> Self {
         self.most_rounds = rounds;
         self
+    }
+
+    /// Keeps at least the fraction `keep` of the window, instead of a half.
+    pub(super) fn keeping(mut self, keep: f64) -> Self {
+        self.keep = keep;
+        self.lower();
+        self
+    }
+
+    /// Shows the RTT without a queue, and nothing else: the flow continues as before, whatever the cause.
+    pub(super) const fn looking(mut self) -> Self {
+        self.only_looks = true;
+        self
+    }
+
+    /// Returns whether it only shows the RTT.
+    pub(super) const fn only_looks(&self) -> bool {
+        self.only_looks
     }
 
     /// Returns the window before the trial.
@@ -78,13 +118,22 @@ impl Trial {
         self.rate
     }
 
-    /// Processes an ACK with the current queueing delay. Returns whether the trial is over.
-    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, queueing: f64) -> bool {
+    /// Processes an ACK with the current queueing delay and RTT without the queue. Returns whether the trial is over.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, queueing: f64, base: f64) -> bool {
         self.rounds += u32::from(ack.round_start);
+        if base < self.base.1 {
+            self.base.1 = base;
+            self.lower();
+        }
         if self.rounds >= 1 {
             self.least = self.least.min(queueing);
         }
         self.rounds >= 2 && (self.least <= GONE * self.before || self.rounds >= self.most_rounds)
+    }
+
+    /// Returns by how much the RTT without the queue fell, because the queue was longer than it seemed.
+    pub(super) fn base_fell(&self) -> f64 {
+        self.base.0 - self.base.1
     }
 
     /// Returns whether the queue is gone, up to a delay of `empty`.
@@ -119,10 +168,10 @@ mod tests {
         let mut trial = Trial::new(100.0 * MSS, RATE, 0.04, 0.04, is_alone);
         let mut ack = Ack::new(Time::ZERO);
         // The delay of the first round trip does not count.
-        assert!(!trial.on_ack(&ack, 0.0));
+        assert!(!trial.on_ack(&ack, 0.0, 0.04));
         ack.round_start = true;
-        assert!(!trial.on_ack(&ack, queueing));
-        assert!(trial.on_ack(&ack, queueing));
+        assert!(!trial.on_ack(&ack, queueing, 0.04));
+        assert!(trial.on_ack(&ack, queueing, 0.04));
         trial
     }
 
@@ -133,6 +182,16 @@ mod tests {
         assert_eq!(trial(0.04, true).lowered(), 50.0 * MSS);
         assert!((Trial::new(100.0, 2000.0, 0.045, 0.005, true).lowered() - 81.0).abs() < 1e-9);
         assert_eq!(Trial::new(100.0, 2500.0, 0.04, 0.0001, true).lowered(), 90.0);
+    }
+
+    /// The window follows an RTT that turns out to be shorter, down to what it keeps.
+    #[test]
+    fn the_window_follows_the_rtt() {
+        let mut trial = Trial::new(100.0, 2000.0, 0.045, 0.005, false).keeping(0.1);
+        assert!(!trial.on_ack(&Ack::new(Time::ZERO), 0.005, 0.02));
+        assert!((trial.lowered() - 36.0).abs() < 1e-9 && (trial.base_fell() - 0.025).abs() < 1e-9);
+        assert!(!trial.on_ack(&Ack::new(Time::ZERO), 0.005, 0.001));
+        assert!((trial.lowered() - 10.0).abs() < 1e-9);
     }
 
     /// 50 segments fewer at 1250 per second remove 40 ms.
@@ -152,7 +211,7 @@ mod tests {
         ack.round_start = true;
         for (queueing, rounds) in [(0.01, 2), (0.011, 6)] {
             let mut trial = Trial::new(100.0 * MSS, RATE, 0.04, 0.04, true).waiting(6);
-            assert_eq!((1..10).find(|_| trial.on_ack(&ack, queueing)), Some(rounds), "{queueing} s");
+            assert_eq!((1..10).find(|_| trial.on_ack(&ack, queueing, 0.04)), Some(rounds), "{queueing} s");
         }
     }
 

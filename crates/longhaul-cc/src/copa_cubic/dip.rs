@@ -1,0 +1,222 @@
+//! Dips, by which flows of this kind recognise each other in a full queue.
+//!
+//! After each overflow of the queue, the window is halved for a few round trips. The decrease of the queue then shows
+//! by how much the others have reduced their windows: CUBIC flows by 0.3 at most (RFC 9438), flows of this kind by a
+//! half.
+
+use crate::Ack;
+
+/// Fraction of the window kept during a dip.
+const KEEP: f64 = 0.5;
+/// Round trips of a dip.
+const ROUNDS: u32 = 3;
+/// Minimum number of round trips between two dips.
+const APART: u32 = 10;
+/// The queue has overflowed if its delay falls to this fraction of its maximum.
+const FALLEN: f64 = 0.8;
+/// Reduction of the others' windows from which on they are of this kind.
+const HALVED: f64 = 0.43;
+/// Reduction of the others' windows from which on they gave way, in how many dips, at most so many round trips apart.
+const GIVES_WAY: f64 = 0.1;
+const YIELDS: u32 = 3;
+const SOON: u32 = 20;
+/// A CUBIC flow's decrease by 0.3 empties a queue of up to this fraction of the RTT without it.
+const EMPTIED: f64 = 0.43;
+
+/// Delays of the path in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delay {
+    pub(super) queueing: f64,
+    pub(super) rtt: f64,
+    /// Queueing delay of an empty queue.
+    pub(super) empty: f64,
+}
+
+/// A dip in progress. Windows are in bytes, delays in seconds.
+#[derive(Clone, Copy, Debug)]
+struct Dip {
+    window: f64,
+    /// RTT at the overflow.
+    rtt: f64,
+    /// Maximum of RTT and bytes in flight in the last round trip.
+    last: (f64, f64),
+    rounds: u32,
+}
+
+/// The dips of a flow in competitive mode.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dips {
+    /// Maximum queueing delay since the last dip, and the RTT then.
+    peak: (f64, f64),
+    dip: Option<Dip>,
+    /// Round trips since the last dip began.
+    since: u32,
+    /// Whether the queue of the last overflow was longer than what a CUBIC flow's decrease removes.
+    was_long: bool,
+    /// Whether the others halved their windows in the last dip.
+    is_evidence: bool,
+    /// Consecutive dips, each soon after the one before, in which the others gave way.
+    yields: u32,
+    is_soon: bool,
+}
+
+impl Dips {
+    /// Returns the upper limit of the window in bytes.
+    pub(super) fn limit(&self) -> f64 {
+        self.dip.map_or(f64::INFINITY, |dip| KEEP * dip.window)
+    }
+
+    /// Returns whether the others respond to the queue, and not only to losses.
+    pub(super) const fn others_give_way(&self) -> bool {
+        self.yields >= YIELDS
+    }
+
+    /// Returns whether the queue of the last overflow was too long for a CUBIC flow's decrease to empty it.
+    pub(super) const fn was_long(&self) -> bool {
+        self.was_long
+    }
+
+    /// Returns whether the queue has just overflowed: this flow lost segments (`has_lost`), or the delay has fallen,
+    /// which all flows see.
+    pub(super) fn has_overflowed(&mut self, has_lost: bool, delay: Delay) -> bool {
+        if delay.queueing > self.peak.0 {
+            self.peak = (delay.queueing, delay.rtt);
+        }
+        let has_fallen = delay.queueing < FALLEN * self.peak.0 && self.peak.0 > 2.0 * delay.empty;
+        self.dip.is_none() && self.since >= APART && (has_lost || has_fallen)
+    }
+
+    /// Begins a dip from a window of `window` bytes. Returns whether the last one showed others of this kind.
+    pub(super) fn begin(&mut self, window: f64) -> bool {
+        let (queueing, rtt) = std::mem::take(&mut self.peak);
+        self.dip = Some(Dip { window, rtt, last: (0.0, 0.0), rounds: 0 });
+        self.was_long = queueing > EMPTIED * (rtt - queueing);
+        self.is_soon = self.since <= SOON;
+        self.since = 0;
+        std::mem::take(&mut self.is_evidence)
+    }
+
+    /// Processes an ACK with an RTT of `rtt` seconds over a link of `capacity` bytes per second.
+    pub(super) fn on_ack(&mut self, ack: &Ack<'_>, rtt: f64, capacity: Option<f64>) {
+        self.since = self.since.saturating_add(u32::from(ack.round_start));
+        let Some(dip) = &mut self.dip else { return };
+        dip.rounds += u32::from(ack.round_start);
+        if dip.rounds + 1 == ROUNDS {
+            dip.last = (dip.last.0.max(rtt), dip.last.1.max(ack.in_flight.as_f64()));
+        }
+        if dip.rounds >= ROUNDS {
+            let reduced = capacity.map_or(0.0, |capacity| dip.others_reduced(capacity));
+            (self.dip, self.peak) = (None, (0.0, 0.0));
+            self.is_evidence = reduced > HALVED;
+            let before = if self.is_soon { self.yields } else { 0 };
+            self.yields = if reduced > GIVES_WAY { before + 1 } else { 0 };
+        }
+    }
+}
+
+impl Dip {
+    /// Returns the fraction by which the others reduced what they have in flight, over a link of `capacity` bytes per
+    /// second.
+    fn others_reduced(&self, capacity: f64) -> f64 {
+        let before = capacity * self.rtt - self.window;
+        let after = capacity * self.last.0 - self.last.1;
+        if before > 0.0 { 1.0 - after / before } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::{Bytes, Time};
+
+    use super::*;
+
+    const MSS: f64 = 1448.0;
+    /// 100 segments in 100 ms.
+    const CAPACITY: f64 = 1000.0 * MSS;
+
+    fn delay(queueing: f64) -> Delay {
+        Delay { queueing, rtt: 0.1 + queueing, empty: 0.001 }
+    }
+
+    fn ack(round_start: bool, in_flight: f64) -> Ack<'static> {
+        let mut ack = Ack::new(Time::ZERO);
+        (ack.round_start, ack.in_flight) = (round_start, Bytes::from_f64(in_flight * MSS));
+        ack
+    }
+
+    fn rounds(dips: &mut Dips, count: u32, in_flight: f64, rtt: f64) {
+        for _ in 0..count {
+            dips.on_ack(&ack(true, in_flight), rtt, Some(CAPACITY));
+        }
+    }
+
+    /// A flow with 80 of 200 segments dips to 40. Returns the dips after the others, with 120, keep `others`.
+    fn after(others: f64) -> Dips {
+        let mut dips = Dips::default();
+        rounds(&mut dips, APART, 80.0, 0.2);
+        assert!(!dips.has_overflowed(false, delay(0.1)), "the queue has not fallen");
+        assert!(dips.has_overflowed(false, delay(0.07)));
+        assert!(!dips.begin(80.0 * MSS));
+        assert_eq!(dips.limit(), 40.0 * MSS);
+        rounds(&mut dips, ROUNDS, 40.0, (40.0 + others) / 1000.0);
+        assert_eq!(dips.limit(), f64::INFINITY, "the dip is over");
+        dips
+    }
+
+    /// The others have 200 - 80 = 120 segments before, and what the RTT shows without the 40 of this flow afterwards.
+    #[test]
+    fn a_halved_window_of_the_others_is_evidence() {
+        for (others, is_evidence) in [(120.0, false), (84.0, false), (69.0, false), (68.0, true), (60.0, true)] {
+            assert_eq!(after(others).begin(80.0 * MSS), is_evidence, "{others} of 120");
+        }
+    }
+
+    /// Evidence belongs to the dip before.
+    #[test]
+    fn evidence_is_used_once() {
+        let mut dips = after(60.0);
+        assert!(dips.begin(80.0 * MSS));
+        rounds(&mut dips, ROUNDS, 40.0, 0.16);
+        assert!(!dips.begin(80.0 * MSS));
+    }
+
+    /// A queue of 0.43 of the RTT is what 0.3 of all segments leave.
+    #[test]
+    fn a_long_queue_is_one_that_cubic_does_not_empty() {
+        for (queueing, is_long) in [(0.042, false), (0.044, true)] {
+            let mut dips = Dips::default();
+            dips.has_overflowed(true, delay(queueing));
+            dips.begin(MSS);
+            assert_eq!(dips.was_long(), is_long, "{queueing} s");
+        }
+    }
+
+    /// Three dips in a row in which others give way show that they respond to delay. CUBIC flows reduce their windows
+    /// only after losses, which are further apart.
+    #[test]
+    fn others_that_give_way_each_time_respond_to_delay() {
+        for (apart, gives_way) in [(APART, true), (SOON + 1, false)] {
+            let mut dips = after(100.0);
+            for _ in 0..2 {
+                assert!(!dips.others_give_way());
+                rounds(&mut dips, apart - ROUNDS, 80.0, 0.2);
+                dips.has_overflowed(true, delay(0.1));
+                dips.begin(80.0 * MSS);
+                rounds(&mut dips, ROUNDS, 40.0, 0.14);
+            }
+            assert_eq!(dips.others_give_way(), gives_way, "{apart} round trips apart");
+        }
+    }
+
+    /// Neither a short queue nor one soon after the last dip is an occasion for the next.
+    #[test]
+    fn dips_are_apart() {
+        let mut dips = after(120.0);
+        assert!(!dips.has_overflowed(true, delay(0.1)));
+        rounds(&mut dips, APART - ROUNDS, 80.0, 0.2);
+        assert!(dips.has_overflowed(true, delay(0.1)));
+        let mut short = Dips::default();
+        rounds(&mut short, APART, 80.0, 0.1);
+        assert!(!short.has_overflowed(false, delay(0.002)) && !short.has_overflowed(false, delay(0.0)));
+    }
+}
