@@ -32,13 +32,15 @@ fn jitter_is_no_queue() {
     }
 }
 
-/// The link is full, flows of the same kind share it, and the queue of 160 ms, which CUBIC would fill, stays short for one
-/// and two of them.
+/// The link is full, flows of the same kind share it, and the queue, which CUBIC would fill, stays short. Six
+/// flows need longer than this to empty one of 160 ms.
 #[test]
 fn the_queue_stays_short() {
-    for (flows, evenly, most) in [(1, 1.0, 8.0), (2, 0.95, 15.0), (6, 0.8, 160.0)] {
+    for (quarters, flows, evenly, most) in
+        [(16, 1, 1.0, 8.0), (16, 2, 0.98, 8.0), (16, 6, 0.9, 150.0), (4, 10, 0.9, 30.0)]
+    {
         let flows: Vec<_> = (0..flows).map(|number| ("copa-cubic", number)).collect();
-        let outcome = run(shared(16), &flows, 30, 60);
+        let outcome = run(shared(quarters), &flows, 30, 60);
         let (sum, fair) = (outcome.goodput.iter().sum::<f64>(), jain(&outcome.goodput).unwrap());
         let delay = outcome.delay_ms(0.5);
         assert!(sum > 0.97 * payload(50), "{} flows: {sum} Mb/s", flows.len());
