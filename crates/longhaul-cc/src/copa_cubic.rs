@@ -4,6 +4,7 @@
 //! not its queue; a loss without a queue is random. The capacity of the link, which the receiver's arrival times show,
 //! tells whether the flow is alone.
 
+mod acks;
 mod capacity;
 mod competition;
 mod cruise;
@@ -13,6 +14,7 @@ mod trial;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use self::acks::Acks;
 use self::capacity::Capacity;
 use self::competition::{Competition, GAP, View, longer};
 use self::cruise::Cruise;
@@ -27,7 +29,7 @@ use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::estimate::CongestionLevel;
 use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
 use crate::{
-    Ack, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path,
+    Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path,
     PathEvent, Quantity, Sent, Snapshot, StartupOutcome, Timeout,
 };
 
@@ -108,6 +110,7 @@ pub(crate) struct CopaCubic {
     capacity: Capacity,
     rounds: Rounds,
     losses: LossRate,
+    acks: Acks,
     level: CongestionLevel,
     /// Time between two trials in competitive mode, and the end of that mode.
     gap: Span,
@@ -140,6 +143,7 @@ impl CopaCubic {
             capacity: Capacity::new(),
             rounds: Rounds::default(),
             losses: LossRate::default(),
+            acks: Acks::default(),
             level: CongestionLevel::new(LEVEL.0).with_rtt_min_window(RTT_MIN_LIFETIME),
             gap: GAP.0,
             left: None,
@@ -278,8 +282,14 @@ impl Controller for CopaCubic {
     }
 
     fn needs(&self) -> Needs {
-        let own =
-            Demands { pacing: true, arrival_times: true, segments: true, whole_window: true, ..Demands::default() };
+        let own = Demands {
+            pacing: true,
+            arrival_times: true,
+            segments: true,
+            whole_window: true,
+            ack_frequency: AckFrequency::Varied,
+            ..Demands::default()
+        };
         let mut needs = self.cubic.needs();
         needs.preferred = needs.preferred.union(own);
         needs
@@ -308,6 +318,10 @@ impl Controller for CopaCubic {
         self.rounds.on_ack(event);
         self.losses.on_ack(event);
         self.level.on_ack(event);
+        if event.round_start {
+            let window = self.control().cwnd.as_f64() / self.mss.as_f64();
+            self.acks.on_round(self.copa.delays().reverse(), self.base().as_secs_f64(), window);
+        }
         let touched = self.base() + Span::from_secs_f64(HOST_DELAY);
         if event.rtt.is_some_and(|sample| sample.rtt <= touched) {
             self.touched = event.now;
@@ -371,6 +385,7 @@ impl Controller for CopaCubic {
         };
         control.cwnd = control.cwnd.min(Bytes::from_f64(limit)).max(self.mss);
         control.ecn = self.ecn;
+        control.ack_ratio = self.acks.ratio();
         if let Some(pace) = control.pace.as_mut().filter(|_| !self.is_composed()) {
             if let Some(capacity) = self.capacity.rate() {
                 pace.rate = pace.rate.min(Rate::from_bytes_per_sec((capacity * PACE_GAIN) as u64));

@@ -148,6 +148,12 @@ impl Delays {
         forward.map_or(both, |forward| forward.min(both)).as_secs_f64()
     }
 
+    /// Returns the queueing delay of the reverse path in seconds, or zero if it is unknown.
+    pub(crate) fn reverse(&self) -> f64 {
+        let (Some(standing), Some(least)) = (self.standing.get(), self.least.get()) else { return 0.0 };
+        if self.one_way.is_some() { ((standing - least).as_secs_f64() - self.raw).max(0.0) } else { 0.0 }
+    }
+
     /// Records the newest arrival time that an ACK reports.
     pub(crate) fn sample_one_way(&mut self, now: Time, sent_at: Time, arrival: Time) {
         let ahead = arrival.as_nanos().wrapping_sub(sent_at.as_nanos());
