@@ -29,8 +29,8 @@ use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::estimate::CongestionLevel;
 use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
 use crate::{
-    Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path,
-    PathEvent, Quantity, Sent, Snapshot, StartupOutcome, Timeout,
+    Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
+    Needs, Path, PathEvent, Quantity, Sent, Snapshot, StartupOutcome, Timeout,
 };
 
 /// Registry entry.
@@ -74,6 +74,8 @@ const PACE_GAIN: f64 = 1.1;
 const UNTOUCHED: Span = Span::from_secs(25);
 /// Part of the RTT above which a queue is never taken for what Copa flows keep.
 const MOST_KEPT: f64 = 0.125;
+/// Segments delivered without a loss, after which the queue is assumed not to be full.
+const CLEAN: f64 = 500.0;
 /// Round trips after the start in which a queue is tested at once.
 const NEWCOMER_ROUNDS: u32 = 5;
 /// Moving average of the RTT at losses: fraction kept at a loss, and the level from which a loss is not random (Gerla et
@@ -220,7 +222,8 @@ impl CopaCubic {
         // Neighbours that cruise keep their part of the queue.
         let kept = (KEPT * self.mss.as_f64() / trial.rate()).min(MOST_KEPT * self.base().as_secs_f64());
         let empty = self.empty().max(kept);
-        let cause = trial.cause(self.capacity.rate(), empty, self.copa.delays().variation());
+        let clean = self.losses.clean() > CLEAN * self.mss.as_f64();
+        let cause = trial.cause(self.capacity.rate(), empty, self.copa.delays().variation(), clean);
         match cause {
             Cause::Gone => self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false),
             Cause::Others if self.config.compete && !trial.only_looks() => {

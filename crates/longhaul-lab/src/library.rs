@@ -41,6 +41,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("scharf-load.toml", include_str!("../experiments/scharf-load.toml")),
     ("scharf-speedup.toml", include_str!("../experiments/scharf-speedup.toml")),
     ("scores.toml", include_str!("../experiments/scores.toml")),
+    ("hard-paths.toml", include_str!("../experiments/hard-paths.toml")),
     ("start-closed-forms.toml", include_str!("../experiments/start-closed-forms.toml")),
     ("starts-and-paths.toml", include_str!("../experiments/starts-and-paths.toml")),
     ("starts-and-priorities.toml", include_str!("../experiments/starts-and-priorities.toml")),

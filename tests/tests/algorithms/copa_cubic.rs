@@ -1,10 +1,11 @@
 //! `copa-cubic` over simulated links: random losses, jitter, its queue, and its share beside other flows.
 
-use longhaul_link::{LinkConfig, Loss};
-use longhaul_units::Span;
+use longhaul_link::topology::Duplex;
+use longhaul_link::{LinkConfig, Loss, Outage, OutageKind, Step};
 use longhaul_units::statistics::jain;
+use longhaul_units::{Rate, Span, Time};
 
-use crate::delay_based::{link, payload, run};
+use crate::delay_based::{link, payload, run, run_over};
 
 /// A bottleneck of 50 Mb/s and 40 ms with a queue of `quarters` quarters of a bandwidth-delay product.
 fn shared(quarters: u64) -> LinkConfig {
@@ -30,6 +31,32 @@ fn jitter_is_no_queue() {
         let goodput = run(jittery, &[("copa-cubic", 0)], 10, 50).goodput[0];
         assert!(goodput > least * payload(45), "{ms} ms: {goodput} Mb/s");
     }
+}
+
+/// A way back of 0.5 Mb/s carries 780 ACKs of 80 bytes per second; 40 Mb/s cause 1700. Without requests for fewer, they
+/// wait for the second that the queue holds, and 31 Mb/s remain.
+#[test]
+fn a_slow_way_back_does_not_matter() {
+    let mut back = link(40, 100, 64_000);
+    back.rate = Rate::from_bits_per_sec(500_000).into();
+    let there = link(40, 100, 40 * 100 * 125);
+    let goodput = run_over(Duplex { there, back }, &[("copa-cubic", 0)], 10, 40).goodput[0];
+    assert!(goodput > 0.95 * payload(40), "{goodput} Mb/s");
+}
+
+/// The RTT becomes 40 ms longer after a silence of 0.3 s, in which the window was lost: a delay that does not change
+/// when the window does is no queue.
+#[test]
+fn a_longer_route_is_no_queue() {
+    let at = Time::ZERO + Span::from_secs(15);
+    let mut there = link(100, 40, 500_000);
+    there.outages = vec![Outage { from: at, until: at + Span::from_millis(300), kind: OutageKind::default() }];
+    let mut back = LinkConfig::delay(there.delay);
+    for direction in [&mut there, &mut back] {
+        direction.steps = vec![Step { at, rate: None, delay: Some(Span::from_millis(40)) }];
+    }
+    let goodput = run_over(Duplex { there, back }, &[("copa-cubic", 0)], 18, 40).goodput[0];
+    assert!(goodput > 0.9 * payload(100), "{goodput} Mb/s");
 }
 
 /// The link is full, flows of the same kind share it, and the queue, which CUBIC would fill, stays short. Six

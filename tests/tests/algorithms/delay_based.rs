@@ -53,10 +53,15 @@ impl Outcome {
 /// Runs endless transfers that share `bottleneck`, each with its controller and start time in seconds. The results
 /// cover `from` to `until` seconds.
 pub(crate) fn run(bottleneck: LinkConfig, flows: &[(&str, u64)], from: u64, until: u64) -> Outcome {
-    let seconds_a_byte = 1.0 / bottleneck.rate_at(Time::ZERO).unwrap().as_bytes_per_sec() as f64;
     let back = LinkConfig::delay(bottleneck.delay);
+    run_over(Duplex { there: bottleneck, back }, flows, from, until)
+}
+
+/// As [`run`], with a bottleneck in both directions.
+pub(crate) fn run_over(bottleneck: Duplex, flows: &[(&str, u64)], from: u64, until: u64) -> Outcome {
+    let seconds_a_byte = 1.0 / bottleneck.there.rate_at(Time::ZERO).unwrap().as_bytes_per_sec() as f64;
     let access = || flows.iter().map(|_| Duplex::delay(Span::ZERO));
-    let net = dumbbell(Duplex { there: bottleneck, back }, access(), access());
+    let net = dumbbell(bottleneck, access(), access());
     let mut setup = Setup::new(5, net.topology);
     for ((name, _), (left, right)) in flows.iter().zip(net.left.iter().zip(&net.right)) {
         for node in [left, right] {

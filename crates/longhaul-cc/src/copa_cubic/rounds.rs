@@ -49,16 +49,24 @@ pub(super) struct LossRate {
     delivered: f64,
     lost: f64,
     rate: f64,
+    /// Bytes delivered since the last loss.
+    clean: f64,
 }
 
 impl LossRate {
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
         self.delivered += ack.delivered.as_f64();
         self.lost += ack.newly_lost.as_f64();
+        self.clean = if ack.newly_lost > Bytes::ZERO { 0.0 } else { self.clean + ack.delivered.as_f64() };
         if ack.round_start && self.delivered > 0.0 {
             self.rate += GAIN * (self.lost / (self.delivered + self.lost) - self.rate);
             (self.delivered, self.lost) = (0.0, 0.0);
         }
+    }
+
+    /// Returns the number of bytes delivered since the last loss.
+    pub(super) const fn clean(&self) -> f64 {
+        self.clean
     }
 
     /// Returns whether there are few losses.

@@ -142,15 +142,17 @@ impl Trial {
     }
 
     /// Returns the cause. `capacity` is that of the link, if it is known, `empty` the delay of an empty queue, and
-    /// `variation` that of the delay.
-    pub(super) fn cause(&self, capacity: Option<f64>, empty: f64, variation: f64) -> Cause {
+    /// `variation` that of the delay; `clean` tells whether nothing was lost for long.
+    pub(super) fn cause(&self, capacity: Option<f64>, empty: f64, variation: f64, clean: bool) -> Cause {
         if self.is_gone(empty) {
             return Cause::Gone;
         }
         let removed = (self.window - self.lowered) / capacity.unwrap_or(self.rate);
         let expected = removed.min(self.before);
         let is_queue = self.before - self.least >= DECREASE * expected || expected < POWER * variation;
-        if is_queue || !self.is_alone { Cause::Others } else { Cause::NoQueue(self.least) }
+        // Others keep a queue of the same length only if it is full, which causes losses.
+        let is_free = clean && capacity.is_some() && expected > empty;
+        if is_queue || !(self.is_alone || is_free) { Cause::Others } else { Cause::NoQueue(self.least) }
     }
 }
 
@@ -197,11 +199,20 @@ mod tests {
     /// 50 segments fewer at 1250 per second remove 40 ms.
     #[test]
     fn the_cause_is_what_the_delay_does() {
-        let cause = |queueing, is_alone| trial(queueing, is_alone).cause(None, 0.001, 0.0);
+        let cause = |queueing, is_alone| trial(queueing, is_alone).cause(None, 0.001, 0.0, true);
         assert_eq!(cause(0.01, true), Cause::Gone);
         assert_eq!(cause(0.03, true), Cause::Others);
         assert_eq!(cause(0.031, true), Cause::NoQueue(0.031));
         assert_eq!(cause(0.031, false), Cause::Others, "with others, a full queue does not change either");
+        let beside = |capacity, empty, clean| trial(0.0391, false).cause(capacity, empty, 0.0, clean);
+        assert_eq!(beside(Some(10.0 * RATE), 0.001, true), Cause::NoQueue(0.0391), "a full queue would lose something");
+        assert_eq!(beside(Some(10.0 * RATE), 0.001, false), Cause::Others);
+        assert_eq!(
+            beside(Some(10.0 * RATE), 0.004, true),
+            Cause::Others,
+            "the change is that of a queue of two segments"
+        );
+        assert_eq!(beside(None, 0.001, true), Cause::Others, "it is unknown which change to expect");
     }
 
     /// A trial that waits ends with the second round trip if the queue is gone, and otherwise after its last one.
@@ -218,7 +229,7 @@ mod tests {
     /// A flow with a tenth of the link cannot change the delay by more than a tenth of that.
     #[test]
     fn a_small_share_expects_a_small_change() {
-        let cause = |queueing, variation| trial(queueing, true).cause(Some(10.0 * RATE), 0.001, variation);
+        let cause = |queueing, variation| trial(queueing, true).cause(Some(10.0 * RATE), 0.001, variation, false);
         assert_eq!(cause(0.0389, 0.0), Cause::Others);
         assert_eq!(cause(0.0391, 0.0), Cause::NoQueue(0.0391));
         assert_eq!(cause(0.0391, 0.0011), Cause::Others, "the delay varies by more");
