@@ -19,7 +19,7 @@ pub(super) enum ListError {
     Line { path: PathBuf, line: usize, fault: String },
 }
 
-/// The keys of the receivers that were sent to: a line has the receiver, `HOST:PORT`, and its fingerprint.
+/// The keys of the receivers and gateways that were connected to: a line has the peer, `HOST:PORT`, and its fingerprint.
 #[derive(Debug)]
 pub(super) struct KnownPeers {
     path: PathBuf,
@@ -79,13 +79,42 @@ impl KnownPeers {
 #[derive(Debug, Default)]
 pub(super) struct AllowedPeers(HashMap<Fingerprint, AllowedPeer>);
 
+/// What a peer may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permission {
+    /// Send files to `receive`.
+    Send,
+    /// Open connections through `gateway`.
+    Forward,
+}
+
+impl Permission {
+    const ALL: [Self; 2] = [Self::Send, Self::Forward];
+
+    /// Returns the word in `allowed-peers`.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Forward => "forward",
+        }
+    }
+
+    fn parse(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|permission| permission.word() == word);
+        found.ok_or_else(|| format!("there is no permission {word:?}; the permissions are: {}", Self::words()))
+    }
+
+    fn words() -> String {
+        Self::ALL.map(Self::word).join(", ")
+    }
+}
+
 /// An entry of [`AllowedPeers`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AllowedPeer {
     /// Name for messages.
     pub(super) name: String,
-    /// Whether the peer may send files.
-    pub(super) send: bool,
+    permissions: Vec<Permission>,
 }
 
 impl AllowedPeers {
@@ -93,13 +122,14 @@ impl AllowedPeers {
         let mut peers = HashMap::new();
         read(path, |_, words| {
             let [key, name, permissions] = words else {
-                return Err("a line has a fingerprint, a name without spaces, and permissions (send)".to_owned());
+                let permissions = Permission::words();
+                return Err(format!(
+                    "a line has a fingerprint, a name without spaces, and permissions ({permissions})"
+                ));
             };
             let key = key.parse::<Fingerprint>().map_err(|error| error.to_string())?;
-            if let Some(unknown) = permissions.split(',').find(|permission| *permission != "send") {
-                return Err(format!("there is no permission {unknown:?}; the permissions are: send"));
-            }
-            match peers.insert(key, AllowedPeer { name: (*name).to_owned(), send: true }) {
+            let permissions = permissions.split(',').map(Permission::parse).collect::<Result<_, _>>()?;
+            match peers.insert(key, AllowedPeer { name: (*name).to_owned(), permissions }) {
                 Some(earlier) => Err(format!("the key is also listed as {}", earlier.name)),
                 None => Ok(()),
             }
@@ -107,23 +137,23 @@ impl AllowedPeers {
         Ok(Self(peers))
     }
 
-    /// Allows a key of the command line to send, in addition to what the file says.
-    pub(super) fn allow_to_send(&mut self, key: Fingerprint) {
-        let peer = self.0.entry(key).or_insert_with(|| AllowedPeer { name: "--allow".to_owned(), send: true });
-        peer.send = true;
+    /// Gives a key of the command line a permission, in addition to what the file says.
+    pub(super) fn allow(&mut self, key: Fingerprint, permission: Permission) {
+        let new = || AllowedPeer { name: "--allow".to_owned(), permissions: Vec::new() };
+        self.0.entry(key).or_insert_with(new).permissions.push(permission);
     }
 
     pub(super) fn find(&self, key: &Fingerprint) -> Option<&AllowedPeer> {
         self.0.get(key)
     }
 
-    pub(super) fn may_send(&self, key: &Fingerprint) -> bool {
-        self.find(key).is_some_and(|peer| peer.send)
+    pub(super) fn may(&self, key: &Fingerprint, permission: Permission) -> bool {
+        self.find(key).is_some_and(|peer| peer.permissions.contains(&permission))
     }
 
-    /// Returns the number of keys that may send.
-    pub(super) fn senders(&self) -> usize {
-        self.0.values().filter(|peer| peer.send).count()
+    /// Returns the number of keys that have a permission.
+    pub(super) fn count(&self, permission: Permission) -> usize {
+        self.0.values().filter(|peer| peer.permissions.contains(&permission)).count()
     }
 }
 
@@ -187,25 +217,30 @@ mod tests {
         assert_eq!(fault("#\nhost:1\n".to_owned(), false), known);
         assert!(fault("#\nhost:1 SHA256:x\n".to_owned(), false).starts_with(&line("a fingerprint is ")));
         assert_eq!(fault(format!("h:1 {ONE}\nh:1 {OTHER}\n"), false), line("h:1 is also in line 1"));
-        let allowed = line("a line has a fingerprint, a name without spaces, and permissions (send)");
+        let allowed = line("a line has a fingerprint, a name without spaces, and permissions (send, forward)");
         assert_eq!(fault(format!("\n{ONE} name\n"), true), allowed);
         assert!(fault("\nSHA256:x name send\n".to_owned(), true).starts_with(&line("a fingerprint is ")));
-        let permission = line("there is no permission \"fly\"; the permissions are: send");
+        let permission = line("there is no permission \"fly\"; the permissions are: send, forward");
         assert_eq!(fault(format!("\n{ONE} name send,fly\n"), true), permission);
         assert_eq!(fault(format!("{ONE} a send\n{ONE} b send\n"), true), line("the key is also listed as a"));
     }
 
     #[test]
-    fn only_listed_keys_may_send() {
+    fn only_listed_keys_may_connect() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("allowed-peers");
+        let [one, other]: [Fingerprint; 2] = [ONE, OTHER].map(|key| key.parse().unwrap());
         let mut allowed = AllowedPeers::open(&path).unwrap();
-        assert_eq!(allowed.senders(), 0);
-        allowed.allow_to_send(OTHER.parse().unwrap());
-        assert!(allowed.may_send(&OTHER.parse().unwrap()) && !allowed.may_send(&ONE.parse().unwrap()));
-        fs::write(&path, format!("# machines\n{ONE}  ship   send\n")).unwrap();
-        let allowed = AllowedPeers::open(&path).unwrap();
-        assert_eq!(allowed.find(&ONE.parse().unwrap()).unwrap().name, "ship");
-        assert!(allowed.may_send(&ONE.parse().unwrap()) && !allowed.may_send(&OTHER.parse().unwrap()));
+        assert_eq!(allowed.count(Permission::Send), 0);
+        allowed.allow(other, Permission::Send);
+        assert!(allowed.may(&other, Permission::Send) && !allowed.may(&one, Permission::Send));
+        assert!(!allowed.may(&other, Permission::Forward) && allowed.count(Permission::Forward) == 0);
+        fs::write(&path, format!("# machines\n{ONE}  ship   send\n{OTHER} bridge forward,send\n")).unwrap();
+        let mut allowed = AllowedPeers::open(&path).unwrap();
+        assert_eq!(allowed.find(&one).unwrap().name, "ship");
+        let may = |allowed: &AllowedPeers, key| Permission::ALL.map(|permission| allowed.may(key, permission));
+        assert_eq!([may(&allowed, &one), may(&allowed, &other)], [[true, false], [true, true]]);
+        allowed.allow(one, Permission::Forward);
+        assert_eq!((may(&allowed, &one), allowed.count(Permission::Forward)), ([true, true], 2));
     }
 }

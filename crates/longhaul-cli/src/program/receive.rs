@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::args::{Plaintext, ReceiveArgs};
 use super::home::Home;
-use super::lists::AllowedPeers;
+use super::lists::{AllowedPeers, Permission};
 use super::{Screen, WrongUse};
 use crate::files::Staging;
 use crate::receiver::{Budget, File, Output, ReceiveError, Receiver};
@@ -62,10 +62,14 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             serve(PlainDoor { listener }, &server, once).await
         }
         Some((identity, allowed)) => {
-            screen.say(&format!("the key is {}, and {} may send", identity.fingerprint(), count(allowed.senders())));
+            screen.say(&format!(
+                "the key is {}, and {} may send",
+                identity.fingerprint(),
+                count(allowed.count(Permission::Send))
+            ));
             let allowed = Arc::new(allowed);
             let keys = Arc::clone(&allowed);
-            let listener = SecureListener::new(listener, &identity, move |key| keys.may_send(key))?;
+            let listener = SecureListener::new(listener, &identity, move |key| keys.may(key, Permission::Send))?;
             serve(SecureDoor { listener, allowed }, &server, once).await
         }
     }
@@ -81,9 +85,9 @@ fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, AllowedPeers)> {
     let identity = home.identity()?;
     let mut allowed = home.allowed_peers()?;
     for key in &args.allow {
-        allowed.allow_to_send(*key);
+        allowed.allow(*key, Permission::Send);
     }
-    if allowed.senders() == 0 {
+    if allowed.count(Permission::Send) == 0 {
         bail!(
             "nobody may send: give the sender's key, which `longhaul identity` shows there, by --allow, or add the line \
              `SHA256:... NAME send` to {}",

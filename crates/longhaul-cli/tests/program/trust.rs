@@ -16,7 +16,7 @@ fn a_receiver_is_asked_about_once_and_remembered() {
 
     let unknown = failed(&send(&[]), 1);
     let reason = format!("is not known, and there is no terminal to ask: it is {}", there.key());
-    assert!(unknown.contains(&reason) && unknown.contains("send with --accept-new"), "{unknown}");
+    assert!(unknown.contains(&reason) && unknown.contains("use --accept-new"), "{unknown}");
     assert!(there.names().is_empty() && !known.exists());
 
     assert!(send(&["--accept-new"]).status.success());
@@ -43,7 +43,7 @@ fn a_changed_key_fails_and_says_what_to_do() {
         for part in [
             format!("the key of {} has changed: it is {}", receiver.address, there.key()),
             format!("known-peers, line 2, has {other}"),
-            "if it is the new key, remove line 2 and send again".to_owned(),
+            "if it is the new key, remove line 2 and try again".to_owned(),
         ] {
             assert!(changed.contains(&part), "{changed}");
         }

@@ -1,0 +1,158 @@
+//! Opening encrypted connections to peers that are named on the command line.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::net::{IpAddr, SocketAddr};
+
+use anyhow::{Context, Result, anyhow, bail};
+use longhaul_tls::{Fingerprint, Identity, SecureConnector, SecureStream, TlsError};
+use tokio::time::timeout;
+
+use super::lists::KnownPeers;
+use super::{Screen, WrongUse};
+use crate::transport::TransportArgs;
+
+/// A listening peer as it is named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Target {
+    /// Parses `HOST` or `HOST:PORT`; `port` is the default.
+    pub(super) fn parse(text: &str, port: u16) -> Result<Self, WrongUse> {
+        let fault = || WrongUse(format!("{text:?} is not an address, HOST or HOST:PORT"));
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Self { host: address.ip().to_string(), port: address.port() });
+        }
+        if let Ok(address) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+            return Ok(Self { host: address.to_string(), port });
+        }
+        let (host, port) = match text.split_once(':') {
+            Some((host, port)) => (host, port.parse().map_err(|_| fault())?),
+            None => (text, port),
+        };
+        // The name is the first word of a line in `known-peers`.
+        if host.is_empty() || host.starts_with('#') || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(fault());
+        }
+        Ok(Self { host: host.to_lowercase(), port })
+    }
+}
+
+/// The form in `known-peers`.
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+/// Opens the connection to a peer whose key is known or becomes known.
+pub(super) struct Dialer<'a> {
+    pub(super) transport: &'a TransportArgs,
+    pub(super) addresses: &'a [SocketAddr],
+    /// Name of the peer in `known-peers`.
+    pub(super) name: String,
+    /// What the peer is, for messages.
+    pub(super) role: &'static str,
+    pub(super) identity: Identity,
+    pub(super) known: KnownPeers,
+    pub(super) accept_new: bool,
+}
+
+impl Dialer<'_> {
+    pub(super) async fn connect(&self, screen: &Screen) -> Result<SecureStream> {
+        if let Some(peer) = self.known.find(&self.name) {
+            return match self.attempt(Some(peer.key), self.transport).await? {
+                Err(TlsError::WrongKey { presented, .. }) => Err(self.changed(peer.line, peer.key, presented)),
+                result => result.with_context(|| self.failed()),
+            };
+        }
+        // The first attempt learns the key and ends. Logs and captures are for the connection that carries the files.
+        let key = match self.attempt(None, &self.transport.unlogged()).await? {
+            Err(TlsError::UnknownKey(key)) => key,
+            result => return result.with_context(|| self.failed()),
+        };
+        if !self.accept_new {
+            self.ask(key).await?;
+        }
+        let stream = self.attempt(Some(key), self.transport).await?.with_context(|| self.failed())?;
+        // The server has proved now that it has the key.
+        self.known.add(&self.name, key)?;
+        screen.say(&format!("{}: remembered the key {key} in {}", self.name, self.known.path().display()));
+        Ok(stream)
+    }
+
+    async fn attempt(
+        &self,
+        key: Option<Fingerprint>,
+        transport: &TransportArgs,
+    ) -> Result<Result<SecureStream, TlsError>> {
+        let connector = SecureConnector::new(&self.identity, key)?;
+        let stream = transport.connect(self.addresses).await?;
+        let connecting = timeout(transport.patience(), connector.connect(stream));
+        Ok(connecting.await.unwrap_or(Err(TlsError::TimedOut)))
+    }
+
+    fn failed(&self) -> String {
+        format!("no encrypted connection to {}", self.name)
+    }
+
+    fn changed(&self, line: usize, known: Fingerprint, presented: Fingerprint) -> anyhow::Error {
+        let (name, role, file) = (&self.name, self.role, self.known.path().display());
+        anyhow!(
+            "the key of {name} has changed: it is {presented}, but {file}, line {line}, has {known}. Somebody may \
+             intercept the connection, or the {role} has got a new key. Compare with the output of `longhaul \
+             identity` at the {role}; if it is the new key, remove line {line} and try again"
+        )
+    }
+
+    /// Asks the person at the terminal whether `key` is that of the receiver.
+    async fn ask(&self, key: Fingerprint) -> Result<()> {
+        let (name, role) = (&self.name, self.role);
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            bail!(
+                "the key of {name} is not known, and there is no terminal to ask: it is {key}. Compare with the output \
+                 of `longhaul identity` at the {role}; if it is the same, use --accept-new"
+            );
+        }
+        eprint!(
+            "The key of {name} is not known. It is\n  {key}\nCompare with the output of `longhaul identity` at the \
+             {role}.\nIs it the same (yes/no)? "
+        );
+        io::stderr().flush()?;
+        let answer = tokio::task::spawn_blocking(|| {
+            let mut line = String::new();
+            io::stdin().lock().read_line(&mut line).map(|_| line)
+        });
+        match answer.await.context("cannot read the answer")??.trim() {
+            "yes" => Ok(()),
+            answer if answer == key.to_string() => Ok(()),
+            _ => bail!("the key of {name} is not accepted"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_have_one_form() {
+        for (text, form) in [
+            ("192.0.2.7", "192.0.2.7:7000"),
+            ("192.0.2.7:1", "192.0.2.7:1"),
+            ("Relay.Example", "relay.example:7000"),
+            ("relay.example:65535", "relay.example:65535"),
+            ("::1", "[::1]:7000"),
+            ("[2001:DB8::1]", "[2001:db8::1]:7000"),
+            ("[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(Target::parse(text, 7000).unwrap().to_string(), form);
+        }
+        for bad in ["", ":80", "host:", "host:x", "host:65536", "a b", "#:1", "a:b:c", "x\n:1"] {
+            assert!(Target::parse(bad, 7000).is_err(), "{bad}");
+        }
+    }
+}
