@@ -1,10 +1,13 @@
 //! Code of the program `longhaul`, which the example programs share.
 //!
 //! [`sender`] and [`receiver`] are the two ends of [`protocol`], which carries files over one connection; [`session`]
-//! opens and closes the connection.
+//! opens and closes the connection. [`forward`] and [`gateway`] are the two ends of a [`tunnel`], which carries TCP
+//! connections.
 #![forbid(unsafe_code)]
 
 pub mod files;
+pub mod forward;
+pub mod gateway;
 pub mod memory;
 pub mod names;
 pub mod program;
@@ -15,3 +18,4 @@ pub mod report;
 pub mod sender;
 pub mod session;
 pub mod transport;
+pub mod tunnel;

@@ -15,6 +15,8 @@ use crate::transport::{self, Interrupted, TransportArgs};
 
 mod args;
 mod dial;
+mod forward;
+mod gateway;
 mod generate;
 mod home;
 mod lists;
@@ -56,6 +58,8 @@ pub fn main() -> ExitCode {
             ("send", transfer(&args.transport, &screen, || send::run(&args, &screen)))
         }
         Command::Receive(args) => ("receive", transfer(&args.transport, &screen, || receive::run(&args, &screen))),
+        Command::Forward(args) => ("forward", transfer(&args.transport, &screen, || forward::run(&args, &screen))),
+        Command::Gateway(args) => ("gateway", transfer(&args.transport, &screen, || gateway::run(&args, &screen))),
         Command::Identity(args) => ("identity", identity(&args)),
         Command::Completions { shell } => ("completions", generate::completions(shell)),
         Command::Man { command, out } => ("man", generate::man(command.as_deref(), out.as_deref())),

@@ -4,7 +4,7 @@
 //! When all places are taken, the oldest stranger is evicted for a new connection, so that silent peers keep nobody
 //! out.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -146,6 +146,42 @@ impl Prefix {
     }
 }
 
+impl Prefix {
+    /// Returns the length of the prefix in bits.
+    #[must_use]
+    pub fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    /// Returns the lowest address with this prefix.
+    #[must_use]
+    pub fn first(&self) -> IpAddr {
+        self.extend(false)
+    }
+
+    /// Returns the highest address with this prefix.
+    #[must_use]
+    pub fn last(&self) -> IpAddr {
+        self.extend(true)
+    }
+
+    /// Sets all bits after the prefix to `ones`.
+    fn extend(&self, ones: bool) -> IpAddr {
+        match self.address {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shr(self.bits.into()).unwrap_or(0);
+                let bits = address.to_bits();
+                Ipv4Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
+            }
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shr(self.bits.into()).unwrap_or(0);
+                let bits = address.to_bits();
+                Ipv6Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
+            }
+        }
+    }
+}
+
 impl std::str::FromStr for Prefix {
     type Err = String;
 
@@ -231,6 +267,20 @@ mod tests {
             ("::1", "::1", "::2"),
         ] {
             assert!(contains(prefix, inside) && !contains(prefix, outside), "{prefix}");
+        }
+        for (prefix, first, last) in [
+            ("192.0.2.7", "192.0.2.7", "192.0.2.7"),
+            ("192.0.2.130/25", "192.0.2.128", "192.0.2.255"),
+            ("0.0.0.0/0", "0.0.0.0", "255.255.255.255"),
+            ("2001:db8::1/32", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("::1", "::1", "::1"),
+        ] {
+            let parsed: Prefix = prefix.parse().unwrap();
+            assert_eq!(
+                [parsed.first(), parsed.last()],
+                [first, last].map(|a| a.parse::<IpAddr>().unwrap()),
+                "{prefix}"
+            );
         }
         for bad in ["", "x", "192.0.2.0/33", "::/129", "192.0.2.0/", "/24", "192.0.2/24", "192.0.2.0/-1"] {
             assert!(bad.parse::<Prefix>().is_err(), "{bad}");

@@ -7,11 +7,15 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
 
+use crate::forward::LocalForward;
+use crate::gateway::permit::Permit;
 use crate::receiver::Existing;
 use crate::transport::TransportArgs;
 
 /// UDP port of receivers.
 pub(super) const PORT: u16 = 7000;
+/// UDP port of gateways.
+pub(super) const GATEWAY_PORT: u16 = 7443;
 
 /// Transfers files over long, lossy links, encrypted.
 ///
@@ -46,6 +50,10 @@ pub(super) enum Command {
     Send(Box<SendArgs>),
     /// Receive files from `longhaul send`
     Receive(Box<ReceiveArgs>),
+    /// Forward TCP connections of this machine through `longhaul gateway`
+    Forward(Box<ForwardArgs>),
+    /// Open TCP connections for `longhaul forward`
+    Gateway(Box<GatewayArgs>),
     /// Show the fingerprint of this machine's key, which is made at first use
     #[command(after_help = "Examples:
   longhaul identity          SHA256:...
@@ -188,6 +196,65 @@ pub(super) enum Plaintext {
     Loopback,
     /// On any address.
     YesOnThisNetwork,
+}
+
+/// Forwards TCP connections of this machine through `longhaul gateway`.
+///
+/// Programs connect to a port of this machine, and the gateway connects to the target. Between the two, each connection has
+/// an encrypted longhaul connection of its own, which was opened before and is used again afterwards. A connection is
+/// accepted at once, and reset if the gateway cannot connect to the target.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  longhaul forward -L 8080:intranet.example:80 192.0.2.7
+  curl http://127.0.0.1:8080/                      Use it
+
+The keys of gateways are in ~/.local/share/longhaul/known-peers.")]
+pub(super) struct ForwardArgs {
+    /// The gateway; without a port, 7443
+    #[arg(value_name = "GATEWAY[:PORT]")]
+    pub(super) gateway: Option<String>,
+    /// Forward connections to PORT on this machine to HOST:HOSTPORT, which the gateway resolves; may be given several
+    /// times. Without BIND, only this machine can connect
+    #[arg(short = 'L', value_name = "[BIND:]PORT:HOST:HOSTPORT")]
+    pub(super) local: Vec<LocalForward>,
+    /// Trust the key of a gateway that is not known yet, and remember it
+    #[arg(long)]
+    pub(super) accept_new: bool,
+    /// Reset connections on which nothing has been transferred for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    pub(super) idle: u32,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
+}
+
+/// Opens TCP connections for `longhaul forward`.
+///
+/// Accepts the forwarders whose keys are in `allowed-peers` with the permission `forward`, or given by --allow. They reach
+/// only the targets that --permit names. Addresses are checked after names have been resolved: a name cannot lead to a
+/// loopback or link-local address, unless a rule names such addresses.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  longhaul gateway --allow SHA256:... --permit intranet.example:80 --permit 10.0.0.0/8:443
+  longhaul gateway --permit any --listen [::]:7443
+
+Keys of forwarders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
+  SHA256:... NAME forward")]
+pub(super) struct GatewayArgs {
+    /// Address and UDP port to listen on
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], GATEWAY_PORT)))]
+    pub(super) listen: SocketAddr,
+    /// Permit connections to this target; may be given several times. HOST is a name, an address, a prefix such as
+    /// 10.0.0.0/8, or `any`; PORT is a number, a range such as 8000-8099, or `any`. `any` alone permits all targets
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) permit: Vec<Permit>,
+    /// Accept the forwarder with this key; may be given several times
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) allow: Vec<Fingerprint>,
+    /// Reset connections on which nothing has been transferred for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    pub(super) idle: u32,
+    #[command(flatten)]
+    pub(super) transport: TransportArgs,
 }
 
 #[derive(Debug, Args)]

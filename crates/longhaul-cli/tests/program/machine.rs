@@ -72,6 +72,22 @@ impl Machine {
         Receiver::new(child)
     }
 
+    /// Starts a gateway on a port of its own.
+    pub(crate) fn gateway(&self, arguments: &[&str]) -> Receiver {
+        let listen = if arguments.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
+        self.listening(&[&["gateway"], listen, arguments].concat())
+    }
+
+    /// Starts a forwarder to a gateway whose key is accepted. Its address is that of the first port.
+    pub(crate) fn forward(&self, gateway: &str, arguments: &[&str]) -> Receiver {
+        self.listening(&[&["forward", "--accept-new", gateway], arguments].concat())
+    }
+
+    fn listening(&self, arguments: &[&str]) -> Receiver {
+        let mut command = self.command(arguments);
+        Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
     /// Returns the names in the directory `out`, without the one for unfinished files.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("out")).unwrap();
@@ -82,7 +98,7 @@ impl Machine {
     }
 }
 
-/// A running `longhaul receive`. It is killed when dropped.
+/// A running `longhaul receive`, or another program that listens. It is killed when dropped.
 pub(crate) struct Receiver {
     pub(crate) child: Child,
     pub(crate) address: String,
@@ -102,7 +118,7 @@ impl Receiver {
         let said = BufReader::new(child.stderr.take().unwrap());
         let mut receiver = Self { child, address: String::new(), said };
         let line = receiver.wait_for("listening on ");
-        receiver.address = line["listening on ".len()..].trim().to_owned();
+        receiver.address = line["listening on ".len()..].split_whitespace().next().unwrap().to_owned();
         receiver
     }
 
@@ -110,7 +126,7 @@ impl Receiver {
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
-            assert!(self.said.read_line(&mut line).unwrap() > 0, "the receiver ended before {text:?}");
+            assert!(self.said.read_line(&mut line).unwrap() > 0, "the program ended before {text:?}");
             if line.contains(text) {
                 return line;
             }

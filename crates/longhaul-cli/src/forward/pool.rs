@@ -1,0 +1,314 @@
+//! Pool of tunnels to a gateway.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use longhaul_tls::SecureStream;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::progress::Screen;
+use crate::tunnel::{self, Ended, Frame, Target, Traffic, Tunnel, TunnelError};
+
+/// Maximum number of tunnels that are built at a time. A gateway has 4 places for handshakes per address, and each
+/// tunnel that is being built makes up to [`ATTEMPTS`] attempts.
+const BUILDING: usize = 2;
+/// Maximum number of simultaneous attempts to build a tunnel.
+const ATTEMPTS: usize = 2;
+/// Minimum and maximum time between two attempts of which the first has failed.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// Minimum time after which a second attempt is made next to one that has not been answered.
+const HEDGE: Duration = Duration::from_secs(1);
+/// Round-trip times of the path after which a second attempt is made. A tunnel is built in three.
+const HEDGE_ROUND_TRIPS: u32 = 4;
+/// Maximum number of connections that wait for a tunnel.
+const WAITING: usize = 1024;
+/// Time after which an idle tunnel is closed if there are more than the warm ones.
+const SURPLUS: Duration = Duration::from_secs(300);
+
+/// Opens an authenticated connection to the gateway. The argument counts the connections, from 0.
+pub type Connect = Box<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<SecureStream>> + Send>> + Send + Sync>;
+
+/// Settings of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the program sets all fields")]
+pub struct PoolConfig {
+    /// Number of idle tunnels that are kept ready.
+    pub warm: usize,
+    /// Maximum number of tunnels.
+    pub max: usize,
+    /// Time after which a stream without traffic is reset.
+    pub idle: Duration,
+    /// Maximum time that a connection waits for a tunnel.
+    pub patience: Duration,
+}
+
+/// A pool of tunnels. Each carries one forwarded connection at a time and is used again afterwards. Clones share the
+/// same tunnels.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: PoolConfig,
+    connect: Connect,
+    screen: Screen,
+    state: Mutex<State>,
+    /// Notified when a tunnel may have to be built.
+    changed: Notify,
+    /// The gateway could not be reached at the last attempt.
+    failing: AtomicBool,
+    /// Smoothed round-trip time of the latest tunnel in microseconds.
+    rtt: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Idle tunnels; the one used last is at the end and is used next, because its window fits the path best.
+    idle: Vec<Idle>,
+    /// Tunnels that have been built and have not ended.
+    tunnels: usize,
+    building: usize,
+    waiting: VecDeque<Waiting>,
+    /// Number of the next tunnel, connection to the gateway or waiting connection.
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Idle {
+    number: usize,
+    jobs: oneshot::Sender<Job>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: usize,
+    job: Job,
+}
+
+/// A connection that is to be forwarded.
+#[derive(Debug)]
+struct Job {
+    local: TcpStream,
+    target: Target,
+}
+
+impl State {
+    fn number(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+}
+
+impl Pool {
+    /// Creates a pool without tunnels.
+    #[must_use]
+    pub fn new(config: PoolConfig, connect: Connect, screen: Screen) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                config,
+                connect,
+                screen,
+                state: Mutex::default(),
+                changed: Notify::new(),
+                failing: AtomicBool::new(false),
+                rtt: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Adds a tunnel on a connection that has been opened already.
+    ///
+    /// # Errors
+    /// Fails if the gateway does not accept the tunnel.
+    pub async fn adopt(&self, stream: SecureStream) -> Result<(), TunnelError> {
+        let tunnel = Tunnel::start(stream).await?;
+        self.shared.add(tunnel);
+        Ok(())
+    }
+
+    /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel takes it over in time, it
+    /// is reset.
+    pub async fn forward(&self, local: TcpStream, target: Target) {
+        let Some(number) = self.shared.dispatch(Job { local, target }) else { return };
+        sleep(self.shared.config.patience).await;
+        let mut state = self.shared.state();
+        let at = state.waiting.iter().position(|waiting| waiting.number == number);
+        if let Some(late) = at.and_then(|at| state.waiting.remove(at)) {
+            drop(state);
+            self.shared.screen.say(&format!("{}: reset, because no tunnel was ready in time", late.job.target));
+        }
+    }
+
+    /// Builds tunnels whenever there are too few. Does not return.
+    pub async fn maintain(&self) {
+        let mut building = JoinSet::new();
+        loop {
+            while self.shared.begin_building() {
+                let shared = Arc::clone(&self.shared);
+                building.spawn(async move {
+                    let tunnel = shared.build().await;
+                    shared.state().building -= 1;
+                    shared.add(tunnel);
+                });
+            }
+            tokio::select! {
+                () = self.shared.changed.notified() => {}
+                Some(_) = building.join_next() => {}
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a connection to an idle tunnel, or lets it wait for one. Returns its number if it waits.
+    fn dispatch(&self, mut job: Job) -> Option<usize> {
+        let mut state = self.state();
+        while let Some(idle) = state.idle.pop() {
+            match idle.jobs.send(job) {
+                Ok(()) => {
+                    drop(state);
+                    self.changed.notify_one();
+                    return None;
+                }
+                // The tunnel has just ended.
+                Err(back) => job = back,
+            }
+        }
+        if state.waiting.len() >= WAITING {
+            return None;
+        }
+        let number = state.number();
+        state.waiting.push_back(Waiting { number, job });
+        drop(state);
+        self.changed.notify_one();
+        Some(number)
+    }
+
+    /// Returns whether a further tunnel is to be built, which then counts.
+    fn begin_building(&self) -> bool {
+        let mut state = self.state();
+        let limit = if self.failing.load(Ordering::Relaxed) { 1 } else { BUILDING };
+        let missing = state.idle.len() + state.building < self.config.warm + state.waiting.len();
+        let room = state.building < limit && state.tunnels + state.building < self.config.max;
+        let begin = missing && room;
+        state.building += usize::from(begin);
+        begin
+    }
+
+    /// Builds a tunnel, with as many attempts as it takes.
+    async fn build(self: &Arc<Self>) -> Tunnel<SecureStream> {
+        let mut attempts = JoinSet::new();
+        let mut backoff = BACKOFF.0;
+        loop {
+            let hedge = HEDGE.max(Duration::from_micros(self.rtt.load(Ordering::Relaxed)) * HEDGE_ROUND_TRIPS);
+            if attempts.len() < ATTEMPTS {
+                let shared = Arc::clone(self);
+                attempts.spawn(async move { shared.attempt(hedge * ATTEMPTS as u32).await });
+            }
+            tokio::select! {
+                Some(attempt) = attempts.join_next() => match attempt {
+                    Ok(Ok(tunnel)) => {
+                        if self.failing.swap(false, Ordering::Relaxed) {
+                            self.screen.warn("the gateway can be reached again");
+                        }
+                        return tunnel;
+                    }
+                    Ok(Err(error)) => {
+                        if !self.failing.swap(true, Ordering::Relaxed) {
+                            self.screen.warn(&format!("the gateway cannot be reached, trying again: {error:#}"));
+                        }
+                        sleep(backoff).await;
+                        backoff = (backoff * 2).min(BACKOFF.1);
+                    }
+                    Err(_) => {}
+                },
+                () = sleep(hedge) => {}
+            }
+        }
+    }
+
+    async fn attempt(&self, patience: Duration) -> Result<Tunnel<SecureStream>> {
+        let number = self.state().number();
+        let start = async { Ok(Tunnel::start((self.connect)(number).await?).await?) };
+        timeout(patience, start).await.context("it does not answer")?
+    }
+
+    /// Takes up a tunnel, which serves connections until it ends.
+    fn add(self: &Arc<Self>, tunnel: Tunnel<SecureStream>) {
+        if let Some(rtt) = tunnel.inspect(SecureStream::info).ok().and_then(|info| info.rtt) {
+            self.rtt.store(rtt.as_micros() as u64, Ordering::Relaxed);
+        }
+        self.state().tunnels += 1;
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            shared.serve(tunnel).await;
+            shared.state().tunnels -= 1;
+            shared.changed.notify_one();
+        });
+    }
+
+    async fn serve(&self, mut tunnel: Tunnel<SecureStream>) {
+        while !tunnel.is_leaving() {
+            let Some(Job { local, target }) = self.next_job(&mut tunnel).await else { return };
+            let traffic = Traffic::default();
+            let relayed = async {
+                tunnel.open(target.clone()).await?;
+                tunnel::relay(&mut tunnel, local, self.config.idle, &traffic).await
+            };
+            match relayed.await {
+                Ok(Ended::Orderly) => {}
+                Ok(Ended::Here(reason)) => tracing::debug!(target: "longhaul::forward", "{target}: {reason}"),
+                Ok(Ended::There(reason)) => self.screen.say(&format!("{target}: {reason}")),
+                Err(error) => {
+                    self.screen.say(&format!("{target}: reset, because the tunnel failed: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns the next connection for an idle tunnel, or `None` if the tunnel has ended.
+    async fn next_job(&self, tunnel: &mut Tunnel<SecureStream>) -> Option<Job> {
+        let (jobs, mut job) = oneshot::channel();
+        let number = {
+            let mut state = self.state();
+            if let Some(waiting) = state.waiting.pop_front() {
+                return Some(waiting.job);
+            }
+            let number = state.number();
+            state.idle.push(Idle { number, jobs });
+            number
+        };
+        loop {
+            tokio::select! {
+                biased;
+                job = &mut job => return job.ok(),
+                frame = tunnel.next() => match frame {
+                    // A reset of a stream that had ended already.
+                    Ok(Some(Frame::Pong | Frame::Reset { .. })) => {}
+                    _ => break,
+                },
+                () = sleep(SURPLUS) => if self.state().idle.len() > self.config.warm { break },
+            }
+        }
+        // The tunnel may have been chosen at the same time.
+        self.state().idle.retain(|idle| idle.number != number);
+        job.close();
+        if let Ok(job) = job.try_recv() {
+            self.dispatch(job);
+        }
+        None
+    }
+}

@@ -1,0 +1,250 @@
+//! Targets that a gateway permits.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use longhaul_tls::admission::Prefix;
+
+use crate::tunnel::Target;
+
+/// A rule of what may be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    host: Host,
+    ports: RangeInclusive<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Host {
+    /// Every host, with addresses that are not [special](is_special).
+    Any,
+    /// A name as the peer gives it, with addresses that are not special.
+    Name(String),
+    /// Addresses, also of names that lead there.
+    Addresses(Prefix),
+    /// `localhost`: the name with its addresses, and these addresses.
+    Localhost,
+}
+
+/// The rules of a gateway. Without rules, nothing is permitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permits(Vec<Permit>);
+
+impl Permits {
+    /// Creates a set of rules. A target that one of them permits is permitted.
+    #[must_use]
+    pub fn new(rules: Vec<Permit>) -> Self {
+        Self(rules)
+    }
+
+    /// Returns whether some address of `target` could be permitted. If not, its name need not be resolved.
+    #[must_use]
+    pub fn may_permit(&self, target: &Target) -> bool {
+        self.0.iter().any(|rule| rule.ports.contains(&target.port()) && rule.may_match(target))
+    }
+
+    /// Returns whether `target`, whose name was resolved to `address`, may be connected.
+    ///
+    /// Loopback, link-local, unspecified, multicast and broadcast addresses are only permitted by a rule that names such
+    /// addresses, so that a name of somebody else's choice cannot lead to the gateway itself.
+    #[must_use]
+    pub fn permits(&self, target: &Target, address: SocketAddr) -> bool {
+        self.0.iter().any(|rule| rule.ports.contains(&target.port()) && rule.matches(target, address.ip()))
+    }
+}
+
+impl Permit {
+    fn may_match(&self, target: &Target) -> bool {
+        match &self.host {
+            Host::Any => true,
+            Host::Name(name) => name == plain(target.host()),
+            Host::Addresses(prefix) => target.address().is_none_or(|address| prefix.contains(address)),
+            Host::Localhost => target.address().is_none_or(|address| address.to_canonical().is_loopback()),
+        }
+    }
+
+    fn matches(&self, target: &Target, address: IpAddr) -> bool {
+        let special = is_special(address);
+        match &self.host {
+            Host::Any => !special,
+            Host::Name(name) => !special && name == plain(target.host()),
+            Host::Addresses(prefix) => prefix.contains(address) && (!special || is_special_prefix(prefix)),
+            Host::Localhost => address.to_canonical().is_loopback(),
+        }
+    }
+}
+
+impl FromStr for Permit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || {
+            format!(
+                "`{text}` is not a rule: HOST:PORT or `any`, where HOST is a name, an address, a prefix such as \
+                 192.0.2.0/24, or `any`, and PORT a number, a range such as 8000-8099, or `any`"
+            )
+        };
+        if text == "any" {
+            return Ok(Self { host: Host::Any, ports: 1..=u16::MAX });
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(fault)?;
+        let ports = match port.split_once('-') {
+            _ if port == "any" => Some(1..=u16::MAX),
+            Some((first, last)) => first.parse().ok().zip(last.parse().ok()).map(|(first, last)| first..=last),
+            None => port.parse().ok().map(|port| port..=port),
+        };
+        let ports = ports.filter(|ports: &RangeInclusive<u16>| *ports.start() > 0 && !ports.is_empty());
+        Ok(Self { host: host_of(host).ok_or_else(fault)?, ports: ports.ok_or_else(fault)? })
+    }
+}
+
+fn host_of(text: &str) -> Option<Host> {
+    if let Some(bracketed) = text.strip_prefix('[') {
+        // `[2001:db8::]/32` or `[2001:db8::1]`
+        let (address, bits) = bracketed.split_once(']')?;
+        let prefix = format!("{address}{bits}").parse::<Prefix>().ok()?;
+        return address.contains(':').then_some(Host::Addresses(prefix));
+    }
+    if let Ok(prefix) = text.parse::<Prefix>() {
+        return (!text.contains(':')).then_some(Host::Addresses(prefix));
+    }
+    let name = Target::new(text, 1).ok()?;
+    Some(match plain(name.host()) {
+        "any" => Host::Any,
+        "localhost" => Host::Localhost,
+        name => Host::Name(name.to_owned()),
+    })
+}
+
+/// Returns a name without the dot that ends an absolute one.
+fn plain(host: &str) -> &str {
+    host.strip_suffix('.').unwrap_or(host)
+}
+
+/// Returns whether an address has a meaning only on this host or this link.
+fn is_special(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            // 0.0.0.0/8 is this host (RFC 1122, section 3.2.1.3), 240.0.0.0/4 is reserved.
+            let first = address.octets()[0];
+            first == 0 || first >= 224 || address.is_loopback() || address.is_link_local()
+        }
+        IpAddr::V6(address) => {
+            // `::/96` contains the unspecified and the loopback address and the deprecated forms of IPv4 addresses.
+            let deprecated = address.segments()[..6] == [0; 6];
+            deprecated || address.is_unicast_link_local() || address.is_multicast()
+        }
+    }
+}
+
+/// Returns whether all addresses of a prefix are special. No set of consecutive special addresses is larger than a
+/// prefix of 8 bits, except for the multicast and reserved ones.
+fn is_special_prefix(prefix: &Prefix) -> bool {
+    prefix.bits() >= 8 && is_special(prefix.first()) && is_special(prefix.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permitted(rules: &[&str], host: &str, port: u16, address: &str) -> bool {
+        let permits = Permits::new(rules.iter().map(|rule| rule.parse().unwrap()).collect());
+        let target = Target::new(host, port).unwrap();
+        let permitted = permits.permits(&target, SocketAddr::new(address.parse().unwrap(), port));
+        assert!(permits.may_permit(&target) || !permitted, "{rules:?} {host}");
+        permitted
+    }
+
+    #[test]
+    fn only_what_is_said_is_permitted() {
+        for (rules, host, port, address, expected) in [
+            (&[][..], "a.example", 80, "192.0.2.1", false),
+            (&["a.example:80"], "a.example", 80, "192.0.2.1", true),
+            (&["A.Example.:80"], "a.example", 80, "192.0.2.1", true),
+            (&["a.example:80"], "a.example.", 80, "192.0.2.1", true),
+            (&["a.example:80"], "a.example", 81, "192.0.2.1", false),
+            (&["a.example:80"], "b.a.example", 80, "192.0.2.1", false),
+            // A rule for a name does not permit its address.
+            (&["a.example:80"], "192.0.2.1", 80, "192.0.2.1", false),
+            // A rule for addresses permits names that lead there.
+            (&["192.0.2.0/24:80"], "a.example", 80, "192.0.2.9", true),
+            (&["192.0.2.0/24:80"], "a.example", 80, "192.0.3.9", false),
+            (&["192.0.2.1:80-90"], "192.0.2.1", 90, "192.0.2.1", true),
+            (&["192.0.2.1:80-90"], "192.0.2.1", 91, "192.0.2.1", false),
+            (&["[2001:db8::]/32:any"], "2001:db8::7", 9, "2001:db8::7", true),
+            (&["[2001:db8::1]:9"], "2001:db8::2", 9, "2001:db8::2", false),
+            (&["any:443", "b.example:80"], "c.example", 443, "203.0.113.1", true),
+            (&["any:443", "b.example:80"], "c.example", 80, "203.0.113.1", false),
+            (&["any"], "c.example", 25, "2001:db8::1", true),
+            (&["any"], "10.1.1.1", 25, "10.1.1.1", true),
+        ] {
+            assert_eq!(permitted(rules, host, port, address), expected, "{rules:?} {host}:{port} {address}");
+        }
+    }
+
+    #[test]
+    fn names_do_not_lead_to_the_gateway_itself() {
+        let special = [
+            "127.0.0.1",
+            "127.1.2.3",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::127.0.0.1",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "169.254.169.254",
+            "fe80::1",
+            "::ffff:169.254.1.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "ff02::1",
+        ];
+        for address in special {
+            for rule in ["any", "any:80", "a.example:80", "0.0.0.0/0:80", "[::]/0:80", "128.0.0.0/1:80", "0.0.0.0/1:80"]
+            {
+                assert!(!permitted(&[rule], "a.example", 80, address), "{rule} {address}");
+                assert!(!permitted(&[rule], address, 80, address), "{rule} {address}");
+            }
+        }
+        for (rule, host, address) in [
+            ("127.0.0.1:80", "127.0.0.1", "127.0.0.1"),
+            ("127.0.0.0/8:80", "a.example", "127.0.0.5"),
+            ("[::1]:80", "::1", "::1"),
+            ("[fe80::]/10:80", "fe80::1", "fe80::1"),
+            ("169.254.0.0/16:80", "169.254.7.7", "169.254.7.7"),
+            ("localhost:80", "localhost", "127.0.0.1"),
+            ("localhost:80", "::1", "::1"),
+            ("localhost:80", "127.0.0.1", "::ffff:127.0.0.1"),
+        ] {
+            assert!(permitted(&[rule], host, 80, address), "{rule} {host} {address}");
+        }
+        assert!(!permitted(&["localhost:80"], "localhost", 80, "192.0.2.1"));
+        assert!(!permitted(&["127.0.0.1:80"], "127.0.0.2", 80, "127.0.0.2"));
+    }
+
+    #[test]
+    fn other_texts_are_no_rules() {
+        for bad in [
+            "",
+            "a",
+            ":80",
+            "a:",
+            "a:0",
+            "a:x",
+            "a:9-8",
+            "a:0-9",
+            "a:1-65536",
+            "a b:1",
+            "2001:db8::1:80",
+            "[a]:1",
+            "[192.0.2.1]:1",
+            "[::1:1",
+            "192.0.2.0/33:1",
+            "*:80",
+        ] {
+            assert!(bad.parse::<Permit>().is_err(), "{bad}");
+        }
+    }
+}

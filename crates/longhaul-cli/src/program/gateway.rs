@@ -1,0 +1,91 @@
+//! `longhaul gateway`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use longhaul_tls::admission::{Admission, Limits};
+use longhaul_tls::{Identity, SecureListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Screen;
+use super::args::GatewayArgs;
+use super::home::Home;
+use super::lists::{AllowedPeers, Permission};
+use crate::gateway::permit::Permits;
+use crate::gateway::{Event, Gateway};
+use crate::tunnel::Ended;
+
+/// Maximum numbers of tunnels. A forwarder has up to 64.
+const LIMITS: Limits = Limits { all: 4096, per_address: 256 };
+
+pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
+    if args.permit.is_empty() {
+        bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");
+    }
+    let (identity, allowed) = keys(args)?;
+    let listener = args.transport.listen(args.listen)?;
+    screen.warn(&format!("listening on {}", listener.local_addr()?));
+    let count = allowed.count(Permission::Forward);
+    screen.say(&format!("the key is {}, and {count} keys may forward", identity.fingerprint()));
+    let allowed = Arc::new(allowed);
+    let keys = Arc::clone(&allowed);
+    let mut listener = SecureListener::new(listener, &identity, move |key| keys.may(key, Permission::Forward))?;
+    let idle = Duration::from_secs(args.idle.into());
+    let gateway = Arc::new(Gateway { permits: Permits::new(args.permit.clone()), idle });
+    let admission = Admission::new(LIMITS);
+    let (_end, ending) = watch::channel(false);
+    let mut tunnels = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, peer) = accepted?;
+                let name = allowed.find(&stream.peer()).map_or("", |entry| entry.name.as_str());
+                let from = format!("{peer} ({name})");
+                let Some(ticket) = admission.admit(peer.ip()) else {
+                    stream.abort();
+                    screen.warn(&format!("{from}: refused: too many connections"));
+                    continue;
+                };
+                ticket.is_known();
+                let (gateway, screen, ending) = (Arc::clone(&gateway), screen.clone(), ending.clone());
+                tunnels.spawn(async move {
+                    let log = |event: Event<'_>| report(&screen, &from, &event);
+                    if let Err(error) = gateway.serve(stream, ending, log).await {
+                        tracing::info!(target: "longhaul::gateway", "{from}: the tunnel ended: {error}");
+                    }
+                    drop(ticket);
+                });
+            }
+            Some(_) = tunnels.join_next() => {}
+        }
+    }
+}
+
+fn report(screen: &Screen, from: &str, event: &Event<'_>) {
+    match event {
+        Event::Opened(target) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: connected"),
+        Event::Refused(target, reason) => screen.say(&format!("{from}: {target}: {reason}")),
+        Event::Ended(target, Ended::Orderly) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: ended"),
+        Event::Ended(target, ended) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: {ended:?}"),
+    }
+}
+
+/// Returns our key and the keys that may forward.
+fn keys(args: &GatewayArgs) -> Result<(Identity, AllowedPeers)> {
+    let home = Home::find()?;
+    let identity = home.identity()?;
+    let mut allowed = home.allowed_peers()?;
+    for key in &args.allow {
+        allowed.allow(*key, Permission::Forward);
+    }
+    if allowed.count(Permission::Forward) == 0 {
+        bail!(
+            "nobody may forward: give the forwarder's key, which `longhaul identity` shows there, by --allow, or add the \
+             line `SHA256:... NAME forward` to {}",
+            home.allowed_file().display()
+        );
+    }
+    Ok((identity, allowed))
+}

@@ -1,0 +1,153 @@
+//! Tunnels: connections between `forward` and `gateway` that carry forwarded TCP connections, one at a time.
+//!
+//! Both ends first send [`MAGIC`]. Then frames follow in both directions: a byte for the kind, the length of the payload
+//! in two bytes, and the payload. The side that opens streams sends `OPEN` with the target, and data right behind it.
+//! Each side ends its direction of the stream with `END` (half-close) or `RESET`. After one of these has passed in each
+//! direction, the tunnel is idle and the next stream may be opened on it. `RESET` may also follow `END` while the other
+//! direction goes on. It could then arrive after the next `OPEN` was sent, so it has the number of its stream: streams
+//! are counted from 1 on each tunnel. A `RESET` of an earlier stream is ignored. Other frames need no number.
+//!
+//! | kind | name | payload |
+//! |---|---|---|
+//! | 1 | `OPEN` | port in two bytes, host name or address as text |
+//! | 2 | `DATA` | data of the stream |
+//! | 3 | `END` | none |
+//! | 4 | `RESET` | number of the stream in four bytes, reason in one byte |
+//! | 5 | `PING` | none |
+//! | 6 | `PONG` | none; the answer to `PING` |
+//! | 7 | `BYE` | none; the sender will accept no further stream |
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use self::frame::FrameReader;
+use self::shared::Side;
+
+mod frame;
+mod relay;
+mod shared;
+mod target;
+
+pub use frame::{Frame, Reason};
+pub use relay::{Ended, Local, Traffic, prepare, relay};
+pub use target::{ParseTargetError, Target};
+
+/// First bytes of a tunnel; the last byte is the version.
+pub const MAGIC: [u8; 8] = *b"longfwd\x01";
+/// Maximum time for both directions of a stream to end after a reset. The tunnel is given up otherwise: the data before
+/// the reset may not be worth its transmission.
+pub const SETTLE: Duration = Duration::from_secs(10);
+
+/// Reason why a tunnel failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TunnelError {
+    /// The connection failed.
+    #[error(transparent)]
+    Connection(#[from] io::Error),
+    /// The connection does not begin with [`MAGIC`].
+    #[error("the peer is not a forwarder or gateway, or uses another version of the protocol")]
+    NotOurs,
+    /// A frame is not valid, or not allowed at this point.
+    #[error("the peer violates the protocol: {0}")]
+    Protocol(&'static str),
+    /// The peer did not end a stream that was reset.
+    #[error("the peer did not end a stream that was reset")]
+    Unsettled,
+}
+
+/// One end of a tunnel.
+#[derive(Debug)]
+pub struct Tunnel<S> {
+    frames: FrameReader<Side<S>>,
+    writer: Side<S>,
+    /// Number of the latest stream; 0 before the first one.
+    stream: u32,
+    leaving: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
+    /// Sends [`MAGIC`] and waits for that of the peer.
+    ///
+    /// # Errors
+    /// Fails if the connection does, or if the peer sends something else.
+    pub async fn start(mut stream: S) -> Result<Self, TunnelError> {
+        stream.write_all(&MAGIC).await?;
+        stream.flush().await?;
+        let mut magic = [0; MAGIC.len()];
+        stream.read_exact(&mut magic).await?;
+        if magic != MAGIC {
+            return Err(TunnelError::NotOurs);
+        }
+        let (reader, writer) = shared::split(stream);
+        Ok(Self { frames: FrameReader::new(reader), writer, stream: 0, leaving: false })
+    }
+
+    /// Returns the next frame, or `None` at the end of the connection.
+    ///
+    /// Cancel safety: this method is cancel safe.
+    ///
+    /// # Errors
+    /// Fails if the connection does, or if the frame is not valid.
+    pub async fn next(&mut self) -> Result<Option<Frame<'_>>, TunnelError> {
+        self.frames.next().await
+    }
+
+    /// Sends a frame without data.
+    ///
+    /// Cancel safety: this method is not cancel safe; part of the frame may have been sent.
+    ///
+    /// # Errors
+    /// Fails if the connection does.
+    pub async fn send(&mut self, frame: &Frame<'_>) -> io::Result<()> {
+        self.writer.write_all(&frame.encode()).await?;
+        self.writer.flush().await
+    }
+
+    /// Opens a stream to `target` on an idle tunnel.
+    ///
+    /// Cancel safety: this method is not cancel safe; part of the frame may have been sent.
+    ///
+    /// # Errors
+    /// Fails if the connection does.
+    pub async fn open(&mut self, target: Target) -> io::Result<()> {
+        self.begin();
+        self.send(&Frame::Open(target)).await
+    }
+
+    /// Counts a stream that begins: the peer has opened it.
+    pub fn begin(&mut self) {
+        self.stream = self.stream.wrapping_add(1);
+    }
+
+    /// Ends a stream that the peer has opened, before any data of it was read.
+    ///
+    /// # Errors
+    /// Returns why the tunnel failed, which cannot be used any more.
+    pub async fn refuse(&mut self, reason: Reason) -> Result<(), TunnelError> {
+        self.send(&Frame::Reset { stream: self.stream, reason }).await?;
+        let settle = relay::discard(self);
+        tokio::time::timeout(SETTLE, settle).await.map_err(|_| TunnelError::Unsettled)?
+    }
+
+    /// Returns whether the peer has said during a stream that it accepts no further one.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// Calls `f` with the connection.
+    pub fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> T {
+        self.writer.inspect(f)
+    }
+
+    /// Ends our direction of the connection.
+    ///
+    /// # Errors
+    /// Fails if the connection does.
+    pub async fn shutdown(&mut self) -> io::Result<()> {
+        self.writer.shutdown().await
+    }
+}

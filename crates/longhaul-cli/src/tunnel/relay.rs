@@ -1,0 +1,346 @@
+//! Relay between a stream on a tunnel and the forwarded TCP connection. It is the same at both ends.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::frame::{Frame, FrameReader, HEAD, Reason, data_head};
+use super::shared::Side;
+use super::{SETTLE, Tunnel, TunnelError};
+
+/// Size in bytes of the buffer between the forwarded connection and the tunnel.
+const BUFFER: usize = 32 << 10;
+/// An idle stream is detected after its idle time or up to this part of it later.
+const IDLE_CHECKS: u32 = 8;
+
+/// The forwarded TCP connection, or a substitute for it in tests. Dropping it resets it, except after
+/// [`finish`](Self::finish).
+pub trait Local {
+    /// Reads, as `AsyncRead` does.
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
+    /// Writes, as `AsyncWrite` does.
+    fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
+    /// Ends our direction.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    fn end(&self) -> io::Result<()>;
+    /// Completes when the connection has failed, also while it is not read or written.
+    fn failed(&self) -> impl Future<Output = ()> + Send;
+    /// Lets the connection end in order when it is dropped.
+    fn finish(&self);
+}
+
+/// Prepares a TCP connection for [`relay`]: it is reset when dropped, also if the process is killed.
+///
+/// # Errors
+/// Returns the system's error.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    // The peer of the tunnel has decided which data belongs together.
+    stream.set_nodelay(true)?;
+    stream.set_zero_linger()
+}
+
+impl Local for TcpStream {
+    fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.poll_read_ready(cx))?;
+            match self.try_read(buf.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => {
+                    buf.advance(read?);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+
+    fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_write_ready(cx))?;
+            match self.try_write(data) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn end(&self) -> io::Result<()> {
+        socket2::SockRef::from(self).shutdown(std::net::Shutdown::Write)
+    }
+
+    async fn failed(&self) {
+        if self.ready(Interest::ERROR).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn finish(&self) {
+        // If the option cannot be set, the connection has failed already.
+        let _ = socket2::SockRef::from(self).set_linger(None);
+    }
+}
+
+/// Bytes of a stream that have passed so far. They may be read while it runs.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Bytes from the forwarded connection to the tunnel.
+    pub sent: AtomicU64,
+    /// Bytes from the tunnel to the forwarded connection.
+    pub received: AtomicU64,
+}
+
+impl Traffic {
+    fn total(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed)
+    }
+}
+
+/// How a stream ended. The tunnel is idle afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// Both directions ended in order.
+    Orderly,
+    /// The forwarded connection at this end failed or was idle for too long.
+    Here(Reason),
+    /// The other end of the tunnel reset the stream.
+    There(Reason),
+}
+
+/// Relays the stream that was opened on `tunnel` until both directions have ended. `local`, which was
+/// [prepared](prepare), is reset if the stream does not end in order. A stream on which no byte passes for the time `idle` is reset.
+///
+/// # Errors
+/// Returns why the tunnel failed, which cannot be used any more.
+pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
+    tunnel: &mut Tunnel<S>,
+    local: L,
+    idle: Duration,
+    traffic: &Traffic,
+) -> Result<Ended, TunnelError> {
+    let mut up = Upload { buffer: vec![0; BUFFER].into(), start: 0, end: 0, ended: false };
+    let mut down = Download { stream: tunnel.stream, ended: false, leaving: false };
+    let halt = {
+        let upload = up.run(&local, &mut tunnel.writer, traffic);
+        let frames = &mut tunnel.frames;
+        let both = async {
+            let mut upload = pin!(upload);
+            let mut sent = false;
+            {
+                let mut download = pin!(down.run(&local, frames, traffic));
+                loop {
+                    tokio::select! {
+                        result = &mut upload, if !sent => sent = result.map(|()| true)?,
+                        result = &mut download => break result?,
+                    }
+                }
+            }
+            // The peer may still reset the stream.
+            while !sent {
+                tokio::select! {
+                    biased;
+                    result = &mut upload => sent = result.map(|()| true)?,
+                    frame = down.next(frames) => if frame?.is_some() {
+                        return Err(TunnelError::Protocol("data follows the end of a stream").into());
+                    },
+                }
+            }
+            Ok::<_, Halt>(())
+        };
+        tokio::select! {
+            both = both => both.err(),
+            () = local.failed() => Some(Halt::Local(Reason::Reset)),
+            () = silence(idle, traffic) => Some(Halt::Local(Reason::Idle)),
+        }
+    };
+    let Some(halt) = halt else {
+        tunnel.leaving |= down.leaving;
+        local.finish();
+        return Ok(Ended::Orderly);
+    };
+    drop(local);
+    let (ended, reason) = match halt {
+        Halt::Tunnel(error) => return Err(error),
+        Halt::Local(reason) => (Ended::Here(reason), Some(reason)),
+        // If the peer has our end already, it needs no answer to its reset.
+        Halt::Peer(reason) => (Ended::There(reason), (!up.ended).then_some(Reason::Reset)),
+    };
+    let settle = async {
+        let send = async {
+            let Some(reason) = reason else { return Ok(()) };
+            up.write(&mut tunnel.writer).await?;
+            tunnel.writer.write_all(&Frame::Reset { stream: tunnel.stream, reason }.encode()).await?;
+            Ok::<_, TunnelError>(tunnel.writer.flush().await?)
+        };
+        tokio::try_join!(send, down.discard(&mut tunnel.frames))
+    };
+    tokio::time::timeout(SETTLE, settle).await.map_err(|_| TunnelError::Unsettled)??;
+    tunnel.leaving |= down.leaving;
+    Ok(ended)
+}
+
+/// Reads until the peer has ended the stream.
+pub(super) async fn discard<S: AsyncRead + AsyncWrite + Unpin>(tunnel: &mut Tunnel<S>) -> Result<(), TunnelError> {
+    let mut down = Download { stream: tunnel.stream, ended: false, leaving: false };
+    let result = down.discard(&mut tunnel.frames).await;
+    tunnel.leaving |= down.leaving;
+    result
+}
+
+/// Reason why the relay stops before both directions have ended in order.
+#[derive(Debug)]
+enum Halt {
+    /// The forwarded connection failed.
+    Local(Reason),
+    /// The peer reset the stream.
+    Peer(Reason),
+    Tunnel(TunnelError),
+}
+
+impl From<TunnelError> for Halt {
+    fn from(error: TunnelError) -> Self {
+        Self::Tunnel(error)
+    }
+}
+
+fn local_failed(_: io::Error) -> Halt {
+    Halt::Local(Reason::Reset)
+}
+
+/// Direction from the forwarded connection to the tunnel.
+struct Upload {
+    /// A frame, of which `start..end` has not been written yet.
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// Whether the frame is the last one.
+    ended: bool,
+}
+
+impl Upload {
+    async fn run<L: Local, S: AsyncWrite + Unpin>(
+        &mut self,
+        local: &L,
+        writer: &mut Side<S>,
+        traffic: &Traffic,
+    ) -> Result<(), Halt> {
+        while !self.ended {
+            let mut part = ReadBuf::new(self.buffer.get_mut(HEAD..).unwrap_or_default());
+            poll_fn(|cx| local.poll_read(cx, &mut part)).await.map_err(local_failed)?;
+            let read = part.filled().len();
+            if read > 0 {
+                self.put(0, &data_head(read));
+                self.end = HEAD + read;
+                traffic.sent.fetch_add(read as u64, Ordering::Relaxed);
+            } else {
+                self.end = self.put(0, &Frame::End.encode());
+                self.ended = true;
+            }
+            self.write(writer).await?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) -> usize {
+        if let Some(place) = self.buffer.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        at + bytes.len()
+    }
+
+    /// Writes the rest of the frame, so that the next one can follow.
+    async fn write<S: AsyncWrite + Unpin>(&mut self, writer: &mut Side<S>) -> Result<(), TunnelError> {
+        while let Some(rest) = self.buffer.get(self.start..self.end).filter(|rest| !rest.is_empty()) {
+            match writer.write(rest).await? {
+                0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                written => self.start += written,
+            }
+        }
+        (self.start, self.end) = (0, 0);
+        Ok(writer.flush().await?)
+    }
+}
+
+/// Direction from the tunnel to the forwarded connection.
+struct Download {
+    /// Number of the stream.
+    stream: u32,
+    /// Whether the peer has ended the stream.
+    ended: bool,
+    /// Whether the peer has said that it accepts no further stream.
+    leaving: bool,
+}
+
+impl Download {
+    async fn run<L: Local, R: AsyncRead + Unpin>(
+        &mut self,
+        local: &L,
+        frames: &mut FrameReader<R>,
+        traffic: &Traffic,
+    ) -> Result<(), Halt> {
+        while !self.ended {
+            let Some(mut data) = self.next(frames).await? else { continue };
+            traffic.received.fetch_add(data.len() as u64, Ordering::Relaxed);
+            while !data.is_empty() {
+                let written = poll_fn(|cx| local.poll_write(cx, data)).await.map_err(local_failed)?;
+                data = data.get(written..).unwrap_or_default();
+            }
+        }
+        local.end().map_err(local_failed)
+    }
+
+    /// Reads until the peer has ended the stream.
+    async fn discard<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> Result<(), TunnelError> {
+        while !self.ended {
+            match self.next(frames).await {
+                Ok(_) | Err(Halt::Peer(_)) => {}
+                Err(Halt::Tunnel(error)) => return Err(error),
+                Err(Halt::Local(_)) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns data if the next frame has some.
+    async fn next<'a, R: AsyncRead + Unpin>(
+        &mut self,
+        frames: &'a mut FrameReader<R>,
+    ) -> Result<Option<&'a [u8]>, Halt> {
+        match frames.next().await? {
+            Some(Frame::Data(data)) => return Ok(Some(data)),
+            Some(Frame::End) => self.ended = true,
+            Some(Frame::Reset { stream, reason }) if stream == self.stream => {
+                self.ended = true;
+                return Err(Halt::Peer(reason));
+            }
+            // A reset of a stream that had ended already, or an answer from the time when the tunnel was idle.
+            Some(Frame::Reset { .. } | Frame::Pong) => {}
+            Some(Frame::Bye) => self.leaving = true,
+            Some(Frame::Open(_) | Frame::Ping) => {
+                return Err(TunnelError::Protocol("a frame is not allowed during a stream").into());
+            }
+            None => return Err(TunnelError::from(io::Error::from(io::ErrorKind::UnexpectedEof)).into()),
+        }
+        Ok(None)
+    }
+}
+
+/// Completes when no byte has passed for the time `idle`.
+async fn silence(idle: Duration, traffic: &Traffic) {
+    let mut sleep = pin!(tokio::time::sleep(idle / IDLE_CHECKS));
+    let (mut silent, mut before) = (0, traffic.total());
+    while silent <= IDLE_CHECKS {
+        sleep.as_mut().await;
+        let now = traffic.total();
+        silent = if now == before { silent + 1 } else { 0 };
+        before = now;
+        sleep.set(tokio::time::sleep(idle / IDLE_CHECKS));
+    }
+}

@@ -1,0 +1,262 @@
+//! TCP connections through `longhaul forward` and `longhaul gateway`.
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use crate::machine::{Machine, Receiver, failed};
+
+/// The machines of a forwarder and a gateway, which allows the forwarder, and their programs.
+struct Pair {
+    there: Machine,
+    here: Machine,
+    gateway: Receiver,
+    forward: Receiver,
+}
+
+impl Pair {
+    /// Forwards a port to `target`, which is permitted.
+    fn new(target: SocketAddr) -> Self {
+        Self::with(&[&target.to_string()], &format!("0:{target}"))
+    }
+
+    fn with(permits: &[&str], local: &str) -> Self {
+        let (there, here) = (Machine::new(), Machine::new());
+        let key = here.key();
+        let permits = permits.iter().flat_map(|permit| ["--permit", permit]);
+        let gateway = there.gateway(&["--allow", &key].into_iter().chain(permits).collect::<Vec<_>>());
+        let forward = here.forward(&gateway.address, &["-L", local]);
+        Self { there, here, gateway, forward }
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.forward.address).unwrap()
+    }
+}
+
+fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn contents(seed: u32, len: usize) -> Vec<u8> {
+    (0..len as u32).map(|i| (i.wrapping_mul(i.wrapping_add(seed)) >> 9) as u8).collect()
+}
+
+fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    all
+}
+
+/// Echoes connections, each until its half-close.
+fn echo(listener: TcpListener) {
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || {
+                let (mut from, mut to) = (stream.as_ref().unwrap(), stream.as_ref().unwrap());
+                // A client may be killed.
+                let _ = std::io::copy(&mut from, &mut to).and_then(|_| to.shutdown(Shutdown::Write));
+            });
+        }
+    });
+}
+
+/// Sends `data` and returns what comes back after the half-close.
+fn exchange(mut stream: TcpStream, data: &[u8]) -> Vec<u8> {
+    let mut writer = stream.try_clone().unwrap();
+    let data = data.to_vec();
+    let writing = thread::spawn(move || {
+        writer.write_all(&data).unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    let back = read_all(&mut stream);
+    writing.join().unwrap();
+    back
+}
+
+#[test]
+fn connections_pass_in_both_directions_one_after_the_other_and_together() {
+    let (listener, target) = listen();
+    echo(listener);
+    let pair = Pair::new(target);
+    // More connections than tunnels that are kept ready, so that some are used again.
+    for round in 0..20 {
+        let data = contents(round, 1000 * round as usize);
+        assert!(exchange(pair.connect(), &data) == data, "round {round}");
+    }
+    let together: Vec<_> = (0..20)
+        .map(|seed| {
+            let (stream, data) = (pair.connect(), contents(seed, 300_000));
+            thread::spawn(move || assert!(exchange(stream, &data) == data, "connection {seed}"))
+        })
+        .collect();
+    together.into_iter().for_each(|connection| connection.join().unwrap());
+}
+
+#[test]
+fn either_side_may_end_first() {
+    let (listener, target) = listen();
+    let pair = Pair::new(target);
+    let (sent, answer) = (contents(1, 200_000), contents(2, 200_000));
+    // The client ends its direction, the server answers afterwards.
+    let mut client = pair.connect();
+    client.write_all(&sent).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    assert!(read_all(&mut server) == sent);
+    server.write_all(&answer).unwrap();
+    drop(server);
+    assert!(read_all(&mut client) == answer);
+    // The other way round.
+    let mut client = pair.connect();
+    let mut server = listener.accept().unwrap().0;
+    server.write_all(&answer).unwrap();
+    server.shutdown(Shutdown::Write).unwrap();
+    assert!(read_all(&mut client) == answer);
+    client.write_all(&sent).unwrap();
+    drop(client);
+    assert!(read_all(&mut server) == sent);
+}
+
+/// Resets a connection: dropping it with unread data does so.
+fn reset(stream: TcpStream, mut peer: &TcpStream) {
+    peer.write_all(b"unread").unwrap();
+    let mut first = [0];
+    (&stream).read_exact(&mut first).unwrap();
+    drop(stream);
+}
+
+fn is_reset(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut rest = Vec::new();
+    matches!(stream.read_to_end(&mut rest), Err(error) if error.kind() == ErrorKind::ConnectionReset)
+}
+
+#[test]
+fn resets_are_carried_over_and_the_tunnel_is_used_again() {
+    let (listener, target) = listen();
+    let pair = Pair::new(target);
+    for _ in 0..12 {
+        let client = pair.connect();
+        let mut server = listener.accept().unwrap().0;
+        reset(client, &server);
+        assert!(is_reset(&mut server));
+
+        let mut client = pair.connect();
+        let server = listener.accept().unwrap().0;
+        reset(server, &client);
+        assert!(is_reset(&mut client));
+    }
+    echo(listener);
+    assert_eq!(exchange(pair.connect(), b"still there"), b"still there");
+}
+
+/// The client has ended its direction before it is reset, so that `RESET` follows `END`.
+#[test]
+fn a_reset_after_the_half_close_is_carried_over() {
+    let (listener, target) = listen();
+    let pair = Pair::new(target);
+    for _ in 0..10 {
+        let client = pair.connect();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        assert!(read_all(&mut server).is_empty());
+        reset(client, &server);
+        // Reads still return the end of the stream.
+        server.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
+        let error = std::iter::repeat(()).find_map(|()| server.write_all(&[0; 1000]).err()).unwrap();
+        assert!(matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset), "{error}");
+    }
+}
+
+#[test]
+fn a_target_that_refuses_resets_the_connection() {
+    let (listener, target) = listen();
+    drop(listener);
+    let mut pair = Pair::new(target);
+    assert!(is_reset(&mut pair.connect()));
+    let line = pair.forward.wait_for("the target refused the connection");
+    assert!(line.starts_with(&target.to_string()), "{line}");
+    pair.gateway.wait_for("the target refused the connection");
+}
+
+#[test]
+fn only_what_is_permitted_is_reached() {
+    let (listener, target) = listen();
+    let port = target.port();
+    for (permits, host) in [
+        (&["any"][..], "127.0.0.1"),
+        (&["any"], "localhost"),
+        (&["any"], "0.0.0.0"),
+        (&["127.0.0.1:1"], "127.0.0.1"),
+        (&["127.0.0.2:any", "192.0.2.1:any"], "127.0.0.1"),
+    ] {
+        let mut pair = Pair::with(permits, &format!("0:{host}:{port}"));
+        assert!(is_reset(&mut pair.connect()), "{permits:?} {host}");
+        pair.forward.wait_for("the gateway does not permit this target");
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    listener.set_nonblocking(false).unwrap();
+    echo(listener);
+    let pair = Pair::with(&["127.0.0.0/8:any"], &format!("0:localhost:{port}"));
+    assert_eq!(exchange(pair.connect(), b"permitted"), b"permitted");
+}
+
+#[test]
+fn forwarders_and_gateways_need_keys_and_permission() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let nothing = failed(&there.run(&["gateway", "--listen", "127.0.0.1:0", "--allow", &here.key()]), 1);
+    assert!(nothing.contains("nothing is permitted"), "{nothing}");
+    let nobody = failed(&there.run(&["gateway", "--listen", "127.0.0.1:0", "--permit", "any"]), 1);
+    assert!(nobody.contains("nobody may forward"), "{nobody}");
+    // The permission to send files is not enough.
+    std::fs::write(there.data("allowed-peers"), format!("{} ship send\n{} other forward\n", here.key(), there.key()))
+        .unwrap();
+    let gateway = there.gateway(&["--permit", "any"]);
+    let forward = ["forward", "-L", "0:h.example:80", "--accept-new", &gateway.address];
+    let refused = failed(&here.run(&forward), 1);
+    assert!(refused.contains("does not allow this machine to forward; its key is ") && refused.contains(&here.key()));
+    for wrong in [
+        &["forward", "-L", "80:h:80"][..],
+        &["forward", "192.0.2.1"],
+        &["forward", "-L", "80:h", "192.0.2.1"],
+        &["gateway", "--permit", "*:80"],
+    ] {
+        assert!(!failed(&here.run(wrong), 2).is_empty(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn curl_gets_pages() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("skipped: the program `curl` is not installed");
+        return;
+    }
+    let (listener, target) = listen();
+    let page = contents(3, 100_000);
+    let body = page.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all(&[head.as_bytes(), &body].concat()).unwrap();
+        }
+    });
+    let pair = Pair::new(target);
+    for _ in 0..3 {
+        let url = format!("http://{}/", pair.forward.address);
+        let got = Command::new("curl").args(["--silent", "--show-error", "--fail", &url]).output().unwrap();
+        assert!(got.status.success() && got.stdout == page, "{:?}", String::from_utf8_lossy(&got.stderr));
+    }
+    assert!(!pair.there.data("known-peers").exists() && pair.here.data("known-peers").exists());
+}
