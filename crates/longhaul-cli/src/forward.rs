@@ -2,6 +2,7 @@
 
 mod listen;
 mod pool;
+mod proxy;
 
-pub use listen::{LocalForward, ParseForwardError};
+pub use listen::{DynamicForward, LocalForward, ParseForwardError, Source};
 pub use pool::{Connect, Pool, PoolConfig};

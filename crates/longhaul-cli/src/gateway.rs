@@ -39,8 +39,8 @@ pub enum Event<'a> {
 }
 
 impl Gateway {
-    /// Serves the streams of a tunnel, until the peer ends it or, after `ending` has become true, the current stream has
-    /// ended.
+    /// Serves the streams of a tunnel until the peer ends it, which it is told to do when `ending` becomes true. Returns the
+    /// connection.
     ///
     /// # Errors
     /// Returns why the tunnel failed.
@@ -49,7 +49,7 @@ impl Gateway {
         stream: S,
         mut ending: watch::Receiver<bool>,
         mut event: impl FnMut(Event<'_>),
-    ) -> Result<(), TunnelError> {
+    ) -> Result<Option<S>, TunnelError> {
         let mut tunnel = Tunnel::start(stream).await?;
         let mut said = false;
         loop {
@@ -82,7 +82,7 @@ impl Gateway {
                 // A reset of a stream that had ended already.
                 Some(Frame::Reset { .. }) => {}
                 Some(_) => return Err(TunnelError::Protocol("a frame is not allowed between streams")),
-                None => return Ok(tunnel.shutdown().await?),
+                None => return Ok(tunnel.into_inner()),
             }
         }
     }

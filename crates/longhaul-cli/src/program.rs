@@ -22,6 +22,7 @@ mod home;
 mod lists;
 mod receive;
 mod send;
+mod signals;
 
 use args::{Cli, Command, IdentityArgs};
 use home::Home;
@@ -55,11 +56,17 @@ pub fn main() -> ExitCode {
                 let what = "a receiver and at least one file are needed: longhaul send HOST[:PORT] FILE...";
                 Cli::command().error(ErrorKind::MissingRequiredArgument, what).exit();
             }
-            ("send", transfer(&args.transport, &screen, || send::run(&args, &screen)))
+            ("send", transfer(&args.transport, &screen, transport::interrupted(), || send::run(&args, &screen)))
         }
-        Command::Receive(args) => ("receive", transfer(&args.transport, &screen, || receive::run(&args, &screen))),
-        Command::Forward(args) => ("forward", transfer(&args.transport, &screen, || forward::run(&args, &screen))),
-        Command::Gateway(args) => ("gateway", transfer(&args.transport, &screen, || gateway::run(&args, &screen))),
+        Command::Receive(args) => {
+            ("receive", transfer(&args.transport, &screen, transport::interrupted(), || receive::run(&args, &screen)))
+        }
+        Command::Forward(args) => {
+            ("forward", transfer(&args.transport, &screen, signals::interrupted(), || forward::run(&args, &screen)))
+        }
+        Command::Gateway(args) => {
+            ("gateway", transfer(&args.transport, &screen, signals::interrupted(), || gateway::run(&args, &screen)))
+        }
         Command::Identity(args) => ("identity", identity(&args)),
         Command::Completions { shell } => ("completions", generate::completions(shell)),
         Command::Man { command, out } => ("man", generate::man(command.as_deref(), out.as_deref())),
@@ -75,10 +82,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs a command that opens connections, until it completes or is interrupted.
+/// Runs a command that opens connections, until it completes or `end` does.
 fn transfer<F: Future<Output = Result<()>>>(
     options: &TransportArgs,
     screen: &Screen,
+    end: impl Future<Output = ()>,
     work: impl FnOnce() -> F,
 ) -> Result<()> {
     if options.wants_list() {
@@ -89,7 +97,7 @@ fn transfer<F: Future<Output = Result<()>>>(
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
-    let result = runtime.block_on(async { transport::finish(options, work(), transport::interrupted()).await });
+    let result = runtime.block_on(async { transport::finish(options, work(), end).await });
     // A thread may still wait for standard input, which is not awaited.
     runtime.shutdown_background();
     result

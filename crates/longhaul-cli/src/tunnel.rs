@@ -143,11 +143,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
         self.writer.inspect(f)
     }
 
-    /// Ends our direction of the connection.
-    ///
-    /// # Errors
-    /// Fails if the connection does.
-    pub async fn shutdown(&mut self) -> io::Result<()> {
-        self.writer.shutdown().await
+    /// Returns the connection of an idle tunnel.
+    #[must_use]
+    pub fn into_inner(self) -> Option<S> {
+        drop(self.frames);
+        self.writer.into_inner()
     }
 }

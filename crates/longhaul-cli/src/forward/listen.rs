@@ -1,8 +1,26 @@
 //! Addresses on which connections are accepted, in the syntax of ssh.
 
+use std::io;
+use std::net::SocketAddr;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::tunnel::Target;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::pool::Pool;
+use super::proxy::{self, ProxyError};
+use crate::tunnel::{self, Target};
+
+/// Maximum number of clients of a port whose requests have not been read.
+const NEGOTIATING: usize = 256;
+/// Maximum time of a client's request.
+const NEGOTIATION: Duration = Duration::from_secs(10);
+/// Time to wait after a failure to accept, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A forward from a local port to a target: `[BIND:]PORT:HOST:HOSTPORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,18 +34,118 @@ pub struct LocalForward {
     pub target: Target,
 }
 
+/// A port whose clients name their targets: `[BIND:]PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DynamicForward {
+    /// Name or address to listen on, without brackets; `None` is the loopback address.
+    pub bind: Option<String>,
+    /// Port to listen on; 0 is any free port.
+    pub port: u16,
+}
+
 /// Reason why a text is not a forward.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a forward, [BIND:]PORT:HOST:HOSTPORT; IPv6 addresses are in brackets")]
+#[error("`{text}` is not a forward, {form}; IPv6 addresses are in brackets")]
 #[non_exhaustive]
-pub struct ParseForwardError(String);
+pub struct ParseForwardError {
+    text: String,
+    form: &'static str,
+}
 
 impl FromStr for LocalForward {
     type Err = ParseForwardError;
 
     fn from_str(text: &str) -> Result<Self, ParseForwardError> {
-        parse(text).ok_or_else(|| ParseForwardError(text.to_owned()))
+        parse(text).ok_or_else(|| ParseForwardError { text: text.to_owned(), form: "[BIND:]PORT:HOST:HOSTPORT" })
     }
+}
+
+impl FromStr for DynamicForward {
+    type Err = ParseForwardError;
+
+    fn from_str(text: &str) -> Result<Self, ParseForwardError> {
+        parse_dynamic(text).ok_or_else(|| ParseForwardError { text: text.to_owned(), form: "[BIND:]PORT" })
+    }
+}
+
+/// A port that accepts connections.
+#[derive(Debug)]
+pub struct Source {
+    listener: TcpListener,
+    /// Target of all connections; `None` if clients name theirs.
+    target: Option<Target>,
+}
+
+impl Source {
+    /// Listens on `port` of `bind`, by default of the loopback address. Without a target, clients name theirs by SOCKS
+    /// version 5 or HTTP CONNECT.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub async fn listen(bind: Option<&str>, port: u16, target: Option<Target>) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind((bind.unwrap_or("127.0.0.1"), port)).await?, target })
+    }
+
+    /// Returns the address on which it listens.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Returns what the connections are for, for messages.
+    #[must_use]
+    pub fn purpose(&self) -> String {
+        self.target.as_ref().map_or_else(|| "SOCKS5 and HTTP CONNECT".to_owned(), Target::to_string)
+    }
+
+    /// Accepts connections and forwards them through `pool`. Does not return.
+    pub async fn run(self, pool: Pool) {
+        let places = Arc::new(Semaphore::new(NEGOTIATING));
+        let mut clients = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                Some(_) = clients.join_next() => continue,
+            };
+            match accepted {
+                Ok((client, from)) => {
+                    let (pool, places, target) = (pool.clone(), Arc::clone(&places), self.target.clone());
+                    clients.spawn(async move {
+                        if let Err(error) = forward(client, target, &pool, &places).await {
+                            tracing::info!(target: "longhaul::forward", "{from}: {error}");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(target: "longhaul::forward", "cannot accept a connection: {error}");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+async fn forward(
+    mut client: TcpStream,
+    target: Option<Target>,
+    pool: &Pool,
+    places: &Semaphore,
+) -> Result<(), ProxyError> {
+    let target = match target {
+        Some(target) => target,
+        None => {
+            let _place = places.try_acquire().map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
+            client.set_nodelay(true)?;
+            let negotiated = timeout(NEGOTIATION, proxy::negotiate(&mut client)).await;
+            negotiated.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
+        }
+    };
+    tunnel::prepare(&client)?;
+    pool.forward(client, target).await;
+    Ok(())
 }
 
 fn parse(text: &str) -> Option<LocalForward> {
@@ -37,6 +155,13 @@ fn parse(text: &str) -> Option<LocalForward> {
     let port = words.pop()?.parse().ok()?;
     let bind = words.pop();
     words.is_empty().then_some(LocalForward { bind, port, target })
+}
+
+fn parse_dynamic(text: &str) -> Option<DynamicForward> {
+    let mut words = words(text)?;
+    let port = words.pop()?.parse().ok()?;
+    let bind = words.pop();
+    words.is_empty().then_some(DynamicForward { bind, port })
 }
 
 /// Splits at colons that are not in brackets, and removes the brackets.
@@ -84,6 +209,13 @@ mod tests {
             ["", "80", "80:h", "80:h:0", "x:h:80", "65536:h:80", "a:b:80:h:80", "80:[h:80", "80:[::1]x:80", ":::"]
         {
             assert!(bad.parse::<LocalForward>().is_err(), "{bad}");
+        }
+        for (text, bind, port) in [("1080", None, 1080), ("[::1]:0", Some("::1"), 0), ("h:1080", Some("h"), 1080)] {
+            let forward: DynamicForward = text.parse().unwrap();
+            assert_eq!((forward.bind.as_deref(), forward.port), (bind, port));
+        }
+        for bad in ["", "x", "h:", "a:b:1080", "65536"] {
+            assert!(bad.parse::<DynamicForward>().is_err(), "{bad}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Pool of tunnels to a gateway.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,9 +11,10 @@ use longhaul_tls::SecureStream;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, sleep, timeout};
 
 use crate::progress::Screen;
+use crate::transport::Connection;
 use crate::tunnel::{self, Ended, Frame, Target, Traffic, Tunnel, TunnelError};
 
 /// Maximum number of tunnels that are built at a time. A gateway has 4 places for handshakes per address, and each
@@ -29,6 +30,19 @@ const HEDGE: Duration = Duration::from_secs(1);
 const HEDGE_ROUND_TRIPS: u32 = 4;
 /// Maximum number of connections that wait for a tunnel.
 const WAITING: usize = 1024;
+/// Interval between probes of the idle tunnel that will be used next.
+const PROBE: Duration = Duration::from_secs(1);
+/// Intervals after the last use of the pool during which probes are sent. Afterwards, the keep-alive of the connections
+/// finds that the gateway is lost.
+const PROBES: u64 = 300;
+/// Minimum time after which an idle tunnel whose probe was not answered is given up.
+const SUSPECT: Duration = Duration::from_secs(3);
+/// Round-trip times of the path after which it is given up, because queues may be long.
+const SUSPECT_ROUND_TRIPS: u32 = 8;
+/// Maximum time to close a tunnel in order.
+const CLOSE: Duration = Duration::from_secs(5);
+/// Interval between checks of whether all connections have ended.
+const CHECK: Duration = Duration::from_millis(50);
 /// Time after which an idle tunnel is closed if there are more than the warm ones.
 const SURPLUS: Duration = Duration::from_secs(300);
 
@@ -67,6 +81,9 @@ struct Shared {
     failing: AtomicBool,
     /// Smoothed round-trip time of the latest tunnel in microseconds.
     rtt: AtomicU64,
+    /// Number of the present interval of [`PROBE`], and the one in which the pool was used last.
+    now: AtomicU64,
+    used: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +102,8 @@ struct State {
 struct Idle {
     number: usize,
     jobs: oneshot::Sender<Job>,
+    /// Notified when the tunnel is to be probed.
+    probe: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -120,6 +139,8 @@ impl Pool {
                 changed: Notify::new(),
                 failing: AtomicBool::new(false),
                 rtt: AtomicU64::new(0),
+                now: AtomicU64::new(0),
+                used: AtomicU64::new(0),
             }),
         }
     }
@@ -147,9 +168,24 @@ impl Pool {
         }
     }
 
-    /// Builds tunnels whenever there are too few. Does not return.
+    /// Returns when no connection is being forwarded or waits.
+    pub async fn settled(&self) {
+        loop {
+            {
+                let state = self.shared.state();
+                if state.waiting.is_empty() && state.idle.len() == state.tunnels {
+                    return;
+                }
+            }
+            sleep(CHECK).await;
+        }
+    }
+
+    /// Builds tunnels whenever there are too few, and probes idle ones. Does not return.
     pub async fn maintain(&self) {
         let mut building = JoinSet::new();
+        let mut ticks = tokio::time::interval(PROBE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while self.shared.begin_building() {
                 let shared = Arc::clone(&self.shared);
@@ -161,6 +197,7 @@ impl Pool {
             }
             tokio::select! {
                 () = self.shared.changed.notified() => {}
+                _ = ticks.tick() => self.shared.probe_next(),
                 Some(_) = building.join_next() => {}
             }
         }
@@ -174,6 +211,7 @@ impl Shared {
 
     /// Gives a connection to an idle tunnel, or lets it wait for one. Returns its number if it waits.
     fn dispatch(&self, mut job: Job) -> Option<usize> {
+        self.used.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
         let mut state = self.state();
         while let Some(idle) = state.idle.pop() {
             match idle.jobs.send(job) {
@@ -196,6 +234,26 @@ impl Shared {
         Some(number)
     }
 
+    /// Probes the idle tunnel that will be used next, if the pool was used recently.
+    fn probe_next(&self) {
+        let now = self.now.fetch_add(1, Ordering::Relaxed);
+        if now - self.used.load(Ordering::Relaxed) <= PROBES
+            && let Some(idle) = self.state().idle.last()
+        {
+            idle.probe.notify_one();
+        }
+    }
+
+    /// Probes all idle tunnels: one has failed, and the others may have, too.
+    fn probe_all(&self) {
+        self.state().idle.iter().for_each(|idle| idle.probe.notify_one());
+    }
+
+    /// Returns the round-trip time of the path, or zero if it is not known.
+    fn rtt(&self) -> Duration {
+        Duration::from_micros(self.rtt.load(Ordering::Relaxed))
+    }
+
     /// Returns whether a further tunnel is to be built, which then counts.
     fn begin_building(&self) -> bool {
         let mut state = self.state();
@@ -212,7 +270,7 @@ impl Shared {
         let mut attempts = JoinSet::new();
         let mut backoff = BACKOFF.0;
         loop {
-            let hedge = HEDGE.max(Duration::from_micros(self.rtt.load(Ordering::Relaxed)) * HEDGE_ROUND_TRIPS);
+            let hedge = HEDGE.max(self.rtt() * HEDGE_ROUND_TRIPS);
             if attempts.len() < ATTEMPTS {
                 let shared = Arc::clone(self);
                 attempts.spawn(async move { shared.attempt(hedge * ATTEMPTS as u32).await });
@@ -253,15 +311,27 @@ impl Shared {
         self.state().tunnels += 1;
         let shared = Arc::clone(self);
         tokio::spawn(async move {
-            shared.serve(tunnel).await;
+            let left = shared.serve(tunnel).await;
             shared.state().tunnels -= 1;
             shared.changed.notify_one();
+            match left {
+                Some(stream) => {
+                    // The gateway may be gone, which is of no consequence.
+                    let _ = timeout(CLOSE, Connection::close(stream)).await;
+                }
+                None => shared.probe_all(),
+            }
         });
     }
 
-    async fn serve(&self, mut tunnel: Tunnel<SecureStream>) {
+    /// Serves connections until the tunnel ends. Returns the connection if it did not fail.
+    async fn serve(&self, mut tunnel: Tunnel<SecureStream>) -> Option<SecureStream> {
         while !tunnel.is_leaving() {
-            let Some(Job { local, target }) = self.next_job(&mut tunnel).await else { return };
+            let Job { local, target } = match self.next_job(&mut tunnel).await {
+                Next::Job(job) => job,
+                Next::Close => break,
+                Next::Failed => return None,
+            };
             let traffic = Traffic::default();
             let relayed = async {
                 tunnel.open(target.clone()).await?;
@@ -273,42 +343,67 @@ impl Shared {
                 Ok(Ended::There(reason)) => self.screen.say(&format!("{target}: {reason}")),
                 Err(error) => {
                     self.screen.say(&format!("{target}: reset, because the tunnel failed: {error}"));
-                    return;
+                    return None;
                 }
             }
         }
+        tunnel.into_inner()
     }
 
-    /// Returns the next connection for an idle tunnel, or `None` if the tunnel has ended.
-    async fn next_job(&self, tunnel: &mut Tunnel<SecureStream>) -> Option<Job> {
-        let (jobs, mut job) = oneshot::channel();
+    /// Waits until an idle tunnel is needed or ends.
+    async fn next_job(&self, tunnel: &mut Tunnel<SecureStream>) -> Next {
+        let ((jobs, mut job), probe) = (oneshot::channel(), Arc::new(Notify::new()));
         let number = {
             let mut state = self.state();
             if let Some(waiting) = state.waiting.pop_front() {
-                return Some(waiting.job);
+                return Next::Job(waiting.job);
             }
             let number = state.number();
-            state.idle.push(Idle { number, jobs });
+            state.idle.push(Idle { number, jobs, probe: Arc::clone(&probe) });
             number
         };
-        loop {
+        let suspect = SUSPECT.max(self.rtt() * SUSPECT_ROUND_TRIPS);
+        // Time at which the answer to a probe is late.
+        let mut late = pin!(sleep(suspect));
+        let mut probed = false;
+        let next = loop {
             tokio::select! {
                 biased;
-                job = &mut job => return job.ok(),
+                job = &mut job => return job.map_or(Next::Close, Next::Job),
                 frame = tunnel.next() => match frame {
+                    Ok(Some(Frame::Pong)) => probed = false,
                     // A reset of a stream that had ended already.
-                    Ok(Some(Frame::Pong | Frame::Reset { .. })) => {}
-                    _ => break,
+                    Ok(Some(Frame::Reset { .. })) => {}
+                    Ok(Some(Frame::Bye) | None) => break Next::Close,
+                    Ok(Some(_)) | Err(_) => break Next::Failed,
                 },
-                () = sleep(SURPLUS) => if self.state().idle.len() > self.config.warm { break },
+                () = probe.notified(), if !probed => {
+                    if tunnel.send(&Frame::Ping).await.is_err() {
+                        break Next::Failed;
+                    }
+                    probed = true;
+                    late.set(sleep(suspect));
+                }
+                () = &mut late, if probed => break Next::Failed,
+                () = sleep(SURPLUS) => if self.state().idle.len() > self.config.warm { break Next::Close },
             }
-        }
+        };
         // The tunnel may have been chosen at the same time.
         self.state().idle.retain(|idle| idle.number != number);
         job.close();
         if let Ok(job) = job.try_recv() {
             self.dispatch(job);
         }
-        None
+        next
     }
+}
+
+/// What follows after a tunnel was idle.
+enum Next {
+    /// It carries a connection.
+    Job(Job),
+    /// It is closed in order.
+    Close,
+    /// It has failed.
+    Failed,
 }

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
 
-use crate::forward::LocalForward;
+use crate::forward::{DynamicForward, LocalForward};
 use crate::gateway::permit::Permit;
 use crate::receiver::Existing;
 use crate::transport::TransportArgs;
@@ -207,6 +207,8 @@ pub(super) enum Plaintext {
 #[command(after_help = "Examples:
   longhaul forward -L 8080:intranet.example:80 192.0.2.7
   curl http://127.0.0.1:8080/                      Use it
+  longhaul forward -D 1080 192.0.2.7
+  curl --proxy socks5h://127.0.0.1:1080 http://intranet.example/
 
 The keys of gateways are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct ForwardArgs {
@@ -217,6 +219,10 @@ pub(super) struct ForwardArgs {
     /// times. Without BIND, only this machine can connect
     #[arg(short = 'L', value_name = "[BIND:]PORT:HOST:HOSTPORT")]
     pub(super) local: Vec<LocalForward>,
+    /// Forward connections to PORT on this machine to targets that the programs name by SOCKS version 5 or HTTP CONNECT;
+    /// may be given several times. Names are resolved by the gateway
+    #[arg(short = 'D', value_name = "[BIND:]PORT")]
+    pub(super) dynamic: Vec<DynamicForward>,
     /// Trust the key of a gateway that is not known yet, and remember it
     #[arg(long)]
     pub(super) accept_new: bool,

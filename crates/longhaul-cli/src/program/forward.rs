@@ -1,28 +1,26 @@
 //! `longhaul forward`.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::{Fingerprint, SecureConnector, TlsError, tls_error};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::args::{ForwardArgs, GATEWAY_PORT};
 use super::dial::{Dialer, Target};
 use super::home::Home;
 use super::{Screen, WrongUse};
-use crate::forward::{Connect, LocalForward, Pool, PoolConfig};
+use crate::forward::{Connect, Pool, PoolConfig, Source};
 use crate::transport::TransportArgs;
-use crate::tunnel::{self, TunnelError};
+use crate::tunnel::TunnelError;
 
 /// Idle tunnels that are kept ready.
 const WARM: usize = 8;
 /// Maximum number of tunnels.
 const MAX: usize = 64;
-/// Time to wait after a failure to accept, such as too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     let Some(gateway) = &args.gateway else {
@@ -31,18 +29,24 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         );
     };
     let gateway = Target::parse(gateway, GATEWAY_PORT)?;
-    if args.local.is_empty() {
-        return Err(WrongUse("there is nothing to forward; use -L PORT:HOST:PORT".to_owned()).into());
+    if args.local.is_empty() && args.dynamic.is_empty() {
+        return Err(WrongUse("there is nothing to forward; use -L PORT:HOST:PORT or -D PORT".to_owned()).into());
     }
     // All ports are bound first, so that one that is taken is found before anything is sent.
-    let mut listeners = Vec::new();
-    for forward in &args.local {
-        let listener = listen(forward).await?;
-        let address = listener.local_addr()?;
+    let local = args.local.iter().map(|forward| (&forward.bind, forward.port, Some(forward.target.clone())));
+    let dynamic = args.dynamic.iter().map(|forward| (&forward.bind, forward.port, None));
+    let mut sources = Vec::new();
+    for (bind, port, target) in local.chain(dynamic) {
+        let source = Source::listen(bind.as_deref(), port, target).await;
+        let source = source.with_context(|| match bind {
+            Some(bind) => format!("cannot listen on {bind}, port {port}"),
+            None => format!("cannot listen on port {port}"),
+        })?;
+        let address = source.address()?;
         if !address.ip().is_loopback() {
-            screen.warn(&format!("warning: anyone who reaches {address} can connect to {}", forward.target));
+            screen.warn(&format!("warning: anyone who reaches {address} can use it ({})", source.purpose()));
         }
-        listeners.push((listener, forward.target.clone()));
+        sources.push(source);
     }
     let home = Home::find()?;
     let addresses = lookup(&gateway).await?;
@@ -65,24 +69,33 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     };
     let pool = Pool::new(config, connect(&args.transport, gateway, connector), screen.clone());
     pool.adopt(stream).await.map_err(|error| explain(error, dialer.identity.fingerprint()))?;
+    let mut terminated = pin!(super::signals::terminated());
     let mut tasks = JoinSet::new();
-    for (listener, target) in listeners {
-        screen.warn(&format!("listening on {} for {target}", listener.local_addr()?));
-        tasks.spawn(accept(listener, target, pool.clone()));
+    for source in sources {
+        screen.warn(&format!("listening on {} for {}", source.address()?, source.purpose()));
+        tasks.spawn(source.run(pool.clone()));
     }
-    pool.maintain().await;
-    Ok(())
+    let mut maintain = pin!(pool.maintain());
+    tokio::select! {
+        biased;
+        () = &mut terminated => {}
+        () = &mut maintain => {}
+    }
+    // Connections in progress may end.
+    screen.say("ending when all connections have ended");
+    tasks.shutdown().await;
+    let settled = async {
+        tokio::select! {
+            () = pool.settled() => {}
+            () = &mut maintain => {}
+        }
+    };
+    super::signals::drain(settled, screen).await
 }
 
 async fn lookup(gateway: &Target) -> Result<Vec<std::net::SocketAddr>> {
     let addresses = tokio::net::lookup_host((gateway.host.as_str(), gateway.port)).await;
     Ok(addresses.with_context(|| format!("cannot find {}", gateway.host))?.collect())
-}
-
-async fn listen(forward: &LocalForward) -> Result<TcpListener> {
-    let host = forward.bind.as_deref().unwrap_or("127.0.0.1");
-    let listener = TcpListener::bind((host, forward.port)).await;
-    listener.with_context(|| format!("cannot listen on {host}, port {}", forward.port))
 }
 
 /// Returns the function that opens further connections to the gateway.
@@ -99,26 +112,6 @@ fn connect(transport: &TransportArgs, gateway: Target, connector: SecureConnecto
             Ok(timeout(transport.patience(), connector.connect(stream)).await.unwrap_or(Err(TlsError::TimedOut))?)
         })
     })
-}
-
-async fn accept(listener: TcpListener, target: tunnel::Target, pool: Pool) {
-    loop {
-        match listener.accept().await {
-            Ok((local, _)) => forward(local, target.clone(), &pool),
-            Err(error) => {
-                tracing::warn!(target: "longhaul::forward", "cannot accept a connection: {error}");
-                sleep(PAUSE).await;
-            }
-        }
-    }
-}
-
-fn forward(local: TcpStream, target: tunnel::Target, pool: &Pool) {
-    // A connection that has failed already needs no reset.
-    if tunnel::prepare(&local).is_ok() {
-        let pool = pool.clone();
-        tokio::spawn(async move { pool.forward(local, target).await });
-    }
 }
 
 /// Adds to an error what a person can do about it. `ours` is the key that was presented.

@@ -1,5 +1,6 @@
 //! `longhaul gateway`.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use longhaul_tls::admission::{Admission, Limits};
 use longhaul_tls::{Identity, SecureListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::Screen;
 use super::args::GatewayArgs;
@@ -15,10 +17,13 @@ use super::home::Home;
 use super::lists::{AllowedPeers, Permission};
 use crate::gateway::permit::Permits;
 use crate::gateway::{Event, Gateway};
+use crate::transport::Connection;
 use crate::tunnel::Ended;
 
 /// Maximum numbers of tunnels. A forwarder has up to 64.
 const LIMITS: Limits = Limits { all: 4096, per_address: 256 };
+/// Maximum time to close a tunnel in order.
+const CLOSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     if args.permit.is_empty() {
@@ -35,10 +40,12 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let idle = Duration::from_secs(args.idle.into());
     let gateway = Arc::new(Gateway { permits: Permits::new(args.permit.clone()), idle });
     let admission = Admission::new(LIMITS);
-    let (_end, ending) = watch::channel(false);
+    let (end, ending) = watch::channel(false);
+    let mut terminated = pin!(super::signals::terminated());
     let mut tunnels = JoinSet::new();
     loop {
         tokio::select! {
+            () = &mut terminated => break,
             accepted = listener.accept() => {
                 let (stream, peer) = accepted?;
                 let name = allowed.find(&stream.peer()).map_or("", |entry| entry.name.as_str());
@@ -52,8 +59,13 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
                 let (gateway, screen, ending) = (Arc::clone(&gateway), screen.clone(), ending.clone());
                 tunnels.spawn(async move {
                     let log = |event: Event<'_>| report(&screen, &from, &event);
-                    if let Err(error) = gateway.serve(stream, ending, log).await {
-                        tracing::info!(target: "longhaul::gateway", "{from}: the tunnel ended: {error}");
+                    match gateway.serve(stream, ending, log).await {
+                        Ok(Some(stream)) => {
+                            // The forwarder has ended its direction, and waits for nothing.
+                            let _ = timeout(CLOSE, Connection::close(stream)).await;
+                        }
+                        Ok(None) => {}
+                        Err(error) => tracing::info!(target: "longhaul::gateway", "{from}: the tunnel ended: {error}"),
                     }
                     drop(ticket);
                 });
@@ -61,6 +73,11 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             Some(_) = tunnels.join_next() => {}
         }
     }
+    // Streams in progress may end, but no further tunnel is accepted.
+    screen.say("ending when all connections have ended");
+    drop(listener);
+    end.send_replace(true);
+    super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, screen).await
 }
 
 fn report(screen: &Screen, from: &str, event: &Event<'_>) {

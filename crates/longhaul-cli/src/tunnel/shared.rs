@@ -22,6 +22,11 @@ impl<S> Side<S> {
         f(&self.lock())
     }
 
+    /// Returns the stream if the other handle has been dropped.
+    pub(super) fn into_inner(self) -> Option<S> {
+        Some(Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn lock(&self) -> MutexGuard<'_, S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

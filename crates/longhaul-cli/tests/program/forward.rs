@@ -13,6 +13,8 @@ struct Pair {
     here: Machine,
     gateway: Receiver,
     forward: Receiver,
+    /// Address of the second port, if there is one.
+    dynamic: String,
 }
 
 impl Pair {
@@ -22,12 +24,22 @@ impl Pair {
     }
 
     fn with(permits: &[&str], local: &str) -> Self {
+        Self::start(permits, &["-L", local])
+    }
+
+    /// Forwards one or two ports.
+    fn start(permits: &[&str], ports: &[&str]) -> Self {
         let (there, here) = (Machine::new(), Machine::new());
         let key = here.key();
         let permits = permits.iter().flat_map(|permit| ["--permit", permit]);
         let gateway = there.gateway(&["--allow", &key].into_iter().chain(permits).collect::<Vec<_>>());
-        let forward = here.forward(&gateway.address, &["-L", local]);
-        Self { there, here, gateway, forward }
+        let mut forward = here.forward(&gateway.address, ports);
+        let mut dynamic = String::new();
+        if ports.len() > 2 {
+            let line = forward.wait_for("listening on ");
+            line.split_whitespace().nth(2).unwrap().clone_into(&mut dynamic);
+        }
+        Self { there, here, gateway, forward, dynamic }
     }
 
     fn connect(&self) -> TcpStream {
@@ -238,7 +250,30 @@ fn curl_gets_pages() {
     }
     let (listener, target) = listen();
     let page = contents(3, 100_000);
-    let body = page.clone();
+    serve_pages(listener, page.clone());
+    let port = target.port();
+    let pair = Pair::start(&["localhost:any"], &["-L", &format!("0:{target}"), "-D", "0"]);
+    let (local, dynamic) = (&pair.forward.address, &pair.dynamic);
+    let [socks, name, http] = ["socks5", "socks5h", "http"].map(|scheme| format!("{scheme}://{dynamic}"));
+    let (direct, by_name) = (format!("http://{local}/"), format!("http://localhost:{port}/"));
+    for arguments in [
+        &[&*direct][..],
+        &[&by_name, "--proxy", &socks],
+        &[&by_name, "--proxy", &name],
+        &[&by_name, "--proxy", &http, "--proxytunnel"],
+    ] {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--fail", "--noproxy", ""]).args(arguments);
+        let got = curl.output().unwrap();
+        assert!(got.status.success() && got.stdout == page, "{:?}", String::from_utf8_lossy(&got.stderr));
+    }
+    assert!(!pair.there.data("known-peers").exists() && pair.here.data("known-peers").exists());
+    // Not permitted.
+    let got = Command::new("curl").args(["--silent", "--proxy", &name, "http://192.0.2.1/"]).output().unwrap();
+    assert!(!got.status.success());
+}
+
+fn serve_pages(listener: TcpListener, body: Vec<u8>) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -252,11 +287,98 @@ fn curl_gets_pages() {
             stream.write_all(&[head.as_bytes(), &body].concat()).unwrap();
         }
     });
-    let pair = Pair::new(target);
-    for _ in 0..3 {
-        let url = format!("http://{}/", pair.forward.address);
-        let got = Command::new("curl").args(["--silent", "--show-error", "--fail", &url]).output().unwrap();
-        assert!(got.status.success() && got.stdout == page, "{:?}", String::from_utf8_lossy(&got.stderr));
+}
+
+/// A gateway that is killed comes back on the same port. The client in between is reset.
+#[cfg(unix)]
+#[test]
+fn a_gateway_that_returns_is_used_again() {
+    let (listener, target) = listen();
+    echo(listener);
+    let mut pair = Pair::new(target);
+    let mut client = pair.connect();
+    client.write_all(b"before").unwrap();
+    let mut back = [0; 6];
+    client.read_exact(&mut back).unwrap();
+    let address = pair.gateway.address.clone();
+    pair.gateway.signal("-KILL");
+    pair.gateway.child.wait().unwrap();
+    let key = pair.here.key();
+    pair.gateway = pair.there.gateway(&["--listen", &address, "--allow", &key, "--permit", &target.to_string()]);
+    assert!(is_reset(&mut client));
+    // The forwarder has noticed that its tunnels are lost; a connection meanwhile may be reset.
+    let works = || {
+        let mut client = pair.connect();
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut back = [0; 5];
+        client.write_all(b"after").and_then(|()| client.read_exact(&mut back)).is_ok()
+    };
+    assert!((0..100).any(|_| works()));
+    for _ in 0..12 {
+        assert_eq!(exchange(pair.connect(), b"afterwards"), b"afterwards");
     }
-    assert!(!pair.there.data("known-peers").exists() && pair.here.data("known-peers").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn connections_in_progress_end_before_a_program_that_is_terminated() {
+    for gateway in [true, false] {
+        let (listener, target) = listen();
+        let pair = Pair::new(target);
+        let (sent, answer) = (contents(5, 300_000), contents(6, 300_000));
+        let mut client = pair.connect();
+        client.write_all(b"a").unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let Pair { gateway: far, forward: mut near, .. } = pair;
+        let mut other = None;
+        let terminated = if gateway {
+            far.signal("-TERM");
+            other = Some(near);
+            far
+        } else {
+            near.signal("-TERM");
+            near.wait_for("ending when all connections have ended");
+            // The port is closed, the connection is not.
+            assert!(TcpStream::connect(&near.address).is_err());
+            other.replace(far);
+            near
+        };
+        client.write_all(&sent).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let got = read_all(&mut server);
+        assert!(got.split_first() == Some((&b'a', &sent[..])));
+        server.write_all(&answer).unwrap();
+        drop(server);
+        assert!(read_all(&mut client) == answer);
+        let (code, said, _) = terminated.end();
+        assert_eq!(code, Some(0), "{said}");
+        drop(other);
+    }
+}
+
+/// Nobody reads at one end: the other end is stopped after a limited number of bytes.
+#[test]
+fn a_reader_that_stops_stops_the_writer() {
+    let (listener, target) = listen();
+    let pair = Pair::new(target);
+    for from_client in [true, false] {
+        let client = pair.connect();
+        let server = listener.accept().unwrap().0;
+        let (mut writer, mut reader) = if from_client { (client, server) } else { (server, client) };
+        writer.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+        let part = contents(7, 1 << 16);
+        let mut written = 0;
+        loop {
+            match writer.write(&part[written % part.len()..]) {
+                Ok(len) => written += len,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
+                Err(error) => panic!("{error}"),
+            }
+            // The buffers of four sockets and of a tunnel, which grow.
+            assert!(written < 64 << 20, "{written}");
+        }
+        drop(writer);
+        let got = read_all(&mut reader);
+        assert!(got.len() == written && got.chunks(part.len()).all(|chunk| part.starts_with(chunk)));
+    }
 }

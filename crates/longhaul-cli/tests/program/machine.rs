@@ -133,6 +133,13 @@ impl Receiver {
         }
     }
 
+    /// Sends a signal, such as `-TERM`.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
     /// Waits for the receiver to end; returns its exit code, the rest of standard error, and standard output.
     pub(crate) fn end(mut self) -> (Option<i32>, String, Vec<u8>) {
         let (mut stderr, mut stdout) = (String::new(), Vec::new());
