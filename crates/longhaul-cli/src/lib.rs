@@ -5,6 +5,7 @@
 //! connections.
 #![forbid(unsafe_code)]
 
+pub mod code;
 pub mod files;
 pub mod forward;
 pub mod gateway;

@@ -14,6 +14,7 @@ use crate::report;
 use crate::transport::{self, Interrupted, TransportArgs};
 
 mod args;
+mod code;
 mod dial;
 mod forward;
 mod gateway;

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
 
+use crate::code::Code;
 use crate::forward::{DynamicForward, LocalForward};
 use crate::gateway::permit::Permit;
 use crate::receiver::Existing;
@@ -90,6 +91,7 @@ pub(super) enum Command {
   longhaul send --to relay.example:7100 a b c -C bbr
   tar c data | longhaul send 192.0.2.7 -           Standard input, as a file named `stdin`
   longhaul send 192.0.2.7 big.iso --accept-new     Trust the receiver's key without a question
+  longhaul send 192.0.2.7 big.iso --code 4821-harbor-violet
 
 The keys of receivers are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct SendArgs {
@@ -102,6 +104,12 @@ pub(super) struct SendArgs {
     /// Trust the key of a receiver that is not known yet, and remember it
     #[arg(long, conflicts_with = "plaintext")]
     pub(super) accept_new: bool,
+    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows, instead of their keys
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["plaintext", "accept_new"])]
+    pub(super) code: Option<Code>,
+    /// Remember the key of a receiver that knows the code
+    #[arg(long, requires = "code")]
+    pub(super) remember: bool,
     /// Do not encrypt, and do not check who receives
     #[arg(long)]
     pub(super) plaintext: bool,
@@ -131,6 +139,7 @@ impl SendArgs {
 #[command(after_help = "Examples:
   longhaul receive --allow SHA256:... --out incoming
   longhaul receive --listen [::]:7100 --once --json
+  longhaul receive --code                          Accept a sender without exchanging keys before
   longhaul receive --out - | tar x                 The contents of the files of one connection
 
 Keys of senders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
@@ -145,6 +154,13 @@ pub(super) struct ReceiveArgs {
     /// Accept the sender with this key; may be given several times
     #[arg(long, value_name = "FINGERPRINT", conflicts_with = "plaintext")]
     pub(super) allow: Vec<Fingerprint>,
+    /// Show a one-time code, and accept one connection of a sender that knows it, within ten minutes and three attempts;
+    /// keys are not needed
+    #[arg(long, conflicts_with_all = ["plaintext", "allow"])]
+    pub(super) code: bool,
+    /// Add the key of a sender that knows the code to `allowed-peers`
+    #[arg(long, requires = "code")]
+    pub(super) remember: bool,
     /// End after the first connection of an accepted sender, with an exit code that says whether it succeeded
     #[arg(long)]
     pub(super) once: bool,

@@ -84,7 +84,7 @@ impl Dialer<'_> {
         Ok(stream)
     }
 
-    async fn attempt(
+    pub(super) async fn attempt(
         &self,
         key: Option<Fingerprint>,
         transport: &TransportArgs,
@@ -95,7 +95,7 @@ impl Dialer<'_> {
         Ok(connecting.await.unwrap_or(Err(TlsError::TimedOut)))
     }
 
-    fn failed(&self) -> String {
+    pub(super) fn failed(&self) -> String {
         format!("no encrypted connection to {}", self.name)
     }
 

@@ -82,8 +82,8 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         () = &mut maintain => {}
     }
     // Connections in progress may end.
-    screen.say("ending when all connections have ended");
     tasks.shutdown().await;
+    screen.say("ending when all connections have ended");
     let settled = async {
         tokio::select! {
             () = pool.settled() => {}

@@ -74,8 +74,8 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
         }
     }
     // Streams in progress may end, but no further tunnel is accepted.
-    screen.say("ending when all connections have ended");
     drop(listener);
+    screen.say("ending when all connections have ended");
     end.send_replace(true);
     super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, screen).await
 }

@@ -60,18 +60,7 @@ impl KnownPeers {
 
     /// Appends a receiver to the file.
     pub(super) fn add(&self, peer: &str, key: Fingerprint) -> Result<(), ListError> {
-        let append = || {
-            let mut options = File::options();
-            options.read(true).append(true).create(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&self.path)?;
-            let text = fs::read(&self.path)?;
-            // A person may have left out the end of the last line.
-            let start = if text.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
-            file.write_all(format!("{start}{peer} {key}\n").as_bytes())
-        };
-        append().map_err(|error| ListError::File { path: self.path.clone(), error })
+        append(&self.path, &format!("{peer} {key}"))
     }
 }
 
@@ -143,6 +132,19 @@ impl AllowedPeers {
         self.0.entry(key).or_insert_with(new).permissions.push(permission);
     }
 
+    /// Appends a peer to the file, unless it has the permission already.
+    pub(super) fn remember(path: &Path, key: Fingerprint, name: &str, permission: Permission) -> Result<(), ListError> {
+        let present = Self::open(path)?;
+        match present.find(&key) {
+            Some(_) if present.may(&key, permission) => Ok(()),
+            Some(peer) => {
+                let text = format!("{} is listed without the permission {}", peer.name, permission.word());
+                Err(ListError::File { path: path.to_owned(), error: io::Error::other(text) })
+            }
+            None => append(path, &format!("{key} {name} {}", permission.word())),
+        }
+    }
+
     pub(super) fn find(&self, key: &Fingerprint) -> Option<&AllowedPeer> {
         self.0.get(key)
     }
@@ -155,6 +157,22 @@ impl AllowedPeers {
     pub(super) fn count(&self, permission: Permission) -> usize {
         self.0.values().filter(|peer| peer.permissions.contains(&permission)).count()
     }
+}
+
+/// Appends a line to a list.
+fn append(path: &Path, line: &str) -> Result<(), ListError> {
+    let append = || {
+        let mut options = File::options();
+        options.read(true).append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path)?;
+        let text = fs::read(path)?;
+        // A person may have left out the end of the last line.
+        let start = if text.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
+        file.write_all(format!("{start}{line}\n").as_bytes())
+    };
+    append().map_err(|error| ListError::File { path: path.to_owned(), error })
 }
 
 /// Calls `entry` with the number and the words of each line. A list that does not exist is empty.
@@ -240,6 +258,13 @@ mod tests {
         assert_eq!(allowed.find(&one).unwrap().name, "ship");
         let may = |allowed: &AllowedPeers, key| Permission::ALL.map(|permission| allowed.may(key, permission));
         assert_eq!([may(&allowed, &one), may(&allowed, &other)], [[true, false], [true, true]]);
+        let remember = |key, permission| AllowedPeers::remember(&path, key, "192.0.2.7", permission);
+        remember(one, Permission::Send).unwrap();
+        let lacks = remember(one, Permission::Forward).unwrap_err().to_string();
+        assert!(lacks.contains("ship is listed without the permission forward"), "{lacks}");
+        let new = longhaul_tls::Identity::generate().unwrap().fingerprint();
+        remember(new, Permission::Forward).unwrap();
+        assert_eq!(may(&AllowedPeers::open(&path).unwrap(), &new), [false, true]);
         allowed.allow(one, Permission::Forward);
         assert_eq!((may(&allowed, &one), allowed.count(Permission::Forward)), ([true, true], 2));
     }

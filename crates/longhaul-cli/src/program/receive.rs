@@ -11,6 +11,7 @@ use longhaul_tls::admission::{Admission, Limits, Ticket};
 use tokio::task::JoinSet;
 
 use super::args::{Plaintext, ReceiveArgs};
+use super::code::CodeDoor;
 use super::home::Home;
 use super::lists::{AllowedPeers, Permission};
 use super::{Screen, WrongUse};
@@ -37,7 +38,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         );
         return Err(WrongUse(what).into());
     }
-    let keys = if args.plaintext.is_some() { None } else { Some(keys(args)?) };
+    let keys = if args.plaintext.is_some() || args.code { None } else { Some(keys(args)?) };
     let out = if stdout {
         Output::Stdout
     } else {
@@ -57,6 +58,11 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let server = Arc::new(Server { receiver, screen: screen.clone(), json: args.json });
     let once = args.once || stdout;
     match keys {
+        None if args.code => {
+            let identity = Home::find()?.identity()?;
+            let remember = args.remember.then_some(Permission::Send);
+            serve(CodeDoor::open(listener, &identity, remember, screen)?, &server, true).await
+        }
         None => {
             screen.warn("warning: --plaintext: nothing is encrypted, and anyone who reaches the port can send files");
             serve(PlainDoor { listener }, &server, once).await
@@ -130,6 +136,15 @@ impl Door for SecureDoor {
         let (stream, peer) = self.listener.accept().await?;
         let name = self.allowed.find(&stream.peer()).map(|entry| entry.name.clone());
         Ok((stream, peer, name))
+    }
+}
+
+impl Door for CodeDoor {
+    type Stream = longhaul_tls::SecureStream;
+
+    async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
+        let (stream, peer) = self.accept().await?;
+        Ok((stream, peer, None))
     }
 }
 

@@ -42,7 +42,10 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         accept_new: args.accept_new,
     };
     let watch = Stopwatch::start();
-    let stream = dialer.connect(screen).await?;
+    let stream = match &args.code {
+        Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,
+        None => dialer.connect(screen).await?,
+    };
     let sent = session::send_over(stream, watch, patience, sources, screen, done).await;
     sent.map_err(|error| explain(error, Some(dialer.identity.fingerprint())))
 }

@@ -1,0 +1,254 @@
+//! One-time codes, by which two machines that do not know each other's keys authenticate each other.
+//!
+//! Both run SPAKE2 (the crate `spake2`, over Ed25519) with the code as the password, inside a TLS connection. Each proves
+//! that it has derived the same key by a hash over the connection's exporter (RFC 8446, section 7.5), so that a man in the
+//! middle, whose two connections have different exporters, has one guess per attempt and cannot relay the proofs.
+//!
+//! The caller sends [`MAGIC`] and its SPAKE2 message, the answerer its own message, the caller its proof, and the
+//! answerer, if that was right, [`RIGHT`] and its proof.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use longhaul_tls::{SecureStream, TlsError};
+use spake2::{Ed25519Group, Identity, Password, Spake2};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// First bytes of the caller; the last byte is the version.
+pub const MAGIC: [u8; 8] = *b"longcod\x01";
+/// Maximum number of attempts with a wrong code.
+pub const FAILURES: u32 = 3;
+
+/// The answerer has found the caller's proof right.
+const RIGHT: u8 = 1;
+const WRONG: u8 = 0;
+/// Label of the exporter.
+const LABEL: &str = "EXPORTER-longhaul-code";
+/// Length of a SPAKE2 message in bytes.
+const MESSAGE: usize = 33;
+/// The words of codes, 1024 in alphabetical order.
+const WORDS: &str = include_str!("code/words.txt");
+/// Number of words, which is 2 to the power of 10.
+const COUNT: usize = 1024;
+/// Number of values of the digits.
+const NUMBERS: u32 = 10_000;
+
+/// A one-time code, displayed as `4821-harbor-violet`: four digits and two words of 1024, together 33 bits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Code(String);
+
+/// Reason why a text is not a [`Code`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a code has four digits and two words, such as 4821-harbor-violet; one of the words is not known")]
+#[non_exhaustive]
+pub struct ParseCodeError;
+
+/// Reason why the peer is not authenticated by a code.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodeError {
+    /// The connection failed.
+    #[error(transparent)]
+    Connection(#[from] io::Error),
+    /// The connection has no exporter.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The peer expects or sends something else.
+    #[error("the peer does not use a code")]
+    NotOurs,
+    /// The codes differ, or somebody intercepts the connection.
+    #[error("the code is wrong, or somebody intercepts the connection")]
+    Wrong,
+    /// There were [`FAILURES`] attempts with a wrong code.
+    #[error("the code is not valid any more")]
+    Spent,
+    /// The system has no randomness.
+    #[error("there is no randomness: {0}")]
+    Random(getrandom::Error),
+}
+
+impl Code {
+    /// Creates a random code.
+    ///
+    /// # Errors
+    /// Returns [`CodeError::Random`] if the system has no randomness.
+    pub fn generate() -> Result<Self, CodeError> {
+        let random = || getrandom::u32().map_err(CodeError::Random);
+        // Values of the incomplete last range would make some numbers more likely.
+        let number = loop {
+            let value = random()?;
+            if value < u32::MAX - u32::MAX % NUMBERS {
+                break value % NUMBERS;
+            }
+        };
+        let words: Vec<_> = WORDS.split_whitespace().collect();
+        let word = |value: u32| words.get(value as usize % COUNT).copied().unwrap_or_default();
+        Ok(Self(format!("{number:04}-{}-{}", word(random()?), word(random()?))))
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Code(..)")
+    }
+}
+
+impl FromStr for Code {
+    type Err = ParseCodeError;
+
+    /// Parses a code; capital letters are accepted.
+    fn from_str(text: &str) -> Result<Self, ParseCodeError> {
+        let text = text.trim().to_lowercase();
+        let mut parts = text.split('-');
+        let (number, first, second) = (parts.next(), parts.next(), parts.next());
+        let digits = number.is_some_and(|number| number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit()));
+        let known = |word: Option<&str>| word.is_some_and(|word| WORDS.split_whitespace().any(|known| known == word));
+        let valid = digits && known(first) && known(second) && parts.next().is_none();
+        if valid { Ok(Self(text)) } else { Err(ParseCodeError) }
+    }
+}
+
+/// A stream with an exporter, or a substitute for it in tests.
+pub trait Exporter: AsyncRead + AsyncWrite + Unpin {
+    /// Returns bytes that only the two ends of the connection can derive.
+    ///
+    /// # Errors
+    /// Returns the error of the TLS library.
+    fn exporter(&self) -> Result<[u8; 32], TlsError>;
+}
+
+impl Exporter for SecureStream {
+    fn exporter(&self) -> Result<[u8; 32], TlsError> {
+        self.export(LABEL)
+    }
+}
+
+/// Proves to the peer that we know `code`, and checks that the peer knows it.
+///
+/// # Errors
+/// Fails if the connection does or the peer does not know the code. The code must not be used again then.
+pub async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeError> {
+    let (state, message) = Spake2::<Ed25519Group>::start_a(&password(code), &caller(), &answerer());
+    stream.write_all(&[&MAGIC[..], &message].concat()).await?;
+    stream.flush().await?;
+    let theirs = read::<MESSAGE>(stream).await.map_err(not_ours)?;
+    let proofs = Proofs::of(state, &theirs, stream)?;
+    stream.write_all(proofs.caller.as_bytes()).await?;
+    stream.flush().await?;
+    match read(stream).await? {
+        [RIGHT] => {}
+        _ => return Err(CodeError::Wrong),
+    }
+    // The comparison of hashes takes constant time.
+    let proof = blake3::Hash::from_bytes(read(stream).await?);
+    if proof == proofs.answerer { Ok(()) } else { Err(CodeError::Wrong) }
+}
+
+/// A code that is answered to callers, until [`FAILURES`] attempts were wrong.
+#[derive(Debug)]
+pub struct Answerer {
+    code: Code,
+    left: Mutex<u32>,
+}
+
+impl Answerer {
+    /// Allows the attempts.
+    #[must_use]
+    pub fn new(code: Code) -> Self {
+        Self { code, left: Mutex::new(FAILURES) }
+    }
+
+    /// Returns whether no attempt is left.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) == 0
+    }
+
+    /// Checks that the peer knows the code, and proves that we do.
+    ///
+    /// # Errors
+    /// Fails if the connection does or the peer does not know the code.
+    pub async fn answer(&self, stream: &mut impl Exporter) -> Result<(), CodeError> {
+        if read(stream).await? != MAGIC {
+            return Err(CodeError::NotOurs);
+        }
+        let theirs = read::<MESSAGE>(stream).await?;
+        let (state, message) = Spake2::<Ed25519Group>::start_b(&password(&self.code), &caller(), &answerer());
+        stream.write_all(&message).await?;
+        stream.flush().await?;
+        let proofs = Proofs::of(state, &theirs, stream)?;
+        let proof = blake3::Hash::from_bytes(read(stream).await?);
+        if let Err(error) = self.check(proof == proofs.caller) {
+            stream.write_all(&[WRONG]).await?;
+            stream.flush().await?;
+            return Err(error);
+        }
+        stream.write_all(&[&[RIGHT][..], proofs.answerer.as_bytes()].concat()).await?;
+        Ok(stream.flush().await?)
+    }
+
+    /// Counts an attempt. After the last one, also a right code is refused.
+    fn check(&self, right: bool) -> Result<(), CodeError> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if *left == 0 {
+            return Err(CodeError::Spent);
+        }
+        *left -= u32::from(!right);
+        if right { Ok(()) } else { Err(CodeError::Wrong) }
+    }
+}
+
+/// The hashes that prove the knowledge of the code.
+struct Proofs {
+    caller: blake3::Hash,
+    answerer: blake3::Hash,
+}
+
+impl Proofs {
+    fn of(state: Spake2<Ed25519Group>, theirs: &[u8], stream: &impl Exporter) -> Result<Self, CodeError> {
+        let key = state.finish(theirs).map_err(|_| CodeError::Wrong)?;
+        let key: [u8; 32] = key.try_into().map_err(|_| CodeError::Wrong)?;
+        let exporter = stream.exporter()?;
+        let proof = |side: &[u8]| blake3::keyed_hash(&key, &[side, &exporter].concat());
+        Ok(Self { caller: proof(b"caller"), answerer: proof(b"answerer") })
+    }
+}
+
+fn password(code: &Code) -> Password {
+    Password::new(code.0.as_bytes())
+}
+
+fn caller() -> Identity {
+    Identity::new(b"longhaul caller")
+}
+
+fn answerer() -> Identity {
+    Identity::new(b"longhaul answerer")
+}
+
+async fn read<const N: usize>(stream: &mut impl Exporter) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+/// A peer that does not expect a code ends the connection.
+fn not_ours(error: io::Error) -> CodeError {
+    let tls = longhaul_tls::tls_error(&error).is_some();
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if !tls => CodeError::NotOurs,
+        _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

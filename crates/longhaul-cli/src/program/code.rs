@@ -1,0 +1,151 @@
+//! Connections that are authenticated by a one-time code.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use longhaul_tls::admission::{Admission, Limits, Ticket};
+use longhaul_tls::{Identity, SecureListener, SecureStream, TlsError};
+use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep, timeout};
+
+use super::Screen;
+use super::dial::Dialer;
+use super::home::Home;
+use super::lists::{AllowedPeers, Permission};
+use crate::code::{self, Answerer, Code, CodeError};
+
+/// Time for which a code is valid.
+const LIFE: Duration = Duration::from_secs(600);
+/// Maximum time of an attempt, and maximum numbers of simultaneous attempts.
+const ATTEMPT: Duration = Duration::from_secs(10);
+const LIMITS: Limits = Limits { all: 64, per_address: 4 };
+
+impl Dialer<'_> {
+    /// Opens a connection to a peer that knows `code`. Its key need not be known, and is added to the known ones if
+    /// `remember` is true.
+    pub(super) async fn connect_by_code(&self, code: &Code, remember: bool, screen: &Screen) -> Result<SecureStream> {
+        let known = self.known.find(&self.name).is_some();
+        let mut stream = if known {
+            self.connect(screen).await?
+        } else {
+            // The first attempt learns the key.
+            let key = match self.attempt(None, &self.transport.unlogged()).await? {
+                Err(TlsError::UnknownKey(key)) => key,
+                result => return result.with_context(|| self.failed()),
+            };
+            self.attempt(Some(key), self.transport).await?.with_context(|| self.failed())?
+        };
+        match timeout(self.transport.patience(), code::call(&mut stream, code)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(CodeError::NotOurs)) => {
+                return Err(anyhow!("the {} does not expect a code; start it with --code", self.role));
+            }
+            Ok(Err(error)) => return Err(error).with_context(|| self.failed()),
+            Err(_) => return Err(TlsError::TimedOut).with_context(|| self.failed()),
+        }
+        if remember && !known {
+            self.known.add(&self.name, stream.peer())?;
+            screen.say(&format!("{}: remembered the key {}", self.name, stream.peer()));
+        }
+        Ok(stream)
+    }
+}
+
+/// Accepts a peer that knows a new code, which it shows.
+pub(super) struct CodeDoor {
+    listener: SecureListener,
+    answerer: Arc<Answerer>,
+    attempts: JoinSet<Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)>>,
+    admission: Admission,
+    expired: Pin<Box<Sleep>>,
+    /// Permission of an accepted peer that is remembered.
+    remember: Option<Permission>,
+    screen: Screen,
+}
+
+impl CodeDoor {
+    /// Makes a code and shows it.
+    pub(super) fn open(
+        listener: longhaul::TcpListener,
+        identity: &Identity,
+        remember: Option<Permission>,
+        screen: &Screen,
+    ) -> Result<Self> {
+        let code = Code::generate()?;
+        screen.warn(&format!("the code is {code}, for one connection within ten minutes"));
+        // The code decides instead of the key.
+        let listener = SecureListener::new(listener, identity, |_| true)?;
+        Ok(Self {
+            listener,
+            answerer: Arc::new(Answerer::new(code)),
+            attempts: JoinSet::new(),
+            admission: Admission::new(LIMITS),
+            expired: Box::pin(sleep(LIFE)),
+            remember,
+            screen: screen.clone(),
+        })
+    }
+
+    /// Returns the connection of a peer that knows the code.
+    pub(super) async fn accept(&mut self) -> io::Result<(SecureStream, SocketAddr)> {
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => {
+                    let (stream, peer) = accepted?;
+                    if let Some(ticket) = self.admission.admit(peer.ip()) {
+                        self.attempts.spawn(attempt(stream, peer, Arc::clone(&self.answerer), ticket));
+                    }
+                }
+                Some(attempt) = self.attempts.join_next() => match attempt {
+                    Ok(Ok((stream, peer))) => {
+                        self.remember(&stream, peer);
+                        return Ok((stream, peer));
+                    }
+                    Ok(Err((peer, error))) => {
+                        self.screen.warn(&format!("{peer}: {error}"));
+                        if self.answerer.is_spent() {
+                            return Err(io::Error::other("there were too many attempts with a wrong code; start again"));
+                        }
+                    }
+                    Err(_) => {}
+                },
+                () = &mut self.expired => return Err(io::Error::other("the code has expired; start again")),
+            }
+        }
+    }
+
+    fn remember(&self, stream: &SecureStream, peer: SocketAddr) {
+        let Some(permission) = self.remember else { return };
+        let name = peer.ip().to_canonical().to_string();
+        let file = Home::find().map(|home| home.allowed_file());
+        let added = file.and_then(|file| Ok(AllowedPeers::remember(&file, stream.peer(), &name, permission)?));
+        match added {
+            Ok(()) => self.screen.say(&format!("{peer}: remembered the key {} as {name}", stream.peer())),
+            Err(error) => self.screen.warn(&format!("warning: the key of {peer} is not remembered: {error:#}")),
+        }
+    }
+}
+
+async fn attempt(
+    mut stream: SecureStream,
+    peer: SocketAddr,
+    answerer: Arc<Answerer>,
+    ticket: Ticket,
+) -> Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)> {
+    let answered = tokio::select! {
+        answered = timeout(ATTEMPT, answerer.answer(&mut stream)) => answered,
+        () = ticket.evicted() => Ok(Err(TlsError::Crowded.into())),
+    };
+    match answered.unwrap_or(Err(TlsError::TimedOut.into())) {
+        Ok(()) => Ok((stream, peer)),
+        Err(error) => {
+            // The answer must be acknowledged before the connection is dropped.
+            let _ = timeout(ATTEMPT, crate::transport::Connection::close(stream)).await;
+            Err((peer, error))
+        }
+    }
+}

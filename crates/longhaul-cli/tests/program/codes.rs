@@ -1,0 +1,82 @@
+//! Transfers between machines that do not know each other's keys, by a one-time code.
+use std::fs;
+
+use crate::machine::{Machine, Receiver, failed};
+
+/// Reads the code that a receiver shows.
+fn code(receiver: &mut Receiver) -> String {
+    let line = receiver.wait_for("the code is ");
+    let code = line["the code is ".len()..].split(',').next().unwrap().to_owned();
+    assert_eq!(code.split('-').count(), 3, "{line}");
+    code
+}
+
+#[test]
+fn a_code_serves_for_one_transfer_and_leaves_no_trace() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let file = here.file("file", 1_000_000);
+    let mut receiver = there.receive(&["--code"]);
+    let code = code(&mut receiver);
+    let sent = here.run(&["send", "--code", &code.to_uppercase(), &receiver.address, &file]);
+    assert!(sent.status.success(), "{sent:?}");
+    let address = receiver.address.clone();
+    assert_eq!(receiver.end().0, Some(0));
+    assert!(fs::read(there.path("out/file")).unwrap() == fs::read(&file).unwrap());
+    assert!(!here.data("known-peers").exists() && !there.data("allowed-peers").exists());
+    // The receiver has ended, and the code with it.
+    failed(&here.run(&["send", "--code", &code, &address, &file]), 1);
+}
+
+#[test]
+fn remembered_keys_are_used_without_a_code() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let file = here.file("file", 1000);
+    let mut receiver = there.receive(&["--code", "--remember"]);
+    let code = code(&mut receiver);
+    let sent = here.run(&["send", "--code", &code, "--remember", &receiver.address, &file]);
+    assert!(sent.status.success(), "{sent:?}");
+    assert_eq!(receiver.end().0, Some(0));
+    let allowed = fs::read_to_string(there.data("allowed-peers")).unwrap();
+    assert_eq!(allowed, format!("{} 127.0.0.1 send\n", here.key()));
+    assert!(fs::read_to_string(here.data("known-peers")).unwrap().contains(&there.key()));
+    let receiver = there.receive(&["--overwrite"]);
+    assert!(here.send(&receiver, &[&file]).status.success());
+}
+
+#[test]
+fn three_wrong_codes_end_the_receiver() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let file = here.file("file", 1000);
+    let mut receiver = there.receive(&["--code"]);
+    let code = code(&mut receiver);
+    let digit = if code.starts_with('0') { "1" } else { "0" };
+    let wrong = format!("{digit}{}", &code[1..]);
+    // A sender without a code is no attempt.
+    failed(&here.send(&receiver, &[&file]), 1);
+    for _ in 0..3 {
+        let said = failed(&here.run(&["send", "--code", &wrong, &receiver.address, &file]), 1);
+        assert!(said.contains("the code is wrong, or somebody intercepts the connection"), "{said}");
+    }
+    let (exit, said, _) = receiver.end();
+    assert_eq!(exit, Some(1));
+    assert!(said.contains("too many attempts with a wrong code"), "{said}");
+    assert!(there.names().is_empty());
+}
+
+#[test]
+fn codes_have_a_form_and_a_receiver_that_expects_them() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let file = here.file("file", 1000);
+    for wrong in [
+        &["send", "--code", "4821-harbor", "192.0.2.1", &file][..],
+        &["send", "--code", "4821-harbor-violet", "--plaintext", "192.0.2.1", &file],
+        &["send", "--remember", "192.0.2.1", &file],
+        &["receive", "--remember"],
+        &["receive", "--code", "--plaintext"],
+    ] {
+        assert!(!failed(&here.run(wrong), 2).is_empty(), "{wrong:?}");
+    }
+    let receiver = there.receive(&["--allow", &here.key()]);
+    let said = failed(&here.run(&["send", "--code", "4821-harbor-violet", &receiver.address, &file]), 1);
+    assert!(said.contains("the receiver does not expect a code"), "{said}");
+}
