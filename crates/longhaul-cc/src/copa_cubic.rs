@@ -232,8 +232,7 @@ impl CopaCubic {
                 self.begin_competition(window, ack.now, path);
             }
             Cause::NoQueue(delay) if self.config.floor => {
-                let floor = self.copa.delays().floor() + Span::from_secs_f64(delay);
-                self.copa.delays_mut().set_floor(floor);
+                self.copa.delays_mut().raise_floor(delay);
                 self.begin_cruise(trial.window(), false);
             }
             Cause::NoQueue(_) | Cause::Others => self.begin_cruise(trial.window(), false),

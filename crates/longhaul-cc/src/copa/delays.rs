@@ -181,6 +181,13 @@ impl Delays {
         self.floor = floor.as_secs_f64();
     }
 
+    /// Adds a queueing delay of `queueing` seconds to the floor, and the jitter, which is measured anew: a delay that has
+    /// changed once looks like jitter at first.
+    pub(crate) fn raise_floor(&mut self, queueing: f64) {
+        self.floor += queueing + self.jitter();
+        self.jitter = self.jitter.map(|jitter| Jitter { mean: 0.0, ..jitter });
+    }
+
     /// Sets the time for which the minimum RTT is valid.
     pub(crate) fn set_lifetime(&mut self, lifetime: Span) {
         self.long = lifetime;

@@ -165,6 +165,30 @@ fn a_queue_is_nearly_empty_below_a_tenth_of_its_swing() {
     assert!((past_start(0.5, 100.0, 0).noise() - 0.5e-3).abs() < 1e-12);
 }
 
+/// A route that becomes longer looks like jitter at first. The floor contains all of the delay, so that nothing of it
+/// counts as a queue once the jitter is forgotten; a queue above it does.
+#[test]
+fn the_floor_contains_what_looked_like_jitter() {
+    let mut delays = Delays::new(LONG).with_jitter();
+    let rtt = Span::from_millis(40);
+    let mut now = Time::ZERO;
+    let mut samples = |delays: &mut Delays, milliseconds: &[u64]| {
+        for queue in milliseconds {
+            now += rtt;
+            delays.sample(now, rtt + Span::from_millis(*queue), rtt);
+        }
+    };
+    samples(&mut delays, &[0, 0, 0, 30, 20, 20]);
+    let looked = delays.jitter();
+    assert!(looked > 0.004 && delays.queueing() < 0.016, "{looked} s");
+    delays.raise_floor(delays.queueing());
+    assert_eq!((delays.floor(), delays.jitter()), (Span::from_millis(20), 0.0));
+    samples(&mut delays, &[20; 9]);
+    assert!(delays.queueing() < 1e-9);
+    samples(&mut delays, &[25; 3]);
+    assert!((delays.queueing() - 0.005).abs() < 1e-9);
+}
+
 /// After five round trips without an empty queue, 1 / delta is 2, 3, 4 and so on per round trip. It is halved at a
 /// loss, once per round trip, and never below the default's 2. An empty queue ends the mode.
 #[test]
