@@ -109,6 +109,15 @@ impl TransportArgs {
         other
     }
 
+    /// Returns the options with the congestion control `name`, unless another one was chosen.
+    ///
+    /// # Errors
+    /// Returns the error of the name.
+    pub fn or_congestion(&self, name: &str) -> Result<Self, ParseCongestionError> {
+        let congestion = self.congestion.clone().map_or_else(|| parse_congestion(name), Ok)?;
+        Ok(Self { congestion: Some(congestion), ..self.clone() })
+    }
+
     /// Returns the options without captures and logs.
     #[must_use]
     pub fn unlogged(&self) -> Self {

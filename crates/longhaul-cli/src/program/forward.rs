@@ -15,7 +15,7 @@ use super::home::Home;
 use super::{Screen, WrongUse};
 use crate::forward::{Connect, Pool, PoolConfig, Source};
 use crate::transport::TransportArgs;
-use crate::tunnel::TunnelError;
+use crate::tunnel::{CONGESTION, TunnelError};
 
 /// Idle tunnels that are kept ready.
 const WARM: usize = 8;
@@ -48,10 +48,11 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         }
         sources.push(source);
     }
+    let transport = args.transport.or_congestion(CONGESTION)?;
     let home = Home::find()?;
     let addresses = lookup(&gateway).await?;
     let dialer = Dialer {
-        transport: &args.transport,
+        transport: &transport,
         addresses: &addresses,
         name: gateway.to_string(),
         role: "gateway",
@@ -65,9 +66,9 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         warm: WARM,
         max: MAX,
         idle: Duration::from_secs(args.idle.into()),
-        patience: args.transport.patience(),
+        patience: transport.patience(),
     };
-    let pool = Pool::new(config, connect(&args.transport, gateway, connector), screen.clone());
+    let pool = Pool::new(config, connect(&transport, gateway, connector), screen.clone());
     pool.adopt(stream).await.map_err(|error| explain(error, dialer.identity.fingerprint()))?;
     let mut terminated = pin!(super::signals::terminated());
     let mut tasks = JoinSet::new();

@@ -1,12 +1,13 @@
 //! `longhaul gateway`.
 
+use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use longhaul_tls::admission::{Admission, Limits};
-use longhaul_tls::{Identity, SecureListener};
+use longhaul_tls::{Fingerprint, Identity, SecureListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -18,10 +19,12 @@ use super::lists::{AllowedPeers, Permission};
 use crate::gateway::permit::Permits;
 use crate::gateway::{Event, Gateway};
 use crate::transport::Connection;
-use crate::tunnel::Ended;
+use crate::tunnel::{CONGESTION, Ended};
 
 /// Maximum numbers of tunnels. A forwarder has up to 64.
 const LIMITS: Limits = Limits { all: 4096, per_address: 256 };
+/// Maximum number of tunnels of a key.
+const PER_KEY: usize = 256;
 /// Maximum time to close a tunnel in order.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -30,7 +33,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
         bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");
     }
     let (identity, allowed) = keys(args)?;
-    let listener = args.transport.listen(args.listen)?;
+    let listener = args.transport.or_congestion(CONGESTION)?.listen(args.listen)?;
     screen.warn(&format!("listening on {}", listener.local_addr()?));
     let count = allowed.count(Permission::Forward);
     screen.say(&format!("the key is {}, and {count} keys may forward", identity.fingerprint()));
@@ -42,6 +45,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let admission = Admission::new(LIMITS);
     let (end, ending) = watch::channel(false);
     let mut terminated = pin!(super::signals::terminated());
+    let places = Arc::default();
     let mut tunnels = JoinSet::new();
     loop {
         tokio::select! {
@@ -50,7 +54,8 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
                 let (stream, peer) = accepted?;
                 let name = allowed.find(&stream.peer()).map_or("", |entry| entry.name.as_str());
                 let from = format!("{peer} ({name})");
-                let Some(ticket) = admission.admit(peer.ip()) else {
+                let place = Place::take(&places, stream.peer());
+                let Some((ticket, place)) = admission.admit(peer.ip()).zip(place) else {
                     stream.abort();
                     screen.warn(&format!("{from}: refused: too many connections"));
                     continue;
@@ -67,7 +72,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
                         Ok(None) => {}
                         Err(error) => tracing::info!(target: "longhaul::gateway", "{from}: the tunnel ended: {error}"),
                     }
-                    drop(ticket);
+                    drop((ticket, place));
                 });
             }
             Some(_) = tunnels.join_next() => {}
@@ -78,6 +83,36 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     screen.say("ending when all connections have ended");
     end.send_replace(true);
     super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, screen).await
+}
+
+/// A tunnel's place among those of its key.
+struct Place {
+    places: Arc<Mutex<HashMap<Fingerprint, usize>>>,
+    key: Fingerprint,
+}
+
+impl Place {
+    fn take(places: &Arc<Mutex<HashMap<Fingerprint, usize>>>, key: Fingerprint) -> Option<Self> {
+        let mut count = places.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = count.entry(key).or_default();
+        if *count >= PER_KEY {
+            return None;
+        }
+        *count += 1;
+        Some(Self { places: Arc::clone(places), key })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = places.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                places.remove(&self.key);
+            }
+        }
+    }
 }
 
 fn report(screen: &Screen, from: &str, event: &Event<'_>) {
@@ -105,4 +140,22 @@ fn keys(args: &GatewayArgs) -> Result<(Identity, AllowedPeers)> {
         );
     }
     Ok((identity, allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_a_limited_number_of_tunnels() {
+        let places = Arc::default();
+        let [one, other] = [(); 2].map(|()| Identity::generate().unwrap().fingerprint());
+        let mut taken: Vec<_> = (0..PER_KEY).map(|_| Place::take(&places, one).unwrap()).collect();
+        assert!(Place::take(&places, one).is_none());
+        assert!(Place::take(&places, other).is_some());
+        taken.pop();
+        assert!(Place::take(&places, one).is_some());
+        drop(taken);
+        assert!(places.lock().unwrap().is_empty());
+    }
 }

@@ -344,3 +344,6 @@ async fn silence(idle: Duration, traffic: &Traffic) {
         sleep.set(tokio::time::sleep(idle / IDLE_CHECKS));
     }
 }
+
+#[cfg(test)]
+mod tests;
