@@ -11,6 +11,8 @@ use crate::tunnel::{MAGIC, Target};
 const HOUR: Duration = Duration::from_secs(3600);
 /// Maximum number of bytes between two sockets.
 const LIMIT: usize = 256 << 10;
+/// Size in bytes of the pipe in place of the socket that is read.
+const SOCKET: usize = 1 << 20;
 
 /// A forwarded connection whose peer is the other end of a pipe.
 struct Pipe {
@@ -52,7 +54,13 @@ impl Local for &Pipe {
 
 /// Returns a tunnel with stream number `stream`, and the peer's end of its connection after the start.
 async fn tunnel(stream: u32) -> (Tunnel<DuplexStream>, DuplexStream) {
-    let (here, mut there) = duplex(1024);
+    tunnel_over(duplex(1024), stream).await
+}
+
+async fn tunnel_over(
+    (here, mut there): (DuplexStream, DuplexStream),
+    stream: u32,
+) -> (Tunnel<DuplexStream>, DuplexStream) {
     there.write_all(&MAGIC).await.unwrap();
     let mut tunnel = Tunnel::start(here).await.unwrap();
     let mut magic = [0; MAGIC.len()];
@@ -75,23 +83,25 @@ async fn fill(to: &mut DuplexStream, part: &[u8]) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_tunnel_that_is_not_read_stops_the_forwarded_connection() {
     let (mut tunnel, _there) = tunnel(1).await;
-    let (local, mut client) = duplex(1024);
+    let (local, mut client) = duplex(SOCKET);
     let (local, traffic) = (Pipe::new(local), Traffic::default());
+    client.write_all(&vec![7; SOCKET]).await.unwrap();
     tokio::select! {
         ended = relay(&mut tunnel, &local, HOUR, &traffic) => panic!("{ended:?}"),
-        written = fill(&mut client, &[7; 512]) => assert!((1024..=LIMIT).contains(&written), "{written}"),
+        more = fill(&mut client, &[7; 512]) => assert!((1024..=LIMIT).contains(&more), "{more}"),
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_forwarded_connection_that_is_not_read_stops_the_tunnel() {
-    let (mut tunnel, mut there) = tunnel(1).await;
+    let (mut tunnel, mut there) = tunnel_over(duplex(SOCKET), 1).await;
     let (local, _client) = duplex(1024);
     let (local, traffic) = (Pipe::new(local), Traffic::default());
-    let frames = Frame::Data(&[7; 512]).encode();
+    let frames = Frame::Data(&[7; 509]).encode();
+    there.write_all(&frames.repeat(SOCKET / frames.len())).await.unwrap();
     tokio::select! {
         ended = relay(&mut tunnel, &local, HOUR, &traffic) => panic!("{ended:?}"),
-        written = fill(&mut there, &frames) => assert!((1024..=LIMIT).contains(&written), "{written}"),
+        more = fill(&mut there, &frames) => assert!((1024..=LIMIT).contains(&more), "{more}"),
     }
 }
 
