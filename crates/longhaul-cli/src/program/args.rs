@@ -18,10 +18,10 @@ pub(super) const PORT: u16 = 7000;
 /// UDP port of gateways.
 pub(super) const GATEWAY_PORT: u16 = 7443;
 
-/// Transfers files over long, lossy links, encrypted.
+/// Transfers files and forwards TCP connections over long, lossy links, encrypted.
 ///
-/// Both ends have a key, which `longhaul identity` shows. The receiver accepts the keys that it knows, and the sender
-/// remembers the key of each receiver.
+/// Both ends have a key, which `longhaul identity` shows. Receivers and gateways accept the keys that they know, and
+/// senders and forwarders remember the keys of receivers and gateways.
 #[derive(Debug, Parser)]
 #[command(
     name = "longhaul",
@@ -31,6 +31,8 @@ pub(super) const GATEWAY_PORT: u16 = 7443;
   longhaul identity                                  Show the key of this machine
   longhaul receive --allow SHA256:... --out incoming Receive files from the machine with this key
   longhaul send 192.0.2.7 big.iso -C bbr             Send a file, with BBR as the congestion control
+  longhaul gateway --allow SHA256:... --permit any   Connect the machine with this key to any target
+  longhaul forward -D 1080 192.0.2.7                 Offer these connections as a SOCKS5 and HTTP proxy
 
 Exit codes: 0 success, 1 failure, 2 wrong use, 130 interrupted."
 )]
