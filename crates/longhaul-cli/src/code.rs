@@ -5,7 +5,7 @@
 //! middle, whose two connections have different exporters, has one guess per attempt and cannot relay the proofs.
 //!
 //! The caller sends [`MAGIC`] and its SPAKE2 message, the answerer its own message, the caller its proof, and the
-//! answerer, if that was right, [`RIGHT`] and its proof.
+//! answerer, if that was right, a byte with the value 1 and its proof.
 
 use std::fmt;
 use std::io;
