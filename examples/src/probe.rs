@@ -12,8 +12,9 @@ use longhaul_probe::MethodKind;
 use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
 use longhaul_units::Span;
 
-use longhaul_cli::protocol::{self, FileHeader, Reply};
+use longhaul_cli::protocol::{self, FileHeader, Kind, Reply, Timestamp};
 use longhaul_cli::report;
+use tokio::io::AsyncReadExt as _;
 
 /// Size in the header of the file that TCPProbe sends: more than a transfer ever reaches.
 const SIZE: u64 = 1 << 40;
@@ -121,20 +122,27 @@ impl Application for EndlessFile {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(format!("no random number: {error}")))?;
         let name = format!("longhaul-probe-{:016x}", u64::from_ne_bytes(random));
-        let header = protocol::encode_header(&FileHeader { name, size: Some(SIZE) }).map_err(io::Error::other)?;
+        let modified = Timestamp::default();
+        let (kind, size) = (Kind::File, Some(SIZE));
+        let header = FileHeader { kind, name, size, modified, mode: 0o600, keeps: false, asks: false };
+        let header = protocol::encode_header(&header).map_err(io::Error::other)?;
         Ok([&protocol::MAGIC[..], &header].concat())
     }
 
     fn body(&self) -> Vec<u8> {
-        let mut chunk = (protocol::MAX_CHUNK as u32).to_be_bytes().to_vec();
+        let mut chunk = protocol::chunk_start(protocol::MAX_CHUNK as u32).to_vec();
         chunk.resize(chunk.len() + protocol::MAX_CHUNK, 0);
         chunk
     }
 
     async fn refusal(&self, first: u8, stream: &mut TcpStream) -> Option<String> {
-        match protocol::read_reply(first, stream).await {
-            Ok(Reply::Refused(reason)) => Some(reason),
-            _ => None,
+        let mut bytes = vec![first];
+        loop {
+            match protocol::take_reply(&mut bytes) {
+                Ok(Some((_, Reply::Refused(reason)))) => return Some(reason),
+                Ok(None) => bytes.push(stream.read_u8().await.ok()?),
+                Ok(Some(_)) | Err(_) => return None,
+            }
         }
     }
 }

@@ -4,15 +4,26 @@
 //! else can write to the private one. Both directories are held open by descriptors, and the file is renamed relative
 //! to them, so that replacing a directory by another one has no effect. Afterwards the name is looked up, and the
 //! file counts as delivered only if the name refers to the very file that was written.
+//!
+//! Some unfinished files stay if their transfer is interrupted: [`parts`] of files of known senders.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
+use blake3::hazmat::ChainingValue;
 use tempfile::NamedTempFile;
+use tokio::sync::Notify;
 
 use crate::names::{MAX_NAME, OWN_PREFIX};
+use crate::protocol::Timestamp;
+use parts::{Lease, Part, Slots};
+
+pub mod parts;
+#[cfg(unix)]
+mod unix;
 
 /// Start of the names of private directories.
 const DIRECTORY: &str = "incoming-";
@@ -24,14 +35,26 @@ const RANDOM: usize = 12;
 const MAX_COPIES: u32 = 10_000;
 
 /// A target directory and the private directory for unfinished files inside it. The private directory is removed when
-/// this and the last of its files are dropped; one left by a killed process is removed by the next process.
+/// this and the last of its files are dropped, unless parts are left in it. The next process takes over the parts that
+/// earlier processes left, and removes everything else that killed processes left.
 #[derive(Debug)]
 pub struct Staging {
     out: PathBuf,
-    directory: tempfile::TempDir,
+    private: PathBuf,
     /// The two open directories. The private one is locked while this process lives.
     #[cfg(unix)]
     opened: unix::Opened,
+    /// Parts that are being received or were left.
+    slots: Mutex<Slots>,
+    /// A part is no longer being received.
+    released: Notify,
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // It fails if parts are left in the directory.
+        let _ = std::fs::remove_dir(&self.private);
+    }
 }
 
 impl Staging {
@@ -47,18 +70,23 @@ impl Staging {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            unix::remove_leftovers(out, &prefix)?;
             builder.permissions(std::fs::Permissions::from_mode(0o700));
         }
         #[cfg(unix)]
         let (directory, opened) = unix::open(&builder, out)?;
         #[cfg(not(unix))]
         let directory = builder.tempdir_in(out)?;
+        #[cfg(unix)]
+        let slots = opened.adopt(out, &prefix)?;
+        #[cfg(not(unix))]
+        let slots = Slots::new();
         Ok(Arc::new(Self {
             out: out.to_owned(),
-            directory,
+            private: directory.keep(),
             #[cfg(unix)]
             opened,
+            slots: Mutex::new(slots),
+            released: Notify::new(),
         }))
     }
 
@@ -81,16 +109,75 @@ impl Staging {
             // The same mode as any new file: the process's umask applies.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let file = builder.tempfile_in(self.directory.path())?;
-        Ok(TempFile { file, staging: Arc::clone(self) })
+        let file = builder.tempfile_in(&self.private)?;
+        Ok(TempFile { file, staging: Arc::clone(self), part: None })
+    }
+
+    /// Returns whether a file of this path exists in the target directory, of any kind.
+    #[must_use]
+    pub fn exists(&self, path: &str) -> bool {
+        #[cfg(unix)]
+        return self.opened.exists(path);
+        #[cfg(not(unix))]
+        self.out.join(path).symlink_metadata().is_ok()
+    }
+
+    /// Creates a directory inside the target directory, with the directories above it, unless it exists. With
+    /// attributes, sets them. No symbolic link is followed.
+    ///
+    /// # Errors
+    /// Returns the system's error; `Unsupported` on systems without handles of directories.
+    pub fn directory(&self, path: &str, attributes: Option<Attributes>) -> io::Result<()> {
+        #[cfg(unix)]
+        {
+            let directory = self.opened.directory(path)?;
+            attributes.map_or(Ok(()), |attributes| attributes.set(&directory))
+        }
+        #[cfg(not(unix))]
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Creates a symbolic link inside the target directory. One with the same target may exist.
+    ///
+    /// # Errors
+    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error;
+    /// `Unsupported` on systems without handles of directories.
+    pub fn link(&self, path: &str, target: &str, overwrite: bool) -> io::Result<()> {
+        #[cfg(unix)]
+        return self.opened.link(path, target, overwrite);
+        #[cfg(not(unix))]
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Opens the file of this path in the target directory if it is a regular file.
+    ///
+    /// # Errors
+    /// Returns the system's error, also if there is a symbolic link in the path.
+    pub fn existing(&self, path: &str) -> io::Result<File> {
+        #[cfg(unix)]
+        let file = self.opened.existing(path)?;
+        #[cfg(not(unix))]
+        let file = File::open(self.out.join(path))?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 }
 
-/// An unfinished file. It is removed when dropped before [`persist`](Self::persist).
+/// An unfinished file. It is removed when dropped before [`persist`](Self::persist), unless it is a part with at least
+/// one complete group.
 #[derive(Debug)]
 pub struct TempFile {
     file: NamedTempFile,
     staging: Arc<Staging>,
+    part: Option<Part>,
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        if let Some(part) = self.part.take() {
+            let kept = part.leave();
+            self.file.disable_cleanup(kept);
+        }
+    }
 }
 
 impl TempFile {
@@ -102,20 +189,49 @@ impl TempFile {
         self.file.as_file_mut().write_all(data)
     }
 
+    /// Records that a group with this chaining value has been appended, if the file is a part.
+    ///
+    /// # Errors
+    /// Returns the system's error if the write fails.
+    pub fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
+        self.part.as_mut().map_or(Ok(()), |part| part.record(group))
+    }
+
+    /// Returns the link to a connection that wants to take over this part, if the file is one.
+    #[must_use]
+    pub fn lease(&self) -> Option<Arc<Lease>> {
+        self.part.as_ref().map(Part::lease)
+    }
+
+    /// Sets permissions and modification time.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub fn set(&self, attributes: Attributes) -> io::Result<()> {
+        attributes.set(self.file.as_file())
+    }
+
+    /// Removes the file.
+    pub fn discard(mut self) {
+        self.forget();
+    }
+
+    /// Removes the description, so that the file is not left as a part.
+    fn forget(&mut self) {
+        if let Some(part) = self.part.take() {
+            part.remove();
+        }
+    }
+
     /// Moves the file to `name` in the target directory.
     ///
     /// # Errors
     /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error. The file
     /// is removed in both cases.
-    pub fn persist(self, name: &str, overwrite: bool) -> io::Result<()> {
-        #[cfg(unix)]
-        return self.staging.opened.persist(&self.file, name, overwrite);
-        #[cfg(not(unix))]
-        {
-            let target = self.staging.out.join(name);
-            let persisted = if overwrite { self.file.persist(target) } else { self.file.persist_noclobber(target) };
-            persisted.map(|_| ()).map_err(|error| error.error)
-        }
+    pub fn persist(mut self, name: &str, overwrite: bool) -> io::Result<()> {
+        let persisted = self.place(name, overwrite);
+        self.forget();
+        persisted
     }
 
     /// Moves the file to `name` in the target directory or, if that name is taken, to the first free one of
@@ -124,27 +240,32 @@ impl TempFile {
     /// # Errors
     /// Returns `AlreadyExists` if 10,000 such names are taken, otherwise the system's error. The file is removed in
     /// both cases.
-    pub fn persist_beside(self, name: &str) -> io::Result<String> {
-        #[cfg(not(unix))]
-        let mut file = self.file;
+    pub fn persist_beside(mut self, name: &str) -> io::Result<String> {
+        let mut placed = Err(io::ErrorKind::AlreadyExists.into());
         for copy in 0..=MAX_COPIES {
             let name = numbered(name, copy);
-            #[cfg(unix)]
-            let persisted = self.staging.opened.persist(&self.file, &name, false);
-            #[cfg(not(unix))]
-            let persisted = match file.persist_noclobber(self.staging.out.join(&name)) {
-                Ok(_) => Ok(()),
-                Err(error) => {
-                    file = error.file;
-                    Err(error.error)
-                }
-            };
-            match persisted {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                persisted => return persisted.map(|()| name),
+            placed = self.place(&name, false).map(|()| name);
+            if !matches!(&placed, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
+                break;
             }
         }
-        Err(io::ErrorKind::AlreadyExists.into())
+        self.forget();
+        placed
+    }
+
+    #[cfg(unix)]
+    fn place(&self, name: &str, overwrite: bool) -> io::Result<()> {
+        self.staging.opened.persist(&self.file, name, overwrite)
+    }
+
+    #[cfg(not(unix))]
+    fn place(&self, name: &str, overwrite: bool) -> io::Result<()> {
+        let target = self.staging.out.join(name);
+        if !overwrite {
+            // Claims the name: a check before the rename would leave a race.
+            File::options().write(true).create_new(true).open(&target)?;
+        }
+        std::fs::rename(self.file.path(), target)
     }
 
     /// Returns the file's present path.
@@ -154,11 +275,43 @@ impl TempFile {
     }
 }
 
-/// Returns the name of a copy of the file `name`; copy 0 has the same name. Names that are too long are shortened.
-fn numbered(name: &str, copy: u32) -> String {
-    if copy == 0 {
-        return name.to_owned();
+/// Attributes of a file that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Permissions, as in `st_mode`. Bits other than those for reading, writing and executing are not set.
+    pub mode: u32,
+    /// Time of the last modification.
+    pub modified: Timestamp,
+}
+
+impl Attributes {
+    fn set(self, file: &File) -> io::Result<()> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            file.set_permissions(std::fs::Permissions::from_mode(self.mode & 0o777))?;
+        }
+        let Timestamp { seconds, nanos } = self.modified;
+        let since = Duration::from_secs(seconds.unsigned_abs());
+        let time = if seconds < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(since)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(since)
+        };
+        let time = time.and_then(|time| time.checked_add(Duration::from_nanos(nanos.into())));
+        file.set_modified(time.ok_or(io::ErrorKind::InvalidInput)?)
     }
+}
+
+/// Returns the path of a copy of the file `name`; copy 0 has the same name. Names that are too long are shortened.
+fn numbered(path: &str, copy: u32) -> String {
+    if copy == 0 {
+        return path.to_owned();
+    }
+    if let Some((directories, name)) = path.rsplit_once('/') {
+        return format!("{directories}/{}", numbered(name, copy));
+    }
+    let name = path;
     // A dot at the beginning marks a hidden file, and no extension.
     let dot = name.rfind('.').filter(|&dot| dot > 0).unwrap_or(name.len());
     let (stem, extension) = name.split_at(dot);
@@ -171,104 +324,6 @@ fn numbered(name: &str, copy: u32) -> String {
         end -= 1;
     }
     format!("{}{number}{extension}", stem.get(..end).unwrap_or_default())
-}
-
-#[cfg(unix)]
-mod unix {
-    //! Renaming relative to open directories.
-
-    use std::fs;
-    use std::os::unix::fs::OpenOptionsExt;
-
-    use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
-    use rustix::io::Errno;
-
-    use super::{File, NamedTempFile, PART, Path, io};
-
-    /// The two open directories.
-    #[derive(Debug)]
-    pub(super) struct Opened {
-        out: File,
-        private: File,
-    }
-
-    fn open_directory(path: &Path) -> io::Result<File> {
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
-    }
-
-    /// Creates and locks a private directory. Another process that starts at the same time may remove it as a
-    /// leftover before it is locked; then another one is created.
-    pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Result<(tempfile::TempDir, Opened)> {
-        const ATTEMPTS: u32 = 100;
-        for _ in 0..ATTEMPTS {
-            let directory = builder.tempdir_in(out)?;
-            let private = match open_directory(directory.path()) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened?,
-            };
-            // On systems without locks, leftovers of killed processes are not removed.
-            let taken = rustix::fs::flock(&private, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-            if !taken && directory.path().exists() {
-                // The path of the target directory may be a symbolic link.
-                return Ok((directory, Opened { out: File::open(out)?, private }));
-            }
-        }
-        Err(io::Error::other("other processes remove the directory for unfinished files"))
-    }
-
-    impl Opened {
-        pub(super) fn persist(&self, file: &NamedTempFile, name: &str, overwrite: bool) -> io::Result<()> {
-            let part = file.path().file_name().ok_or(io::ErrorKind::NotFound)?;
-            if overwrite {
-                rustix::fs::renameat(&self.private, part, &self.out, name)?;
-            } else {
-                // `linkat` fails atomically if the name exists; a check before a rename would leave a race.
-                match rustix::fs::linkat(&self.private, part, &self.out, name, AtFlags::empty()) {
-                    Err(Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
-                    Err(_) => self.claim(part, name)?,
-                    Ok(()) => {}
-                }
-            }
-            let written = rustix::fs::fstat(file.as_file())?;
-            let placed = rustix::fs::statat(&self.out, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            if (written.st_dev, written.st_ino) == (placed.st_dev, placed.st_ino) {
-                Ok(())
-            } else {
-                Err(io::Error::other("another file was put in its place"))
-            }
-        }
-
-        /// For file systems without hard links: claims the name with an empty file, and replaces that file.
-        fn claim(&self, part: &std::ffi::OsStr, name: &str) -> io::Result<()> {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-            rustix::fs::openat(&self.out, name, flags, Mode::from_raw_mode(0o600))?;
-            Ok(rustix::fs::renameat(&self.private, part, &self.out, name)?)
-        }
-    }
-
-    /// Removes the private directories of killed processes, whose locks nobody holds. Only files with names that this
-    /// module creates are removed; a directory that contains anything else is kept.
-    pub(super) fn remove_leftovers(out: &Path, prefix: &str) -> io::Result<()> {
-        for entry in fs::read_dir(out)?.flatten() {
-            if !entry.file_name().to_string_lossy().starts_with(prefix) {
-                continue;
-            }
-            let path = entry.path();
-            let Ok(directory) = open_directory(&path) else { continue };
-            if rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
-                continue;
-            }
-            for part in fs::read_dir(&path).into_iter().flatten().flatten() {
-                if part.file_name().to_string_lossy().starts_with(PART) {
-                    // If a file cannot be removed, the directory is kept too.
-                    let _ = rustix::fs::unlinkat(&directory, part.file_name(), AtFlags::empty());
-                }
-            }
-            let _ = fs::remove_dir(&path);
-        }
-        Ok(())
-    }
 }
 
 /// A private directory in the system's directory for temporary files, removed with its contents when dropped.
@@ -292,130 +347,4 @@ impl TempDir {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn names(directory: &Path) -> Vec<String> {
-        let entries = fs::read_dir(directory).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn a_file_appears_whole_or_not_at_all_and_nothing_else_stays() {
-        let parent = TempDir::create().unwrap();
-        let out = parent.path().join("made/by/us");
-        let target = out.join("target");
-        let staging = Staging::open(&out).unwrap();
-        let mut file = staging.create().unwrap();
-        file.write_all(b"half").unwrap();
-        assert!(!target.exists());
-        drop(file);
-
-        let mut file = staging.create().unwrap();
-        file.write_all(b"whole").unwrap();
-        file.persist("target", false).unwrap();
-        drop(staging);
-        assert_eq!(names(&out), ["target"]);
-        assert_eq!(fs::read(&target).unwrap(), b"whole");
-    }
-
-    #[test]
-    fn a_taken_name_is_kept_unless_told_otherwise() {
-        let out = TempDir::create().unwrap();
-        let target = out.path().join("target");
-        fs::write(&target, "old").unwrap();
-        let staging = Staging::open(out.path()).unwrap();
-        let error = staging.create().unwrap().persist("target", false).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(fs::read(&target).unwrap(), b"old");
-        staging.create().unwrap().persist("target", true).unwrap();
-        assert_eq!(fs::read(&target).unwrap(), b"");
-        drop(staging);
-        assert_eq!(names(out.path()), ["target"]);
-    }
-
-    #[test]
-    fn a_taken_name_gets_a_number() {
-        let out = TempDir::create().unwrap();
-        let staging = Staging::open(out.path()).unwrap();
-        let placed: Vec<_> = (0..3).map(|_| staging.create().unwrap().persist_beside("a.tar.gz").unwrap()).collect();
-        assert_eq!(placed, ["a.tar.gz", "a.tar (1).gz", "a.tar (2).gz"]);
-        drop(staging);
-        assert_eq!(names(out.path()), ["a.tar (1).gz", "a.tar (2).gz", "a.tar.gz"]);
-        assert_eq!(numbered(".bashrc", 1), ".bashrc (1)");
-        assert_eq!(numbered("file", 12), "file (12)");
-        for long in ["x".repeat(255), format!("{}.iso", "\u{e4}".repeat(125)), format!("x.{}", "y".repeat(253))] {
-            let copy = numbered(&long, 10_000);
-            assert!(copy.len() <= MAX_NAME && copy.contains(" (10000)"), "{copy}");
-        }
-        assert!(numbered(&format!("{}.iso", "\u{e4}".repeat(125)), 1).ends_with(" (1).iso"));
-    }
-
-    /// The names are unpredictable, and only the owner may write to the directory.
-    #[cfg(unix)]
-    #[test]
-    fn files_under_way_are_private_and_their_names_random() {
-        use std::os::unix::fs::PermissionsExt;
-        let out = TempDir::create().unwrap();
-        let staging = Staging::open(out.path()).unwrap();
-        let (one, two) = (staging.create().unwrap(), staging.create().unwrap());
-        let random = |path: &Path| path.file_name().unwrap().to_str().unwrap().rsplit('-').next().unwrap().to_owned();
-        assert_ne!(random(one.path()), random(two.path()));
-        assert!(random(one.path()).len() >= 12 && random(one.path().parent().unwrap()).len() >= 12);
-        let mode = one.path().parent().unwrap().metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
-        assert_eq!(one.path().parent().unwrap().parent().unwrap(), out.path());
-    }
-
-    /// Whoever may write to the target directory may rename its entries and put another file in place of one of them.
-    #[cfg(unix)]
-    #[test]
-    fn only_the_file_that_was_written_is_confirmed() {
-        for overwrite in [false, true] {
-            let out = TempDir::create().unwrap();
-            let staging = Staging::open(out.path()).unwrap();
-            let mut file = staging.create().unwrap();
-            file.write_all(b"ours").unwrap();
-            let (part, private) = (file.path().to_owned(), file.path().parent().unwrap().to_owned());
-            fs::rename(&private, out.path().join("elsewhere")).unwrap();
-            fs::create_dir(&private).unwrap();
-            fs::write(&part, "theirs").unwrap();
-            file.persist("target", overwrite).unwrap();
-            assert_eq!(fs::read(out.path().join("target")).unwrap(), b"ours");
-
-            // In the private directory only the owner can do that; the check would notice it there too.
-            let staging = Staging::open(out.path()).unwrap();
-            let mut file = staging.create().unwrap();
-            file.write_all(b"ours").unwrap();
-            fs::remove_file(file.path()).unwrap();
-            fs::write(file.path(), "theirs").unwrap();
-            let error = file.persist("other", overwrite).unwrap_err();
-            assert_eq!(error.to_string(), "another file was put in its place");
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn what_a_killed_process_left_is_removed_and_nothing_else() {
-        let out = TempDir::create().unwrap();
-        let make = |directory: &str, file: &str| {
-            fs::create_dir_all(out.path().join(directory)).unwrap();
-            fs::write(out.path().join(directory).join(file), "x").unwrap();
-        };
-        make(".longhaul-incoming-dead", "part-abc");
-        make(".longhaul-incoming-mine", "letter");
-        make(".longhaul-config", "part-x");
-        make("dir", "part-x");
-        let living = Staging::open(out.path()).unwrap();
-        let under_way = living.create().unwrap();
-        let staging = Staging::open(out.path()).unwrap();
-        assert!(under_way.path().exists());
-        drop((staging, under_way, living));
-        assert_eq!(names(out.path()), [".longhaul-config", ".longhaul-incoming-mine", "dir"]);
-        assert_eq!(names(&out.path().join(".longhaul-incoming-mine")), ["letter"]);
-    }
-}
+mod tests;

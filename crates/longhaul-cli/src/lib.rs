@@ -9,6 +9,7 @@ pub mod code;
 pub mod files;
 pub mod forward;
 pub mod gateway;
+pub mod groups;
 pub mod memory;
 pub mod names;
 pub mod program;

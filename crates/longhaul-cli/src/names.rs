@@ -7,6 +7,10 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// The longest file name that most file systems allow, in bytes.
 pub const MAX_NAME: usize = 255;
+/// Maximum length of a path in bytes.
+pub const MAX_PATH: usize = 4095;
+/// Maximum number of names in a path.
+pub const MAX_DEPTH: usize = 64;
 /// Start of the receiver's own file names; the case of the letters is ignored.
 pub const OWN_PREFIX: &str = ".longhaul-";
 
@@ -19,6 +23,15 @@ pub enum NameError {
     /// The name is longer than [`MAX_NAME`] bytes.
     #[error("a file name of {0} bytes is too long (at most {MAX_NAME})")]
     TooLong(usize),
+    /// The path is longer than [`MAX_PATH`] bytes.
+    #[error("a path of {0} bytes is too long (at most {MAX_PATH})")]
+    PathTooLong(usize),
+    /// The path has more than [`MAX_DEPTH`] names.
+    #[error("a path of more than {MAX_DEPTH} names is too deep")]
+    TooDeep,
+    /// A symbolic link that may lead outside the directory that is sent.
+    #[error("\"{name}\" may lead outside the directory", name = escaped(.0))]
+    Outside(String),
     /// A path, `..`, or another text that a file system would interpret as more than a name.
     #[error("\"{name}\" is not a plain file name", name = escaped(.0))]
     NotPlain(String),
@@ -71,12 +84,55 @@ pub fn check(name: &str) -> Result<(), NameError> {
     if own { Err(NameError::Own(name.to_owned())) } else { Ok(()) }
 }
 
-/// Checks that `ls` lists a file of this name, and that no program interprets the name as an option.
+/// Checks that `path` is a relative path, separated by `/`, of names that [`check`] accepts.
 ///
 /// # Errors
-/// Returns [`NameError::Hidden`] if the name begins with a dot or a dash.
-pub fn check_not_hidden(name: &str) -> Result<(), NameError> {
-    if name.starts_with(['.', '-']) { Err(NameError::Hidden(name.to_owned())) } else { Ok(()) }
+/// Returns what is wrong with the path or with one of its names.
+pub fn check_path(path: &str) -> Result<(), NameError> {
+    if path.len() > MAX_PATH {
+        return Err(NameError::PathTooLong(path.len()));
+    }
+    if path.split('/').count() > MAX_DEPTH {
+        return Err(NameError::TooDeep);
+    }
+    if path.starts_with('/') {
+        return Err(NameError::NotPlain(path.to_owned()));
+    }
+    path.split('/').try_for_each(check)
+}
+
+/// Checks that a symbolic link at `path` with the text `target` leads to a place inside the tree that `path` is relative to:
+/// `..` is allowed only at the beginning, where the directories are real ones, and at most as often as there are
+/// directories.
+///
+/// # Errors
+/// Returns [`NameError::Outside`] if the link may lead outside, or what is wrong with a name.
+pub fn check_link(path: &str, target: &str) -> Result<(), NameError> {
+    if target.len() > MAX_PATH {
+        return Err(NameError::PathTooLong(target.len()));
+    }
+    let mut rest = target;
+    let mut up = 0;
+    while let Some(parent) = rest.strip_prefix("..").filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        up += 1;
+        rest = parent.strip_prefix('/').unwrap_or(parent);
+    }
+    // The first directory of the path is the one that is sent.
+    let inside = path.split('/').count().saturating_sub(2);
+    if up > inside || (rest.is_empty() && up == 0) || target.starts_with('/') {
+        return Err(NameError::Outside(target.to_owned()));
+    }
+    let plain = rest.is_empty() || rest.split('/').all(|name| check(name).is_ok());
+    if plain { Ok(()) } else { Err(NameError::Outside(target.to_owned())) }
+}
+
+/// Checks that `ls` lists a file of this path, and that no program interprets one of its names as an option.
+///
+/// # Errors
+/// Returns [`NameError::Hidden`] if a name in the path begins with a dot or a dash.
+pub fn check_not_hidden(path: &str) -> Result<(), NameError> {
+    let hidden = path.split('/').find(|name| name.starts_with(['.', '-']));
+    if let Some(name) = hidden { Err(NameError::Hidden(name.to_owned())) } else { Ok(()) }
 }
 
 /// Returns whether a character is a control character, invisible, or changes the order of the characters around it.
@@ -161,6 +217,44 @@ mod tests {
             assert!(!shown.contains(c) && shown.contains(&c.escape_unicode().to_string()), "{shown}");
         }
         assert_eq!(escaped("fdp.\u{202e}exe ä"), "fdp.\\u{202e}exe ä");
+    }
+
+    #[test]
+    fn paths_consist_of_plain_names() {
+        for path in ["a", "a/b", "a b/c.d/-e", &vec!["x"; MAX_DEPTH].join("/")] {
+            assert_eq!(check_path(path), Ok(()), "{path}");
+        }
+        for path in
+            ["/a", "a/../b", "../a", "a/./b", "a//b", "a/", "a/\n", "a/b\0", "a/nul", "a/.longhaul-x", "a\\b", ""]
+        {
+            assert!(check_path(path).is_err(), "{path:?}");
+        }
+        assert_eq!(check_path(&vec!["x"; MAX_DEPTH + 1].join("/")), Err(NameError::TooDeep));
+        assert_eq!(check_path(&"x/".repeat(2048)), Err(NameError::PathTooLong(4096)));
+        assert_eq!(check_not_hidden("a/.b/c"), Err(NameError::Hidden(".b".to_owned())));
+    }
+
+    #[test]
+    fn links_stay_inside() {
+        for (path, target) in
+            [("d/l", "x"), ("d/l", "a/b"), ("d/e/l", ".."), ("d/e/l", "../x"), ("d/e/f/l", "../../x/y")]
+        {
+            assert_eq!(check_link(path, target), Ok(()), "{path} {target}");
+        }
+        for (path, target) in [
+            ("d/l", ".."),
+            ("l", "x/.."),
+            ("d/l", "../x"),
+            ("d/e/l", "../../x"),
+            ("d/e/l", "a/../x"),
+            ("d/e/l", "/etc/passwd"),
+            ("d/e/l", ""),
+            ("d/e/l", "."),
+            ("d/e/l", "a//b"),
+            ("d/e/l", "..\\x"),
+        ] {
+            assert!(check_link(path, target).is_err(), "{path} {target}");
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod lists;
 mod receive;
 mod send;
 mod signals;
+mod units;
 
 use args::{Cli, Command, IdentityArgs};
 use home::Home;

@@ -117,6 +117,7 @@ impl Screen {
             said: Duration::ZERO,
             moved: Duration::ZERO,
             last_bytes: 0,
+            skipped: 0,
             rate: 0.0,
             limits: LimitedBy::default(),
         }
@@ -135,11 +136,19 @@ pub struct Progress {
     said: Duration,
     moved: Duration,
     last_bytes: u64,
+    /// Bytes that need not be transferred.
+    skipped: u64,
     rate: f64,
     limits: LimitedBy,
 }
 
 impl Progress {
+    /// The next `bytes` bytes need not be transferred, and do not count for the rate.
+    pub fn skip(&mut self, bytes: u64) {
+        self.skipped += bytes;
+        self.last_bytes += bytes;
+    }
+
     /// Displays that `bytes` bytes have been written or read; bytes that the peer has not acknowledged are
     /// subtracted. The rate is correct only if this is called at each of the [`ticks`].
     pub fn update(&mut self, bytes: u64, connection: &Snapshot) {
@@ -153,7 +162,7 @@ impl Progress {
         // Smoothed over about ten updates. In the first second the mean is used, because the initial write that fills
         // the buffers would count as sent at once.
         self.rate = if now < SMOOTHING {
-            bytes as f64 * 8.0 / now.max(INTERVAL).as_secs_f64()
+            bytes.saturating_sub(self.skipped) as f64 * 8.0 / now.max(INTERVAL).as_secs_f64()
         } else {
             self.rate + (rate - self.rate) / 10.0
         };

@@ -1,68 +1,175 @@
 //! Transfer of files over a connection.
 //!
 //! ```text
-//! sender                                receiver
+//! sender                                       receiver
 //! magic (8 bytes)
 //! for each file:
-//!   length of the name (2 bytes), size (8), name (UTF-8)
-//!   any number of chunks: length (4), contents
-//!   0 (4 bytes), BLAKE3 of the contents (32)
-//!   or 2^32 - 1 (4 bytes): the file is abandoned
-//!                                       0, BLAKE3 of what was received (32)
-//!                                       or 1, length of the reason (2), reason (UTF-8), the end
-//!                                       or 2: the file is skipped
+//!   1, flags (1), size (8), modification time (12), mode (4), length of the path (2), path (UTF-8)
+//!                                              if the sender asks, before the contents:
+//!                                                3: send the file
+//!                                                or 4: send the file, which has changed since a part of it arrived
+//!                                                or 5, groups (8), digest (32): this part of the file is here
+//!                                                or 6: a file of this size and time is here
+//!   after 5: 2, groups (8): the contents follow from there
+//!   after 6: 3, BLAKE3 of the contents (32); the receiver confirms, or answers 3
+//!   any number of chunks: 4, length (4), contents
+//!   5, BLAKE3 of the contents (32)
+//!   or 6: the file is abandoned
+//! for each directory, after what is in it, as for a file: 7, header
+//! for each symbolic link: 8, header, length of the target (2), target (UTF-8)
+//!                                              0: the file is in its place
+//!                                              or 1, length (2), reason (UTF-8), the end
+//!                                              or 2: the file is skipped
+//!                                              or 7, length (2), reason: the file is not wanted
 //! the end
 //! ```
 //!
-//! Numbers are big-endian. The size 2^64 - 1 stands for a size that the sender does not know. The sender does not wait
-//! for an answer before the end of the contents. A refusal may arrive in their middle, and ends the connection. The
-//! receiver may also skip a file there; the sender then abandons it, unless it has sent the hash already.
+//! Numbers are big-endian. The number of the file (8) follows the first byte of each reply; files are counted from 0.
+//! The size 2^64 - 1 stands for a size that the sender does not know. A time is seconds since 1970 (8, signed) and
+//! nanoseconds (4).
+//!
+//! The sender does not wait for the reply to a file before it sends the next one, unless it asks what is here. A
+//! refusal ends the connection. The receiver may skip a file, or say that it does not want it, before its end; the sender
+//! then abandons it, unless it has sent the hash already. Directories and links are counted as files.
+//!
+//! Parts consist of groups of 1 MiB ([`groups`](crate::groups)). The digest is the BLAKE3 hash of their chaining values. If it
+//! is that of the sender's file, the sender continues after them, otherwise from the beginning (0 groups).
 
 use std::io;
+use std::time::SystemTime;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::names::{self, NameError};
 
 /// First bytes of a connection; the last byte is the version.
-pub const MAGIC: [u8; 8] = *b"longhau\x02";
+pub const MAGIC: [u8; 8] = *b"longhau\x03";
 /// Length of a hash in bytes.
 pub const HASH_LEN: usize = blake3::OUT_LEN;
 /// Maximum length of a chunk in bytes.
 pub const MAX_CHUNK: usize = 256 << 10;
-/// Length that ends the contents of a file; their hash follows.
-pub(crate) const END: u32 = 0;
-/// Length that ends a file that is not complete.
-pub(crate) const ABANDONED: u32 = u32::MAX;
+/// Largest file for whose contents the sender does not ask what is there: it would take longer than sending them.
+pub const MAX_UNASKED: u64 = 2 << 20;
+
+/// First byte of a file's header.
+pub(crate) const FILE: u8 = 1;
+/// First byte of the place from which the contents follow.
+pub(crate) const START: u8 = 2;
+/// First byte of the hash that proves that the sender has the same file.
+pub(crate) const CLAIM: u8 = 3;
+/// First byte of a chunk.
+pub(crate) const CHUNK: u8 = 4;
+/// First byte of the end of the contents.
+pub(crate) const END: u8 = 5;
+/// The file is not complete.
+pub(crate) const ABANDONED: u8 = 6;
+
+/// First byte of a directory's header.
+pub(crate) const DIRECTORY: u8 = 7;
+/// First byte of a symbolic link's header.
+pub(crate) const LINK: u8 = 8;
+
+/// Flag of a header: mode and modification time are to be kept.
+const KEEPS: u8 = 2;
+/// Flag of a header: the sender waits for what is here before it sends the contents.
+const ASKS: u8 = 1;
+/// Length of a header without its first byte and its texts.
+const HEADER_LEN: usize = 1 + 8 + 12 + 4;
 /// Size of a file whose size is not known.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 /// Maximum length of a receiver's reason in bytes.
 const MAX_REASON: usize = 1024;
+/// Length of the first byte of a reply and the number of the file.
+const REPLY_LEN: usize = 1 + 8;
 
 const CONFIRMED: u8 = 0;
 const REFUSED: u8 = 1;
 const SKIPPED: u8 = 2;
+const GO: u8 = 3;
+const ANEW: u8 = 4;
+const OFFER: u8 = 5;
+const SAME: u8 = 6;
+const DECLINED: u8 = 7;
 /// First byte of TLS connections and alerts (RFC 8446, section 5.1: `alert` and `handshake`).
 const TLS: [u8; 2] = [21, 22];
 
-/// Header that precedes a file's contents.
+/// Header that precedes a file's contents, or stands for a directory or a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
-    /// Plain file name.
+    /// What the header is of.
+    pub kind: Kind,
+    /// Relative path, separated by `/`.
     pub name: String,
     /// Length of the contents in bytes; `None` if it is not known in advance.
     pub size: Option<u64>,
+    /// Time of the last modification.
+    pub modified: Timestamp,
+    /// Permissions, as in `st_mode` without the file's type.
+    pub mode: u32,
+    /// Whether modification time and permissions are to be kept.
+    pub keeps: bool,
+    /// Whether the sender waits for what is here before it sends the contents.
+    pub asks: bool,
+}
+
+/// Kind of an entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file, whose contents follow.
+    File,
+    /// A directory, after everything in it.
+    Directory,
+    /// A symbolic link with this target.
+    Link(String),
+}
+
+/// A point in time as file systems store it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Timestamp {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// Nanoseconds, less than 10^9.
+    pub nanos: u32,
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => Self { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() },
+            Err(before) => {
+                let before = before.duration();
+                let part = before.subsec_nanos();
+                let seconds = -(before.as_secs() as i64) - i64::from(part > 0);
+                Self { seconds, nanos: if part > 0 { 1_000_000_000 - part } else { 0 } }
+            }
+        }
+    }
 }
 
 /// Receiver's reply to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The file is in place and has this hash.
-    Confirmed(blake3::Hash),
+    /// The file is in place.
+    Confirmed,
     /// The file was refused for this reason, and so are the files after it.
     Refused(String),
     /// A file of this name exists, and is kept.
     Skipped,
+    /// The file is not wanted for this reason. The files after it may be.
+    Declined(String),
+    /// The contents are to be sent.
+    Go,
+    /// The contents are to be sent. A part of another version of the file was here.
+    Anew,
+    /// The first groups of the file are here.
+    Offer {
+        /// Number of groups.
+        groups: u64,
+        /// Hash of their chaining values.
+        digest: blake3::Hash,
+    },
+    /// A file of this name, size and modification time is here.
+    Same,
 }
 
 /// Reason why a message of the peer is not valid.
@@ -80,9 +187,12 @@ pub enum ProtocolError {
     /// A text is not UTF-8.
     #[error("the peer sent a name that is not UTF-8")]
     NotText,
-    /// A reply is neither a confirmation nor a refusal.
+    /// A reply is not one that the protocol has at this point.
     #[error("the peer's reply is not valid")]
     BadReply,
+    /// A message is not one that the protocol has at this point.
+    #[error("the peer sent a message of type {0}, which is not valid here")]
+    BadMessage(u8),
     /// A chunk is longer than [`MAX_CHUNK`].
     #[error("a chunk of {0} bytes is too long (at most {MAX_CHUNK})")]
     ChunkTooLong(u32),
@@ -128,85 +238,150 @@ pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), Proto
 /// # Errors
 /// Returns an error if the receiver would refuse the name.
 pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
-    names::check(&header.name)?;
-    let len = u16::try_from(header.name.len()).map_err(|_| NameError::TooLong(header.name.len()))?;
-    let mut bytes = Vec::from(len.to_be_bytes());
-    bytes.extend(header.size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
-    bytes.extend(header.name.as_bytes());
+    let FileHeader { kind, name, size, modified, mode, keeps, asks } = header;
+    names::check_path(name)?;
+    let first = match kind {
+        Kind::File => FILE,
+        Kind::Directory => DIRECTORY,
+        Kind::Link(target) => names::check_link(name, target).map(|()| LINK)?,
+    };
+    let flags = if *asks { ASKS } else { 0 } | if *keeps { KEEPS } else { 0 };
+    let mut bytes = vec![first, flags];
+    bytes.extend(size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
+    bytes.extend(modified.seconds.to_be_bytes());
+    bytes.extend(modified.nanos.to_be_bytes());
+    bytes.extend(mode.to_be_bytes());
+    extend_text(&mut bytes, name);
+    if let Kind::Link(target) = kind {
+        extend_text(&mut bytes, target);
+    }
     Ok(bytes)
 }
 
-/// Reads a file's header; `None` if the peer has no more files.
-///
-/// # Errors
-/// Returns an error if the header is incomplete or its name is not acceptable. At most [`names::MAX_NAME`] bytes of
-/// the name are read.
-pub async fn read_header(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<FileHeader>, ProtocolError> {
-    let mut len = [0; 2];
-    if from.read(&mut len[..1]).await? == 0 {
-        return Ok(None);
-    }
-    from.read_exact(&mut len[1..]).await?;
-    let len = usize::from(u16::from_be_bytes(len));
-    let size = Some(from.read_u64().await?).filter(|size| *size != UNKNOWN_SIZE);
-    if len > names::MAX_NAME {
-        return Err(NameError::TooLong(len).into());
-    }
-    let mut name = vec![0; len];
-    from.read_exact(&mut name).await?;
-    let name = String::from_utf8(name).map_err(|_| ProtocolError::NotText)?;
-    names::check(&name)?;
-    Ok(Some(FileHeader { name, size }))
+/// Appends the length of a text of at most [`names::MAX_PATH`] bytes, and the text.
+fn extend_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u16).to_be_bytes());
+    bytes.extend(text.as_bytes());
 }
 
-/// Sends the reply to a file.
+/// Reads a header after its first byte `first`.
 ///
 /// # Errors
-/// Returns the connection's error if the write fails.
-pub async fn write_reply(to: &mut (impl AsyncWrite + Unpin), reply: &Reply) -> io::Result<()> {
-    let mut bytes = Vec::new();
+/// Returns an error if the header is incomplete or its path is not acceptable. At most [`names::MAX_PATH`] bytes of
+/// the path are read.
+pub async fn read_header(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Result<FileHeader, ProtocolError> {
+    let mut fixed = [0; HEADER_LEN];
+    from.read_exact(&mut fixed).await?;
+    let mut fields = fixed.as_slice();
+    let flags = fields.read_u8().await?;
+    let size = Some(fields.read_u64().await?).filter(|size| *size != UNKNOWN_SIZE);
+    let modified = Timestamp { seconds: fields.read_i64().await?, nanos: fields.read_u32().await?.min(999_999_999) };
+    let mode = fields.read_u32().await?;
+    let name = read_text(from).await?;
+    names::check_path(&name)?;
+    let kind = match first {
+        FILE => Kind::File,
+        DIRECTORY => Kind::Directory,
+        LINK => {
+            let target = read_text(from).await?;
+            names::check_link(&name, &target)?;
+            Kind::Link(target)
+        }
+        other => return Err(ProtocolError::BadMessage(other)),
+    };
+    Ok(FileHeader { kind, name, size, modified, mode, keeps: flags & KEEPS != 0, asks: flags & ASKS != 0 })
+}
+
+async fn read_text(from: &mut (impl AsyncRead + Unpin)) -> Result<String, ProtocolError> {
+    let len = usize::from(from.read_u16().await?);
+    if len > names::MAX_PATH {
+        return Err(NameError::PathTooLong(len).into());
+    }
+    let mut text = vec![0; len];
+    from.read_exact(&mut text).await?;
+    String::from_utf8(text).map_err(|_| ProtocolError::NotText)
+}
+
+/// Returns the beginning of a chunk of `len` bytes.
+#[must_use]
+pub fn chunk_start(len: u32) -> [u8; 5] {
+    let [a, b, c, d] = len.to_be_bytes();
+    [CHUNK, a, b, c, d]
+}
+
+/// Appends the reply to file `number` to `bytes`.
+pub fn encode_reply(bytes: &mut Vec<u8>, number: u64, reply: &Reply) {
+    bytes.push(match reply {
+        Reply::Confirmed => CONFIRMED,
+        Reply::Refused(_) => REFUSED,
+        Reply::Skipped => SKIPPED,
+        Reply::Declined(_) => DECLINED,
+        Reply::Go => GO,
+        Reply::Anew => ANEW,
+        Reply::Offer { .. } => OFFER,
+        Reply::Same => SAME,
+    });
+    bytes.extend(number.to_be_bytes());
     match reply {
-        Reply::Confirmed(hash) => {
-            bytes.push(CONFIRMED);
-            bytes.extend(hash.as_bytes());
+        Reply::Refused(reason) | Reply::Declined(reason) => extend_text(bytes, prefix(reason, MAX_REASON)),
+        Reply::Offer { groups, digest } => {
+            bytes.extend(groups.to_be_bytes());
+            bytes.extend(digest.as_bytes());
         }
-        Reply::Refused(reason) => {
-            let reason = prefix(reason, MAX_REASON);
-            bytes.push(REFUSED);
-            bytes.extend((reason.len() as u16).to_be_bytes());
-            bytes.extend(reason.as_bytes());
-        }
-        Reply::Skipped => bytes.push(SKIPPED),
+        Reply::Confirmed | Reply::Skipped | Reply::Go | Reply::Anew | Reply::Same => {}
     }
-    to.write_all(&bytes).await?;
-    to.flush().await
 }
 
-/// Reads the reply to a file; `first` is its first byte.
+/// Takes the first reply from the front of `bytes`, with the number of its file; `None` if it is not complete.
 ///
 /// # Errors
-/// Returns an error if the reply is not valid or incomplete.
-pub async fn read_reply(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Result<Reply, ProtocolError> {
-    match first {
-        CONFIRMED => {
-            let mut hash = [0; HASH_LEN];
-            from.read_exact(&mut hash).await?;
-            Ok(Reply::Confirmed(hash.into()))
-        }
-        REFUSED => {
-            let len = usize::from(from.read_u16().await?);
-            if len > MAX_REASON {
-                return Err(ProtocolError::BadReply);
-            }
-            let mut reason = vec![0; len];
-            from.read_exact(&mut reason).await?;
-            // The reason is printed to a terminal, which it must not be able to control.
-            Ok(Reply::Refused(names::escaped(&String::from_utf8_lossy(&reason))))
-        }
-        SKIPPED => Ok(Reply::Skipped),
-        first if TLS.contains(&first) => Err(ProtocolError::Encrypted),
-        _ => Err(ProtocolError::BadReply),
+/// Returns an error if the reply is not valid.
+pub fn take_reply(bytes: &mut Vec<u8>) -> Result<Option<(u64, Reply)>, ProtocolError> {
+    let Some(&first) = bytes.first() else { return Ok(None) };
+    if TLS.contains(&first) {
+        return Err(ProtocolError::Encrypted);
     }
+    let mut rest = bytes.as_slice();
+    let Some(fixed) = rest.split_off(..REPLY_LEN) else {
+        return if first > DECLINED { Err(ProtocolError::BadReply) } else { Ok(None) };
+    };
+    let number = fixed.split_last_chunk().map(|(_, number)| u64::from_be_bytes(*number)).unwrap_or_default();
+    let reply = match first {
+        CONFIRMED => Some(Reply::Confirmed),
+        SKIPPED => Some(Reply::Skipped),
+        GO => Some(Reply::Go),
+        ANEW => Some(Reply::Anew),
+        SAME => Some(Reply::Same),
+        REFUSED => take_reason(&mut rest)?.map(Reply::Refused),
+        DECLINED => take_reason(&mut rest)?.map(Reply::Declined),
+        OFFER => take_offer(&mut rest),
+        _ => return Err(ProtocolError::BadReply),
+    };
+    let Some(reply) = reply else { return Ok(None) };
+    let taken = bytes.len() - rest.len();
+    bytes.drain(..taken);
+    Ok(Some((number, reply)))
+}
+
+fn take_reason(bytes: &mut &[u8]) -> Result<Option<String>, ProtocolError> {
+    let Some(len) = take_chunk(bytes).map(|len| usize::from(u16::from_be_bytes(len))) else { return Ok(None) };
+    if len > MAX_REASON {
+        return Err(ProtocolError::BadReply);
+    }
+    // The reason is printed to a terminal, which it must not be able to control.
+    Ok(bytes.split_off(..len).map(|text| names::escaped(&String::from_utf8_lossy(text))))
+}
+
+fn take_offer(bytes: &mut &[u8]) -> Option<Reply> {
+    let groups = u64::from_be_bytes(take_chunk(bytes)?);
+    let digest = take_chunk::<HASH_LEN>(bytes)?.into();
+    Some(Reply::Offer { groups, digest })
+}
+
+fn take_chunk<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (chunk, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*chunk)
 }
 
 /// Returns the longest prefix of whole characters that has at most `limit` bytes.
@@ -217,50 +392,97 @@ fn prefix(text: &str, limit: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn header(name: &str, size: Option<u64>) -> FileHeader {
+        let modified = Timestamp { seconds: -1, nanos: 5 };
+        FileHeader {
+            kind: Kind::File,
+            name: name.to_owned(),
+            size,
+            modified,
+            mode: 0o640,
+            keeps: false,
+            asks: size.is_some(),
+        }
+    }
 
     #[tokio::test]
     async fn headers_come_back() {
-        let header = FileHeader { name: "a file".to_owned(), size: Some(1 << 40) };
-        let bytes = encode_header(&header).unwrap();
-        assert_eq!(bytes, b"\x00\x06\x00\x00\x01\x00\x00\x00\x00\x00a file");
-        assert_eq!(read_header(&mut bytes.as_slice()).await.unwrap(), Some(header));
-        assert_eq!(read_header(&mut [].as_slice()).await.unwrap(), None);
-        let stream = FileHeader { name: "stdin".to_owned(), size: None };
-        let bytes = encode_header(&stream).unwrap();
-        assert_eq!(read_header(&mut bytes.as_slice()).await.unwrap(), Some(stream));
+        let bytes = encode_header(&header("a file", Some(1 << 40))).unwrap();
+        assert_eq!(
+            bytes,
+            b"\x01\x01\0\0\x01\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x05\0\0\x01\xa0\0\x06a file"
+        );
+        let link = FileHeader { kind: Kind::Link("../x".to_owned()), keeps: true, ..header("d/e/l", None) };
+        let directory = FileHeader { kind: Kind::Directory, ..header("d/e", None) };
+        for header in [header("a file", Some(1 << 40)), header("stdin", None), directory, link] {
+            let bytes = encode_header(&header).unwrap();
+            assert_eq!(read_header(bytes[0], &mut &bytes[1..]).await.unwrap(), header);
+        }
     }
 
-    async fn refused(bytes: &[u8]) -> String {
-        let mut bytes = bytes;
-        read_header(&mut bytes).await.unwrap_err().to_string()
+    async fn refused(name: &[u8], len: u16) -> String {
+        let bytes = [&[0; HEADER_LEN], &len.to_be_bytes()[..], name].concat();
+        read_header(FILE, &mut bytes.as_slice()).await.unwrap_err().to_string()
     }
 
     #[tokio::test]
     async fn bad_headers_are_refused() {
-        assert_eq!(refused(b"\x00").await, "the peer closed the connection in the middle of a message");
-        assert_eq!(
-            refused(b"\x00\x06\0\0\0\0\0\0\0\0a fi").await,
-            "the peer closed the connection in the middle of a message"
-        );
-        assert_eq!(refused(b"\x00\x02\0\0\0\0\0\0\0\0..").await, "\"..\" is not a plain file name");
-        assert_eq!(refused(b"\x00\x02\0\0\0\0\0\0\0\0\xff\xff").await, "the peer sent a name that is not UTF-8");
-        assert_eq!(refused(b"\xff\xff\0\0\0\0\0\0\0\0").await, "a file name of 65535 bytes is too long (at most 255)");
+        let early = "the peer closed the connection in the middle of a message";
+        assert_eq!(read_header(FILE, &mut [0; 20].as_slice()).await.unwrap_err().to_string(), early);
+        assert_eq!(refused(b"a fi", 6).await, early);
+        assert_eq!(refused(b"..", 2).await, "\"..\" is not a plain file name");
+        assert_eq!(refused(b"\xff\xff", 2).await, "the peer sent a name that is not UTF-8");
+        assert_eq!(refused(b"", u16::MAX).await, "a path of 65535 bytes is too long (at most 4095)");
+    }
+
+    #[test]
+    fn times_before_and_after_1970_are_seconds_and_nanoseconds() {
+        let (epoch, half) = (SystemTime::UNIX_EPOCH, Duration::from_millis(500));
+        for (time, seconds, nanos) in [
+            (epoch, 0, 0),
+            (epoch + half, 0, 500_000_000),
+            (epoch - half, -1, 500_000_000),
+            (epoch - Duration::from_secs(2), -2, 0),
+        ] {
+            assert_eq!(Timestamp::from(time), Timestamp { seconds, nanos });
+        }
     }
 
     #[tokio::test]
     async fn replies_come_back() {
-        for reply in [Reply::Confirmed(blake3::hash(b"x")), Reply::Refused("no".to_owned()), Reply::Skipped] {
-            let mut bytes = Vec::new();
-            write_reply(&mut bytes, &reply).await.unwrap();
-            assert_eq!(read_reply(bytes[0], &mut &bytes[1..]).await.unwrap(), reply);
+        let replies = [
+            Reply::Confirmed,
+            Reply::Refused("no".to_owned()),
+            Reply::Skipped,
+            Reply::Declined("hidden".to_owned()),
+            Reply::Go,
+            Reply::Anew,
+            Reply::Offer { groups: 1 << 40, digest: blake3::hash(b"x") },
+            Reply::Same,
+        ];
+        let mut all = Vec::new();
+        for (number, reply) in (0..).zip(&replies) {
+            encode_reply(&mut all, number, reply);
         }
+        // They arrive in pieces.
+        let (mut arrived, mut heard) = (Vec::new(), Vec::new());
+        for byte in all {
+            arrived.push(byte);
+            heard.extend(take_reply(&mut arrived).unwrap());
+        }
+        assert_eq!(heard, (0..).zip(replies).collect::<Vec<_>>());
         let mut bytes = Vec::new();
-        write_reply(&mut bytes, &Reply::Refused(format!("{}ä\x1b", "x".repeat(1022)))).await.unwrap();
+        encode_reply(&mut bytes, 7, &Reply::Refused(format!("{}ä\x1b", "x".repeat(1022))));
         let cut = Reply::Refused(format!("{}ä", "x".repeat(1022)));
-        assert_eq!(read_reply(bytes[0], &mut &bytes[1..]).await.unwrap(), cut);
-        assert!(matches!(read_reply(7, &mut [].as_slice()).await, Err(ProtocolError::BadReply)));
-        assert!(matches!(read_reply(21, &mut [].as_slice()).await, Err(ProtocolError::Encrypted)));
+        assert_eq!(take_reply(&mut bytes).unwrap(), Some((7, cut)));
+        assert!(matches!(take_reply(&mut vec![8]), Err(ProtocolError::BadReply)));
+        assert!(matches!(take_reply(&mut vec![21]), Err(ProtocolError::Encrypted)));
+        let long = [&[REFUSED][..], &[0; 8], &[0xff, 0xff]].concat();
+        assert!(matches!(take_reply(&mut long.clone()), Err(ProtocolError::BadReply)));
         assert!(matches!(read_magic(&mut &b"\x16\x03\x01aaaaa"[..]).await, Err(ProtocolError::Encrypted)));
         assert!(matches!(read_magic(&mut &b"GET / HT"[..]).await, Err(ProtocolError::NotOurs)));
     }

@@ -5,17 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{self, Interval};
+use tokio::time;
 
-use crate::files::{Staging, TempFile};
+use crate::files::parts::{Description, Found};
+use crate::files::{Attributes, Staging, TempFile};
+use crate::groups::{GROUP, GroupHasher, Prefix};
 use crate::names;
-use crate::progress::{self, Progress, Screen, Side};
-use crate::protocol::{self, FileHeader, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
-use crate::report::Stopwatch;
+use crate::progress::{Screen, Side};
+use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply, Timestamp};
+use crate::report::{self, Stopwatch};
 use crate::transport::Transport;
 
+mod body;
 mod budget;
 mod disk;
+
+use body::{Body, Fault, Peer};
 
 pub use budget::Budget;
 use disk::{Disk, Sink};
@@ -69,6 +74,9 @@ pub enum ReceiveError {
         /// The system's error.
         error: io::Error,
     },
+    /// Another connection of the same sender continues the file.
+    #[error("receiving {0} ended: another connection of the same sender continues it")]
+    Superseded(String),
     /// The contents differ from the sender's.
     #[error("{0} was damaged on the way: its hash is not the sender's")]
     WrongHash(String),
@@ -96,6 +104,7 @@ impl ReceiveError {
             Self::Stalled { .. } => Some("it arrives too slowly".to_owned()),
             Self::Exists(_) => Some("it exists already".to_owned()),
             Self::Disk { error, .. } => Some(format!("cannot write it: {error}")),
+            Self::Superseded(_) => Some("another connection continues it".to_owned()),
             Self::WrongHash(_) => Some("it was damaged on the way".to_owned()),
             Self::Interrupted { error: ProtocolError::WrongSize(_) | ProtocolError::ChunkTooLong(_), .. } => {
                 Some("its contents are not as announced".to_owned())
@@ -142,8 +151,10 @@ pub enum Output {
 pub struct File {
     /// Its final name.
     pub name: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
+    /// Bytes that were here from earlier connections.
+    pub resumed: u64,
     /// Time from the first byte of the header to the final renaming.
     pub took: Duration,
     /// Its hash.
@@ -179,123 +190,330 @@ impl Receiver {
         greeted: impl FnOnce(),
         mut done: impl FnMut(&T, File),
     ) -> Result<(), ReceiveError> {
-        let result = self.serve_all(transport, greeted, &mut done).await;
+        let (mut peer, mut number) = (Peer::new(transport), 0);
+        let result = self.serve_all(&mut peer, &mut number, greeted, &mut done).await;
         if let Err(error) = &result
             && let Some(reason) = error.reason()
         {
             // A failure here is ignored: the first error is the one to report.
-            let _ = time::timeout(self.patience, refuse(transport, reason)).await;
+            let _ = time::timeout(self.patience, refuse(&mut peer, number, reason)).await;
         }
         result
     }
 
     async fn serve_all<T: Transport>(
         &self,
-        transport: &mut T,
+        peer: &mut Peer<'_, T>,
+        number: &mut u64,
         greeted: impl FnOnce(),
         done: &mut impl FnMut(&T, File),
     ) -> Result<(), ReceiveError> {
-        let greeting = protocol::read_magic(transport);
+        let greeting = protocol::read_magic(peer.transport);
         time::timeout(self.patience, greeting).await.map_err(|_| ReceiveError::Silent)??;
         greeted();
         loop {
-            let header = time::timeout(PROGRESS_TIME, protocol::read_header(transport)).await;
+            let header = time::timeout(PROGRESS_TIME, next_header(peer)).await;
             let Some(header) = header.map_err(|_| ReceiveError::Idle)?? else { return Ok(()) };
             let watch = Stopwatch::start();
-            let Some(Placed { name, bytes, hash }) = self.receive(transport, header).await? else { continue };
-            done(transport, File { name, bytes, took: watch.elapsed(), hash });
-            reply(transport, &Reply::Confirmed(hash)).await?;
+            if let Some(Placed { name, bytes, resumed, hash }) = self.receive(peer, *number, header).await? {
+                done(peer.transport, File { name, bytes, resumed, took: watch.elapsed(), hash });
+                peer.reply(*number, &Reply::Confirmed);
+            }
+            *number += 1;
         }
     }
 
-    /// Receives a file; `None` if it was skipped.
+    /// Receives file `number`; `None` if it was skipped.
     async fn receive<T: Transport>(
         &self,
-        transport: &mut T,
+        peer: &mut Peer<'_, T>,
+        number: u64,
         header: FileHeader,
     ) -> Result<Option<Placed>, ReceiveError> {
-        let FileHeader { name, size } = header;
-        if !self.hidden {
-            names::check_not_hidden(&name).map_err(ReceiveError::Hidden)?;
+        let FileHeader { name, size, .. } = &header;
+        if !self.hidden
+            && let Err(error) = names::check_not_hidden(name)
+        {
+            // A directory may have hidden files that nobody misses.
+            if !name.contains('/') {
+                return Err(ReceiveError::Hidden(error));
+            }
+            return self.decline(peer, number, &header, &error.to_string()).await.map(|()| None);
+        }
+        if header.kind != Kind::File {
+            self.entry(peer, number, header).await;
+            return Ok(None);
         }
         let too_large = |limit| ReceiveError::TooLarge { name: name.clone(), limit };
         let mut share = self.budget.begin(size.unwrap_or(0)).map_err(too_large)?;
         let disk = |error| ReceiveError::Disk { name: name.clone(), error };
-        let mut body = Body::new(size, self.screen.begin(Side::Receiving, &name, size));
-        let sink = match &self.out {
-            Output::Stdout => Sink::Stdout,
-            Output::Directory(staging) => {
-                // Found before the contents are sent. A file that appears meanwhile is found in the end.
-                if staging.out().join(&name).symlink_metadata().is_ok() {
-                    match self.existing {
-                        Existing::Refuse => return Err(ReceiveError::Exists(name)),
-                        Existing::Skip => return self.skip(transport, &name, body).await,
-                        Existing::Overwrite | Existing::Rename => {}
-                    }
+        let mut body = Body::new(*size, self.screen.begin(Side::Receiving, name, *size));
+        let staging = match &self.out {
+            Output::Stdout => None,
+            Output::Directory(staging) => Some(staging),
+        };
+        // Found before the contents are sent. A file that appears meanwhile is found in the end.
+        if let Some(staging) = staging
+            && staging.exists(name)
+        {
+            match self.existing {
+                Existing::Skip => {
+                    self.say_skipped(name);
+                    peer.reply(number, &Reply::Skipped);
+                    return self.discard(peer, name, body).await.map(|()| None);
                 }
-                Sink::File(staging.create().map_err(disk)?)
+                Existing::Refuse if !self.may_be_here(staging, &header).await => {
+                    return Err(ReceiveError::Exists(name.clone()));
+                }
+                Existing::Refuse if header.asks => {
+                    let claimed = self.claimed(peer, number, name, &mut body, staging).await?;
+                    return claimed.map(Some).ok_or_else(|| ReceiveError::Exists(name.clone()));
+                }
+                Existing::Refuse | Existing::Overwrite | Existing::Rename => {}
+            }
+        }
+        let mut file = match staging {
+            Some(staging) => self.begin(peer, number, &header, &mut body, staging).await?,
+            None => {
+                if header.asks {
+                    peer.reply(number, &Reply::Go);
+                }
+                Disk::new(Sink::Stdout, GroupHasher::default())
             }
         };
-        let mut file = Disk::new(sink);
+        let resumed = body.received;
         let result = loop {
-            match body.read(transport, file.buffer()).await {
+            match body.read(peer, file.buffer()).await {
                 Ok(Some(chunk)) => {
                     share.add(chunk.len() as u64).map_err(too_large)?;
                     file.write(chunk).await.map_err(disk)?;
                 }
-                Ok(None) => break body.read_hash(transport).await.map_err(Fault::Peer),
+                Ok(None) => break body.hash(peer).await,
                 Err(fault) => break Err(fault),
             }
         };
         // A failure of the disk takes precedence, because it concerns other files too.
-        let (sink, ours) = file.finish().await.map_err(disk)?;
-        let theirs = result.map_err(|fault| fault.of(&name, &body))?;
-        if theirs != ours {
-            return Err(ReceiveError::WrongHash(name));
-        }
+        let (sink, hasher) = file.finish().await.map_err(disk)?;
+        let (theirs, ours) = (result.map_err(|fault| fault.of(name, &body))?, hasher.finalize());
         let placed = match sink {
-            Sink::File(temp) => self.place(temp, &name).await,
+            Sink::File(temp) if theirs != ours => {
+                temp.discard();
+                return Err(ReceiveError::WrongHash(name.clone()));
+            }
+            Sink::Stdout if theirs != ours => return Err(ReceiveError::WrongHash(name.clone())),
+            Sink::File(temp) => self.place(temp, &header).await,
             Sink::Stdout => Ok(name.clone()),
         };
+        let bytes = body.received;
         match placed {
             Ok(name) => {
                 share.keep();
-                Ok(Some(Placed { name, bytes: body.received, hash: ours }))
+                Ok(Some(Placed { name, bytes, resumed, hash: ours }))
             }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(disk(error)),
             Err(_) if self.existing == Existing::Skip => {
-                self.say_skipped(&name);
-                reply(transport, &Reply::Skipped).await.map(|()| None)
+                self.say_skipped(name);
+                peer.reply(number, &Reply::Skipped);
+                Ok(None)
             }
-            Err(_) => Err(ReceiveError::Exists(name)),
+            Err(_) => match staging {
+                Some(staging) if self.hash_here(staging, name, bytes).await == Some(ours) => {
+                    Ok(Some(Placed { name: name.clone(), bytes, resumed: bytes, hash: ours }))
+                }
+                _ => Err(ReceiveError::Exists(name.clone())),
+            },
         }
     }
 
+    /// Starts to write a file, with what an earlier connection of the same sender left of it.
+    async fn begin<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
+        number: u64,
+        header: &FileHeader,
+        body: &mut Body,
+        staging: &Arc<Staging>,
+    ) -> Result<Disk, ReceiveError> {
+        let FileHeader { name, size, modified, asks, .. } = header;
+        let disk = |error| ReceiveError::Disk { name: name.clone(), error };
+        let mut reply = Reply::Go;
+        let (mut temp, mut prefix) = (None, Prefix::default());
+        // Without a key, anyone could be the sender of a part.
+        if let (true, Some(key), Some(size)) = (*asks, peer.transport.peer_key(), *size) {
+            let version = Description { peer: key.to_string(), name: name.clone(), size, modified: *modified };
+            if let Some((claim, found)) = staging.claim(version).await {
+                let staging = Arc::clone(staging);
+                let opened = match found {
+                    Found::Part(left) => disk::blocking(move || staging.reopen(claim, &left)).await,
+                    Found::Changed => {
+                        reply = Reply::Anew;
+                        self.screen.say(&format!("{name} has changed since it was interrupted, and is received anew"));
+                        staging.create_part(claim).map(|temp| (temp, Prefix::default()))
+                    }
+                    Found::Nothing => staging.create_part(claim).map(|temp| (temp, Prefix::default())),
+                };
+                let (part, whole) = opened.map_err(disk)?;
+                body.lease = part.lease();
+                (temp, prefix) = (Some(part), whole);
+            }
+        }
+        let mut temp = match temp {
+            Some(temp) => temp,
+            None => staging.create().map_err(disk)?,
+        };
+        if prefix.groups > 0 {
+            let digest = prefix.digest.finalize();
+            peer.reply(number, &Reply::Offer { groups: prefix.groups, digest });
+            body.wait_for_hash(prefix.groups);
+            match self.start(peer, body).await {
+                Ok(from) if from == prefix.groups => body.skip(prefix.hasher.len()),
+                Ok(0) => prefix = Prefix::default(),
+                Ok(_) => return Err(Fault::Peer(ProtocolError::BadMessage(protocol::START)).of(name, body)),
+                Err(fault) => return Err(fault.of(name, body)),
+            }
+            temp.continue_at(prefix.groups).map_err(disk)?;
+            let from = report::size(body.received);
+            self.screen.say(&match prefix.groups {
+                0 => format!("{name} is not what was interrupted, and is received anew"),
+                _ => format!("{name} is continued after {from}"),
+            });
+        } else if *asks {
+            peer.reply(number, &reply);
+        }
+        Ok(Disk::new(Sink::File(temp), prefix.hasher))
+    }
+
+    /// Reads the number of groups after which the sender continues.
+    async fn start<T: Transport>(&self, peer: &mut Peer<'_, T>, body: &mut Body) -> Result<u64, Fault> {
+        match body.message(peer).await? {
+            protocol::START => body.fixed(peer).await.map(u64::from_be_bytes),
+            other => Err(ProtocolError::BadMessage(other).into()),
+        }
+    }
+
+    /// Returns whether the existing file may be the one that is sent: an earlier connection may have ended before the
+    /// sender heard of the success.
+    async fn may_be_here(&self, staging: &Arc<Staging>, header: &FileHeader) -> bool {
+        let FileHeader { name, size, modified, keeps, asks, .. } = header.clone();
+        let staging = Arc::clone(staging);
+        let same = move || {
+            let metadata = staging.existing(&name)?.metadata()?;
+            let unchanged = !asks || !keeps || Timestamp::from(metadata.modified()?) == modified;
+            io::Result::Ok(Some(metadata.len()) == size && unchanged)
+        };
+        disk::blocking(same).await.unwrap_or(false)
+    }
+
+    /// Returns the existing file if the sender proves by its hash that it has the same one.
+    async fn claimed<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
+        number: u64,
+        name: &str,
+        body: &mut Body,
+        staging: &Arc<Staging>,
+    ) -> Result<Option<Placed>, ReceiveError> {
+        peer.reply(number, &Reply::Same);
+        let size = body.size.unwrap_or_default();
+        body.wait_for_hash(size / GROUP);
+        let claim = match body.message(peer).await {
+            Ok(protocol::CLAIM) => body.hash(peer).await,
+            Ok(other) => Err(ProtocolError::BadMessage(other).into()),
+            Err(fault) => Err(fault),
+        };
+        let claim = claim.map_err(|fault| fault.of(name, body))?;
+        let ours = self.hash_here(staging, name, size).await.filter(|ours| *ours == claim);
+        Ok(ours.map(|hash| Placed { name: name.to_owned(), bytes: size, resumed: size, hash }))
+    }
+
+    /// Returns the hash of an existing file of this size.
+    async fn hash_here(&self, staging: &Arc<Staging>, name: &str, size: u64) -> Option<blake3::Hash> {
+        let (staging, name) = (Arc::clone(staging), name.to_owned());
+        let hash = move || {
+            let file = staging.existing(&name)?;
+            let fits = file.metadata()?.len() == size;
+            let hasher = fits.then(|| GroupHasher::read(file, size)).transpose()?;
+            io::Result::Ok(hasher.filter(|hasher| hasher.len() == size).map(|hasher| hasher.finalize()))
+        };
+        disk::blocking(hash).await.ok().flatten()
+    }
+
     /// Gives a complete file its name, and returns that.
-    async fn place(&self, temp: TempFile, name: &str) -> io::Result<String> {
-        let (existing, name) = (self.existing, name.to_owned());
-        let place = move || match existing {
-            Existing::Rename => temp.persist_beside(&name),
-            _ => temp.persist(&name, existing == Existing::Overwrite).map(|()| name),
+    async fn place(&self, temp: TempFile, header: &FileHeader) -> io::Result<String> {
+        let (existing, name, attributes) = (self.existing, header.name.clone(), attributes(header));
+        let place = move || {
+            if let Some(attributes) = attributes {
+                temp.set(attributes)?;
+            }
+            match existing {
+                Existing::Rename => temp.persist_beside(&name),
+                _ => temp.persist(&name, existing == Existing::Overwrite).map(|()| name),
+            }
         };
         disk::blocking(place).await
     }
 
-    /// Tells the sender to keep the file, and discards what it has sent of it.
-    async fn skip<T: Transport>(
+    /// Creates a directory or a symbolic link. The others are received also if it fails.
+    async fn entry<T: Transport>(&self, peer: &mut Peer<'_, T>, number: u64, header: FileHeader) {
+        let (name, overwrite) = (header.name.clone(), self.existing == Existing::Overwrite);
+        let created = match &self.out {
+            Output::Stdout => Ok(()),
+            Output::Directory(staging) => {
+                let staging = Arc::clone(staging);
+                let create = move || match &header.kind {
+                    Kind::Link(target) => staging.link(&header.name, target, overwrite),
+                    Kind::Directory | Kind::File => staging.directory(&header.name, attributes(&header)),
+                };
+                disk::blocking(create).await
+            }
+        };
+        let reply = match created {
+            Ok(()) => Reply::Confirmed,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.existing == Existing::Skip => {
+                self.say_skipped(&name);
+                Reply::Skipped
+            }
+            Err(error) => {
+                self.screen.warn(&format!("cannot create {name}: {error}"));
+                Reply::Declined(format!("cannot create it: {error}"))
+            }
+        };
+        peer.reply(number, &reply);
+    }
+
+    /// Tells the sender why the file is not wanted, and discards what it has sent of it.
+    async fn decline<T: Transport>(
         &self,
-        transport: &mut T,
+        peer: &mut Peer<'_, T>,
+        number: u64,
+        header: &FileHeader,
+        reason: &str,
+    ) -> Result<(), ReceiveError> {
+        let FileHeader { kind, name, size, .. } = header;
+        self.screen.say(&format!("{name} is not wanted: {reason}"));
+        peer.reply(number, &Reply::Declined(reason.to_owned()));
+        match kind {
+            Kind::File => {
+                let body = Body::new(*size, self.screen.begin(Side::Receiving, name, *size));
+                self.discard(peer, name, body).await
+            }
+            Kind::Directory | Kind::Link(_) => Ok(()),
+        }
+    }
+
+    /// Discards what the sender has sent of a file before it heard that the file is not wanted.
+    async fn discard<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
         name: &str,
         mut body: Body,
-    ) -> Result<Option<Placed>, ReceiveError> {
-        self.say_skipped(name);
-        reply(transport, &Reply::Skipped).await?;
+    ) -> Result<(), ReceiveError> {
         let mut waste = Vec::new();
         loop {
-            match body.read(transport, std::mem::take(&mut waste)).await {
+            match body.read(peer, std::mem::take(&mut waste)).await {
                 Ok(Some(chunk)) => waste = chunk,
-                Ok(None) => return body.read_hash(transport).await.map(|_| None).map_err(ReceiveError::Peer),
-                Err(Fault::Peer(ProtocolError::Abandoned)) => return Ok(None),
+                Ok(None) => return body.hash(peer).await.map(|_| ()).map_err(|fault| fault.of(name, &body)),
+                Err(Fault::Peer(ProtocolError::Abandoned)) => return Ok(()),
                 Err(fault) => return Err(fault.of(name, &body)),
             }
         }
@@ -310,120 +528,32 @@ impl Receiver {
 struct Placed {
     name: String,
     bytes: u64,
+    resumed: u64,
     hash: blake3::Hash,
 }
 
-async fn reply(transport: &mut impl Transport, reply: &Reply) -> Result<(), ReceiveError> {
-    let written = time::timeout(PROGRESS_TIME, protocol::write_reply(transport, reply)).await;
-    Ok(written.map_err(|_| ReceiveError::Idle)?.map_err(ProtocolError::from)?)
+/// Returns the attributes that are kept.
+fn attributes(header: &FileHeader) -> Option<Attributes> {
+    header.keeps.then_some(Attributes { mode: header.mode, modified: header.modified })
 }
 
-/// Reason why the contents of a file are incomplete.
-enum Fault {
-    Peer(ProtocolError),
-    Slow,
-}
-
-impl Fault {
-    /// Returns the error of the file `name`.
-    fn of(self, name: &str, body: &Body) -> ReceiveError {
-        let (name, received, size) = (name.to_owned(), body.received, body.size);
-        match self {
-            Self::Slow => ReceiveError::Stalled { name, received, size },
-            Self::Peer(error) => ReceiveError::Interrupted { name, received, size, error },
-        }
-    }
-}
-
-impl From<ProtocolError> for Fault {
-    fn from(error: ProtocolError) -> Self {
-        Self::Peer(error)
-    }
-}
-
-/// The contents of a file in transfer.
-struct Body {
-    size: Option<u64>,
-    received: u64,
-    /// Ticks spent waiting for the peer since it last made the minimum progress.
-    waited: u32,
-    /// Bytes received at that time.
-    before: u64,
-    progress: Progress,
-    ticks: Interval,
-}
-
-impl Body {
-    fn new(size: Option<u64>, progress: Progress) -> Self {
-        Self { size, received: 0, waited: 0, before: 0, progress, ticks: progress::ticks() }
-    }
-
-    /// Reads the next chunk into the buffer `chunk`; `None` at the end of the contents.
-    async fn read(&mut self, transport: &mut impl Transport, mut chunk: Vec<u8>) -> Result<Option<Vec<u8>>, Fault> {
-        let mut len = [0; 4];
-        self.fill(transport, &mut len, false).await?;
-        let len = u32::from_be_bytes(len);
-        match (len, self.size) {
-            (protocol::END, Some(size)) if self.received < size => return Err(ProtocolError::WrongSize(size).into()),
-            (protocol::END, _) => return Ok(None),
-            (protocol::ABANDONED, _) => return Err(ProtocolError::Abandoned.into()),
-            (len, _) if len as usize > MAX_CHUNK => return Err(ProtocolError::ChunkTooLong(len).into()),
-            (len, Some(size)) if u64::from(len) > size - self.received => {
-                return Err(ProtocolError::WrongSize(size).into());
-            }
-            _ => {}
-        }
-        chunk.resize(len as usize, 0);
-        self.fill(transport, &mut chunk, true).await?;
-        Ok(Some(chunk))
-    }
-
-    /// Reads until `buffer` is full. Only `contents` count as progress.
-    async fn fill(&mut self, transport: &mut impl Transport, buffer: &mut [u8], contents: bool) -> Result<(), Fault> {
-        let mut filled = 0;
-        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-            tokio::select! {
-                read = transport.read(rest) => match read.map_err(ProtocolError::from)? {
-                    0 => return Err(ProtocolError::EarlyEnd.into()),
-                    more => filled += more,
-                },
-                _ = self.ticks.tick() => {
-                    let now = self.received + if contents { filled as u64 } else { 0 };
-                    self.progress.update(now, &transport.snapshot());
-                    self.wait(now)?;
-                }
-            }
-        }
-        if contents {
-            self.received += filled as u64;
-        }
-        Ok(())
-    }
-
-    /// Counts a tick spent waiting; `now` bytes have been received.
-    fn wait(&mut self, now: u64) -> Result<(), Fault> {
-        self.waited += 1;
-        if now - self.before >= LEAST_PROGRESS {
-            (self.waited, self.before) = (0, now);
-        }
-        if progress::INTERVAL * self.waited >= PROGRESS_TIME { Err(Fault::Slow) } else { Ok(()) }
-    }
-
-    async fn read_hash(&self, transport: &mut impl Transport) -> Result<blake3::Hash, ProtocolError> {
-        let mut hash = [0; HASH_LEN];
-        let read = time::timeout(PROGRESS_TIME, transport.read_exact(&mut hash)).await;
-        read.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-        Ok(hash.into())
+/// Reads the header of the next file; `None` if there is none.
+async fn next_header<T: Transport>(peer: &mut Peer<'_, T>) -> Result<Option<FileHeader>, ProtocolError> {
+    let mut first = [0];
+    match (peer.read(&mut first).await?, first) {
+        (0, _) => peer.flush().await.map(|()| None).map_err(Into::into),
+        (_, [first]) => protocol::read_header(first, peer.transport).await.map(Some),
     }
 }
 
 /// Tells the sender the reason and discards the rest of its data: a reset because of unread data could overtake the
 /// reason.
-async fn refuse(transport: &mut impl Transport, reason: String) -> io::Result<()> {
-    protocol::write_reply(transport, &Reply::Refused(reason)).await?;
-    transport.shutdown().await?;
+async fn refuse<T: Transport>(peer: &mut Peer<'_, T>, number: u64, reason: String) -> io::Result<()> {
+    peer.reply(number, &Reply::Refused(reason));
+    peer.flush().await?;
+    peer.transport.shutdown().await?;
     let mut waste = vec![0; MAX_CHUNK];
-    while transport.read(&mut waste).await? > 0 {}
+    while peer.transport.read(&mut waste).await? > 0 {}
     Ok(())
 }
 

@@ -88,6 +88,8 @@ pub struct Sent {
     pub file: String,
     /// Size in bytes.
     pub bytes: u64,
+    /// Bytes that the receiver had from earlier connections. The other numbers are those of the last connection.
+    pub resumed_bytes: u64,
     /// Seconds from the start of the connection (for the second and further files: from the confirmation of the
     /// previous file) to the receiver's confirmation of the hash.
     pub seconds: f64,
@@ -106,12 +108,12 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Returns the report of a file of `bytes` bytes that took `took`, from the connection's state before and after
-    /// it.
+    /// Returns the report of a file of `bytes` bytes, `resumed` of which were at the receiver before. The others took
+    /// `took`; `before` and `after` are the states of the connection.
     #[must_use]
     pub fn new(
         file: String,
-        bytes: u64,
+        (bytes, resumed): (u64, u64),
         took: Duration,
         before: &Snapshot,
         after: &Snapshot,
@@ -120,8 +122,9 @@ impl Sent {
         Self {
             file,
             bytes,
+            resumed_bytes: resumed,
             seconds: took.as_secs_f64(),
-            goodput_bps: bits_per_second(bytes, took),
+            goodput_bps: bits_per_second(bytes.saturating_sub(resumed), took),
             retransmitted_bytes: after.retransmitted_bytes.saturating_sub(before.retransmitted_bytes),
             congestion: after.congestion.clone(),
             rtt_min_us: after.min_rtt.map(|rtt| rtt.as_micros() as u64),
@@ -138,6 +141,8 @@ pub struct Received {
     pub file: String,
     /// Size in bytes.
     pub bytes: u64,
+    /// Bytes that were here from earlier connections.
+    pub resumed_bytes: u64,
     /// Seconds from the first byte of the header to the final renaming.
     pub seconds: f64,
     /// Goodput in bit/s.
@@ -193,11 +198,11 @@ mod tests {
         after.limited_by.cwnd = Duration::from_millis(2500);
         after.min_rtt = Some(Duration::from_millis(3));
         let hash = blake3::hash(b"");
-        let sent = Sent::new("f".to_owned(), 1_000_000, Duration::from_secs(2), &before, &after, &hash);
+        let sent = Sent::new("f".to_owned(), (1_500_000, 500_000), Duration::from_secs(2), &before, &after, &hash);
         let json = serde_json::to_string(&sent).unwrap();
         assert_eq!(
             json,
-            "{\"file\":\"f\",\"bytes\":1000000,\"seconds\":2.0,\"goodput_bps\":4000000.0,\"retransmitted_bytes\":500,\
+            "{\"file\":\"f\",\"bytes\":1500000,\"resumed_bytes\":500000,\"seconds\":2.0,\"goodput_bps\":4000000.0,\"retransmitted_bytes\":500,\
              \"congestion\":\"cubic\",\"rtt_min_us\":3000,\"limited_by\":{\"app\":0.0,\"cwnd\":0.5,\"pacing\":0.0,\
              \"peer_window\":0.0,\"send_buffer\":0.0,\"cpu\":0.0},\
              \"blake3\":\"af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262\"}"

@@ -1,23 +1,34 @@
 //! Sending end of [`protocol`].
 
-use std::fs::File;
+use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::io::{self, IsTerminal as _, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Poll, ready};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+use longhaul_tls::{TlsError, tls_error};
+use tokio::io::ReadBuf;
 use tokio::sync::mpsc;
-use tokio::time::Interval;
 
 use crate::names::NameError;
-use crate::progress::{self, Progress};
-use crate::protocol::{self, FileHeader, MAX_CHUNK, ProtocolError, Reply};
+use crate::progress::{self, Progress, Screen, Side};
+use crate::protocol::{self, ProtocolError, Reply};
 use crate::transport::Transport;
 
-/// Number of chunks read ahead.
-const CHUNKS_AHEAD: usize = 4;
+mod producer;
+mod source;
+
+use producer::{Batch, End, Mark, Producer};
+pub use source::{Plan, Source};
+
+/// Number of batches read ahead.
+const BATCHES_AHEAD: usize = 4;
+/// Maximum number of bytes read at a time.
+const READ: usize = 4096;
+/// Maximum number of files whose confirmations are awaited.
+const MAX_WAITING: usize = 16_384;
 
 /// Reason why a file was not sent.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +68,6 @@ pub enum SendError {
         /// The receiver's reason.
         reason: String,
     },
-    /// The receiver's hash differs from the sender's.
-    #[error("{0} was damaged on the way: the receiver found another hash")]
-    WrongHash(String),
     /// The connection failed.
     #[error("sending {name} failed after {sent}{} bytes: {error}", size.map(|size| format!(" of {size}")).unwrap_or_default())]
     Connection {
@@ -74,31 +82,23 @@ pub enum SendError {
     },
 }
 
-/// A file opened for sending.
-#[derive(Debug)]
-pub struct Source {
-    path: PathBuf,
-    header: FileHeader,
-    input: Input,
-}
-
-#[derive(Debug)]
-enum Input {
-    File(File),
-    Stdin,
-}
-
-impl Read for Input {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+impl SendError {
+    /// Returns whether the same files can be sent over another connection: this one failed, and neither end has
+    /// refused anything.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
         match self {
-            Self::File(file) => file.read(buffer),
-            Self::Stdin => io::stdin().lock().read(buffer),
+            Self::Connection { error: ProtocolError::EarlyEnd, .. } => true,
+            Self::Connection { error: ProtocolError::Connection(error), .. } => {
+                !matches!(tls_error(error), Some(TlsError::Refused))
+            }
+            _ => false,
         }
     }
 }
 
 /// Result of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Delivery {
     /// The receiver has the file.
     Confirmed {
@@ -106,94 +106,51 @@ pub enum Delivery {
         hash: blake3::Hash,
         /// Length of the contents in bytes.
         bytes: u64,
+        /// Bytes that the receiver had before this connection.
+        resumed: u64,
     },
     /// The receiver has kept another file of this name.
     Skipped,
+    /// The receiver does not want the file, for this reason.
+    Declined(String),
+    /// The file could not be opened.
+    Failed(io::Error),
 }
 
 impl Delivery {
     /// Returns the hash of a delivered file.
     #[must_use]
-    pub fn hash(self) -> Option<blake3::Hash> {
+    pub fn hash(&self) -> Option<blake3::Hash> {
         match self {
-            Self::Confirmed { hash, .. } => Some(hash),
-            Self::Skipped => None,
+            Self::Confirmed { hash, .. } => Some(*hash),
+            Self::Skipped | Self::Declined(_) | Self::Failed(_) => None,
         }
     }
 }
 
-impl Source {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be opened, is not a regular file, or has a name that cannot be sent.
-    pub fn open(path: &Path) -> Result<Self, SendError> {
-        let open = |error| SendError::Open { path: path.to_owned(), error };
-        // Checked before the file is opened, because opening a pipe waits for its other end.
-        if !path.metadata().map_err(open)?.is_file() {
-            return Err(SendError::NotAFile(path.to_owned()));
-        }
-        let file = File::open(path).map_err(open)?;
-        let size = file.metadata().map_err(open)?.len();
-        let name = path.file_name().unwrap_or_default();
-        let name = name.to_str().ok_or_else(|| NameError::NotPlain(name.to_string_lossy().into_owned()));
-        let header = name.map(|name| FileHeader { name: name.to_owned(), size: Some(size) });
-        let header = header.and_then(|header| protocol::encode_header(&header).map(|_| header));
-        let header = header.map_err(|error| SendError::Name { path: path.to_owned(), error })?;
-        Ok(Self { path: path.to_owned(), header, input: Input::File(file) })
-    }
-
-    /// Uses standard input, whose contents are sent under the name `stdin`.
-    ///
-    /// # Errors
-    /// Returns an error if standard input is a terminal.
-    pub fn stdin() -> Result<Self, SendError> {
-        let path = PathBuf::from("-");
-        if io::stdin().is_terminal() {
-            return Err(SendError::Read { path, error: io::Error::other("standard input is a terminal") });
-        }
-        Ok(Self { path, header: FileHeader { name: "stdin".to_owned(), size: None }, input: Input::Stdin })
-    }
-
-    /// Returns the name under which the file is sent.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.header.name
-    }
-
-    /// Returns the path given to [`open`](Self::open).
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns the file's size in bytes, if it is known.
-    #[must_use]
-    pub fn size(&self) -> Option<u64> {
-        self.header.size
-    }
+/// How files are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether to ask what the receiver has of large files, and not to send that.
+    pub resume: bool,
+    /// Whether permissions and modification times are kept.
+    pub attributes: bool,
 }
 
 /// The sending end of a connection.
 #[derive(Debug)]
 pub struct Sender<T> {
     transport: T,
-    greeted: bool,
-    ticks: Interval,
-}
-
-/// Result of [`write_or_hear`].
-enum Heard {
-    /// This number of bytes was written.
-    Wrote(usize),
-    /// The peer answered: the first byte of its reply, or `None` at the end of the stream.
-    Answer(Option<u8>),
+    /// Replies that have not arrived completely.
+    inbox: Vec<u8>,
+    /// Whether everything written has left the buffers of the transport.
+    flushed: bool,
 }
 
 impl<T: Transport> Sender<T> {
     /// Creates a sender on `transport`, on which nothing has been sent.
     pub fn new(transport: T) -> Self {
-        Self { transport, greeted: false, ticks: progress::ticks() }
+        Self { transport, inbox: Vec::new(), flushed: true }
     }
 
     /// Returns the connection.
@@ -206,160 +163,193 @@ impl<T: Transport> Sender<T> {
         self.transport
     }
 
-    /// Sends a file and waits for the receiver's confirmation, or until the receiver skips the file.
+    /// Sends the files of `plan` that are not settled, and calls `done` for each that is.
     ///
     /// # Errors
-    /// Returns why the receiver does not have the file. The connection cannot be used any further then.
-    pub async fn send(&mut self, source: Source, progress: &mut Progress) -> Result<Delivery, SendError> {
-        let FileHeader { name, size } = source.header.clone();
-        let mut sent = 0;
-        let failed = |sent, error: ProtocolError| SendError::Connection { name: name.clone(), sent, size, error };
-
-        let mut start = if self.greeted { Vec::new() } else { protocol::MAGIC.to_vec() };
-        self.greeted = true;
-        let header = protocol::encode_header(&source.header);
-        start.extend(header.map_err(|error| SendError::Name { path: source.path.clone(), error })?);
-        let (feed, mut chunks) = mpsc::channel(CHUNKS_AHEAD);
-        let (spare, spares) = std::sync::mpsc::channel();
-        let reader = tokio::task::spawn_blocking(move || read_chunks(source, &feed, &spares));
-        let mut answer = self.write(&mut &start[..], &mut 0, progress).await.map_err(|e| failed(0, e))?;
-        // The rest of a chunk whose sending was interrupted by an answer.
-        let mut rest = Vec::new();
-        while answer.is_none()
-            && let Some(chunk) = chunks.recv().await
-        {
-            let len = (chunk.len() as u32).to_be_bytes();
-            let (mut head, mut body) = (&len[..], &chunk[..]);
-            answer = self.write(&mut head, &mut 0, progress).await.map_err(|e| failed(sent, e))?;
-            if answer.is_none() {
-                answer = self.write(&mut body, &mut sent, progress).await.map_err(|e| failed(sent, e))?;
-            }
-            if answer.is_some() {
-                rest = [head, body].concat();
-            }
-            // At the end of the file the reader has ended and takes no buffers.
-            let _ = spare.send(chunk);
-        }
-        drop(chunks);
-        if answer.is_none() {
-            let hash = reader.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-            rest = [&protocol::END.to_be_bytes(), &hash.as_bytes()[..]].concat();
-            let mut end = &rest[..];
-            answer = self.write(&mut end, &mut 0, progress).await.map_err(|e| failed(sent, e))?;
-            if answer.is_none() {
-                let reply = self.confirmation(sent, progress).await.map_err(|e| failed(sent, e))?;
-                return check(reply, hash, sent, name);
-            }
-            rest = end.to_vec();
-        } else {
-            rest.extend(protocol::ABANDONED.to_be_bytes());
-        }
-        // An answer before the end of the contents can only be a refusal, or that the file is skipped.
-        match self.reply(answer.flatten()).await.map_err(|e| failed(sent, e))? {
-            Reply::Refused(reason) => Err(SendError::Refused { name, reason }),
-            Reply::Confirmed(_) => Err(failed(sent, ProtocolError::BadReply)),
-            Reply::Skipped => {
-                // The next file begins after this one.
-                self.transport.write_all(&rest).await.map_err(|e| failed(sent, e.into()))?;
-                Ok(Delivery::Skipped)
-            }
-        }
-    }
-
-    /// Writes `data`, of which the unwritten part remains, and adds its length to `sent`; returns early if the peer
-    /// replies.
-    async fn write(
+    /// Returns why the receiver does not have all files. The connection cannot be used any further then.
+    pub async fn send(
         &mut self,
-        data: &mut &[u8],
-        sent: &mut u64,
-        progress: &mut Progress,
-    ) -> Result<Option<Option<u8>>, ProtocolError> {
-        while !data.is_empty() {
+        plan: &mut Plan,
+        options: Options,
+        screen: &Screen,
+        mut done: impl FnMut(&Source, Delivery, &T),
+    ) -> Result<(), SendError> {
+        let (feed, mut batches) = mpsc::channel(BATCHES_AHEAD);
+        let (spare, spares) = std::sync::mpsc::channel();
+        let (answer, replies) = std::sync::mpsc::channel();
+        let sources = plan.rest().to_vec();
+        let mut state = State::new(begin(screen, &sources));
+        let producer = Producer::new(feed, spares, replies, options, screen.clone());
+        let mut producer = Some(tokio::task::spawn_blocking(move || producer.run(sources)));
+        let (mut bytes, mut written, mut ticks) = (Vec::new(), 0, progress::ticks());
+        while !bytes.is_empty() || producer.is_some() || !state.waiting.is_empty() {
+            let free = bytes.is_empty() && producer.is_some() && state.waiting.len() < MAX_WAITING;
             tokio::select! {
-                heard = write_or_hear(&mut self.transport, data) => match heard? {
-                    Heard::Answer(answer) => return Ok(Some(answer)),
-                    Heard::Wrote(written) => {
-                        *data = data.get(written..).unwrap_or_default();
-                        *sent += written as u64;
+                heard = self.write_or_hear(bytes.get(written..).unwrap_or_default()) => {
+                    written += heard.map_err(|error| state.failed(error.into()))?;
+                    while let Some((number, reply)) =
+                        protocol::take_reply(&mut self.inbox).map_err(|error| state.failed(error))?
+                    {
+                        // The producer may have ended.
+                        let _ = answer.send((number, reply.clone()));
+                        plan.answered();
+                        state.heard(number, reply)?;
+                        state.settled(|source, delivery| {
+                            plan.settle();
+                            done(source, delivery, &self.transport);
+                        });
                     }
-                },
-                _ = self.ticks.tick() => progress.update(*sent, &self.transport.snapshot()),
-            }
-        }
-        Ok(None)
-    }
-
-    async fn confirmation(&mut self, sent: u64, progress: &mut Progress) -> Result<Reply, ProtocolError> {
-        self.transport.flush().await?;
-        let mut first = [0];
-        loop {
-            tokio::select! {
-                read = self.transport.read(&mut first) => {
-                    let first = (read? > 0).then_some(first[0]);
-                    return self.reply(first).await;
                 }
-                _ = self.ticks.tick() => progress.update(sent, &self.transport.snapshot()),
+                batch = batches.recv(), if free => match (batch, producer.take()) {
+                    (Some(Batch { bytes: next, marks }), running) => {
+                        producer = running;
+                        bytes = next;
+                        marks.into_iter().for_each(|mark| state.mark(mark));
+                        state.settled(|source, delivery| {
+                            plan.settle();
+                            done(source, delivery, &self.transport);
+                        });
+                    }
+                    (None, Some(ended)) => {
+                        ended.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+                    }
+                    (None, None) => {}
+                },
+                _ = ticks.tick() => state.progress.update(state.total, &self.transport.snapshot()),
+            }
+            if written == bytes.len() && written > 0 {
+                written = 0;
+                // At the end of the files the producer has ended and takes no buffers.
+                let _ = spare.send(std::mem::take(&mut bytes));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes part of `data` and returns its length, or reads from the peer and returns 0. Without data, what has been
+    /// written is flushed. Cancel safe: a cancelled call has written nothing.
+    async fn write_or_hear(&mut self, data: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| {
+            let mut buffer = [0; READ];
+            let mut buffer = ReadBuf::new(&mut buffer);
+            if let Poll::Ready(read) = Pin::new(&mut self.transport).poll_read(cx, &mut buffer) {
+                read?;
+                self.inbox.extend(buffer.filled());
+                let ended = buffer.filled().is_empty();
+                return Poll::Ready(if ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(0) });
+            }
+            if !data.is_empty() {
+                self.flushed = false;
+                return Pin::new(&mut self.transport).poll_write(cx, data);
+            }
+            if !self.flushed {
+                ready!(Pin::new(&mut self.transport).poll_flush(cx))?;
+                self.flushed = true;
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Files whose confirmations are awaited, and progress.
+struct State {
+    waiting: VecDeque<Waiting>,
+    /// The file whose contents are being written.
+    name: String,
+    size: Option<u64>,
+    /// Bytes of it that have been written, or that the receiver had.
+    sent: u64,
+    /// The same of all files.
+    total: u64,
+    progress: Progress,
+}
+
+struct Waiting {
+    /// `None` if the file is not sent.
+    number: Option<u64>,
+    source: Arc<Source>,
+    end: Option<End>,
+    delivery: Option<Delivery>,
+}
+
+impl State {
+    fn new(progress: Progress) -> Self {
+        Self { waiting: VecDeque::new(), name: String::new(), size: None, sent: 0, total: 0, progress }
+    }
+
+    /// Notes what a batch contains that is written next.
+    fn mark(&mut self, mark: Mark) {
+        match mark {
+            Mark::Begun { number, source, size } => {
+                (self.name, self.size, self.sent) = (source.name().to_owned(), size, 0);
+                self.waiting.push_back(Waiting { number: Some(number), source, end: None, delivery: None });
+            }
+            Mark::Failed { source, error } => {
+                let delivery = Some(Delivery::Failed(error));
+                self.waiting.push_back(Waiting { number: None, source, end: None, delivery });
+            }
+            Mark::Resumed(before) => {
+                self.sent += before;
+                self.total += before;
+                self.progress.skip(before);
+            }
+            Mark::Contents(more) => {
+                self.sent += more;
+                self.total += more;
+            }
+            Mark::Ended(end) => {
+                if let Some(file) = self.waiting.back_mut() {
+                    file.end = Some(end);
+                }
             }
         }
     }
 
-    async fn reply(&mut self, first: Option<u8>) -> Result<Reply, ProtocolError> {
-        protocol::read_reply(first.ok_or(ProtocolError::EarlyEnd)?, &mut self.transport).await
-    }
-}
-
-fn check(reply: Reply, hash: blake3::Hash, bytes: u64, name: String) -> Result<Delivery, SendError> {
-    match reply {
-        Reply::Skipped => Ok(Delivery::Skipped),
-        Reply::Confirmed(theirs) if theirs == hash => Ok(Delivery::Confirmed { hash, bytes }),
-        Reply::Confirmed(_) => Err(SendError::WrongHash(name)),
-        Reply::Refused(reason) => Err(SendError::Refused { name, reason }),
-    }
-}
-
-/// Writes part of `data`, or reads a byte if the peer sends one. Cancel safe: a cancelled call has done neither.
-async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
-    poll_fn(|cx| {
-        let mut byte = [0];
-        let mut buffer = ReadBuf::new(&mut byte);
-        if let Poll::Ready(read) = Pin::new(&mut *transport).poll_read(cx, &mut buffer) {
-            return Poll::Ready(read.map(|()| Heard::Answer(buffer.filled().first().copied())));
+    /// Notes the reply to file `number`. The first file that is sent and not settled is the only one that a reply can
+    /// settle.
+    fn heard(&mut self, number: u64, reply: Reply) -> Result<(), SendError> {
+        if let Reply::Refused(reason) = reply {
+            let file = self.waiting.iter().find(|file| file.number == Some(number));
+            let name = file.map_or(self.name.as_str(), |file| file.source.name()).to_owned();
+            return Err(SendError::Refused { name, reason });
         }
-        Pin::new(&mut *transport).poll_write(cx, data).map_ok(Heard::Wrote)
-    })
-    .await
-}
-
-/// Reads and hashes a file until the receiver of its chunks is dropped. Used buffers come back through `spares`.
-fn read_chunks(
-    source: Source,
-    feed: &mpsc::Sender<Vec<u8>>,
-    spares: &std::sync::mpsc::Receiver<Vec<u8>>,
-) -> Result<blake3::Hash, SendError> {
-    let Source { path, header, mut input } = source;
-    let failed = |error| SendError::Read { path: path.clone(), error };
-    let mut hasher = blake3::Hasher::new();
-    let mut left = header.size.unwrap_or(u64::MAX);
-    while left > 0 {
-        let mut chunk = spares.try_recv().unwrap_or_default();
-        chunk.resize(left.min(MAX_CHUNK as u64) as usize, 0);
-        let read = loop {
-            match input.read(&mut chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read.map_err(failed)?,
-            }
+        let first = self.waiting.iter_mut().find(|file| file.delivery.is_none());
+        let Some(file) = first.filter(|file| file.number == Some(number)) else {
+            let informs = matches!(reply, Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same);
+            return if informs { Ok(()) } else { Err(self.failed(ProtocolError::BadReply)) };
         };
-        if read == 0 && header.size.is_none() {
-            break;
-        } else if read == 0 {
-            return Err(failed(io::Error::other("it became shorter while it was sent")));
-        }
-        chunk.truncate(read);
-        hasher.update(&chunk);
-        left -= read as u64;
-        if feed.blocking_send(chunk).is_err() {
-            break;
+        file.delivery = match (reply, file.end) {
+            (Reply::Skipped, _) => Some(Delivery::Skipped),
+            (Reply::Declined(reason), _) => Some(Delivery::Declined(reason)),
+            (Reply::Confirmed, Some(End { hash, bytes, resumed })) => {
+                Some(Delivery::Confirmed { hash, bytes, resumed })
+            }
+            (Reply::Confirmed | Reply::Refused(_), _) => return Err(self.failed(ProtocolError::BadReply)),
+            (Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same, _) => None,
+        };
+        Ok(())
+    }
+
+    /// Calls `done` for each file that is settled, in order.
+    fn settled(&mut self, mut done: impl FnMut(&Source, Delivery)) {
+        while self.waiting.front().is_some_and(|file| file.delivery.is_some()) {
+            if let Some(Waiting { source, delivery: Some(delivery), .. }) = self.waiting.pop_front() {
+                done(&source, delivery);
+            }
         }
     }
-    Ok(hasher.finalize())
+
+    fn failed(&self, error: ProtocolError) -> SendError {
+        SendError::Connection { name: self.name.clone(), sent: self.sent, size: self.size, error }
+    }
+}
+
+/// Starts the display of the progress of all files together.
+fn begin(screen: &Screen, sources: &[Arc<Source>]) -> Progress {
+    let size = sources.iter().map(|source| source.size()).sum();
+    match sources {
+        [only] => screen.begin(Side::Sending, only.name(), size),
+        all => screen.begin(Side::Sending, &format!("{} files", all.len()), size),
+    }
 }

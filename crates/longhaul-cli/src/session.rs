@@ -7,12 +7,15 @@ use anyhow::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::progress::{Screen, Side};
+use crate::progress::Screen;
 use crate::protocol::ProtocolError;
 use crate::receiver::{File, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
-use crate::sender::{Delivery, SendError, Sender, Source};
-use crate::transport::{Connection, Snapshot, TransportArgs};
+use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
+use crate::transport::{Connection, Snapshot, Transport, TransportArgs};
+
+/// Options of transfers over plain connections.
+const PLAIN: Options = Options { resume: false, attributes: true };
 
 /// Result of a file.
 #[derive(Clone, Debug)]
@@ -21,6 +24,10 @@ pub enum Outcome {
     Sent(Sent),
     /// The receiver has kept another file of the same name. The text is the path as given on the command line.
     Skipped(String),
+    /// The file with this path is not at the receiver, for this reason.
+    Failed(String, String),
+    /// The directory or symbolic link with this path is at the receiver.
+    Created(String),
 }
 
 /// Sends `sources` over one plain connection to the first of `addresses` that answers. `done` is called for each
@@ -37,47 +44,45 @@ pub async fn send(
 ) -> Result<()> {
     let watch = Stopwatch::start();
     let stream = args.connect(addresses).await?;
-    Ok(send_over(stream, watch, args.patience(), sources, screen, done).await?)
+    Ok(send_over(stream, watch, args.patience(), &mut Plan::new(sources), PLAIN, screen, done).await?)
 }
 
-/// As [`send`], over the connection `stream`. `watch` was started before it was opened, and the time for closing it
-/// is limited to `patience`.
+/// Sends the files of `plan` that are not settled over the connection `stream`, and closes it, within `patience`.
+/// `watch` was started before it was opened.
 ///
 /// # Errors
-/// Returns why a file was not confirmed; the files after it were not sent.
+/// Returns why a file was not confirmed; `plan` has the files to be sent again.
 pub async fn send_over(
     stream: impl Connection,
     mut watch: Stopwatch,
     patience: Duration,
-    sources: Vec<Source>,
+    plan: &mut Plan,
+    options: Options,
     screen: &Screen,
     mut done: impl FnMut(Outcome, &Snapshot),
 ) -> Result<(), SendError> {
     let mut sender = Sender::new(stream);
     let mut before = Snapshot::default();
-    for source in sources {
+    let settled = |source: &Source, delivery: Delivery, stream: &_| {
         let path = source.path().display().to_string();
-        let mut progress = screen.begin(Side::Sending, source.name(), source.size());
-        let result = sender.send(source, &mut progress).await;
-        drop(progress);
-        let delivery = match result {
-            Ok(delivery) => delivery,
-            Err(error) => {
-                // The queued data is useless, and the reset tells the peer of the failure at once.
-                sender.transport().tcp().abort();
-                return Err(error);
-            }
-        };
-        let after = sender.transport().snapshot();
+        let after = Transport::snapshot(stream);
         let outcome = match delivery {
-            Delivery::Confirmed { hash, bytes } => {
-                Outcome::Sent(Sent::new(path, bytes, watch.elapsed(), &before, &after, &hash))
+            Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created(path),
+            Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver does not want it: {reason}")),
+            Delivery::Failed(error) => Outcome::Failed(path, format!("cannot open it: {error}")),
+            Delivery::Confirmed { hash, bytes, resumed } => {
+                Outcome::Sent(Sent::new(path, (bytes, resumed), watch.elapsed(), &before, &after, &hash))
             }
             Delivery::Skipped => Outcome::Skipped(path),
         };
         done(outcome, &after);
         before = after;
         watch = Stopwatch::start();
+    };
+    if let Err(error) = sender.send(plan, options, screen, settled).await {
+        // The queued data is useless, and the reset tells the peer of the failure at once.
+        sender.transport().tcp().abort();
+        return Err(error);
     }
     // All files are confirmed: a failure of the close is of no consequence for the sender.
     let _ = timeout(patience, finish(sender.into_transport())).await;

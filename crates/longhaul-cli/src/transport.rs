@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream};
-use longhaul_tls::SecureStream;
+use longhaul_tls::{Fingerprint, SecureStream};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -264,6 +264,11 @@ pub struct Snapshot {
 pub trait Transport: AsyncRead + AsyncWrite + Unpin {
     /// Returns the state to display.
     fn snapshot(&self) -> Snapshot;
+
+    /// Returns the key of the peer if it has been authenticated.
+    fn peer_key(&self) -> Option<Fingerprint> {
+        None
+    }
 }
 
 /// A connection of a [`TcpSocket`] that [`TransportArgs::socket`] created, plain or encrypted.
@@ -305,6 +310,10 @@ impl Connection for SecureStream {
 impl Transport for SecureStream {
     fn snapshot(&self) -> Snapshot {
         Snapshot::of(self.tcp())
+    }
+
+    fn peer_key(&self) -> Option<Fingerprint> {
+        Some(self.peer())
     }
 }
 

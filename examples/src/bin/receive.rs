@@ -171,7 +171,7 @@ impl Server {
     }
 
     fn report(&self, peer: SocketAddr, file: File) {
-        let File { name, bytes, took, hash } = file;
+        let File { name, bytes, resumed, took, hash } = file;
         let goodput_bps = report::bits_per_second(bytes, took);
         if !self.json {
             let (size, rate, seconds) = (report::size(bytes), report::rate(goodput_bps), took.as_secs_f64());
@@ -181,6 +181,7 @@ impl Server {
         let received = Received {
             file: name,
             bytes,
+            resumed_bytes: resumed,
             seconds: took.as_secs_f64(),
             goodput_bps,
             blake3: hash.to_hex().to_string(),

@@ -55,6 +55,8 @@ async fn run(args: &Args, address: &str) -> Result<()> {
             Outcome::Skipped(file) => {
                 return screen.say(&format!("{file}: the receiver has kept another file of this name"));
             }
+            Outcome::Failed(file, reason) => return screen.say(&format!("{file}: not sent: {reason}")),
+            Outcome::Created(_) => return,
         };
         if args.json {
             screen.print(&report::json_line(&sent));

@@ -120,8 +120,8 @@ mod tests {
         let connection = Snapshot { congestion: congestion.into(), retransmitted_bytes: 2048, ..Snapshot::default() };
         let took = Duration::from_secs(seconds);
         let (bytes, hash) = (5_000_000, blake3::hash(b"sent"));
-        let sent = Sent::new("f".into(), bytes, took, &Snapshot::default(), &connection, &hash);
-        let received = File { name: "f".into(), bytes, took, hash: blake3::hash(contents) };
+        let sent = Sent::new("f".into(), (bytes, 0), took, &Snapshot::default(), &connection, &hash);
+        let received = File { name: "f".into(), bytes, resumed: 0, took, hash: blake3::hash(contents) };
         let queued = [Duration::ZERO, Duration::from_millis(20)];
         Finish { sent, connection, received, took, seen: Some(Seen { queued, dropped: 3, is_reliable: true }) }
     }

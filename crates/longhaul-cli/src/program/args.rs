@@ -2,15 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
 
+use super::units;
 use crate::code::Code;
 use crate::forward::{DynamicForward, LocalForward};
 use crate::gateway::permit::Permit;
 use crate::receiver::Existing;
+use crate::sender::Options;
 use crate::transport::TransportArgs;
 
 /// UDP port of receivers.
@@ -85,20 +88,22 @@ pub(super) enum Command {
 
 /// Sends files to `longhaul receive`.
 ///
-/// All files are sent over one encrypted connection, one after the other. The receiver confirms each with the BLAKE3 hash
-/// of the data that it has written. The first failure ends the program.
+/// Files and directories are sent over one encrypted connection. The receiver confirms each with the BLAKE3 hash
+/// of the data that it has written. If the connection fails, it is opened again, and large files continue where they
+/// were interrupted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul send 192.0.2.7 big.iso                  To the default port, 7000
   longhaul send --to relay.example:7100 a b c -C bbr
+  longhaul send 192.0.2.7 photos --links           A directory
   tar c data | longhaul send 192.0.2.7 -           Standard input, as a file named `stdin`
   longhaul send 192.0.2.7 big.iso --accept-new     Trust the receiver's key without a question
   longhaul send 192.0.2.7 big.iso --code 4821-harbor-violet
 
 The keys of receivers are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct SendArgs {
-    /// The receiver, unless --to is given, and the files; `-` is standard input
-    #[arg(value_name = "[HOST[:PORT]] FILE")]
+    /// The receiver, unless --to is given, and files or directories; `-` is standard input
+    #[arg(value_name = "[HOST[:PORT]] PATH")]
     words: Vec<String>,
     /// The receiver
     #[arg(long, value_name = "HOST[:PORT]")]
@@ -115,6 +120,21 @@ pub(super) struct SendArgs {
     /// Do not encrypt, and do not check who receives
     #[arg(long)]
     pub(super) plaintext: bool,
+    /// Include symbolic links in directories that lead to a place inside the directory
+    #[arg(long)]
+    pub(super) links: bool,
+    /// Do not keep permissions and modification times
+    #[arg(long)]
+    no_attributes: bool,
+    /// Continue interrupted files where they were interrupted, which is the default
+    #[arg(long, overrides_with = "no_resume")]
+    resume: bool,
+    /// Send files from their beginning
+    #[arg(long, overrides_with = "resume")]
+    no_resume: bool,
+    /// After the connection has failed, try to connect again for this long, such as 90s, 5m or 1h; 0 does not try
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_duration)]
+    pub(super) retry: Duration,
     /// Print a JSON object per file, each on a line of standard output
     #[arg(long)]
     pub(super) json: bool,
@@ -123,6 +143,11 @@ pub(super) struct SendArgs {
 }
 
 impl SendArgs {
+    /// Returns how files are sent.
+    pub(super) fn options(&self) -> Options {
+        Options { resume: self.resume || !self.no_resume, attributes: !self.no_attributes }
+    }
+
     /// Returns the receiver and the files, if both are given.
     pub(super) fn target_and_paths(&self) -> Option<(&str, &[String])> {
         let (target, paths) = match &self.to {
@@ -136,7 +161,7 @@ impl SendArgs {
 /// Receives files from `longhaul send`.
 ///
 /// Accepts the senders whose keys are in `allowed-peers` or given by --allow. A file gets its name after its BLAKE3 hash
-/// was found equal to the sender's; until then it is in a private directory. Only plain file names are accepted.
+/// was found equal to the sender's; until then it is in a private directory. No symbolic link is followed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul receive --allow SHA256:... --out incoming

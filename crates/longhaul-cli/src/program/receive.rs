@@ -202,15 +202,23 @@ impl Server {
     }
 
     fn report(&self, peer: SocketAddr, from: &str, file: File) {
-        let File { name, bytes, took, hash } = file;
-        let goodput_bps = report::bits_per_second(bytes, took);
+        let File { name, bytes, resumed, took, hash } = file;
+        let goodput_bps = report::bits_per_second(bytes - resumed, took);
         if !self.json {
             let (size, rate, seconds) = (report::size(bytes), report::rate(goodput_bps), took.as_secs_f64());
             self.screen.say(&format!("{name}: {size} in {seconds:.2} s, {rate}, from {from}, blake3 {hash}"));
             return;
         }
         let (seconds, blake3) = (took.as_secs_f64(), hash.to_hex().to_string());
-        let received = Received { file: name, bytes, seconds, goodput_bps, blake3, peer: peer.to_string() };
+        let received = Received {
+            file: name,
+            bytes,
+            resumed_bytes: resumed,
+            seconds,
+            goodput_bps,
+            blake3,
+            peer: peer.to_string(),
+        };
         self.screen.print(&report::json_line(&received));
     }
 }

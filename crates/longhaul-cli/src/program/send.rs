@@ -1,6 +1,8 @@
 //! `longhaul send`.
 
+use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::{Fingerprint, TlsError, tls_error};
@@ -9,27 +11,33 @@ use super::Screen;
 use super::args::{PORT, SendArgs};
 use super::dial::{Dialer, Target};
 use super::home::Home;
+use crate::names;
 use crate::protocol::ProtocolError;
 use crate::report::{self, Sent, Stopwatch};
-use crate::sender::{SendError, Source};
+use crate::sender::{Plan, SendError, Source};
 use crate::session::{self, Outcome};
-use crate::transport::Snapshot;
+use crate::transport::{Connection, Snapshot, TransportArgs};
+
+/// First pause before a connection is opened again.
+const MIN_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause before a connection is opened again.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let (target, paths) = args.target_and_paths().unwrap_or_default();
     let target = Target::parse(target, PORT)?;
     // All files are opened first, so that a missing one is found before anything is sent.
-    let sources = paths.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let sources = paths.iter().map(|path| open(path, args.links, screen)).collect::<Result<Vec<_>, _>>()?;
+    let plan = Plan::new(sources.into_iter().flatten().collect());
     let addresses = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
     let addresses: Vec<_> = addresses.with_context(|| format!("cannot find {}", target.host))?.collect();
-    let done = |outcome: Outcome, _: &Snapshot| report(args.json, screen, outcome);
-    let patience = args.transport.patience();
+    let mut delivery = Delivery { args, screen, plan, key: None, retry: args.retry, failures: 0 };
+    let watch = Stopwatch::start();
     if args.plaintext {
         screen.warn("warning: --plaintext: nothing is encrypted, and anyone may be the receiver");
-        let watch = Stopwatch::start();
         let stream = args.transport.connect(&addresses).await?;
-        let sent = session::send_over(stream, watch, patience, sources, screen, done).await;
-        return sent.map_err(|error| explain(error, None));
+        let again = async |transport: TransportArgs| transport.connect(&addresses).await;
+        return delivery.run(stream, watch, again).await;
     }
     let home = Home::find()?;
     let dialer = Dialer {
@@ -41,17 +49,104 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         known: home.known_peers()?,
         accept_new: args.accept_new,
     };
-    let watch = Stopwatch::start();
+    delivery.key = Some(dialer.identity.fingerprint());
     let stream = match &args.code {
-        Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,
+        Some(code) => {
+            // The code cannot be used again.
+            delivery.retry = Duration::ZERO;
+            dialer.connect_by_code(code, args.remember, screen).await?
+        }
         None => dialer.connect(screen).await?,
     };
-    let sent = session::send_over(stream, watch, patience, sources, screen, done).await;
-    sent.map_err(|error| explain(error, Some(dialer.identity.fingerprint())))
+    // Later connections are to the same receiver, whatever the lists say meanwhile.
+    let receiver = stream.peer();
+    let again = async |transport: TransportArgs| {
+        dialer.attempt(Some(receiver), &transport).await?.with_context(|| dialer.failed())
+    };
+    delivery.run(stream, watch, again).await
 }
 
-fn open(path: &str) -> Result<Source, SendError> {
-    if path == "-" { Source::stdin() } else { Source::open(Path::new(path)) }
+/// Files on their way, over one connection after the other.
+struct Delivery<'a> {
+    args: &'a SendArgs,
+    screen: &'a Screen,
+    plan: Plan,
+    /// The key of this machine that is presented.
+    key: Option<Fingerprint>,
+    /// How long to try to connect again.
+    retry: Duration,
+    /// Number of files that are not at the receiver.
+    failures: usize,
+}
+
+impl Delivery<'_> {
+    /// Sends the files over `stream`, whose opening began at `watch`, and over the connections that `again` opens after
+    /// an outage.
+    async fn run<S: Connection>(
+        &mut self,
+        mut stream: S,
+        mut watch: Stopwatch,
+        again: impl AsyncFn(TransportArgs) -> Result<S>,
+    ) -> Result<()> {
+        let (args, screen) = (self.args, self.screen);
+        // An outage ends with a connection that lasts or carries a file. While connections fail at once, the pauses grow.
+        let (mut outage, mut pause, mut connections) = (None, MIN_PAUSE, 0);
+        loop {
+            let mut arrived = false;
+            let done = |outcome: Outcome, _: &Snapshot| {
+                arrived = true;
+                self.failures += usize::from(matches!(outcome, Outcome::Failed(..)));
+                report(args.json, screen, outcome);
+            };
+            let patience = args.transport.patience();
+            let sent = session::send_over(stream, watch, patience, &mut self.plan, args.options(), screen, done).await;
+            let Err(error) = sent else {
+                return if self.failures == 0 { Ok(()) } else { Err(anyhow!("{} files were not sent", self.failures)) };
+            };
+            if !error.is_outage() || self.retry.is_zero() || !self.plan.can_continue() {
+                return Err(explain(error, self.key));
+            }
+            if arrived || watch.elapsed() > MAX_PAUSE {
+                (outage, pause) = (None, MIN_PAUSE);
+            }
+            let since: Stopwatch = *outage.get_or_insert_with(Stopwatch::start);
+            if since.elapsed() >= self.retry {
+                return Err(explain(error, self.key));
+            }
+            screen.warn(&format!("{error}; connecting again"));
+            stream = loop {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MAX_PAUSE);
+                watch = Stopwatch::start();
+                connections += 1;
+                match again(args.transport.for_connection(connections)).await {
+                    Ok(stream) => break stream,
+                    Err(error) if !is_outage(&error) => return Err(error),
+                    Err(error) if since.elapsed() >= self.retry => {
+                        return Err(error.context("no connection before the end of --retry"));
+                    }
+                    Err(error) => screen.say(&format!("{error:#}; trying again")),
+                }
+            };
+            screen.warn("connected again");
+        }
+    }
+}
+
+/// Returns whether a connection that could not be opened may succeed later.
+fn is_outage(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<TlsError>() {
+        Some(error) => matches!(error, TlsError::TimedOut | TlsError::Connection(_)),
+        None => error.downcast_ref::<io::Error>().is_some(),
+    }
+}
+
+fn open(path: &str, links: bool, screen: &Screen) -> Result<Vec<Source>, SendError> {
+    match path {
+        "-" => Source::stdin().map(|source| vec![source]),
+        path if Path::new(path).is_dir() => Source::walk(Path::new(path), links, screen),
+        path => Source::open(Path::new(path)).map(|source| vec![source]),
+    }
 }
 
 fn report(json: bool, screen: &Screen, outcome: Outcome) {
@@ -65,6 +160,13 @@ fn report(json: bool, screen: &Screen, outcome: Outcome) {
                 "{file}: {size} in {seconds:.2} s, {rate}, {resent} retransmitted, blake3 {blake3} confirmed"
             ));
         }
+        Outcome::Failed(file, reason) => {
+            if json {
+                screen.print(&report::json_line(&serde_json::json!({ "file": file, "error": reason })));
+            }
+            screen.warn(&format!("{} is not sent: {reason}", names::escaped(&file)));
+        }
+        Outcome::Created(_) => {}
         Outcome::Skipped(file) if json => {
             screen.print(&report::json_line(&serde_json::json!({ "file": file, "skipped": true })));
         }

@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 
+use blake3::hazmat::ChainingValue;
 use tokio::task::JoinHandle;
 
 use crate::files::TempFile;
+use crate::groups::GroupHasher;
 
 /// Destination of the contents of a file.
 pub(super) enum Sink {
@@ -27,10 +29,19 @@ impl Sink {
     }
 }
 
+impl Sink {
+    fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
+        match self {
+            Self::File(temp) => temp.record(group),
+            Self::Stdout => Ok(()),
+        }
+    }
+}
+
 /// A destination and the hash of the data written to it.
 struct Target {
     sink: Sink,
-    hasher: Box<blake3::Hasher>,
+    hasher: GroupHasher,
 }
 
 type Written = (Target, Vec<u8>, io::Result<()>);
@@ -57,9 +68,9 @@ pub(super) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send 
 }
 
 impl Disk {
-    /// Creates a writer for `sink`.
-    pub(super) fn new(sink: Sink) -> Self {
-        Self { state: State::Idle(Target { sink, hasher: Box::default() }), spare: Vec::new() }
+    /// Creates a writer for `sink`. `hasher` has the bytes that are in it.
+    pub(super) fn new(sink: Sink, hasher: GroupHasher) -> Self {
+        Self { state: State::Idle(Target { sink, hasher }), spare: Vec::new() }
     }
 
     /// Returns a buffer for the next chunk.
@@ -71,17 +82,19 @@ impl Disk {
     pub(super) async fn write(&mut self, chunk: Vec<u8>) -> io::Result<()> {
         let mut target = self.idle().await?;
         self.state = State::Busy(tokio::task::spawn_blocking(move || {
-            let result = target.sink.write_all(&chunk);
-            target.hasher.update(&chunk);
+            let Target { sink, hasher } = &mut target;
+            let written = sink.write_all(&chunk);
+            // A group is recorded after it has been written.
+            let result = written.and_then(|()| hasher.update(&chunk, |group| sink.record(group)));
             (target, chunk, result)
         }));
         Ok(())
     }
 
-    /// Returns the complete file and the hash of its contents.
-    pub(super) async fn finish(mut self) -> io::Result<(Sink, blake3::Hash)> {
+    /// Returns the file after the last write, and the hasher of its contents.
+    pub(super) async fn finish(mut self) -> io::Result<(Sink, GroupHasher)> {
         let Target { sink, hasher } = self.idle().await?;
-        Ok((sink, hasher.finalize()))
+        Ok((sink, hasher))
     }
 
     async fn idle(&mut self) -> io::Result<Target> {

@@ -5,8 +5,8 @@ use tokio::io::DuplexStream;
 
 use super::*;
 use crate::files::TempDir;
-use crate::progress::Side;
-use crate::sender::{SendError, Sender, Source};
+use crate::protocol::HASH_LEN;
+use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::Snapshot;
 
 impl Transport for DuplexStream {
@@ -78,22 +78,32 @@ impl Scene {
 
 fn file(name: &[u8], size: u64) -> Vec<u8> {
     let mut bytes = protocol::MAGIC.to_vec();
-    bytes.extend((name.len() as u16).to_be_bytes());
+    bytes.extend([protocol::FILE, 0]);
     bytes.extend(size.to_be_bytes());
+    bytes.extend([0; 12 + 4]);
+    bytes.extend((name.len() as u16).to_be_bytes());
     bytes.extend(name);
     bytes
 }
 
 /// Returns the beginning of a chunk of `len` bytes.
 fn chunk(len: usize) -> Vec<u8> {
-    (len as u32).to_be_bytes().to_vec()
+    [&[protocol::CHUNK][..], &(len as u32).to_be_bytes()].concat()
+}
+
+/// Sends files; returns their hashes, or `None` for those that were skipped.
+async fn send(transport: DuplexStream, sources: Vec<Source>) -> Result<Vec<Option<blake3::Hash>>, SendError> {
+    let mut hashes = Vec::new();
+    let done = |_: &Source, delivery: Delivery, _: &DuplexStream| hashes.push(delivery.hash());
+    let options = Options { resume: false, attributes: true };
+    Sender::new(transport).send(&mut Plan::new(sources), options, &Screen::hidden(), done).await.map(|()| hashes)
 }
 
 /// Returns a file that is sent in one chunk, with its hash.
 fn whole(name: &str, contents: &[u8]) -> Vec<u8> {
     let start = [file(name.as_bytes(), contents.len() as u64), chunk(contents.len())].concat();
     let body = if contents.is_empty() { file(name.as_bytes(), 0) } else { [start, contents.to_vec()].concat() };
-    [body, chunk(0), blake3::hash(contents).as_bytes().to_vec()].concat()
+    [body, vec![protocol::END], blake3::hash(contents).as_bytes().to_vec()].concat()
 }
 
 #[tokio::test]
@@ -101,23 +111,13 @@ async fn files_arrive_whole_with_their_hashes() {
     let scene = Scene::new();
     let contents: Vec<u8> = (0..3 * MAX_CHUNK as u32 + 17).map(|i| (i ^ i >> 9) as u8).collect();
     let (mut ours, theirs) = tokio::io::duplex(10_000);
-    let mut sender = Sender::new(theirs);
-    let send = async {
-        let mut hashes = Vec::new();
-        for (name, contents) in [("first", contents.as_slice()), ("empty", &[])] {
-            let source = scene.source(name, contents);
-            let mut progress = Screen::hidden().begin(Side::Sending, name, source.size());
-            let delivery = sender.send(source, &mut progress).await.unwrap();
-            hashes.push(delivery.hash().unwrap());
-        }
-        drop(sender);
-        hashes
-    };
+    let sources = vec![scene.source("first", &contents), scene.source("empty", &[])];
     let mut files = Vec::new();
-    let (served, hashes) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, file| files.push(file)), send);
+    let (served, hashes) =
+        tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, file| files.push(file)), send(theirs, sources));
     served.unwrap();
-    assert_eq!(hashes, [blake3::hash(&contents), blake3::hash(b"")]);
-    assert_eq!(files.iter().map(|file| file.hash).collect::<Vec<_>>(), hashes);
+    assert_eq!(hashes.unwrap(), [Some(blake3::hash(&contents)), Some(blake3::hash(b""))]);
+    assert_eq!(files.iter().map(|file| file.hash).collect::<Vec<_>>(), [blake3::hash(&contents), blake3::hash(b"")]);
     assert_eq!(scene.names(), ["empty", "first"]);
     assert!(fs::read(scene.out().join("first")).unwrap() == contents);
 }
@@ -128,14 +128,8 @@ async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
     fs::write(scene.out().join("big"), "old").unwrap();
     let source = scene.source("big", &vec![1; 8 * MAX_CHUNK]);
     let (mut ours, theirs) = tokio::io::duplex(10_000);
-    let mut sender = Sender::new(theirs);
-    let send = async {
-        let mut progress = Screen::hidden().begin(Side::Sending, "big", source.size());
-        let error = sender.send(source, &mut progress).await.unwrap_err();
-        drop(sender);
-        error
-    };
-    let (served, error) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send);
+    let (served, sent) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send(theirs, vec![source]));
+    let error = sent.unwrap_err();
     assert!(matches!(served, Err(ReceiveError::Exists(_))), "{served:?}");
     assert!(matches!(&error, SendError::Refused { reason, .. } if reason == "it exists already"), "{error}");
     assert_eq!(fs::read(scene.out().join("big")).unwrap(), b"old");
@@ -148,7 +142,7 @@ async fn hostile_input_ends_with_a_sentence() {
     assert_eq!(error, "the peer is not a sender of files, or uses another version of the protocol");
     assert!(answer.is_empty());
     for (bytes, expected) in [
-        (file(b"../escape", 1), "\"../escape\" is not a plain file name"),
+        (file(b"../escape", 1), "\"..\" is not a plain file name"),
         (file(b"", 1), "the file name is empty"),
         (file(&[b'x'; 300], 1), "a file name of 300 bytes is too long (at most 255)"),
         (file(b"\xff", 1), "the peer sent a name that is not UTF-8"),
@@ -156,7 +150,7 @@ async fn hostile_input_ends_with_a_sentence() {
         let (error, answer) = scene.hears(&bytes).await;
         assert_eq!(error, expected);
         // The sender receives the same text.
-        assert_eq!(answer.get(3..), Some(expected.as_bytes()));
+        assert_eq!(answer.get(11..), Some(expected.as_bytes()));
     }
     let (error, _) = scene.hears(b"long").await;
     assert_eq!(error, "the peer closed the connection in the middle of a message");
@@ -171,10 +165,11 @@ async fn hostile_input_ends_with_a_sentence() {
 #[tokio::test]
 async fn a_wrong_hash_leaves_no_file() {
     let scene = Scene::new();
-    let (error, answer) =
-        scene.hears(&[file(b"bad", 3), chunk(3), b"abc".to_vec(), chunk(0), vec![0; HASH_LEN]].concat()).await;
+    let (error, answer) = scene
+        .hears(&[file(b"bad", 3), chunk(3), b"abc".to_vec(), vec![protocol::END], vec![0; HASH_LEN]].concat())
+        .await;
     assert_eq!(error, "bad was damaged on the way: its hash is not the sender's");
-    assert_eq!(answer.get(3..), Some(b"it was damaged on the way".as_slice()));
+    assert_eq!(answer.get(11..), Some(b"it was damaged on the way".as_slice()));
     assert!(scene.names().is_empty());
 }
 
@@ -185,7 +180,7 @@ async fn contents_that_are_not_as_announced_leave_no_file() {
     let told = "its contents are not as announced";
     for (body, error) in [
         (
-            [chunk(2), b"ab".to_vec(), chunk(0), vec![0; HASH_LEN]].concat(),
+            [chunk(2), b"ab".to_vec(), vec![protocol::END], vec![0; HASH_LEN]].concat(),
             "failed after 2 of 3 bytes: the contents differ in length from the 3 bytes that were announced",
         ),
         (
@@ -196,9 +191,9 @@ async fn contents_that_are_not_as_announced_leave_no_file() {
     ] {
         let (ours, answer) = scene.hears(&[file(b"lie", 3), body].concat()).await;
         assert_eq!(ours, format!("receiving lie {error}"));
-        assert_eq!(answer.get(3..), Some(told.as_bytes()));
+        assert_eq!(answer.get(11..), Some(told.as_bytes()));
     }
-    let (error, _) = scene.hears(&[file(b"lie", 3), vec![0xff; 4]].concat()).await;
+    let (error, _) = scene.hears(&[file(b"lie", 3), vec![protocol::ABANDONED]].concat()).await;
     assert_eq!(error, "receiving lie failed after 0 of 3 bytes: the sender gave up");
     assert!(scene.names().is_empty());
 }
@@ -213,20 +208,12 @@ async fn an_existing_file_is_skipped_or_gets_another_name() {
     for (existing, arrive) in [(Existing::Skip, [false, false, true]), (Existing::Rename, [true; 3])] {
         scene.receiver.existing = existing;
         let (mut ours, theirs) = tokio::io::duplex(10_000);
-        let mut sender = Sender::new(theirs);
-        let send = async {
-            let mut arrived = Vec::new();
-            for (name, contents) in [("big", contents.as_slice()), ("empty", &[]), ("new", b"new")] {
-                let source = scene.source(name, contents);
-                let mut progress = Screen::hidden().begin(Side::Sending, name, source.size());
-                let delivery = sender.send(source, &mut progress).await.unwrap();
-                arrived.push(delivery.hash() == Some(blake3::hash(contents)));
-            }
-            drop(sender);
-            arrived
-        };
-        let (served, arrived) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send);
+        let files = [("big", contents.as_slice()), ("empty", &[]), ("new", b"new")];
+        let sources = files.map(|(name, contents)| scene.source(name, contents)).into();
+        let (served, sent) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send(theirs, sources));
         served.unwrap();
+        let hashes = files.map(|(_, contents)| Some(blake3::hash(contents)));
+        let arrived: Vec<_> = sent.unwrap().iter().zip(hashes).map(|(sent, hash)| *sent == hash).collect();
         assert_eq!(arrived, arrive);
     }
     assert_eq!(scene.names(), ["big", "big (1)", "empty", "empty (1)", "new", "new (1)"]);
@@ -247,14 +234,14 @@ async fn names_of_its_own_and_hidden_ones_are_refused() {
     let mut scene = Scene::new();
     let (error, answer) = scene.hears(&file(b".longhaul-incoming-x", 1)).await;
     assert_eq!(error, "\".longhaul-incoming-x\" is reserved for unfinished files");
-    assert_eq!(answer.get(3..), Some(error.as_bytes()));
+    assert_eq!(answer.get(11..), Some(error.as_bytes()));
     for name in [".bashrc", "-rf"] {
         let (error, answer) = scene.hears(&file(name.as_bytes(), 1)).await;
         assert_eq!(
             error,
             format!("\"{name}\" begins with a dot or a dash (receive with --allow-hidden to accept such names)")
         );
-        assert_eq!(answer.get(3..), Some(format!("\"{name}\" begins with a dot or a dash").as_bytes()));
+        assert_eq!(answer.get(11..), Some(format!("\"{name}\" begins with a dot or a dash").as_bytes()));
     }
     assert!(scene.names().is_empty());
     scene.receiver.hidden = true;
@@ -275,7 +262,7 @@ async fn no_more_is_accepted_than_was_asked_for() {
     scene.receiver.budget = Budget::new(Some(10_000));
     let (error, answer) = scene.hears(&file(b"large", 10_001)).await;
     assert_eq!(error, "large would exceed --max-bytes (10000 bytes)");
-    assert_eq!(answer.get(3..), Some(b"it exceeds what the receiver accepts".as_slice()));
+    assert_eq!(answer.get(11..), Some(b"it exceeds what the receiver accepts".as_slice()));
     assert!(scene.names().is_empty());
 }
 
@@ -324,7 +311,7 @@ async fn a_trickle_is_ended_and_a_slow_upload_is_not() {
                     return;
                 }
             }
-            theirs.write_all(&chunk(0)).await.unwrap();
+            theirs.write_all(&[protocol::END]).await.unwrap();
             theirs.write_all(blake3::hash(&contents).as_bytes()).await.unwrap();
             theirs.shutdown().await.unwrap();
         };

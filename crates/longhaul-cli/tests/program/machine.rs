@@ -63,8 +63,13 @@ impl Machine {
 
     /// Starts a receiver on a port of its own that puts files into the directory `out`.
     pub(crate) fn receive(&self, arguments: &[&str]) -> Receiver {
+        self.receive_at("127.0.0.1:0", arguments)
+    }
+
+    /// As [`receive`](Self::receive), on this address.
+    pub(crate) fn receive_at(&self, address: &str, arguments: &[&str]) -> Receiver {
         let out = self.path("out");
-        let mut command = self.command(&["receive", "--listen", "127.0.0.1:0"]);
+        let mut command = self.command(&["receive", "--listen", address]);
         if !arguments.contains(&"--out") {
             command.arg("--out").arg(&out);
         }

@@ -2,8 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 mod codes;
+#[cfg(unix)]
+mod directories;
 mod forward;
 mod machine;
+#[cfg(unix)]
+mod resume;
 mod strangers;
 mod transfer;
 mod trust;

@@ -3,7 +3,7 @@ use std::fs;
 use std::sync::Arc;
 
 use longhaul::TcpStream;
-use longhaul_cli::protocol::{self, FileHeader, Reply};
+use longhaul_cli::protocol::{self, FileHeader, Kind, Reply, Timestamp};
 use longhaul_tls::{Fingerprint, SecureConnector, SecureStream};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,11 +66,27 @@ async fn refusal(here: &Machine, there: &Machine, receiver: &Receiver, bytes: &[
     stream.write_all(&protocol::MAGIC).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     stream.flush().await.unwrap();
-    let first = stream.read_u8().await.unwrap();
-    match protocol::read_reply(first, &mut stream).await.unwrap() {
+    match reply(&mut stream).await {
         Reply::Refused(reason) => reason,
         other => panic!("{other:?}"),
     }
+}
+
+async fn reply(stream: &mut SecureStream) -> Reply {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some((_, reply)) = protocol::take_reply(&mut bytes).unwrap() {
+            return reply;
+        }
+        bytes.push(stream.read_u8().await.unwrap());
+    }
+}
+
+fn header(name: &str, size: Option<u64>) -> Vec<u8> {
+    let modified = Timestamp::default();
+    let header =
+        FileHeader { kind: Kind::File, name: name.to_owned(), size, modified, mode: 0o644, keeps: false, asks: false };
+    protocol::encode_header(&header).unwrap()
 }
 
 #[tokio::test]
@@ -83,16 +99,19 @@ async fn a_hostile_sender_writes_nothing_outside_and_nothing_to_the_terminal() {
         ("../escaped", "is not a plain file name"),
         (absolute.as_str(), "is not a plain file name"),
         ("..", "is not a plain file name"),
-        ("sub/escaped", "is not a plain file name"),
+        ("sub/../../escaped", "is not a plain file name"),
+        ("sub//escaped", "the file name is empty"),
+        ("sub/a\nb", "contains an invisible character"),
         ("a\0b", "contains an invisible character"),
         ("a\nb", "contains an invisible character"),
         ("\x1b[2Jescaped", "contains an invisible character"),
         ("", "the file name is empty"),
-        (long.as_str(), "a file name of 4096 bytes is too long (at most 255)"),
+        (long.as_str(), "a path of 4096 bytes is too long (at most 4095)"),
         (".bashrc", "begins with a dot or a dash"),
     ] {
-        let mut header = (name.len() as u16).to_be_bytes().to_vec();
-        header.extend(1_u64.to_be_bytes());
+        let mut header = header("x", Some(1));
+        header.truncate(header.len() - 3);
+        header.extend((name.len() as u16).to_be_bytes());
         header.extend(name.as_bytes());
         let told = refusal(&here, &there, &receiver, &header).await;
         assert!(told.contains(reason), "{name:?}: {told}");
@@ -100,12 +119,12 @@ async fn a_hostile_sender_writes_nothing_outside_and_nothing_to_the_terminal() {
         assert!(!line.trim_end().contains(|c: char| c.is_control()), "{line:?}");
     }
     // A wrong hash, and sizes that lie either way.
-    let header = protocol::encode_header(&FileHeader { name: "lie".to_owned(), size: Some(3) }).unwrap();
+    let header = header("lie", Some(3));
     for (body, reason) in [
-        (&b"\0\0\0\x03abc\0\0\0\0________________________________"[..], "damaged on the way"),
-        (b"\0\0\0\x02ab\0\0\0\0", "not as announced"),
-        (b"\0\0\0\x04abcd", "not as announced"),
-        (b"\xff\xff\xff\xfe", "not as announced"),
+        (&b"\x04\0\0\0\x03abc\x05________________________________"[..], "damaged on the way"),
+        (b"\x04\0\0\0\x02ab\x05", "not as announced"),
+        (b"\x04\0\0\0\x04abcd", "not as announced"),
+        (b"\x04\xff\xff\xff\xfe", "not as announced"),
     ] {
         let told = refusal(&here, &there, &receiver, &[&header, body].concat()).await;
         assert!(told.contains(reason), "{told}");
@@ -116,20 +135,57 @@ async fn a_hostile_sender_writes_nothing_outside_and_nothing_to_the_terminal() {
     assert_eq!(fs::read_dir(&private[0]).unwrap().count(), 0, "an unfinished file is left");
 }
 
+/// Sends a link and then a file through it; a directory of the receiver is a link, too.
+#[cfg(unix)]
+#[tokio::test]
+async fn no_symbolic_link_on_the_way_is_followed() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let outside = there.path("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::create_dir(there.path("out")).unwrap();
+    std::os::unix::fs::symlink(&outside, there.path("out/trap")).unwrap();
+    let receiver = there.receive(&["--allow", &here.key(), "--overwrite"]);
+    let entry = |kind: Kind, name: &str| {
+        let modified = Timestamp::default();
+        let header =
+            FileHeader { kind, name: name.to_owned(), size: Some(0), modified, mode: 0o777, keeps: true, asks: false };
+        protocol::encode_header(&header).unwrap()
+    };
+    let empty = [&[5][..], blake3::hash(b"").as_bytes()].concat();
+    let told = refusal(&here, &there, &receiver, &[entry(Kind::File, "trap/file"), empty.clone()].concat()).await;
+    assert!(told.contains("cannot write it"), "{told}");
+    let mut stream = connect(&here, &there, &receiver).await;
+    let link = entry(Kind::Link("e".to_owned()), "d/l");
+    let all =
+        [&protocol::MAGIC[..], &entry(Kind::Directory, "trap/sub"), &link, &entry(Kind::Directory, "d/l/sub")].concat();
+    stream.write_all(&all).await.unwrap();
+    stream.flush().await.unwrap();
+    assert!(matches!(reply(&mut stream).await, Reply::Declined(_)));
+    assert_eq!(reply(&mut stream).await, Reply::Confirmed);
+    assert!(matches!(reply(&mut stream).await, Reply::Declined(_)));
+    // Links that lead outside cannot be encoded; as bytes they are refused.
+    let mut hostile = entry(Kind::Link("e".to_owned()), "d/l");
+    hostile.truncate(hostile.len() - 3);
+    for target in ["..", "../../x", "/etc", "a/../../.."] {
+        let target = [&(target.len() as u16).to_be_bytes()[..], target.as_bytes()].concat();
+        let told = refusal(&here, &there, &receiver, &[hostile.clone(), target].concat()).await;
+        assert!(told.contains("may lead outside"), "{told}");
+    }
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
 /// The stream ends without `close_notify`, as an attacker on the path can end it.
 #[tokio::test]
 async fn a_transfer_that_is_cut_leaves_no_file() {
     let (there, here) = (Machine::new(), Machine::new());
     let receiver = there.receive(&["--allow", &here.key(), "--once"]);
     let mut stream = connect(&here, &there, &receiver).await;
-    let header = |name: &str| protocol::encode_header(&FileHeader { name: name.to_owned(), size: None }).unwrap();
     let hash = blake3::hash(b"abc");
-    let whole = [&header("whole"), &b"\0\0\0\x03abc\0\0\0\0"[..], hash.as_bytes()].concat();
+    let whole = [&header("whole", None), &b"\x04\0\0\0\x03abc\x05"[..], hash.as_bytes()].concat();
     stream.write_all(&[&protocol::MAGIC[..], &whole].concat()).await.unwrap();
     stream.flush().await.unwrap();
-    let first = stream.read_u8().await.unwrap();
-    assert_eq!(protocol::read_reply(first, &mut stream).await.unwrap(), Reply::Confirmed(hash));
-    stream.write_all(&[&header("cut"), &b"\0\0\0\x03abc"[..]].concat()).await.unwrap();
+    assert_eq!(reply(&mut stream).await, Reply::Confirmed);
+    stream.write_all(&[&header("cut", None), &b"\x04\0\0\0\x03abc"[..]].concat()).await.unwrap();
     stream.flush().await.unwrap();
     stream.abort();
     let (code, said, _) = receiver.end();

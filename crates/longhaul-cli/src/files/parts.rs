@@ -1,0 +1,355 @@
+//! Parts: unfinished files that are continued by a later connection of the same sender.
+//!
+//! A part is in the private directory as other unfinished files, under a random name. Its description is in a file
+//! beside it, which begins with a line of JSON, followed by the chaining values of the complete groups. A part belongs to
+//! the key of its sender, and only that sender learns of it. What is on the disk is hashed before it is continued.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use blake3::hazmat::ChainingValue;
+use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
+use tokio::sync::Notify;
+use tokio::time;
+
+use super::{PART, Staging, TempFile};
+use crate::groups::{GROUP, Prefix};
+use crate::protocol::{HASH_LEN, Timestamp};
+
+/// Start of the names of descriptions. The random part of the name is that of the part.
+pub(super) const ABOUT: &str = "about-";
+/// Maximum number of parts that nobody is sending. The one that was left first makes room.
+pub const MAX_PARTS: usize = 64;
+/// Maximum length of a description without the chaining values.
+const MAX_ABOUT: u64 = 16 << 10;
+/// How long to wait until an older connection has released a part.
+const TAKE_OVER: Duration = Duration::from_secs(10);
+/// Time without data after which a connection that receives another version of a file is told to stop.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Sender and version of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Fingerprint of the sender's key.
+    pub peer: String,
+    /// Name of the file.
+    pub name: String,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Time of its last modification.
+    pub modified: Timestamp,
+}
+
+impl Description {
+    pub(super) fn key(&self) -> Key {
+        (self.peer.clone(), self.name.clone())
+    }
+}
+
+/// Key of the sender and name of the file.
+pub(super) type Key = (String, String);
+
+/// The parts that this process has.
+pub(super) type Slots = HashMap<Key, Slot>;
+
+#[derive(Debug)]
+pub(super) enum Slot {
+    /// Nobody is sending the rest.
+    Left(Leftover),
+    /// A connection is sending the rest.
+    Busy { version: Description, lease: Arc<Lease> },
+}
+
+/// Link between the connection that receives a part and one that wants to take it over.
+#[derive(Debug, Default)]
+pub struct Lease {
+    evicted: Notify,
+    /// Number of times that something arrived.
+    arrivals: AtomicU64,
+}
+
+impl Lease {
+    /// Waits until another connection takes over the part.
+    pub async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    /// Notes that something arrived.
+    pub fn arrived(&self) {
+        self.arrivals.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A part that an interrupted transfer left.
+#[derive(Debug)]
+pub struct Leftover {
+    pub(super) version: Description,
+    /// Name of the part in the private directory.
+    pub(super) part: OsString,
+    /// The more, the later it was left.
+    pub(super) age: u64,
+}
+
+/// What an earlier connection left of a file.
+#[derive(Debug)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// A part of another version, which has been removed.
+    Changed,
+    /// A part.
+    Part(Leftover),
+}
+
+/// The right to receive a file. It is given up when dropped.
+#[derive(Debug)]
+pub struct Claim {
+    staging: Arc<Staging>,
+    version: Description,
+    lease: Arc<Lease>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut slots = self.staging.slots();
+        if matches!(slots.get(&self.version.key()), Some(Slot::Busy { .. })) {
+            slots.remove(&self.version.key());
+        }
+        drop(slots);
+        self.staging.released.notify_waiters();
+    }
+}
+
+impl Staging {
+    /// Claims a file as a part, with what an earlier connection left of it. An older connection that receives the same
+    /// version is told to stop, because its sender has come back before the failure was noticed here. If it receives
+    /// another version, it is told to stop only if nothing arrives. `None` if it does not stop.
+    pub async fn claim(self: &Arc<Self>, version: Description) -> Option<(Claim, Found)> {
+        loop {
+            let mut released = std::pin::pin!(self.released.notified());
+            released.as_mut().enable();
+            let (other, lease) = match self.try_claim(&version) {
+                Ok(claimed) => return Some(claimed),
+                Err(busy) => busy,
+            };
+            let before = lease.arrivals.load(Ordering::Relaxed);
+            if other == version {
+                lease.evicted.notify_one();
+            } else if time::timeout(SILENCE, released.as_mut()).await.is_ok() {
+                continue;
+            } else if lease.arrivals.load(Ordering::Relaxed) == before {
+                lease.evicted.notify_one();
+            } else {
+                return None;
+            }
+            time::timeout(TAKE_OVER, released).await.ok()?;
+        }
+    }
+
+    /// Returns the version that an older connection receives if there is one.
+    fn try_claim(self: &Arc<Self>, version: &Description) -> Result<(Claim, Found), (Description, Arc<Lease>)> {
+        let mut slots = self.slots();
+        if let Some(Slot::Busy { version, lease }) = slots.get(&version.key()) {
+            return Err((version.clone(), Arc::clone(lease)));
+        }
+        let lease = Arc::new(Lease::default());
+        let busy = Slot::Busy { version: version.clone(), lease: Arc::clone(&lease) };
+        let before = slots.insert(version.key(), busy);
+        drop(slots);
+        let found = match before {
+            Some(Slot::Left(left)) if left.version == *version => Found::Part(left),
+            Some(Slot::Left(left)) => {
+                self.remove(&left.part);
+                Found::Changed
+            }
+            _ => Found::Nothing,
+        };
+        Ok((Claim { staging: Arc::clone(self), version: version.clone(), lease }, found))
+    }
+
+    /// Creates an empty part.
+    ///
+    /// # Errors
+    /// Returns the system's error if a file cannot be created.
+    pub fn create_part(self: &Arc<Self>, claim: Claim) -> io::Result<TempFile> {
+        let mut temp = self.create()?;
+        let name = temp.file.path().file_name().ok_or(io::ErrorKind::NotFound)?.to_owned();
+        let mut about = self.create_private(&about_name(&name))?;
+        let mut line = serde_json::to_vec(&claim.version).map_err(io::Error::other)?;
+        line.push(b'\n');
+        about.write_all(&line)?;
+        temp.part = Some(Part { claim, name, about, header: line.len() as u64, groups: 0 });
+        Ok(temp)
+    }
+
+    /// Opens a part, hashes it, and returns the hasher of the groups that are as they were received. If there are
+    /// none, or the files cannot be used, the part is removed and a new one is created.
+    ///
+    /// # Errors
+    /// Returns the system's error if a new part cannot be created.
+    pub fn reopen(self: &Arc<Self>, claim: Claim, left: &Leftover) -> io::Result<(TempFile, Prefix)> {
+        let opened = self.open_private(&left.part).and_then(|file| {
+            let about = self.open_private(&about_name(&left.part))?;
+            let mut reader = BufReader::new(&about);
+            let (_, header) = read_about(&mut reader)?;
+            let prefix = Prefix::read_while(&file, u64::MAX, |group| {
+                let mut received = ChainingValue::default();
+                match reader.read_exact(&mut received) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+                    read => read.map(|()| received == *group),
+                }
+            })?;
+            drop(reader);
+            Ok((file, about, (header, prefix)))
+        });
+        match opened {
+            Ok((file, about, (header, prefix))) if prefix.groups > 0 => {
+                let path = tempfile::TempPath::try_from_path(self.private.join(&left.part))?;
+                let file = NamedTempFile::from_parts(file, path);
+                let part = Some(Part { claim, name: left.part.clone(), about, header, groups: prefix.groups });
+                Ok((TempFile { file, staging: Arc::clone(self), part }, prefix))
+            }
+            _ => {
+                self.remove(&left.part);
+                Ok((self.create_part(claim)?, Prefix::default()))
+            }
+        }
+    }
+
+    /// Removes a part and its description.
+    fn remove(&self, part: &OsStr) {
+        for name in [part, &about_name(part)] {
+            // What cannot be removed is removed by the next process.
+            let _ = std::fs::remove_file(self.private.join(name));
+        }
+    }
+
+    #[cfg(unix)]
+    fn create_private(&self, name: &OsStr) -> io::Result<File> {
+        self.opened.create_private(name)
+    }
+
+    #[cfg(not(unix))]
+    fn create_private(&self, name: &OsStr) -> io::Result<File> {
+        File::options().read(true).write(true).create_new(true).open(self.private.join(name))
+    }
+
+    #[cfg(unix)]
+    fn open_private(&self, name: &OsStr) -> io::Result<File> {
+        self.opened.open_private(name)
+    }
+
+    #[cfg(not(unix))]
+    fn open_private(&self, name: &OsStr) -> io::Result<File> {
+        File::options().read(true).write(true).open(self.private.join(name))
+    }
+
+    fn slots(&self) -> std::sync::MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TempFile {
+    /// Continues after the first `groups` groups of a part, at most as many as were verified.
+    ///
+    /// # Errors
+    /// Returns the system's error if the files cannot be shortened.
+    pub fn continue_at(&mut self, groups: u64) -> io::Result<()> {
+        let file = self.file.as_file_mut();
+        file.set_len(groups * GROUP)?;
+        file.seek(SeekFrom::End(0))?;
+        if let Some(part) = &mut self.part {
+            part.about.set_len(part.header + groups * HASH_LEN as u64)?;
+            part.about.seek(SeekFrom::End(0))?;
+            part.groups = groups;
+        }
+        Ok(())
+    }
+}
+
+/// A part that is being received.
+#[derive(Debug)]
+pub(super) struct Part {
+    claim: Claim,
+    /// Name of the part in the private directory.
+    name: OsString,
+    about: File,
+    /// Length of the description without the chaining values.
+    header: u64,
+    /// Number of complete groups.
+    groups: u64,
+}
+
+impl Part {
+    pub(super) fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
+        self.about.write_all(group)?;
+        self.groups += 1;
+        Ok(())
+    }
+
+    pub(super) fn lease(&self) -> Arc<Lease> {
+        Arc::clone(&self.claim.lease)
+    }
+
+    /// Leaves the part for a later connection; returns false if it has no complete group and is of no use.
+    pub(super) fn leave(self) -> bool {
+        if self.groups == 0 {
+            self.remove();
+            return false;
+        }
+        let Self { claim, name, .. } = self;
+        let mut slots = claim.staging.slots();
+        let age = slots.values().map(|slot| if let Slot::Left(left) = slot { left.age + 1 } else { 0 }).max();
+        let left = Leftover { version: claim.version.clone(), part: name, age: age.unwrap_or(0) };
+        slots.insert(claim.version.key(), Slot::Left(left));
+        let surplus = take_surplus(&mut slots);
+        drop(slots);
+        for part in surplus {
+            claim.staging.remove(&part);
+        }
+        true
+    }
+
+    /// Removes the description; the file is removed by its owner.
+    pub(super) fn remove(self) {
+        // What cannot be removed is removed by the next process.
+        let _ = std::fs::remove_file(self.claim.staging.private.join(about_name(&self.name)));
+    }
+}
+
+/// Reads a description from the beginning of its file; returns it with its length.
+pub(super) fn read_about(about: &mut impl BufRead) -> io::Result<(Description, u64)> {
+    let mut line = Vec::new();
+    about.take(MAX_ABOUT).read_until(b'\n', &mut line)?;
+    Ok((serde_json::from_slice(&line)?, line.len() as u64))
+}
+
+/// Returns the name of the description of a part.
+pub(super) fn about_name(part: &OsStr) -> OsString {
+    let part = part.to_string_lossy();
+    format!("{ABOUT}{}", part.strip_prefix(PART).unwrap_or(&part)).into()
+}
+
+/// Removes parts from `slots` until no more than [`MAX_PARTS`] are left.
+pub(super) fn take_surplus(slots: &mut Slots) -> Vec<OsString> {
+    let mut left: Vec<_> = slots
+        .iter()
+        .filter_map(|(key, slot)| match slot {
+            Slot::Left(left) => Some((left.age, key.clone())),
+            Slot::Busy { .. } => None,
+        })
+        .collect();
+    left.sort();
+    let surplus = left.len().saturating_sub(MAX_PARTS);
+    let removed = left.into_iter().take(surplus).filter_map(|(_, key)| slots.remove(&key));
+    removed.filter_map(|slot| if let Slot::Left(left) = slot { Some(left.part) } else { None }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+#![cfg(unix)]
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::files::TempDir;
+
+fn version(name: &str, seconds: i64) -> Description {
+    let modified = Timestamp { seconds, nanos: 0 };
+    Description { peer: "SHA256:x".to_owned(), name: name.to_owned(), size: 10 * GROUP, modified }
+}
+
+/// Writes `groups` groups to a new part of `name`, and interrupts it.
+async fn leave(staging: &Arc<Staging>, name: &str, groups: u64) {
+    let (claim, found) = staging.claim(version(name, 1)).await.unwrap();
+    assert!(matches!(found, Found::Nothing));
+    let mut part = staging.create_part(claim).unwrap();
+    let mut hasher = crate::groups::GroupHasher::default();
+    for _ in 0..groups {
+        let data = vec![7; GROUP as usize];
+        part.write_all(&data).unwrap();
+        hasher.update(&data, |group| part.record(group)).unwrap();
+    }
+    part.write_all(b"the beginning of a group").unwrap();
+}
+
+/// Returns the number of groups that are continued.
+async fn continued(staging: &Arc<Staging>, name: &str) -> u64 {
+    let (claim, found) = staging.claim(version(name, 1)).await.unwrap();
+    let Found::Part(left) = found else { return 0 };
+    let (mut part, prefix) = staging.reopen(claim, &left).unwrap();
+    part.continue_at(prefix.groups).unwrap();
+    assert_eq!(part.file.as_file().metadata().unwrap().len(), prefix.groups * GROUP);
+    prefix.groups
+}
+
+/// Returns the files in the private directories inside `out`.
+fn private(out: &Path) -> Vec<std::path::PathBuf> {
+    let inside = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    inside(out).iter().filter(|path| path.is_dir()).flat_map(|path| inside(path)).collect()
+}
+
+#[tokio::test]
+async fn a_part_stays_and_the_next_process_takes_it_over() {
+    let out = TempDir::create().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    leave(&staging, "a", 2).await;
+    leave(&staging, "useless", 0).await;
+    assert_eq!(continued(&staging, "a").await, 2);
+    drop(staging);
+    assert_eq!(private(out.path()).len(), 2);
+    let staging = Staging::open(out.path()).unwrap();
+    assert_eq!(continued(&staging, "useless").await, 0);
+    assert_eq!(continued(&staging, "a").await, 2);
+    let (claim, found) = staging.claim(version("a", 2)).await.unwrap();
+    assert!(matches!(found, Found::Changed));
+    drop((claim, staging));
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
+
+/// Whoever can write to the target directory can put a directory there that looks like ours, or a link.
+#[tokio::test]
+async fn parts_of_strangers_are_not_taken_over() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let out = TempDir::create().unwrap();
+    let leave_one = async || {
+        let staging = Staging::open(out.path()).unwrap();
+        leave(&staging, "a", 2).await;
+        drop(staging);
+        private(out.path())
+    };
+    let part = |files: &[std::path::PathBuf]| {
+        files.iter().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(PART)).unwrap().clone()
+    };
+    let continues = async || {
+        let staging = Staging::open(out.path()).unwrap();
+        continued(&staging, "a").await
+    };
+    let files = leave_one().await;
+    fs::set_permissions(files[0].parent().unwrap(), PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(continues().await, 0);
+
+    let secret = out.path().join("secret");
+    for link in [true, false] {
+        let files = leave_one().await;
+        let data = fs::read(part(&files)).unwrap();
+        fs::write(&secret, &data).unwrap();
+        fs::remove_file(part(&files)).unwrap();
+        if link {
+            symlink(&secret, part(&files)).unwrap()
+        } else {
+            fs::hard_link(&secret, part(&files)).unwrap()
+        }
+        assert_eq!(continues().await, 0);
+        assert!(fs::read(&secret).unwrap() == data);
+    }
+    let files = leave_one().await;
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    File::options().write(true).open(part(&files)).unwrap().set_modified(long_ago).unwrap();
+    assert_eq!(continues().await, 0);
+    assert_eq!(continues().await, 0);
+}
+
+#[tokio::test]
+async fn the_number_of_parts_is_limited() {
+    let out = TempDir::create().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    for number in 0..=MAX_PARTS {
+        leave(&staging, &number.to_string(), 1).await;
+    }
+    assert_eq!(private(out.path()).len(), 2 * MAX_PARTS);
+    assert_eq!(continued(&staging, "0").await, 0);
+    assert_eq!(continued(&staging, "1").await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_connection_takes_over_and_another_version_only_from_a_silent_one() {
+    let out = TempDir::create().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let (first, _) = staging.claim(version("a", 1)).await.unwrap();
+    let lease = Arc::clone(&first.lease);
+    let release = async {
+        lease.evicted().await;
+        drop(first);
+    };
+    let (second, ()) = tokio::join!(staging.claim(version("a", 1)), release);
+    let (second, _) = second.unwrap();
+    // The other version waits while something arrives.
+    let lease = Arc::clone(&second.lease);
+    let arrive = async {
+        time::sleep(SILENCE / 2).await;
+        lease.arrived();
+    };
+    assert!(tokio::join!(staging.claim(version("a", 2)), arrive).0.is_none());
+    let release = async {
+        lease.evicted().await;
+        drop(second);
+    };
+    assert!(tokio::join!(staging.claim(version("a", 2)), release).0.is_some());
+    // A connection that does not stop keeps its part.
+    let _third = staging.claim(version("a", 3)).await.unwrap();
+    assert!(staging.claim(version("a", 3)).await.is_none());
+}

@@ -1,0 +1,229 @@
+//! Reading of a sender's messages with time limits.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::time::Interval;
+
+use super::{LEAST_PROGRESS, PROGRESS_TIME, ReceiveError};
+use crate::files::parts::Lease;
+use crate::progress::{self, Progress};
+use crate::protocol::{self, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
+use crate::transport::Transport;
+
+/// Number of bytes of replies that are sent although more messages have arrived.
+const REPLIES: usize = 1024;
+/// Groups of a part that a sender is given a second to hash.
+const GROUPS_PER_SECOND: u64 = 16;
+
+/// A sender, and replies to it that are sent when no more messages have arrived.
+pub(super) struct Peer<'a, T> {
+    pub(super) transport: &'a mut T,
+    replies: Vec<u8>,
+    /// Replies may be in a buffer of the transport.
+    unflushed: bool,
+}
+
+impl<'a, T: Transport> Peer<'a, T> {
+    pub(super) fn new(transport: &'a mut T) -> Self {
+        Self { transport, replies: Vec::new(), unflushed: false }
+    }
+
+    /// Replies to file `number`, with the next read at the latest.
+    pub(super) fn reply(&mut self, number: u64, reply: &Reply) {
+        protocol::encode_reply(&mut self.replies, number, reply);
+    }
+
+    /// Sends all replies. Cancel safe.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        while !self.replies.is_empty() {
+            self.unflushed = true;
+            let written = self.transport.write(&self.replies).await?;
+            self.replies.drain(..written);
+        }
+        if self.unflushed {
+            self.transport.flush().await?;
+            self.unflushed = false;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes; 0 at the end of the stream. Cancel safe.
+    pub(super) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.replies.len() >= REPLIES {
+            self.flush().await?;
+        }
+        if self.unflushed || !self.replies.is_empty() {
+            let now = poll_fn(|cx| {
+                let mut buffer = ReadBuf::new(buffer);
+                Poll::Ready(match Pin::new(&mut *self.transport).poll_read(cx, &mut buffer) {
+                    Poll::Ready(read) => Some(read.map(|()| buffer.filled().len())),
+                    Poll::Pending => None,
+                })
+            });
+            match now.await {
+                Some(read) => return read,
+                None => self.flush().await?,
+            }
+        }
+        self.transport.read(buffer).await
+    }
+}
+
+/// Reason why the contents of a file are incomplete.
+pub(super) enum Fault {
+    Peer(ProtocolError),
+    Slow,
+    Superseded,
+}
+
+impl Fault {
+    /// Returns the error of the file `name`.
+    pub(super) fn of(self, name: &str, body: &Body) -> ReceiveError {
+        let (name, received, size) = (name.to_owned(), body.received, body.size);
+        match self {
+            Self::Slow => ReceiveError::Stalled { name, received, size },
+            Self::Superseded => ReceiveError::Superseded(name),
+            Self::Peer(error) => ReceiveError::Interrupted { name, received, size, error },
+        }
+    }
+}
+
+impl From<ProtocolError> for Fault {
+    fn from(error: ProtocolError) -> Self {
+        Self::Peer(error)
+    }
+}
+
+/// A file in transfer.
+pub(super) struct Body {
+    pub(super) size: Option<u64>,
+    /// Bytes that are here.
+    pub(super) received: u64,
+    /// Ticks spent waiting for the peer since it last made the minimum progress.
+    waited: u32,
+    /// Bytes received at that time.
+    before: u64,
+    /// Additional time for the first progress.
+    grace: Duration,
+    /// Link to a connection that wants to continue the file.
+    pub(super) lease: Option<Arc<Lease>>,
+    progress: Progress,
+    ticks: Interval,
+}
+
+impl Body {
+    pub(super) fn new(size: Option<u64>, progress: Progress) -> Self {
+        let ticks = progress::ticks();
+        Self { size, received: 0, waited: 0, before: 0, grace: Duration::ZERO, lease: None, progress, ticks }
+    }
+
+    /// The first `bytes` bytes are here.
+    pub(super) fn skip(&mut self, bytes: u64) {
+        (self.received, self.before) = (bytes, bytes);
+        self.progress.skip(bytes);
+    }
+
+    /// Gives the sender time to hash `groups` groups.
+    pub(super) fn wait_for_hash(&mut self, groups: u64) {
+        self.grace = Duration::from_secs(groups / GROUPS_PER_SECOND);
+    }
+
+    /// Reads the next chunk into the buffer `chunk`; `None` at the end of the contents.
+    pub(super) async fn read(
+        &mut self,
+        peer: &mut Peer<'_, impl Transport>,
+        mut chunk: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        match (self.message(peer).await?, self.size) {
+            (protocol::CHUNK, _) => {}
+            (protocol::END, Some(size)) if self.received < size => return Err(ProtocolError::WrongSize(size).into()),
+            (protocol::END, _) => return Ok(None),
+            (protocol::ABANDONED, _) => return Err(ProtocolError::Abandoned.into()),
+            (other, _) => return Err(ProtocolError::BadMessage(other).into()),
+        }
+        let len = u32::from_be_bytes(self.fixed(peer).await?);
+        if len as usize > MAX_CHUNK {
+            return Err(ProtocolError::ChunkTooLong(len).into());
+        }
+        if let Some(size) = self.size.filter(|size| u64::from(len) > size - self.received) {
+            return Err(ProtocolError::WrongSize(size).into());
+        }
+        chunk.resize(len as usize, 0);
+        self.fill(peer, &mut chunk, true).await?;
+        Ok(Some(chunk))
+    }
+
+    /// Reads the first byte of a message.
+    pub(super) async fn message(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<u8, Fault> {
+        self.fixed(peer).await.map(|[first]| first)
+    }
+
+    /// Reads a hash.
+    pub(super) async fn hash(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<blake3::Hash, Fault> {
+        self.fixed::<HASH_LEN>(peer).await.map(Into::into)
+    }
+
+    /// Reads a field of `N` bytes.
+    pub(super) async fn fixed<const N: usize>(
+        &mut self,
+        peer: &mut Peer<'_, impl Transport>,
+    ) -> Result<[u8; N], Fault> {
+        let mut field = [0; N];
+        self.fill(peer, &mut field, false).await?;
+        Ok(field)
+    }
+
+    /// Reads until `buffer` is full. Only `contents` count as progress.
+    async fn fill(
+        &mut self,
+        peer: &mut Peer<'_, impl Transport>,
+        buffer: &mut [u8],
+        contents: bool,
+    ) -> Result<(), Fault> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            tokio::select! {
+                read = peer.read(rest) => match read.map_err(ProtocolError::from)? {
+                    0 => return Err(ProtocolError::EarlyEnd.into()),
+                    more => {
+                        filled += more;
+                        self.lease.as_ref().inspect(|lease| lease.arrived());
+                    }
+                },
+                () = evicted(self.lease.as_deref()) => return Err(Fault::Superseded),
+                _ = self.ticks.tick() => {
+                    let now = self.received + if contents { filled as u64 } else { 0 };
+                    self.progress.update(now, &peer.transport.snapshot());
+                    self.wait(now)?;
+                }
+            }
+        }
+        if contents {
+            self.received += filled as u64;
+        }
+        Ok(())
+    }
+
+    /// Counts a tick spent waiting; `now` bytes have been received.
+    fn wait(&mut self, now: u64) -> Result<(), Fault> {
+        self.waited += 1;
+        if now - self.before >= LEAST_PROGRESS {
+            (self.waited, self.before, self.grace) = (0, now, Duration::ZERO);
+        }
+        if progress::INTERVAL * self.waited >= PROGRESS_TIME + self.grace { Err(Fault::Slow) } else { Ok(()) }
+    }
+}
+
+/// Waits until another connection takes over the part; forever if the file is none.
+async fn evicted(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.evicted().await,
+        None => std::future::pending().await,
+    }
+}

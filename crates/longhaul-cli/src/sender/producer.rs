@@ -1,0 +1,279 @@
+//! Reading, hashing and encoding of files, on a thread that may block.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use tokio::sync::mpsc;
+
+use super::source::Contents;
+use super::{Options, SendError, Source};
+use crate::groups::{GROUP, GroupHasher, Prefix};
+use crate::progress::Screen;
+use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply};
+
+/// Number of bytes from which a batch is sent without waiting for more.
+const BATCH: usize = 128 << 10;
+
+/// Bytes to be written.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) marks: Vec<Mark>,
+}
+
+/// Meaning of a batch.
+#[derive(Debug)]
+pub(super) enum Mark {
+    /// The batch has the header of this file.
+    Begun { number: u64, source: Arc<Source>, size: Option<u64> },
+    /// The contents begin after this number of bytes.
+    Resumed(u64),
+    /// The batch has this number of bytes of contents.
+    Contents(u64),
+    /// The batch has the hash of the file.
+    Ended(End),
+    /// The file cannot be opened, and is not sent.
+    Failed { source: Arc<Source>, error: io::Error },
+}
+
+/// End of a file's contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) hash: blake3::Hash,
+    /// Size of the file in bytes.
+    pub(super) bytes: u64,
+    /// Bytes that the receiver had before.
+    pub(super) resumed: u64,
+}
+
+impl End {
+    /// End of a directory or link.
+    const EMPTY: Self = Self { hash: blake3::Hash::from_bytes([0; protocol::HASH_LEN]), bytes: 0, resumed: 0 };
+}
+
+/// Reason why the production ends early.
+enum Stop {
+    /// The connection has failed.
+    Gone,
+    Failed(SendError),
+}
+
+impl From<SendError> for Stop {
+    fn from(error: SendError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Produces the batches of files.
+pub(super) struct Producer {
+    pub(super) feed: mpsc::Sender<Batch>,
+    /// Used buffers.
+    pub(super) spares: Receiver<Vec<u8>>,
+    /// Replies of the receiver, with the numbers of the files.
+    pub(super) replies: Receiver<(u64, Reply)>,
+    pub(super) options: Options,
+    pub(super) screen: Screen,
+    batch: Batch,
+    /// Number of the next file.
+    next: u64,
+    /// All files before this number need not be sent any more.
+    settled: u64,
+}
+
+impl Producer {
+    pub(super) fn new(
+        feed: mpsc::Sender<Batch>,
+        spares: Receiver<Vec<u8>>,
+        replies: Receiver<(u64, Reply)>,
+        options: Options,
+        screen: Screen,
+    ) -> Self {
+        let batch = Batch { bytes: protocol::MAGIC.to_vec(), marks: Vec::new() };
+        Self { feed, spares, replies, options, screen, batch, next: 0, settled: 0 }
+    }
+
+    /// Produces the batches of `sources` until the connection has failed.
+    pub(super) fn run(mut self, sources: Vec<Arc<Source>>) -> Result<(), SendError> {
+        let mut all = sources.iter().map(|source| self.file(source));
+        match all.by_ref().collect::<Result<(), Stop>>().and_then(|()| self.flush()) {
+            Ok(()) | Err(Stop::Gone) => Ok(()),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+
+    fn file(&mut self, source: &Arc<Source>) -> Result<(), Stop> {
+        let failed = |error| SendError::Read { path: source.path().to_owned(), error };
+        let (mut header, contents) = match source.begin() {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.batch.marks.push(Mark::Failed { source: Arc::clone(source), error });
+                return Ok(());
+            }
+        };
+        let number = self.next;
+        self.next += 1;
+        header.asks = self.options.resume && header.size.is_some_and(|size| size > MAX_UNASKED);
+        header.keeps = self.options.attributes && (header.size.is_some() || header.kind == Kind::Directory);
+        let bytes = protocol::encode_header(&header);
+        self.batch.bytes.extend(bytes.map_err(|error| SendError::Name { path: source.path().to_owned(), error })?);
+        self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size: header.size });
+        let Some(mut contents) = contents else {
+            self.batch.marks.push(Mark::Ended(End::EMPTY));
+            return self.flush_if_full();
+        };
+        let mut hasher = GroupHasher::default();
+        if header.asks {
+            match self.ask(number, source, &mut contents, &header)? {
+                Some(before) => hasher = before,
+                None => return Ok(()),
+            }
+        }
+        if header.size.is_none() {
+            // The contents may come much later than the files before.
+            self.flush()?;
+        }
+        let resumed = hasher.len();
+        let mut left = header.size.map_or(u64::MAX, |size| size - resumed);
+        while left > 0 {
+            if self.is_settled(number) {
+                self.batch.bytes.push(protocol::ABANDONED);
+                return Ok(());
+            }
+            let read = self.chunk(&mut contents, left, &mut hasher).map_err(failed)?;
+            match header.size {
+                None if read == 0 => break,
+                // More may come much later.
+                None => self.flush()?,
+                Some(_) if read == 0 => {
+                    return Err(failed(io::Error::other("it became shorter while it was sent")).into());
+                }
+                Some(_) => left -= read,
+            }
+            self.flush_if_full()?;
+        }
+        self.batch.bytes.push(protocol::END);
+        self.hash(&hasher, resumed);
+        self.flush_if_full()
+    }
+
+    /// Waits for what the receiver has of a file. Returns the hasher of the bytes that need not be sent, or `None` if
+    /// the file need not be sent.
+    fn ask(
+        &mut self,
+        number: u64,
+        source: &Arc<Source>,
+        contents: &mut Contents,
+        header: &FileHeader,
+    ) -> Result<Option<GroupHasher>, Stop> {
+        let failed = |error| SendError::Read { path: source.path().to_owned(), error };
+        let (name, size) = (source.name(), header.size.unwrap_or_default());
+        let mut hasher = GroupHasher::default();
+        match self.reply(number)? {
+            Reply::Go => {}
+            Reply::Anew => self.screen.say(&format!("{name} has changed since it was interrupted, and is sent anew")),
+            Reply::Offer { groups, digest } => {
+                let prefix = Prefix::read(&mut *contents, groups.min(size / GROUP)).map_err(failed)?;
+                let mut from = 0;
+                if prefix.groups == groups && prefix.digest.finalize() == digest {
+                    from = groups;
+                    hasher = prefix.hasher;
+                    self.screen.say(&format!("{name} is continued after {} of {size} bytes", hasher.len()));
+                    self.batch.marks.push(Mark::Resumed(hasher.len()));
+                } else {
+                    contents.rewind().map_err(failed)?;
+                    self.screen.say(&format!("{name} is not what was interrupted, and is sent anew"));
+                }
+                self.batch.bytes.push(protocol::START);
+                self.batch.bytes.extend(from.to_be_bytes());
+            }
+            Reply::Same => {
+                let whole = GroupHasher::read(&mut *contents, size).map_err(failed)?;
+                self.batch.bytes.push(protocol::CLAIM);
+                self.hash(&whole, whole.len());
+                match self.reply(number)? {
+                    Reply::Go => contents.rewind().map_err(failed)?,
+                    _ => return Ok(None),
+                }
+            }
+            Reply::Confirmed | Reply::Skipped | Reply::Declined(_) | Reply::Refused(_) => {
+                self.batch.bytes.push(protocol::ABANDONED);
+                return Ok(None);
+            }
+        }
+        Ok(Some(hasher))
+    }
+
+    /// Waits for the reply to file `number`.
+    fn reply(&mut self, number: u64) -> Result<Reply, Stop> {
+        self.flush()?;
+        loop {
+            let (of, reply) = self.replies.recv().map_err(|_| Stop::Gone)?;
+            self.heard(of, &reply);
+            if of == number {
+                return Ok(reply);
+            }
+        }
+    }
+
+    fn heard(&mut self, number: u64, reply: &Reply) {
+        if matches!(reply, Reply::Confirmed | Reply::Skipped | Reply::Declined(_)) {
+            self.settled = number + 1;
+        }
+    }
+
+    fn is_settled(&mut self, number: u64) -> bool {
+        while let Ok((of, reply)) = self.replies.try_recv() {
+            self.heard(of, &reply);
+        }
+        self.settled > number
+    }
+
+    /// Appends a chunk of at most `left` bytes to the batch; returns its length.
+    fn chunk(&mut self, contents: &mut Contents, left: u64, hasher: &mut GroupHasher) -> io::Result<u64> {
+        let bytes = &mut self.batch.bytes;
+        let start = bytes.len();
+        bytes.extend(protocol::chunk_start(0));
+        let body = bytes.len();
+        bytes.resize(body + left.min(MAX_CHUNK as u64) as usize, 0);
+        let read = loop {
+            match contents.read(bytes.get_mut(body..).unwrap_or_default()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        if read == 0 {
+            bytes.truncate(start);
+            return Ok(0);
+        }
+        bytes.truncate(body + read);
+        if let Some(head) = bytes.get_mut(start..body) {
+            head.copy_from_slice(&protocol::chunk_start(read as u32));
+        }
+        hasher.update(bytes.get(body..).unwrap_or_default(), |_| io::Result::Ok(()))?;
+        self.batch.marks.push(Mark::Contents(read as u64));
+        Ok(read as u64)
+    }
+
+    /// Appends the hash of the contents.
+    fn hash(&mut self, hasher: &GroupHasher, resumed: u64) {
+        let hash = hasher.finalize();
+        self.batch.bytes.extend(hash.as_bytes());
+        self.batch.marks.push(Mark::Ended(End { hash, bytes: hasher.len(), resumed }));
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), Stop> {
+        if self.batch.bytes.len() >= BATCH { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Stop> {
+        let mut bytes = self.spares.try_recv().unwrap_or_default();
+        bytes.clear();
+        let batch = std::mem::replace(&mut self.batch, Batch { bytes, marks: Vec::new() });
+        if batch.bytes.is_empty() && batch.marks.is_empty() {
+            Ok(())
+        } else {
+            self.feed.blocking_send(batch).map_err(|_| Stop::Gone)
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Directories.
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::machine::{Machine, failed, json_lines};
+
+/// Makes a file with a mode and a modification time.
+fn file(path: &Path, contents: &[u8], mode: u32) {
+    fs::write(path, contents).unwrap();
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    age(path);
+}
+
+fn age(path: &Path) {
+    let time = SystemTime::UNIX_EPOCH + Duration::new(981_173_106, 789_000_000);
+    File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Describes everything in a directory: path, kind, mode, contents or target, and time if it is that of [`age`].
+fn tree(root: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(path) = left.pop() {
+        let metadata = path.symlink_metadata().unwrap();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        let aged = metadata.modified().unwrap() == SystemTime::UNIX_EPOCH + Duration::new(981_173_106, 789_000_000);
+        let mode = metadata.permissions().mode() & 0o777;
+        lines.push(if metadata.is_symlink() {
+            format!("{name} -> {}", path.read_link().unwrap().display())
+        } else if metadata.is_dir() {
+            left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            format!("{name}/ {mode:o} {aged}")
+        } else {
+            format!("{name} {mode:o} {aged} {}", blake3::hash(&fs::read(&path).unwrap()))
+        });
+    }
+    lines.sort();
+    lines
+}
+
+/// Makes a tree with everything that is sent.
+fn make(root: &Path) {
+    fs::create_dir_all(root.join("sub/deep")).unwrap();
+    fs::create_dir(root.join("empty")).unwrap();
+    file(&root.join("executable"), b"#!/bin/sh", 0o750);
+    file(&root.join("sub/nothing"), b"", 0o600);
+    file(&root.join("sub/deep/large"), &[7; 3_000_000], 0o444);
+    for number in 0..300 {
+        file(&root.join(format!("sub/{number}")), number.to_string().as_bytes(), 0o640);
+    }
+    symlink("../sub/deep", root.join("empty/link")).unwrap();
+    fs::set_permissions(root.join("empty"), PermissionsExt::from_mode(0o710)).unwrap();
+    for directory in ["sub/deep", "sub", "empty", ""] {
+        age(&root.join(directory));
+    }
+}
+
+#[test]
+fn a_directory_arrives_with_everything_in_it() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let root = here.path("tree");
+    make(&root);
+    let receiver = there.receive(&["--allow", &here.key(), "--once", "--json"]);
+    let sent = here.send(&receiver, &[root.to_str().unwrap(), "--links", "--json"]);
+    assert!(sent.status.success(), "{sent:?}");
+    let (code, said, received) = receiver.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!((json_lines(&sent.stdout).len(), json_lines(&received).len()), (303, 303));
+    assert_eq!(tree(&there.path("out/tree")), tree(&root));
+    assert_eq!(there.names(), ["tree"]);
+
+    // Again, into the same place: everything is there. Without attributes the times are new.
+    let receiver = there.receive(&["--allow", &here.key()]);
+    assert!(here.send(&receiver, &[root.to_str().unwrap(), "--links"]).status.success());
+    assert_eq!(tree(&there.path("out/tree")), tree(&root));
+    drop(receiver);
+    let receiver = there.receive(&["--allow", &here.key(), "--overwrite"]);
+    assert!(here.send(&receiver, &[root.to_str().unwrap(), "--no-attributes"]).status.success());
+    let large = there.path("out/tree/sub/deep/large").metadata().unwrap();
+    assert!(
+        large.permissions().mode() & 0o777 != 0o444
+            && large.modified().unwrap() > SystemTime::UNIX_EPOCH + Duration::from_secs(1_500_000_000)
+    );
+}
+
+#[test]
+fn what_is_not_sent_is_named() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let root = here.path("tree");
+    fs::create_dir_all(root.join("sub")).unwrap();
+    file(&root.join("file"), b"x", 0o644);
+    file(&root.join(".hidden"), b"x", 0o644);
+    file(&root.join("bad\nname"), b"x", 0o644);
+    symlink("/etc/passwd", root.join("absolute")).unwrap();
+    symlink("../../x", root.join("sub/up")).unwrap();
+    assert!(Command::new("mkfifo").arg(root.join("pipe")).status().unwrap().success());
+    let receiver = there.receive(&["--allow", &here.key()]);
+    for (options, reason) in [(&["--links"][..], "may lead outside the directory"), (&[], "it is a symbolic link")] {
+        let arguments = [&[root.to_str().unwrap()], options].concat();
+        let said = failed(&here.send(&receiver, &arguments), 1);
+        for (name, reason) in [
+            ("absolute", reason),
+            ("sub/up", reason),
+            ("pipe", "it is neither a file nor a directory"),
+            ("bad\\u{a}name", "contains an invisible character"),
+            (".hidden", "the receiver does not want it"),
+        ] {
+            let named = |line: &str| line.contains(&format!("tree/{name} is not sent: ")) && line.contains(reason);
+            assert!(said.lines().any(named), "{name}: {said}");
+        }
+    }
+    let names: Vec<_> =
+        tree(&there.path("out/tree")).iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(names, ["/", "file", "sub/"]);
+}
+
+/// A directory of the receiver is replaced by a link to another place while a file for it is under way.
+#[test]
+fn a_link_that_is_swapped_in_is_not_followed() {
+    use std::io::Write;
+    use std::process::Stdio;
+    let (there, here) = (Machine::new(), Machine::new());
+    let (root, outside) = (here.path("tree"), there.path("outside"));
+    fs::create_dir_all(&root).unwrap();
+    fs::create_dir(&outside).unwrap();
+    file(&root.join("a"), b"first", 0o644);
+    file(&root.join("b"), &[7; 100_000], 0o644);
+    let mut receiver = there.receive(&["--allow", &here.key()]);
+    // The files of the directory arrive after the contents of standard input.
+    let mut command =
+        here.command(&["send", "--accept-new", &receiver.address, root.to_str().unwrap(), "-", root.to_str().unwrap()]);
+    let mut sender = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    receiver.wait_for("tree/b: ");
+    fs::rename(there.path("out/tree"), there.path("moved")).unwrap();
+    symlink(&outside, there.path("out/tree")).unwrap();
+    let mut stdin = sender.stdin.take().unwrap();
+    stdin.write_all(b"now").unwrap();
+    drop(stdin);
+    let said = failed(&sender.wait_with_output().unwrap(), 1);
+    assert!(said.contains("the receiver refused tree/a: cannot write it"), "{said}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}

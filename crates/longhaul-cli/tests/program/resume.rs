@@ -1,0 +1,246 @@
+//! Files whose transfer is interrupted.
+use std::fs::{self, File};
+use std::process::{Child, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::machine::{Machine, Receiver, failed, json_lines};
+
+/// Interval between looks at the disk.
+const LOOK: Duration = Duration::from_millis(2);
+const MIB: u64 = 1 << 20;
+
+/// Returns the number of bytes in the unfinished files of `there`.
+fn unfinished(there: &Machine) -> u64 {
+    let mut bytes = 0;
+    for directory in fs::read_dir(there.path("out")).into_iter().flatten().flatten() {
+        for file in fs::read_dir(directory.path()).into_iter().flatten().flatten() {
+            let part = file.file_name().to_string_lossy().starts_with("part-");
+            bytes += file.metadata().ok().filter(|_| part).map_or(0, |metadata| metadata.len());
+        }
+    }
+    bytes
+}
+
+/// Waits until more than `bytes` bytes are there.
+fn wait_for(there: &Machine, bytes: u64) {
+    while unfinished(there) <= bytes {
+        sleep(LOOK);
+    }
+}
+
+/// Starts to send `file`.
+fn start(here: &Machine, address: &str, file: &str, options: &[&str]) -> Child {
+    let mut command = here.command(&[&["send", "--accept-new", "--json", address, file], options].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Starts to send `file`, and kills the sender when more than `bytes` bytes are there.
+fn interrupt(there: &Machine, here: &Machine, receiver: &Receiver, file: &str, bytes: u64) -> u64 {
+    let mut sender = start(here, &receiver.address, file, &[]);
+    wait_for(there, bytes);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    unfinished(there)
+}
+
+fn same(file: &str, there: &Machine, name: &str) -> bool {
+    fs::read(file).unwrap() == fs::read(there.path("out").join(name)).unwrap()
+}
+
+#[test]
+fn an_interrupted_file_is_continued_by_the_next_sender_and_the_next_receiver() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let (file, key) = (here.file("big", 30_000_000), here.key());
+    let mut receiver = there.receive(&["--allow", &key]);
+    interrupt(&there, &here, &receiver, &file, 3 * MIB);
+    drop(receiver);
+    let before = unfinished(&there);
+    receiver = there.receive(&["--allow", &key, "--json", "--once"]);
+    let sent = here.send(&receiver, &[&file, "--json"]);
+    assert!(sent.status.success(), "{sent:?}");
+    let line = &json_lines(&sent.stdout)[0];
+    let resumed = line["resumed_bytes"].as_u64().unwrap();
+    assert!(resumed >= 3 * MIB && before - resumed < MIB, "{before} {line}");
+    assert!(String::from_utf8_lossy(&sent.stderr).contains(&format!("big is continued after {resumed} of 30000000")));
+    let (code, said, received) = receiver.end();
+    assert_eq!(code, Some(0));
+    assert!(said.contains("big is continued after "), "{said}");
+    assert_eq!(json_lines(&received)[0]["resumed_bytes"], resumed);
+    assert!(same(&file, &there, "big"));
+    // Nothing else stays.
+    assert_eq!(fs::read_dir(there.path("out")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_has_changed_is_sent_anew_and_this_is_said() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let (file, key) = (here.file("big", 30_000_000), here.key());
+    let mut receiver = there.receive(&["--allow", &key]);
+    interrupt(&there, &here, &receiver, &file, 3 * MIB);
+    // Another modification time.
+    fs::write(&file, vec![7; 30_000_000]).unwrap();
+    let mut sender = start(&here, &receiver.address, &file, &[]);
+    receiver.wait_for("big has changed since it was interrupted, and is received anew");
+    wait_for(&there, 3 * MIB);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    // The same size and time, but other contents.
+    let modified = File::open(&file).unwrap().metadata().unwrap().modified().unwrap();
+    fs::write(&file, vec![8; 30_000_000]).unwrap();
+    File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+    let sent = here.send(&receiver, &[&file, "--json"]);
+    let said = failed(&sent, 0);
+    assert!(said.contains("big is not what was interrupted, and is sent anew"), "{said}");
+    assert_eq!(json_lines(&sent.stdout)[0]["resumed_bytes"], 0);
+    receiver.wait_for("big is not what was interrupted, and is received anew");
+    assert!(same(&file, &there, "big"));
+}
+
+/// A part is that of its sender's key, and damaged groups are not continued.
+#[test]
+fn a_part_belongs_to_its_sender_and_is_verified() {
+    let (there, here, other) = (Machine::new(), Machine::new(), Machine::new());
+    let file = here.file("big", 30_000_000);
+    let options = ["--allow", &here.key(), "--allow", &other.key(), "--overwrite"];
+    let receiver = there.receive(&options);
+    interrupt(&there, &here, &receiver, &file, 5 * MIB);
+    let modified = File::open(&file).unwrap().metadata().unwrap().modified().unwrap();
+    let copy = other.file("big", 30_000_000);
+    File::options().write(true).open(&copy).unwrap().set_modified(modified).unwrap();
+    let resumed = |machine: &Machine, receiver: &Receiver, options: &[&str]| {
+        let sent = machine.send(receiver, &[&[file.as_str(), "--json"], options].concat());
+        assert!(sent.status.success(), "{sent:?}");
+        json_lines(&sent.stdout)[0]["resumed_bytes"].as_u64().unwrap()
+    };
+    assert_eq!(resumed(&other, &receiver, &[]), 0);
+    drop(receiver);
+    // The third group is damaged.
+    for directory in fs::read_dir(there.path("out")).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
+        for part in fs::read_dir(directory.path()).unwrap().flatten() {
+            if part.file_name().to_string_lossy().starts_with("part-") {
+                use std::os::unix::fs::FileExt;
+                File::options().write(true).open(part.path()).unwrap().write_at(b"?", 2 * MIB + 5).unwrap();
+            }
+        }
+    }
+    let receiver = there.receive(&options);
+    assert_eq!(resumed(&here, &receiver, &[]), 2 * MIB);
+    assert!(same(&file, &there, "big"));
+    interrupt(&there, &here, &receiver, &file, 3 * MIB);
+    assert_eq!(resumed(&here, &receiver, &["--no-resume"]), 0);
+}
+
+#[test]
+fn a_file_that_arrived_before_the_sender_heard_of_it_is_confirmed() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let files = [("big", 5_000_000), ("small", 1000)].map(|(name, len)| here.file(name, len));
+    let receiver = there.receive(&["--allow", &here.key()]);
+    for resumed in [[0, 0], [5_000_000, 1000]] {
+        let sent = here.send(&receiver, &[&files[0], &files[1], "--json"]);
+        assert!(sent.status.success(), "{sent:?}");
+        let lines = json_lines(&sent.stdout);
+        assert_eq!(
+            (lines[0]["resumed_bytes"].as_u64(), lines[0]["bytes"].as_u64()),
+            (Some(resumed[0]), Some(5_000_000))
+        );
+    }
+    // Another file of the same name, size and time is refused, even if its owner claims to have the same.
+    let modified = File::open(&files[0]).unwrap().metadata().unwrap().modified().unwrap();
+    fs::write(&files[0], vec![1; 5_000_000]).unwrap();
+    File::options().write(true).open(&files[0]).unwrap().set_modified(modified).unwrap();
+    let said = failed(&here.send(&receiver, &[&files[0]]), 1);
+    assert!(said.contains("the receiver refused big: it exists already"), "{said}");
+}
+
+/// The receiver is killed and started again; the sender connects again by itself.
+#[test]
+fn a_sender_survives_the_receiver() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let (file, key) = (here.file("big", 30_000_000), here.key());
+    let mut receiver = there.receive(&["--allow", &key]);
+    let address = receiver.address.clone();
+    let sender = start(&here, &address, &file, &[]);
+    wait_for(&there, 3 * MIB);
+    receiver.child.kill().unwrap();
+    drop(receiver);
+    let receiver = there.receive_at(&address, &["--allow", &key, "--once"]);
+    let sent = sender.wait_with_output().unwrap();
+    let said = failed(&sent, 0);
+    for part in ["; connecting again", "connected again", "big is continued after "] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!(receiver.end().0, Some(0));
+    assert!(same(&file, &there, "big"));
+
+    let mut receiver = there.receive(&["--allow", &key, "--overwrite"]);
+    let sender = start(&here, &receiver.address, &file, &["--retry", "0"]);
+    wait_for(&there, 3 * MIB);
+    receiver.child.kill().unwrap();
+    drop(receiver);
+    let said = failed(&sender.wait_with_output().unwrap(), 1);
+    assert!(
+        said.starts_with("longhaul send: sending big failed after ")
+            || said.contains("\nlonghaul send: sending big failed after "),
+        "{said}"
+    );
+}
+
+/// Ten interruptions, of either end, at random moments. The relay counts what is sent.
+#[cfg(target_os = "linux")]
+#[test]
+fn ten_kills_cost_at_most_two_mebibytes_each() {
+    use longhaul_link::spec::{Direction, LinkOptions};
+    use longhaul_linkem::log::Logs;
+    use longhaul_linkem::relay::{Options, Running};
+
+    const SIZE: usize = 40_000_000;
+    const KILLS: u64 = 10;
+    let (there, here) = (Machine::new(), Machine::new());
+    let (file, key) = (here.file("big", SIZE), here.key());
+    let mut receiver = there.receive(&["--allow", &key]);
+    let address = receiver.address.parse().unwrap();
+    let mut link = LinkOptions::new();
+    let words = ["--rate", "200mbit", "--rtt", "10ms", "--queue", "200p"];
+    assert_eq!(link.read(&words).unwrap(), words.len());
+    let path = link.build(|file| Err(format!("{file}: no files here"))).unwrap();
+    let relay = Running::start(&Options::new("127.0.0.1:0".parse().unwrap(), address), &path, Logs::default()).unwrap();
+    let near = relay.local_addr().to_string();
+
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: u64| {
+        // xorshift64 (Marsaglia 2003); the seed is fixed.
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut sender = start(&here, &near, &file, &[]);
+    let mut at = 0;
+    for kill in 0..KILLS {
+        at = (at + next(6 * MIB)).min(SIZE as u64 - 4 * MIB);
+        wait_for(&there, at);
+        sleep(Duration::from_micros(next(5000)));
+        if next(2) == 0 {
+            sender.kill().unwrap();
+            sender.wait().unwrap();
+            sender = start(&here, &near, &file, &[]);
+        } else {
+            receiver.child.kill().unwrap();
+            let address = receiver.address.clone();
+            drop(receiver);
+            receiver = there.receive_at(&address, &["--allow", &key]);
+        }
+        eprintln!("kill {kill} at {} bytes", unfinished(&there));
+        at = at.max(unfinished(&there));
+    }
+    let sent = sender.wait_with_output().unwrap();
+    assert!(sent.status.success(), "{sent:?}");
+    assert!(same(&file, &there, "big"));
+    let (engine, _) = relay.stop().unwrap();
+    let delivered = engine.stats(Direction::Up).delivered_bytes;
+    eprintln!("{delivered} bytes delivered for a file of {SIZE} bytes");
+    // Headers of packets and TLS records take 7 %.
+    let most = (SIZE as u64 + KILLS * 2 * MIB) * 107 / 100;
+    assert!(delivered <= most, "{delivered} bytes were delivered, more than {most}");
+}
