@@ -129,11 +129,12 @@ fn a_link_that_is_swapped_in_is_not_followed() {
     file(&root.join("a"), b"first", 0o644);
     file(&root.join("b"), &[7; 100_000], 0o644);
     let mut receiver = there.receive(&["--allow", &here.key()]);
-    // The files of the directory arrive after the contents of standard input.
-    let mut command =
-        here.command(&["send", "--accept-new", &receiver.address, root.to_str().unwrap(), "-", root.to_str().unwrap()]);
+    // The directory is sent twice, and the second time after the contents of standard input. The marker arrives after
+    // everything of the first time.
+    let (root, marker) = (root.to_str().unwrap(), here.file("marker", 1));
+    let mut command = here.command(&["send", "--accept-new", &receiver.address, root, &marker, "-", root]);
     let mut sender = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    receiver.wait_for("tree/b: ");
+    receiver.wait_for("marker: ");
     fs::rename(there.path("out/tree"), there.path("moved")).unwrap();
     symlink(&outside, there.path("out/tree")).unwrap();
     let mut stdin = sender.stdin.take().unwrap();
