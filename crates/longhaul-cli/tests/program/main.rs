@@ -6,7 +6,7 @@ mod codes;
 mod directories;
 mod forward;
 mod machine;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod resume;
 mod strangers;
 mod transfer;

@@ -4,6 +4,10 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use longhaul_link::spec::{Direction, LinkOptions};
+use longhaul_linkem::log::Logs;
+use longhaul_linkem::relay::{Options, Running};
+
 use crate::machine::{Machine, Receiver, failed, json_lines};
 
 /// Interval between looks at the disk.
@@ -35,9 +39,20 @@ fn start(here: &Machine, address: &str, file: &str, options: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+/// A link to `address` on which a file of 30 MB takes seconds, so that it can be interrupted on a busy machine.
+fn slow(address: &str) -> Running {
+    let mut link = LinkOptions::new();
+    let words = ["--rate", "100mbit", "--rtt", "10ms", "--queue", "200p"];
+    assert_eq!(link.read(&words).unwrap(), words.len());
+    let path = link.build(|file| Err(format!("{file}: no files here"))).unwrap();
+    let options = Options::new("127.0.0.1:0".parse().unwrap(), address.parse().unwrap());
+    Running::start(&options, &path, Logs::default()).unwrap()
+}
+
 /// Starts to send `file`, and kills the sender when more than `bytes` bytes are there.
 fn interrupt(there: &Machine, here: &Machine, receiver: &Receiver, file: &str, bytes: u64) -> u64 {
-    let mut sender = start(here, &receiver.address, file, &[]);
+    let relay = slow(&receiver.address);
+    let mut sender = start(here, &relay.local_addr().to_string(), file, &[]);
     wait_for(there, bytes);
     sender.kill().unwrap();
     sender.wait().unwrap();
@@ -80,7 +95,8 @@ fn a_file_that_has_changed_is_sent_anew_and_this_is_said() {
     interrupt(&there, &here, &receiver, &file, 3 * MIB);
     // Another modification time.
     fs::write(&file, vec![7; 30_000_000]).unwrap();
-    let mut sender = start(&here, &receiver.address, &file, &[]);
+    let relay = slow(&receiver.address);
+    let mut sender = start(&here, &relay.local_addr().to_string(), &file, &[]);
     receiver.wait_for("big has changed since it was interrupted, and is received anew");
     wait_for(&there, 3 * MIB);
     sender.kill().unwrap();
@@ -160,7 +176,8 @@ fn a_sender_survives_the_receiver() {
     let (file, key) = (here.file("big", 30_000_000), here.key());
     let mut receiver = there.receive(&["--allow", &key]);
     let address = receiver.address.clone();
-    let sender = start(&here, &address, &file, &[]);
+    let relay = slow(&address);
+    let sender = start(&here, &relay.local_addr().to_string(), &file, &[]);
     wait_for(&there, 3 * MIB);
     receiver.child.kill().unwrap();
     drop(receiver);
@@ -174,7 +191,8 @@ fn a_sender_survives_the_receiver() {
     assert!(same(&file, &there, "big"));
 
     let mut receiver = there.receive(&["--allow", &key, "--overwrite"]);
-    let sender = start(&here, &receiver.address, &file, &["--retry", "0"]);
+    let relay = slow(&receiver.address);
+    let sender = start(&here, &relay.local_addr().to_string(), &file, &["--retry", "0"]);
     wait_for(&there, 3 * MIB);
     receiver.child.kill().unwrap();
     drop(receiver);
@@ -187,24 +205,14 @@ fn a_sender_survives_the_receiver() {
 }
 
 /// Ten interruptions, of either end, at random moments. The relay counts what is sent.
-#[cfg(target_os = "linux")]
 #[test]
 fn ten_kills_cost_at_most_two_mebibytes_each() {
-    use longhaul_link::spec::{Direction, LinkOptions};
-    use longhaul_linkem::log::Logs;
-    use longhaul_linkem::relay::{Options, Running};
-
     const SIZE: usize = 40_000_000;
     const KILLS: u64 = 10;
     let (there, here) = (Machine::new(), Machine::new());
     let (file, key) = (here.file("big", SIZE), here.key());
     let mut receiver = there.receive(&["--allow", &key]);
-    let address = receiver.address.parse().unwrap();
-    let mut link = LinkOptions::new();
-    let words = ["--rate", "200mbit", "--rtt", "10ms", "--queue", "200p"];
-    assert_eq!(link.read(&words).unwrap(), words.len());
-    let path = link.build(|file| Err(format!("{file}: no files here"))).unwrap();
-    let relay = Running::start(&Options::new("127.0.0.1:0".parse().unwrap(), address), &path, Logs::default()).unwrap();
+    let relay = slow(&receiver.address);
     let near = relay.local_addr().to_string();
 
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
