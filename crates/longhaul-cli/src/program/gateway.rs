@@ -35,8 +35,8 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let (identity, allowed) = keys(args)?;
     let listener = args.transport.or_congestion(CONGESTION)?.listen(args.listen)?;
     screen.warn(&format!("listening on {}", listener.local_addr()?));
-    let count = allowed.count(Permission::Forward);
-    screen.say(&format!("the key is {}, and {count} keys may forward", identity.fingerprint()));
+    let count = super::receive::count(allowed.count(Permission::Forward));
+    screen.say(&format!("the key is {}, and {count} may forward", identity.fingerprint()));
     let allowed = Arc::new(allowed);
     let keys = Arc::clone(&allowed);
     let mut listener = SecureListener::new(listener, &identity, move |key| keys.may(key, Permission::Forward))?;

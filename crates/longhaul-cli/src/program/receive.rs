@@ -81,8 +81,8 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     }
 }
 
-fn count(senders: usize) -> String {
-    if senders == 1 { "1 key".to_owned() } else { format!("{senders} keys") }
+pub(super) fn count(keys: usize) -> String {
+    if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") }
 }
 
 /// Returns our key and the keys that may send.
