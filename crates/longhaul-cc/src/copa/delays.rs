@@ -141,17 +141,21 @@ impl Delays {
         self.raw
     }
 
+    /// Returns the delay above RTTmin of both directions.
+    fn of_both_ways(&self) -> Span {
+        self.standing.get().zip(self.least.get()).map_or(Span::ZERO, |(standing, least)| standing - least)
+    }
+
+    /// Returns the delay above RTTmin in seconds, or that of the forward path if it is known and lower.
     fn above_least(&self) -> f64 {
-        let (Some(standing), Some(least)) = (self.standing.get(), self.least.get()) else { return 0.0 };
-        let both = standing - least;
+        let both = self.of_both_ways();
         let forward = self.one_way.and_then(|one_way| Some(one_way.standing.get()? - one_way.least.get()?));
         forward.map_or(both, |forward| forward.min(both)).as_secs_f64()
     }
 
     /// Returns the queueing delay of the reverse path in seconds, or zero if it is unknown.
     pub(crate) fn reverse(&self) -> f64 {
-        let (Some(standing), Some(least)) = (self.standing.get(), self.least.get()) else { return 0.0 };
-        if self.one_way.is_some() { ((standing - least).as_secs_f64() - self.raw).max(0.0) } else { 0.0 }
+        if self.one_way.is_some() { (self.of_both_ways().as_secs_f64() - self.raw).max(0.0) } else { 0.0 }
     }
 
     /// Records the newest arrival time that an ACK reports.

@@ -3,8 +3,8 @@
 //!
 //! The window becomes the delivery rate times the RTT without the queue. The sum of these over all flows is what the
 //! path holds. If the flow is alone, or its neighbours run the same trial, the queue is gone afterwards. If other flows
-//! fill the queue, it remains. If the flow is alone and the delay does not change, it is no queue: the route has become
-//! longer, or the link delays packets at random.
+//! fill the queue, it remains. If the delay does not change, and the flow is alone or nothing is lost, it is no queue: the
+//! route has become longer, or the link delays packets at random.
 
 use crate::Ack;
 
@@ -56,7 +56,7 @@ pub(super) enum Cause {
 
 impl Trial {
     /// Begins a trial with a window of `window` and a delivery rate of `rate`, over a path with an RTT of `base` and a
-    /// queueing delay of `queueing`. Only if the flow `is_alone`, the result may be that there is no queue.
+    /// queueing delay of `queueing`. `is_alone` tells whether the flow has the whole link.
     pub(super) fn new(window: f64, rate: f64, base: f64, queueing: f64, is_alone: bool) -> Self {
         let mut trial = Self {
             window,
