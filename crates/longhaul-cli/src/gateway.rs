@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -10,7 +11,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use self::permit::Permits;
-use crate::tunnel::{self, Ended, Frame, Reason, Target, Traffic, Tunnel, TunnelError};
+use crate::monitor::{Monitor, Observed};
+use crate::tunnel::rate::Limits;
+use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel, TunnelError};
 
 pub mod permit;
 
@@ -18,12 +21,25 @@ pub mod permit;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Far end of tunnels.
-#[derive(Debug)]
 pub struct Gateway {
     /// What may be reached.
     pub permits: Permits,
     /// Time after which a stream without traffic is reset.
     pub idle: Duration,
+    /// Observes the tunnels.
+    pub monitor: Monitor,
+}
+
+/// A forwarder.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the program sets all fields")]
+pub struct Peer {
+    /// Its name.
+    pub name: String,
+    /// Address of the tunnel.
+    pub address: SocketAddr,
+    /// Limits of the rate of its streams.
+    pub limits: Limits,
 }
 
 /// Event of a tunnel, for logs.
@@ -44,13 +60,15 @@ impl Gateway {
     ///
     /// # Errors
     /// Returns why the tunnel failed.
-    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         stream: S,
+        peer: &Peer,
         mut ending: watch::Receiver<bool>,
         mut event: impl FnMut(Event<'_>),
     ) -> Result<Option<S>, TunnelError> {
         let mut tunnel = Tunnel::start(stream).await?;
+        let seen = self.monitor.tunnel(&peer.name, &peer.address.to_string(), &tunnel);
         let mut said = false;
         loop {
             let frame = tokio::select! {
@@ -68,11 +86,15 @@ impl Gateway {
                     match self.connect(&target).await {
                         Ok(local) => {
                             event(Event::Opened(&target));
-                            let traffic = Traffic::default();
-                            let ended = tunnel::relay(&mut tunnel, local, self.idle, &traffic).await?;
-                            event(Event::Ended(&target, ended));
+                            let traffic = Arc::new(Traffic::default());
+                            let stream = seen.stream(&target, &traffic);
+                            let flow = Flow { idle: self.idle, limits: &peer.limits, traffic: &traffic };
+                            let relayed = tunnel::relay(&mut tunnel, local, flow).await;
+                            stream.ended(relayed.as_ref().ok().copied());
+                            event(Event::Ended(&target, relayed?));
                         }
                         Err(reason) => {
+                            self.monitor.refuse(reason);
                             event(Event::Refused(&target, reason));
                             tunnel.refuse(reason).await?;
                         }

@@ -2,7 +2,7 @@
 //!
 //! [`sender`] and [`receiver`] are the two ends of [`protocol`], which carries files over one connection; [`session`]
 //! opens and closes the connection. [`forward`] and [`gateway`] are the two ends of a [`tunnel`], which carries TCP
-//! connections.
+//! connections; [`monitor`] observes them.
 #![forbid(unsafe_code)]
 
 pub mod code;
@@ -11,6 +11,7 @@ pub mod forward;
 pub mod gateway;
 pub mod groups;
 pub mod memory;
+pub mod monitor;
 pub mod names;
 pub mod program;
 pub mod progress;

@@ -13,6 +13,7 @@ use crate::progress::Screen;
 use crate::report;
 use crate::transport::{self, Interrupted, TransportArgs};
 
+mod access;
 mod args;
 mod code;
 mod dial;
@@ -21,6 +22,7 @@ mod gateway;
 mod generate;
 mod home;
 mod lists;
+mod monitoring;
 mod receive;
 mod send;
 mod signals;

@@ -26,12 +26,14 @@ use self::frame::FrameReader;
 use self::shared::Side;
 
 mod frame;
+pub mod rate;
 mod relay;
 mod shared;
 mod target;
 
 pub use frame::{Frame, Reason};
-pub use relay::{Ended, Local, Traffic, prepare, relay};
+pub use relay::{Ended, Flow, Local, Traffic, prepare, relay};
+pub use shared::Watch;
 pub use target::{ParseTargetError, Target};
 
 /// First bytes of a tunnel; the last byte is the version.
@@ -142,8 +144,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     }
 
     /// Calls `f` with the connection.
-    pub fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> T {
+    pub fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
         self.writer.inspect(f)
+    }
+
+    /// Returns a handle for looking at the connection while the tunnel is in use, which does not keep it open.
+    #[must_use]
+    pub fn watch(&self) -> Watch<S> {
+        self.writer.watch()
     }
 
     /// Returns the connection of an idle tunnel.

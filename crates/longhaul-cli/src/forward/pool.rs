@@ -13,9 +13,11 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, sleep, timeout};
 
+use crate::monitor::{Monitor, PoolState};
 use crate::progress::Screen;
 use crate::transport::Connection;
-use crate::tunnel::{self, Ended, Frame, Target, Traffic, Tunnel, TunnelError};
+use crate::tunnel::rate::Limits;
+use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel, TunnelError};
 
 /// Maximum number of tunnels that are built at a time. A gateway has 4 places for handshakes per address, and each
 /// tunnel that is being built makes up to [`ATTEMPTS`] attempts.
@@ -50,7 +52,7 @@ const SURPLUS: Duration = Duration::from_secs(300);
 pub type Connect = Box<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<SecureStream>> + Send>> + Send + Sync>;
 
 /// Settings of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "the program sets all fields")]
 pub struct PoolConfig {
     /// Number of idle tunnels that are kept ready.
@@ -61,6 +63,12 @@ pub struct PoolConfig {
     pub idle: Duration,
     /// Maximum time that a connection waits for a tunnel.
     pub patience: Duration,
+    /// The gateway's name.
+    pub gateway: String,
+    /// Limits of the rate of all connections together.
+    pub limits: Limits,
+    /// Observes the tunnels.
+    pub monitor: Monitor,
 }
 
 /// A pool of tunnels. Each carries one forwarded connection at a time and is used again afterwards. Clones share the
@@ -130,19 +138,21 @@ impl Pool {
     /// Creates a pool without tunnels.
     #[must_use]
     pub fn new(config: PoolConfig, connect: Connect, screen: Screen) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                config,
-                connect,
-                screen,
-                state: Mutex::default(),
-                changed: Notify::new(),
-                failing: AtomicBool::new(false),
-                rtt: AtomicU64::new(0),
-                now: AtomicU64::new(0),
-                used: AtomicU64::new(0),
-            }),
-        }
+        let monitor = config.monitor.clone();
+        let shared = Arc::new(Shared {
+            config,
+            connect,
+            screen,
+            state: Mutex::default(),
+            changed: Notify::new(),
+            failing: AtomicBool::new(false),
+            rtt: AtomicU64::new(0),
+            now: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+        });
+        let pool = Arc::downgrade(&shared);
+        monitor.set_pool(move || pool.upgrade().map(|pool| pool.observe()).unwrap_or_default());
+        Self { shared }
     }
 
     /// Adds a tunnel on a connection that has been opened already.
@@ -164,6 +174,7 @@ impl Pool {
         let at = state.waiting.iter().position(|waiting| waiting.number == number);
         if let Some(late) = at.and_then(|at| state.waiting.remove(at)) {
             drop(state);
+            self.shared.config.monitor.refuse(Reason::Crowded);
             self.shared.screen.say(&format!("{}: reset, because no tunnel was ready in time", late.job.target));
         }
     }
@@ -225,6 +236,8 @@ impl Shared {
             }
         }
         if state.waiting.len() >= WAITING {
+            drop(state);
+            self.config.monitor.refuse(Reason::Crowded);
             return None;
         }
         let number = state.number();
@@ -247,6 +260,12 @@ impl Shared {
     /// Probes all idle tunnels: one has failed, and the others may have, too.
     fn probe_all(&self) {
         self.state().idle.iter().for_each(|idle| idle.probe.notify_one());
+    }
+
+    fn observe(&self) -> PoolState {
+        let state = self.state();
+        let (idle, waiting) = (state.idle.len(), state.waiting.len());
+        PoolState { idle, busy: state.tunnels.saturating_sub(idle), building: state.building, waiting }
     }
 
     /// Returns the round-trip time of the path, or zero if it is not known.
@@ -305,7 +324,7 @@ impl Shared {
 
     /// Takes up a tunnel, which serves connections until it ends.
     fn add(self: &Arc<Self>, tunnel: Tunnel<SecureStream>) {
-        if let Some(rtt) = tunnel.inspect(SecureStream::info).ok().and_then(|info| info.rtt) {
+        if let Some(rtt) = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten() {
             self.rtt.store(rtt.as_micros() as u64, Ordering::Relaxed);
         }
         self.state().tunnels += 1;
@@ -326,23 +345,35 @@ impl Shared {
 
     /// Serves connections until the tunnel ends. Returns the connection if it did not fail.
     async fn serve(&self, mut tunnel: Tunnel<SecureStream>) -> Option<SecureStream> {
+        let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten();
+        let address = address.map(|address| address.to_string()).unwrap_or_default();
+        let seen = self.config.monitor.tunnel(&self.config.gateway, &address, &tunnel);
         while !tunnel.is_leaving() {
             let Job { local, target } = match self.next_job(&mut tunnel).await {
                 Next::Job(job) => job,
                 Next::Close => break,
-                Next::Failed => return None,
+                Next::Failed => {
+                    seen.failed();
+                    return None;
+                }
             };
-            let traffic = Traffic::default();
+            let traffic = Arc::new(Traffic::default());
+            let stream = seen.stream(&target, &traffic);
             let relayed = async {
                 tunnel.open(target.clone()).await?;
-                tunnel::relay(&mut tunnel, local, self.config.idle, &traffic).await
+                let flow = Flow { idle: self.config.idle, limits: &self.config.limits, traffic: &traffic };
+                tunnel::relay(&mut tunnel, local, flow).await
             };
-            match relayed.await {
+            let relayed = relayed.await;
+            stream.ended(relayed.as_ref().ok().copied());
+            drop(stream);
+            match relayed {
                 Ok(Ended::Orderly) => {}
                 Ok(Ended::Here(reason)) => tracing::debug!(target: "longhaul::forward", "{target}: {reason}"),
                 Ok(Ended::There(reason)) => self.screen.say(&format!("{target}: {reason}")),
                 Err(error) => {
                     self.screen.say(&format!("{target}: reset, because the tunnel failed: {error}"));
+                    seen.failed();
                     return None;
                 }
             }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
+use longhaul_units::Rate;
 
-use super::units;
+use super::{monitoring::MonitorArgs, units};
 use crate::code::Code;
 use crate::forward::{DynamicForward, LocalForward};
 use crate::gateway::permit::Permit;
@@ -274,6 +275,11 @@ pub(super) struct ForwardArgs {
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,
+    /// Limit the rate of all connections together, in each direction, in bits per second, such as 20M
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub(super) max_rate: Option<Rate>,
+    #[command(flatten)]
+    pub(super) monitor: MonitorArgs,
     #[command(flatten)]
     pub(super) transport: TransportArgs,
 }
@@ -306,6 +312,14 @@ pub(super) struct GatewayArgs {
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,
+    /// Limit the rate of the connections of each forwarder, in each direction, in bits per second, such as 20M
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub(super) max_rate: Option<Rate>,
+    /// Limit the rate of all connections together, in each direction
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub(super) max_total_rate: Option<Rate>,
+    #[command(flatten)]
+    pub(super) monitor: MonitorArgs,
     #[command(flatten)]
     pub(super) transport: TransportArgs,
 }

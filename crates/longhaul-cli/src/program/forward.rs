@@ -14,7 +14,9 @@ use super::dial::{Dialer, Target};
 use super::home::Home;
 use super::{Screen, WrongUse};
 use crate::forward::{Connect, Pool, PoolConfig, Source};
+use crate::monitor::{Monitor, Role};
 use crate::transport::TransportArgs;
+use crate::tunnel::rate::Limits;
 use crate::tunnel::{CONGESTION, TunnelError};
 
 /// Idle tunnels that are kept ready.
@@ -48,6 +50,9 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         }
         sources.push(source);
     }
+    let mut terminated = pin!(super::signals::terminated());
+    let monitor = Monitor::new(Role::Forward);
+    let _servers = args.monitor.start(&monitor, screen).await?;
     let transport = args.transport.or_congestion(CONGESTION)?;
     let home = Home::find()?;
     let addresses = lookup(&gateway).await?;
@@ -67,10 +72,12 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         max: MAX,
         idle: Duration::from_secs(args.idle.into()),
         patience: transport.patience(),
+        gateway: gateway.to_string(),
+        limits: Limits::default().and(args.max_rate),
+        monitor,
     };
     let pool = Pool::new(config, connect(&transport, gateway, connector), screen.clone());
     pool.adopt(stream).await.map_err(|error| explain(error, dialer.identity.fingerprint()))?;
-    let mut terminated = pin!(super::signals::terminated());
     let mut tasks = JoinSet::new();
     for source in sources {
         screen.warn(&format!("listening on {} for {}", source.address()?, source.purpose()));

@@ -1,24 +1,30 @@
 //! `longhaul gateway`.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use longhaul_tls::admission::{Admission, Limits};
-use longhaul_tls::{Fingerprint, Identity, SecureListener};
+use longhaul_tls::{Fingerprint, Identity, SecureListener, SecureStream};
+use longhaul_units::Rate;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Screen;
+use super::access::Access;
 use super::args::GatewayArgs;
 use super::home::Home;
-use super::lists::{AllowedPeers, Permission};
+use super::lists::Permission;
+use super::signals::Hangups;
 use crate::gateway::permit::Permits;
-use crate::gateway::{Event, Gateway};
+use crate::gateway::{Event, Gateway, Peer};
+use crate::monitor::{Monitor, Role};
 use crate::transport::Connection;
+use crate::tunnel::rate::Limits as RateLimits;
 use crate::tunnel::{CONGESTION, Ended};
 
 /// Maximum numbers of tunnels. A forwarder has up to 64.
@@ -32,48 +38,37 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     if args.permit.is_empty() {
         bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");
     }
-    let (identity, allowed) = keys(args)?;
+    let (identity, access) = keys(args)?;
+    let access = Arc::new(access);
+    let mut terminated = pin!(super::signals::terminated());
+    let hangups = Hangups::new();
+    let monitor = Monitor::new(Role::Gateway);
+    let _servers = args.monitor.start(&monitor, screen).await?;
     let listener = args.transport.or_congestion(CONGESTION)?.listen(args.listen)?;
     screen.warn(&format!("listening on {}", listener.local_addr()?));
-    let count = super::receive::count(allowed.count(Permission::Forward));
+    let count = super::receive::count(access.count(Permission::Forward));
     screen.say(&format!("the key is {}, and {count} may forward", identity.fingerprint()));
-    let allowed = Arc::new(allowed);
-    let keys = Arc::clone(&allowed);
+    let keys = Arc::clone(&access);
     let mut listener = SecureListener::new(listener, &identity, move |key| keys.may(key, Permission::Forward))?;
     let idle = Duration::from_secs(args.idle.into());
-    let gateway = Arc::new(Gateway { permits: Permits::new(args.permit.clone()), idle });
-    let admission = Admission::new(LIMITS);
+    let gateway = Gateway { permits: Permits::new(args.permit.clone()), idle, monitor };
+    let service = Service {
+        gateway: Arc::new(gateway),
+        access: Arc::clone(&access),
+        admission: Admission::new(LIMITS),
+        places: Places::new(args.max_rate, args.max_total_rate),
+        screen: screen.clone(),
+    };
     let (end, ending) = watch::channel(false);
-    let mut terminated = pin!(super::signals::terminated());
-    let places = Arc::default();
+    let mut reload = pin!(access.reload_on(hangups, Permission::Forward, screen));
     let mut tunnels = JoinSet::new();
     loop {
         tokio::select! {
             () = &mut terminated => break,
+            () = &mut reload => {}
             accepted = listener.accept() => {
-                let (stream, peer) = accepted?;
-                let name = allowed.find(&stream.peer()).map_or("", |entry| entry.name.as_str());
-                let from = format!("{peer} ({name})");
-                let place = Place::take(&places, stream.peer());
-                let Some((ticket, place)) = admission.admit(peer.ip()).zip(place) else {
-                    stream.abort();
-                    screen.warn(&format!("{from}: refused: too many connections"));
-                    continue;
-                };
-                ticket.is_known();
-                let (gateway, screen, ending) = (Arc::clone(&gateway), screen.clone(), ending.clone());
-                tunnels.spawn(async move {
-                    let log = |event: Event<'_>| report(&screen, &from, &event);
-                    match gateway.serve(stream, ending, log).await {
-                        Ok(Some(stream)) => {
-                            // The forwarder has ended its direction, and waits for nothing.
-                            let _ = timeout(CLOSE, Connection::close(stream)).await;
-                        }
-                        Ok(None) => {}
-                        Err(error) => tracing::info!(target: "longhaul::gateway", "{from}: the tunnel ended: {error}"),
-                    }
-                    drop((ticket, place));
-                });
+                let (stream, address) = accepted?;
+                service.begin(stream, address, &ending, &mut tunnels);
             }
             Some(_) = tunnels.join_next() => {}
         }
@@ -85,31 +80,102 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, screen).await
 }
 
-/// A tunnel's place among those of its key.
-struct Place {
-    places: Arc<Mutex<HashMap<Fingerprint, usize>>>,
-    key: Fingerprint,
+struct Service {
+    gateway: Arc<Gateway>,
+    access: Arc<Access>,
+    admission: Admission,
+    places: Places,
+    screen: Screen,
 }
 
-impl Place {
-    fn take(places: &Arc<Mutex<HashMap<Fingerprint, usize>>>, key: Fingerprint) -> Option<Self> {
-        let mut count = places.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = count.entry(key).or_default();
-        if *count >= PER_KEY {
+impl Service {
+    /// Serves a tunnel until it ends, or its key loses its permission.
+    fn begin(
+        &self,
+        stream: SecureStream,
+        address: SocketAddr,
+        ending: &watch::Receiver<bool>,
+        tunnels: &mut JoinSet<()>,
+    ) {
+        let key = stream.peer();
+        let name = self.access.name(&key);
+        let from = format!("{address} ({name})");
+        let Some((ticket, place)) = self.admission.admit(address.ip()).zip(self.places.take(key)) else {
+            stream.abort();
+            self.gateway.monitor.refuse_tunnel();
+            self.screen.warn(&format!("{from}: refused: too many connections"));
+            return;
+        };
+        ticket.is_known();
+        let peer = Peer { name, address, limits: place.limits.clone() };
+        let (gateway, access) = (Arc::clone(&self.gateway), Arc::clone(&self.access));
+        let (screen, ending) = (self.screen.clone(), ending.clone());
+        tunnels.spawn(async move {
+            let log = |event: Event<'_>| report(&screen, &from, &event);
+            let served = tokio::select! {
+                served = gateway.serve(stream, &peer, ending, log) => served,
+                () = access.revoked(&key, &[Permission::Forward]) => {
+                    screen.say(&format!("{from}: reset: the key is not allowed any more"));
+                    Ok(None)
+                }
+            };
+            match served {
+                Ok(Some(stream)) => {
+                    // The forwarder has ended its direction, and waits for nothing.
+                    let _ = timeout(CLOSE, Connection::close(stream)).await;
+                }
+                Ok(None) => {}
+                Err(error) => tracing::info!(target: "longhaul::gateway", "{from}: the tunnel ended: {error}"),
+            }
+            drop((ticket, place));
+        });
+    }
+}
+
+/// The tunnels of each key, and what they share.
+struct Places {
+    keys: Arc<Mutex<HashMap<Fingerprint, Key>>>,
+    /// Limit of the rate of all keys together.
+    all: RateLimits,
+    /// Limit of the rate of each key.
+    each: Option<Rate>,
+}
+
+struct Key {
+    tunnels: usize,
+    limits: RateLimits,
+}
+
+/// A tunnel's place among those of its key.
+struct Place {
+    keys: Arc<Mutex<HashMap<Fingerprint, Key>>>,
+    key: Fingerprint,
+    limits: RateLimits,
+}
+
+impl Places {
+    fn new(each: Option<Rate>, all: Option<Rate>) -> Self {
+        Self { keys: Arc::default(), all: RateLimits::default().and(all), each }
+    }
+
+    fn take(&self, key: Fingerprint) -> Option<Place> {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = keys.entry(key).or_insert_with(|| Key { tunnels: 0, limits: self.all.and(self.each) });
+        if entry.tunnels >= PER_KEY {
             return None;
         }
-        *count += 1;
-        Some(Self { places: Arc::clone(places), key })
+        entry.tunnels += 1;
+        Some(Place { keys: Arc::clone(&self.keys), key, limits: entry.limits.clone() })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = places.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                places.remove(&self.key);
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = keys.get_mut(&self.key) {
+            entry.tunnels -= 1;
+            if entry.tunnels == 0 {
+                keys.remove(&self.key);
             }
         }
     }
@@ -125,21 +191,18 @@ fn report(screen: &Screen, from: &str, event: &Event<'_>) {
 }
 
 /// Returns our key and the keys that may forward.
-fn keys(args: &GatewayArgs) -> Result<(Identity, AllowedPeers)> {
+fn keys(args: &GatewayArgs) -> Result<(Identity, Access)> {
     let home = Home::find()?;
     let identity = home.identity()?;
-    let mut allowed = home.allowed_peers()?;
-    for key in &args.allow {
-        allowed.allow(*key, Permission::Forward);
-    }
-    if allowed.count(Permission::Forward) == 0 {
+    let access = Access::open(&home, args.allow.iter().map(|key| (*key, Permission::Forward)).collect())?;
+    if access.count(Permission::Forward) == 0 {
         bail!(
             "nobody may forward: give the forwarder's key, which `longhaul identity` shows there, by --allow, or add the \
              line `SHA256:... NAME forward` to {}",
             home.allowed_file().display()
         );
     }
-    Ok((identity, allowed))
+    Ok((identity, access))
 }
 
 #[cfg(test)]
@@ -148,14 +211,14 @@ mod tests {
 
     #[test]
     fn a_key_has_a_limited_number_of_tunnels() {
-        let places = Arc::default();
+        let places = Places::new(None, None);
         let [one, other] = [(); 2].map(|()| Identity::generate().unwrap().fingerprint());
-        let mut taken: Vec<_> = (0..PER_KEY).map(|_| Place::take(&places, one).unwrap()).collect();
-        assert!(Place::take(&places, one).is_none());
-        assert!(Place::take(&places, other).is_some());
+        let mut taken: Vec<_> = (0..PER_KEY).map(|_| places.take(one).unwrap()).collect();
+        assert!(places.take(one).is_none());
+        assert!(places.take(other).is_some());
         taken.pop();
-        assert!(Place::take(&places, one).is_some());
+        assert!(places.take(one).is_some());
         drop(taken);
-        assert!(places.lock().unwrap().is_empty());
+        assert!(places.keys.lock().unwrap().is_empty());
     }
 }

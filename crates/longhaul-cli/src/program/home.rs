@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use longhaul_tls::Identity;
 
-use super::lists::{AllowedPeers, KnownPeers, ListError};
+use super::lists::{KnownPeers, ListError};
 
 /// Name of the directory.
 const DIRECTORY: &str = "longhaul";
@@ -38,10 +38,6 @@ impl Home {
 
     pub(super) fn known_peers(&self) -> Result<KnownPeers, ListError> {
         KnownPeers::open(self.0.join("known-peers"))
-    }
-
-    pub(super) fn allowed_peers(&self) -> Result<AllowedPeers, ListError> {
-        AllowedPeers::open(&self.allowed_file())
     }
 }
 

@@ -65,7 +65,7 @@ impl KnownPeers {
 }
 
 /// The keys that may connect: a line has the fingerprint, a name, and the permissions, separated by commas.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AllowedPeers(HashMap<Fingerprint, AllowedPeer>);
 
 /// What a peer may do.

@@ -4,16 +4,18 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use longhaul::TcpListener;
 use longhaul_tls::SecureListener;
 use longhaul_tls::admission::{Admission, Limits, Ticket};
 use tokio::task::JoinSet;
 
+use super::access::Access;
 use super::args::{Plaintext, ReceiveArgs};
 use super::code::CodeDoor;
 use super::home::Home;
-use super::lists::{AllowedPeers, Permission};
+use super::lists::Permission;
+use super::signals::Hangups;
 use super::{Screen, WrongUse};
 use crate::files::Staging;
 use crate::receiver::{Budget, File, Output, ReceiveError, Receiver};
@@ -67,16 +69,20 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             screen.warn("warning: --plaintext: nothing is encrypted, and anyone who reaches the port can send files");
             serve(PlainDoor { listener }, &server, once).await
         }
-        Some((identity, allowed)) => {
+        Some((identity, access, hangups)) => {
             screen.say(&format!(
                 "the key is {}, and {} may send",
                 identity.fingerprint(),
-                count(allowed.count(Permission::Send))
+                count(access.count(Permission::Send))
             ));
-            let allowed = Arc::new(allowed);
-            let keys = Arc::clone(&allowed);
+            let access = Arc::new(access);
+            let keys = Arc::clone(&access);
             let listener = SecureListener::new(listener, &identity, move |key| keys.may(key, Permission::Send))?;
-            serve(SecureDoor { listener, allowed }, &server, once).await
+            let door = SecureDoor { listener, access: Arc::clone(&access) };
+            tokio::select! {
+                served = serve(door, &server, once) => served,
+                () = access.reload_on(hangups, Permission::Send, screen) => Ok(()),
+            }
         }
     }
 }
@@ -85,22 +91,19 @@ pub(super) fn count(keys: usize) -> String {
     if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") }
 }
 
-/// Returns our key and the keys that may send.
-fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, AllowedPeers)> {
+/// Returns our key, the keys that may send, and the signals to read their list anew.
+fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)> {
     let home = Home::find()?;
     let identity = home.identity()?;
-    let mut allowed = home.allowed_peers()?;
-    for key in &args.allow {
-        allowed.allow(*key, Permission::Send);
-    }
-    if allowed.count(Permission::Send) == 0 {
+    let access = Access::open(&home, args.allow.iter().map(|key| (*key, Permission::Send)).collect())?;
+    if access.count(Permission::Send) == 0 {
         bail!(
             "nobody may send: give the sender's key, which `longhaul identity` shows there, by --allow, or add the line \
              `SHA256:... NAME send` to {}",
             home.allowed_file().display()
         );
     }
-    Ok((identity, allowed))
+    Ok((identity, access, Hangups::new()))
 }
 
 /// Source of connections.
@@ -109,6 +112,11 @@ trait Door {
 
     /// Returns the next connection, its address, and the name of the sender if it is known.
     async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)>;
+
+    /// Returns a future that completes when the sender on `stream` is not allowed any more.
+    fn revoked(&self, _stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
+        std::future::pending()
+    }
 }
 
 struct PlainDoor {
@@ -126,7 +134,7 @@ impl Door for PlainDoor {
 
 struct SecureDoor {
     listener: SecureListener,
-    allowed: Arc<AllowedPeers>,
+    access: Arc<Access>,
 }
 
 impl Door for SecureDoor {
@@ -134,8 +142,13 @@ impl Door for SecureDoor {
 
     async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
         let (stream, peer) = self.listener.accept().await?;
-        let name = self.allowed.find(&stream.peer()).map(|entry| entry.name.clone());
-        Ok((stream, peer, name))
+        let name = self.access.name(&stream.peer());
+        Ok((stream, peer, Some(name)))
+    }
+
+    fn revoked(&self, stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
+        let (access, key) = (Arc::clone(&self.access), stream.peer());
+        async move { access.revoked(&key, &[Permission::Send]).await }
     }
 }
 
@@ -151,6 +164,7 @@ impl Door for CodeDoor {
 /// Serves connections concurrently until the listener fails, or only the first one.
 async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<()> {
     let admission = Admission::new(LIMITS);
+    let screen = &server.screen;
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -162,15 +176,23 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<
                     continue;
                 };
                 let from = name.map_or_else(|| peer.to_string(), |name| format!("{peer} ({name})"));
+                let revoked = door.revoked(&stream);
+                let server = Arc::clone(server);
+                let allowed = async move {
+                    tokio::select! {
+                        served = server.serve(stream, peer, &from, &ticket) => served.context(from),
+                        () = revoked => Err(anyhow!("the key is not allowed any more")).context(from),
+                    }
+                };
                 if once {
                     // Further connections are refused rather than left waiting.
                     drop(door);
-                    return server.serve(stream, peer, &from, &ticket).await.context(from);
+                    return allowed.await;
                 }
-                let server = Arc::clone(server);
+                let screen = screen.clone();
                 connections.spawn(async move {
-                    if let Err(error) = server.serve(stream, peer, &from, &ticket).await {
-                        server.screen.warn(&format!("{from}: {error}"));
+                    if let Err(error) = allowed.await {
+                        screen.warn(&format!("{error:#}"));
                     }
                 });
             }

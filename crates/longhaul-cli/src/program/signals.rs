@@ -11,17 +11,52 @@ use crate::transport::Interrupted;
 /// Maximum time for connections to end after the signal to terminate.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Waits for the signal to terminate. On systems without it, never completes.
-pub(super) async fn terminated() {
+/// Returns a future that waits for the signal to terminate, which does not end the program from now on. On systems without
+/// it, the future never completes.
+pub(super) fn terminated() -> impl Future<Output = ()> {
     #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            terminate.recv().await;
+    let signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+    async move {
+        #[cfg(unix)]
+        if let Ok(mut signals) = signals {
+            signals.recv().await;
             return;
         }
+        std::future::pending().await
     }
-    std::future::pending().await
+}
+
+/// The signals to read configuration anew (SIGHUP). At a terminal, whose end also sends them, and on systems without them,
+/// there are none.
+pub(super) struct Hangups {
+    #[cfg(unix)]
+    signals: Option<tokio::signal::unix::Signal>,
+}
+
+impl Hangups {
+    pub(super) fn new() -> Self {
+        #[cfg(unix)]
+        {
+            use std::io::IsTerminal as _;
+
+            use tokio::signal::unix::{SignalKind, signal};
+            let interactive = std::io::stderr().is_terminal();
+            Self { signals: if interactive { None } else { signal(SignalKind::hangup()).ok() } }
+        }
+        #[cfg(not(unix))]
+        Self {}
+    }
+
+    /// Waits for the next signal.
+    pub(super) async fn next(&mut self) {
+        #[cfg(unix)]
+        if let Some(signals) = &mut self.signals
+            && signals.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
 }
 
 /// Waits until a person interrupts the program.

@@ -2,6 +2,25 @@
 
 use std::time::Duration;
 
+use longhaul_units::Rate;
+
+/// Parses a rate in bits per second: a number, which may have a fraction, and one of the suffixes `k`, `M` and `G` of
+/// either case, which are powers of 1000.
+pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
+    let (digits, factor) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (text.get(..at), 1e3),
+        Some((at, 'm' | 'M')) => (text.get(..at), 1e6),
+        Some((at, 'g' | 'G')) => (text.get(..at), 1e9),
+        _ => (Some(text), 1.0),
+    };
+    let digits = digits.filter(|digits| digits.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
+    let bits = digits.and_then(|digits| digits.parse::<f64>().ok()).map(|number| number * factor);
+    match bits {
+        Some(bits) if (8.0..1e15).contains(&bits) => Ok(Rate::from_bits_per_sec(bits as u64)),
+        _ => Err(format!("{text:?} is not a rate in bits per second, such as 500k, 20M or 1G")),
+    }
+}
+
 /// Parses a time: a number, which may have a fraction, and the unit `s`, `m`, `h` or `d`; without a unit, seconds.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -19,6 +38,18 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_by_a_table() {
+        for (text, bits) in
+            [("8000", 8000), ("64k", 64_000), ("1.5M", 1_500_000), ("20m", 20_000_000), ("1G", 1_000_000_000)]
+        {
+            assert_eq!(parse_rate(text), Ok(Rate::from_bits_per_sec(bits)), "{text}");
+        }
+        for text in ["", "0", "M", "-1M", "1T", "nan", "infG", "1 M", "1e300"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn times_by_a_table() {

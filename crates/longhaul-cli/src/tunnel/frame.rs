@@ -103,6 +103,13 @@ impl Reason {
         }
     }
 
+    /// Returns whether the stream was not opened, rather than ended.
+    #[must_use]
+    pub fn is_refusal(self) -> bool {
+        use Reason::{Crowded, Ending, NotFound, NotPermitted, Refused, TimedOut, Unreachable};
+        matches!(self, Refused | Unreachable | TimedOut | NotFound | NotPermitted | Crowded | Ending)
+    }
+
     fn code(self) -> u8 {
         Self::ALL.iter().position(|reason| *reason == self).unwrap_or(0) as u8
     }

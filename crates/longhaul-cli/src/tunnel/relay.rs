@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::frame::{Frame, FrameReader, HEAD, Reason, data_head};
+use super::rate::Limits;
 use super::shared::Side;
 use super::{SETTLE, Tunnel, TunnelError};
 
@@ -97,9 +98,28 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    fn total(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed)
+    /// Returns the bytes sent and received so far.
+    #[must_use]
+    pub fn now(&self) -> (u64, u64) {
+        (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
     }
+
+    fn total(&self) -> u64 {
+        let (sent, received) = self.now();
+        sent + received
+    }
+}
+
+/// How a stream is relayed.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a caller sets all fields")]
+pub struct Flow<'a> {
+    /// A stream on which no byte passes for this time is reset.
+    pub idle: Duration,
+    /// Limits of the rate in both directions.
+    pub limits: &'a Limits,
+    /// Counts the bytes.
+    pub traffic: &'a Traffic,
 }
 
 /// How a stream ended. The tunnel is idle afterwards.
@@ -115,26 +135,25 @@ pub enum Ended {
 }
 
 /// Relays the stream that was opened on `tunnel` until both directions have ended. `local`, which was
-/// [prepared](prepare), is reset if the stream does not end in order. A stream on which no byte passes for the time `idle` is reset.
+/// [prepared](prepare), is reset if the stream does not end in order.
 ///
 /// # Errors
 /// Returns why the tunnel failed, which cannot be used any more.
 pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
     tunnel: &mut Tunnel<S>,
     local: L,
-    idle: Duration,
-    traffic: &Traffic,
+    flow: Flow<'_>,
 ) -> Result<Ended, TunnelError> {
     let mut up = Upload { buffer: vec![0; BUFFER].into(), start: 0, end: 0, ended: false };
     let mut down = Download { stream: tunnel.stream, ended: false, leaving: false };
     let halt = {
-        let upload = up.run(&local, &mut tunnel.writer, traffic);
+        let upload = up.run(&local, &mut tunnel.writer, flow);
         let frames = &mut tunnel.frames;
         let both = async {
             let mut upload = pin!(upload);
             let mut sent = false;
             {
-                let mut download = pin!(down.run(&local, frames, traffic));
+                let mut download = pin!(down.run(&local, frames, flow));
                 loop {
                     tokio::select! {
                         result = &mut upload, if !sent => sent = result.map(|()| true)?,
@@ -157,7 +176,7 @@ pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
         tokio::select! {
             both = both => both.err(),
             () = local.failed() => Some(Halt::Local(Reason::Reset)),
-            () = silence(idle, traffic) => Some(Halt::Local(Reason::Idle)),
+            () = silence(flow.idle, flow.traffic) => Some(Halt::Local(Reason::Idle)),
         }
     };
     let Some(halt) = halt else {
@@ -229,16 +248,18 @@ impl Upload {
         &mut self,
         local: &L,
         writer: &mut Side<S>,
-        traffic: &Traffic,
+        flow: Flow<'_>,
     ) -> Result<(), Halt> {
+        let most = HEAD + flow.limits.quantum(BUFFER - HEAD);
         while !self.ended {
-            let mut part = ReadBuf::new(self.buffer.get_mut(HEAD..).unwrap_or_default());
+            let mut part = ReadBuf::new(self.buffer.get_mut(HEAD..most).unwrap_or_default());
             poll_fn(|cx| local.poll_read(cx, &mut part)).await.map_err(local_failed)?;
             let read = part.filled().len();
             if read > 0 {
                 self.put(0, &data_head(read));
                 self.end = HEAD + read;
-                traffic.sent.fetch_add(read as u64, Ordering::Relaxed);
+                flow.traffic.sent.fetch_add(read as u64, Ordering::Relaxed);
+                flow.limits.sent(read).await;
             } else {
                 self.end = self.put(0, &Frame::End.encode());
                 self.ended = true;
@@ -283,14 +304,18 @@ impl Download {
         &mut self,
         local: &L,
         frames: &mut FrameReader<R>,
-        traffic: &Traffic,
+        flow: Flow<'_>,
     ) -> Result<(), Halt> {
+        let most = flow.limits.quantum(usize::MAX);
         while !self.ended {
-            let Some(mut data) = self.next(frames).await? else { continue };
-            traffic.received.fetch_add(data.len() as u64, Ordering::Relaxed);
-            while !data.is_empty() {
-                let written = poll_fn(|cx| local.poll_write(cx, data)).await.map_err(local_failed)?;
-                data = data.get(written..).unwrap_or_default();
+            let Some(data) = self.next(frames).await? else { continue };
+            flow.traffic.received.fetch_add(data.len() as u64, Ordering::Relaxed);
+            for mut part in data.chunks(most) {
+                flow.limits.received(part.len()).await;
+                while !part.is_empty() {
+                    let written = poll_fn(|cx| local.poll_write(cx, part)).await.map_err(local_failed)?;
+                    part = part.get(written..).unwrap_or_default();
+                }
             }
         }
         local.end().map_err(local_failed)

@@ -1,53 +1,79 @@
-//! A stream whose two directions are used independently by the same task.
+//! A stream whose two directions are used independently by the same task, and that others may look at.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Returns two handles of a stream. Other than with `tokio::io::split`, the stream stays accessible.
 pub(super) fn split<S>(stream: S) -> (Side<S>, Side<S>) {
-    let stream = Arc::new(Mutex::new(stream));
+    let stream = Arc::new(Mutex::new(Some(stream)));
     (Side(Arc::clone(&stream)), Side(stream))
 }
 
 /// A handle of the stream.
 #[derive(Debug)]
-pub(super) struct Side<S>(Arc<Mutex<S>>);
+pub(super) struct Side<S>(Arc<Mutex<Option<S>>>);
+
+/// A handle that does not keep the stream open.
+#[derive(Debug)]
+pub struct Watch<S>(Weak<Mutex<Option<S>>>);
 
 impl<S> Side<S> {
-    pub(super) fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> T {
-        f(&self.lock())
+    pub(super) fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
+        lock(&self.0).as_ref().map(f)
     }
 
-    /// Returns the stream if the other handle has been dropped.
+    pub(super) fn watch(&self) -> Watch<S> {
+        Watch(Arc::downgrade(&self.0))
+    }
+
+    /// Takes the stream out of all its handles, whose operations fail from now on.
     pub(super) fn into_inner(self) -> Option<S> {
-        Some(Arc::into_inner(self.0)?.into_inner().unwrap_or_else(PoisonError::into_inner))
+        lock(&self.0).take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, S> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<T>(&self, f: impl FnOnce(Pin<&mut S>) -> Poll<io::Result<T>>) -> Poll<io::Result<T>>
+    where
+        S: Unpin,
+    {
+        match lock(&self.0).as_mut() {
+            Some(stream) => f(Pin::new(stream)),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
     }
+}
+
+impl<S> Watch<S> {
+    /// Calls `f` with the stream, unless it has ended.
+    pub fn inspect<T>(&self, f: impl FnOnce(&S) -> T) -> Option<T> {
+        let stream = self.0.upgrade()?;
+        lock(&stream).as_ref().map(f)
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Side<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_read(cx, buf)
+        self.with(|stream| stream.poll_read(cx, buf))
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Side<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.lock()).poll_write(cx, data)
+        self.with(|stream| stream.poll_write(cx, data))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_flush(cx)
+        self.with(|stream| stream.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.lock()).poll_shutdown(cx)
+        self.with(|stream| stream.poll_shutdown(cx))
     }
 }

@@ -47,24 +47,24 @@ impl Pair {
     }
 }
 
-fn listen() -> (TcpListener, SocketAddr) {
+pub(crate) fn listen() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
-fn contents(seed: u32, len: usize) -> Vec<u8> {
+pub(crate) fn contents(seed: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(i.wrapping_add(seed)) >> 9) as u8).collect()
 }
 
-fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+pub(crate) fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     stream.read_to_end(&mut all).unwrap();
     all
 }
 
 /// Echoes connections, each until its half-close.
-fn echo(listener: TcpListener) {
+pub(crate) fn echo(listener: TcpListener) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             thread::spawn(move || {
@@ -77,7 +77,7 @@ fn echo(listener: TcpListener) {
 }
 
 /// Sends `data` and returns what comes back after the half-close.
-fn exchange(mut stream: TcpStream, data: &[u8]) -> Vec<u8> {
+pub(crate) fn exchange(mut stream: TcpStream, data: &[u8]) -> Vec<u8> {
     let mut writer = stream.try_clone().unwrap();
     let data = data.to_vec();
     let writing = thread::spawn(move || {
@@ -141,7 +141,7 @@ fn reset(stream: TcpStream, mut peer: &TcpStream) {
     drop(stream);
 }
 
-fn is_reset(stream: &mut TcpStream) -> bool {
+pub(crate) fn is_reset(stream: &mut TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut rest = Vec::new();
     matches!(stream.read_to_end(&mut rest), Err(error) if error.kind() == ErrorKind::ConnectionReset)

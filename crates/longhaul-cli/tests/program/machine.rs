@@ -108,6 +108,8 @@ pub(crate) struct Receiver {
     pub(crate) child: Child,
     pub(crate) address: String,
     said: BufReader<ChildStderr>,
+    /// Standard error up to the line with the address.
+    pub(crate) before: String,
 }
 
 impl Drop for Receiver {
@@ -121,7 +123,7 @@ impl Drop for Receiver {
 impl Receiver {
     fn new(mut child: Child) -> Self {
         let said = BufReader::new(child.stderr.take().unwrap());
-        let mut receiver = Self { child, address: String::new(), said };
+        let mut receiver = Self { child, address: String::new(), said, before: String::new() };
         let line = receiver.wait_for("listening on ");
         receiver.address = line["listening on ".len()..].split_whitespace().next().unwrap().to_owned();
         receiver
@@ -132,6 +134,9 @@ impl Receiver {
         loop {
             let mut line = String::new();
             assert!(self.said.read_line(&mut line).unwrap() > 0, "the program ended before {text:?}");
+            if self.address.is_empty() {
+                self.before += &line;
+            }
             if line.contains(text) {
                 return line;
             }

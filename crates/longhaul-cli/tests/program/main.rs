@@ -5,7 +5,10 @@ mod codes;
 #[cfg(unix)]
 mod directories;
 mod forward;
+#[cfg(unix)]
+mod lists;
 mod machine;
+mod monitoring;
 #[cfg(target_os = "linux")]
 mod resume;
 mod strangers;

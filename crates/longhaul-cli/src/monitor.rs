@@ -1,0 +1,351 @@
+//! Observation of a running forwarder or gateway: what its tunnels carry, for metrics and for a page.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use longhaul::{LimitedBy, TcpInfo};
+use longhaul_tls::SecureStream;
+use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::tunnel::{Ended, Reason, Target, Traffic, Tunnel, Watch};
+
+pub mod http;
+mod metrics;
+mod status;
+
+/// Interval between two samples.
+pub const INTERVAL: Duration = Duration::from_secs(2);
+/// Number of samples that are kept: those of the last ten minutes.
+const HISTORY: usize = 300;
+
+/// What the program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Role {
+    /// `longhaul forward`.
+    Forward,
+    /// `longhaul gateway`.
+    Gateway,
+}
+
+/// State of a pool of tunnels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(clippy::exhaustive_structs, reason = "a pool sets all fields")]
+pub struct PoolState {
+    /// Tunnels that carry no connection.
+    pub idle: usize,
+    /// Tunnels that carry a connection.
+    pub busy: usize,
+    /// Tunnels that are being built.
+    pub building: usize,
+    /// Connections that wait for a tunnel.
+    pub waiting: usize,
+}
+
+/// Observes the tunnels of a program. Clones share the same state.
+#[derive(Clone)]
+pub struct Monitor {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    role: Role,
+    started: Instant,
+    pool: OnceLock<Box<dyn Fn() -> PoolState + Send + Sync>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    tunnels: BTreeMap<u64, TunnelState>,
+    /// What has been counted of tunnels and streams that have ended.
+    totals: Totals,
+    history: VecDeque<Point>,
+}
+
+/// Counters since the start of the program.
+#[derive(Clone, Debug, Default)]
+struct Totals {
+    tunnels: u64,
+    tunnels_failed: u64,
+    tunnels_refused: u64,
+    streams: u64,
+    /// Ends of streams by how they came.
+    ended: BTreeMap<&'static str, u64>,
+    /// Streams that were not opened, by reason.
+    refused: BTreeMap<&'static str, u64>,
+    sent_bytes: u64,
+    received_bytes: u64,
+    /// Bytes sent and received by all streams until the last sample.
+    sampled: (u64, u64),
+    retransmissions: u64,
+    retransmitted_bytes: u64,
+    limited: LimitedBy,
+}
+
+/// A sample of all tunnels.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Point {
+    sent_bytes_per_second: f64,
+    received_bytes_per_second: f64,
+    connections: usize,
+}
+
+struct TunnelState {
+    peer: String,
+    address: String,
+    probe: Probe,
+    link: Link,
+    /// What limited the sender since the sample before.
+    limited: Option<&'static str>,
+    stream: Option<StreamState>,
+}
+
+struct StreamState {
+    target: Target,
+    opened: Instant,
+    traffic: Arc<Traffic>,
+    /// Bytes at the last sample, and the rates since the one before.
+    seen: (u64, u64),
+    rates: (f64, f64),
+}
+
+type Probe = Box<dyn Fn() -> Option<Link> + Send>;
+
+/// State of the connection that carries a tunnel.
+#[derive(Clone, Debug, Default)]
+struct Link {
+    rtt: Option<Duration>,
+    min_rtt: Option<Duration>,
+    cwnd_bytes: u64,
+    retransmissions: u64,
+    retransmitted_bytes: u64,
+    limited: LimitedBy,
+}
+
+/// A connection whose state is known.
+pub trait Observed: Send + 'static {
+    /// Returns the state, if there is one.
+    fn tcp_info(&self) -> Option<TcpInfo>;
+}
+
+impl Observed for SecureStream {
+    fn tcp_info(&self) -> Option<TcpInfo> {
+        self.info().ok()
+    }
+}
+
+impl Monitor {
+    /// Creates a monitor without tunnels.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
+    pub fn new(role: Role) -> Self {
+        let shared =
+            Shared { role, started: Instant::now(), pool: OnceLock::new(), state: Mutex::new(State::default()) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Sets the source of the state of the program's pool.
+    pub fn set_pool(&self, pool: impl Fn() -> PoolState + Send + Sync + 'static) {
+        // There is one pool in a program.
+        let _ = self.shared.pool.set(Box::new(pool));
+    }
+
+    /// Observes a tunnel until the result is dropped. `peer` and `address` name its other end.
+    pub fn tunnel<S: Observed + AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        peer: &str,
+        address: &str,
+        tunnel: &Tunnel<S>,
+    ) -> TunnelGuard {
+        let watch = tunnel.watch();
+        let probe: Probe = Box::new(move || link(&watch));
+        let (peer, address) = (peer.to_owned(), address.to_owned());
+        let mut state = self.state();
+        state.totals.tunnels += 1;
+        state.next += 1;
+        let number = state.next;
+        let link = Link::default();
+        state.tunnels.insert(number, TunnelState { peer, address, probe, link, limited: None, stream: None });
+        TunnelGuard { monitor: self.clone(), number }
+    }
+
+    /// Counts a tunnel that was not accepted.
+    pub fn refuse_tunnel(&self) {
+        self.state().totals.tunnels_refused += 1;
+    }
+
+    /// Counts a stream that was not opened.
+    pub fn refuse(&self, reason: Reason) {
+        *self.state().totals.refused.entry(reason.name()).or_default() += 1;
+    }
+
+    /// Takes samples at intervals of [`INTERVAL`]. Does not return.
+    pub async fn run(&self) {
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = ticks.tick().await;
+        loop {
+            let now = ticks.tick().await;
+            self.state().sample(now - last);
+            last = now;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pool(&self) -> Option<PoolState> {
+        // The pool has a lock of its own, which is not taken together with ours.
+        self.shared.pool.get().map(|pool| pool())
+    }
+}
+
+fn link<S: Observed>(watch: &Watch<S>) -> Option<Link> {
+    let info = watch.inspect(S::tcp_info)??;
+    Some(Link {
+        rtt: info.rtt,
+        min_rtt: info.min_rtt,
+        cwnd_bytes: info.snd_cwnd_bytes,
+        retransmissions: info.total_retrans,
+        retransmitted_bytes: info.bytes_retrans,
+        limited: info.limited_by,
+    })
+}
+
+impl State {
+    fn sample(&mut self, took: Duration) {
+        let seconds = took.as_secs_f64().max(1e-3);
+        let mut point = Point { connections: self.streams().count(), ..Point::default() };
+        for tunnel in self.tunnels.values_mut() {
+            tunnel.probe();
+            let Some(stream) = &mut tunnel.stream else { continue };
+            let now = stream.traffic.now();
+            let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+            stream.rates = (rate(now.0, stream.seen.0), rate(now.1, stream.seen.1));
+            stream.seen = now;
+        }
+        let after = self.sums();
+        point.sent_bytes_per_second = after.0.saturating_sub(self.totals.sampled.0) as f64 / seconds;
+        point.received_bytes_per_second = after.1.saturating_sub(self.totals.sampled.1) as f64 / seconds;
+        self.totals.sampled = after;
+        if self.history.len() >= HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(point);
+    }
+
+    fn streams(&self) -> impl Iterator<Item = (&TunnelState, &StreamState)> {
+        self.tunnels.values().filter_map(|tunnel| Some((tunnel, tunnel.stream.as_ref()?)))
+    }
+
+    /// Returns the bytes sent and received by all streams so far.
+    fn sums(&self) -> (u64, u64) {
+        let totals = (self.totals.sent_bytes, self.totals.received_bytes);
+        self.streams().map(|(_, stream)| stream.traffic.now()).fold(totals, |sum, now| (sum.0 + now.0, sum.1 + now.1))
+    }
+
+    fn end_stream(&mut self, number: u64) {
+        let Some(stream) = self.tunnels.get_mut(&number).and_then(|tunnel| tunnel.stream.take()) else { return };
+        let (sent, received) = stream.traffic.now();
+        self.totals.sent_bytes += sent;
+        self.totals.received_bytes += received;
+    }
+}
+
+impl TunnelState {
+    /// Looks at the connection, unless it has ended.
+    fn probe(&mut self) {
+        if let Some(link) = (self.probe)() {
+            self.limited = link.limited.since(&self.link.limited).most();
+            self.link = link;
+        }
+    }
+}
+
+/// A tunnel that is observed.
+#[must_use]
+pub struct TunnelGuard {
+    monitor: Monitor,
+    number: u64,
+}
+
+impl TunnelGuard {
+    /// Observes a stream of the tunnel, whose bytes `traffic` counts, until the result is dropped.
+    #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
+    pub fn stream(&self, target: &Target, traffic: &Arc<Traffic>) -> StreamGuard<'_> {
+        let mut state = self.monitor.state();
+        state.totals.streams += 1;
+        if let Some(tunnel) = state.tunnels.get_mut(&self.number) {
+            let (target, traffic) = (target.clone(), Arc::clone(traffic));
+            let opened = Instant::now();
+            tunnel.stream = Some(StreamState { target, opened, traffic, seen: (0, 0), rates: (0.0, 0.0) });
+        }
+        StreamGuard { tunnel: self }
+    }
+
+    /// Counts the tunnel as failed.
+    pub fn failed(&self) {
+        self.monitor.state().totals.tunnels_failed += 1;
+    }
+}
+
+impl Drop for TunnelGuard {
+    fn drop(&mut self) {
+        let mut state = self.monitor.state();
+        state.end_stream(self.number);
+        let Some(mut tunnel) = state.tunnels.remove(&self.number) else { return };
+        tunnel.probe();
+        let Totals { retransmissions, retransmitted_bytes, limited, .. } = &mut state.totals;
+        *retransmissions += tunnel.link.retransmissions;
+        *retransmitted_bytes += tunnel.link.retransmitted_bytes;
+        *limited = plus(limited, &tunnel.link.limited);
+    }
+}
+
+/// A stream that is observed.
+#[must_use]
+pub struct StreamGuard<'a> {
+    tunnel: &'a TunnelGuard,
+}
+
+impl StreamGuard<'_> {
+    /// Counts how the stream ended; `None` if its tunnel failed.
+    pub fn ended(&self, ended: Option<Ended>) {
+        let mut state = self.tunnel.monitor.state();
+        let Totals { ended: counts, refused, .. } = &mut state.totals;
+        let (counts, name) = match ended {
+            Some(Ended::Orderly) => (counts, metrics::ORDERLY),
+            Some(Ended::There(reason)) if reason.is_refusal() => (refused, reason.name()),
+            Some(Ended::Here(reason) | Ended::There(reason)) => (counts, reason.name()),
+            None => (counts, metrics::TUNNEL_FAILED),
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+}
+
+impl Drop for StreamGuard<'_> {
+    fn drop(&mut self) {
+        self.tunnel.monitor.state().end_stream(self.tunnel.number);
+    }
+}
+
+fn plus(a: &LimitedBy, b: &LimitedBy) -> LimitedBy {
+    let mut sum = *a;
+    sum.app += b.app;
+    sum.cwnd += b.cwnd;
+    sum.pacing += b.pacing;
+    sum.peer_window += b.peer_window;
+    sum.send_buffer += b.send_buffer;
+    sum.cpu += b.cpu;
+    sum
+}
+
+#[cfg(test)]
+mod tests;

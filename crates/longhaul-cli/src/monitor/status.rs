@@ -1,0 +1,131 @@
+//! The page for a browser, and the data behind it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::{INTERVAL, Link, Monitor, Point, PoolState, Role, StreamState, TunnelState};
+
+/// Maximum number of connections in the data. Those with the highest rates are kept.
+const MAX_CONNECTIONS: usize = 500;
+/// Placeholder of the nonce of the page's script and style.
+const NONCE: &str = "{{nonce}}";
+
+/// The data behind the page.
+#[derive(Serialize)]
+struct Status {
+    program: Role,
+    version: &'static str,
+    uptime_seconds: f64,
+    pool: Option<PoolState>,
+    tunnels: usize,
+    /// Number of connections that are open, of which `connections` has at most 500.
+    open: usize,
+    connections_total: u64,
+    sent_bytes: u64,
+    received_bytes: u64,
+    retransmitted_bytes: u64,
+    refusals: u64,
+    connections: Vec<Connection>,
+    history: History,
+}
+
+#[derive(Serialize)]
+struct Connection {
+    peer: String,
+    address: String,
+    target: String,
+    open_seconds: f64,
+    sent_bytes: u64,
+    received_bytes: u64,
+    sent_bytes_per_second: f64,
+    received_bytes_per_second: f64,
+    rtt_seconds: Option<f64>,
+    min_rtt_seconds: Option<f64>,
+    cwnd_bytes: u64,
+    retransmitted_bytes: u64,
+    limited_by: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct History {
+    interval_seconds: f64,
+    sent_bytes_per_second: Vec<f64>,
+    received_bytes_per_second: Vec<f64>,
+    connections: Vec<usize>,
+}
+
+impl Monitor {
+    /// Returns the state of all connections as a JSON object.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
+    pub fn status(&self) -> String {
+        let (pool, now) = (self.pool(), Instant::now());
+        let state = self.state();
+        let (sent_bytes, received_bytes) = state.sums();
+        let mut streams: Vec<_> = state.streams().collect();
+        let open = streams.len();
+        streams.sort_by(|(_, a), (_, b)| rate(b).total_cmp(&rate(a)));
+        let connections =
+            streams.into_iter().take(MAX_CONNECTIONS).map(|(tunnel, stream)| Connection::new(tunnel, stream, now));
+        let list = |value: fn(&Point) -> f64| state.history.iter().map(|point| value(point).round()).collect();
+        let links = state.tunnels.values().map(|tunnel| tunnel.link.retransmitted_bytes);
+        let status = Status {
+            program: self.shared.role,
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds: rounded(now.saturating_duration_since(self.shared.started)),
+            pool,
+            tunnels: state.tunnels.len(),
+            open,
+            connections_total: state.totals.streams,
+            sent_bytes,
+            received_bytes,
+            retransmitted_bytes: state.totals.retransmitted_bytes + links.sum::<u64>(),
+            refusals: state.totals.refused.values().sum(),
+            connections: connections.collect(),
+            history: History {
+                interval_seconds: INTERVAL.as_secs_f64(),
+                sent_bytes_per_second: list(|point| point.sent_bytes_per_second),
+                received_bytes_per_second: list(|point| point.received_bytes_per_second),
+                connections: state.history.iter().map(|point| point.connections).collect(),
+            },
+        };
+        crate::report::json_line(&status)
+    }
+}
+
+/// Returns the page. Its script and style run only with this nonce, which has no characters of HTML.
+pub(super) fn page(nonce: &str) -> String {
+    include_str!("page.html").replace(NONCE, nonce)
+}
+
+impl Connection {
+    fn new(tunnel: &TunnelState, stream: &StreamState, now: Instant) -> Self {
+        let Link { rtt, min_rtt, cwnd_bytes, retransmitted_bytes, .. } = tunnel.link;
+        let (sent_bytes, received_bytes) = stream.traffic.now();
+        Self {
+            peer: tunnel.peer.clone(),
+            address: tunnel.address.clone(),
+            target: stream.target.to_string(),
+            open_seconds: rounded(now.saturating_duration_since(stream.opened)),
+            sent_bytes,
+            received_bytes,
+            sent_bytes_per_second: stream.rates.0.round(),
+            received_bytes_per_second: stream.rates.1.round(),
+            rtt_seconds: rtt.map(|rtt| rtt.as_secs_f64()),
+            min_rtt_seconds: min_rtt.map(|rtt| rtt.as_secs_f64()),
+            cwnd_bytes,
+            retransmitted_bytes,
+            limited_by: tunnel.limited,
+        }
+    }
+}
+
+fn rate(stream: &StreamState) -> f64 {
+    stream.rates.0 + stream.rates.1
+}
+
+fn rounded(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}

@@ -1,0 +1,57 @@
+//! Options for metrics and the status page.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use tokio::task::JoinSet;
+
+use super::{Screen, WrongUse};
+use crate::monitor::Monitor;
+use crate::monitor::http::{Server, Site};
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct MonitorArgs {
+    /// Serve metrics in the text format of Prometheus at http://ADDR/metrics
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+    /// Serve a page for browsers at http://ADDR/ with the connections: who, where to, rate, round trip, and what limits them
+    #[arg(long, value_name = "ADDR")]
+    status: Option<SocketAddr>,
+    /// Serve the page to anyone who reaches the address of --status, which may then be another one than loopback
+    #[arg(long, requires = "status")]
+    status_anyone: bool,
+}
+
+impl MonitorArgs {
+    /// Starts the servers that were asked for. They end when the result is dropped.
+    pub(super) async fn start(&self, monitor: &Monitor, screen: &Screen) -> Result<JoinSet<()>> {
+        if let Some(address) = self.status.filter(|address| !address.ip().to_canonical().is_loopback())
+            && !self.status_anyone
+        {
+            let what = format!(
+                "--status {address} shows all connections to anyone who reaches it; use --status-anyone if you want that, or \
+                 --status 127.0.0.1:{}",
+                address.port()
+            );
+            return Err(WrongUse(what).into());
+        }
+        let mut tasks = JoinSet::new();
+        for (site, address) in [(Site::Metrics, self.metrics), (Site::Status, self.status)] {
+            let Some(address) = address else { continue };
+            let server = Server::listen(site, address, monitor.clone()).await;
+            let server = server.with_context(|| format!("cannot listen on {address}"))?;
+            let address = server.address()?;
+            match site {
+                Site::Metrics => screen.warn(&format!("metrics at http://{address}/metrics")),
+                _ => screen.warn(&format!("status at http://{address}/")),
+            }
+            tasks.spawn(server.run());
+        }
+        if !tasks.is_empty() {
+            let monitor = monitor.clone();
+            tasks.spawn(async move { monitor.run().await });
+        }
+        Ok(tasks)
+    }
+}
