@@ -592,8 +592,8 @@ impl Slot {
         let congestion = self.connection.config.congestion.name();
         let remote = self.tuple.remote.ip();
         cache.learn(now, remote, &congestion, &self.connection.path_metrics());
-        if let Some(loan) = self.connection.unspent_path() {
-            cache.give_back(remote, &congestion, loan);
+        if let Some(checked_out) = self.connection.unspent_path() {
+            cache.give_back(remote, &congestion, checked_out);
         }
     }
 }

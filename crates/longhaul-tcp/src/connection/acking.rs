@@ -132,7 +132,7 @@ impl Connection {
         let dsack = self.find_dsack(header, ack);
         let answer = self.take_probe_answer(now, header, ack, dsack);
         if answer.filled(delivered) {
-            self.loss.on_probe_repair();
+            self.loss.on_probe_filled_hole();
         }
         let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.is_rc3_duplicate(*left, *right));
 
@@ -279,7 +279,7 @@ impl Connection {
             let in_order = record.end() <= ack;
             let older = in_order && echo.is_some_and(|e| seq::later(clock.value(burst.sent_at), e));
             let copy = record.is_copied() && echo != Some(clock.value(burst.sent_at));
-            // Data already sent by the RC3 loop is sent again as new data, and so counts as retransmitted.
+            // Data already sent by the RC3 loop is retransmitted as new data, and so counts as a retransmission.
             let twice = record.is_retransmitted() || record.is_early();
             let ambiguous = (copy && !record.is_early()) || (twice && (early || older));
             // A CE mark set by this sender may let the segment overtake earlier ones, if marked packets have a

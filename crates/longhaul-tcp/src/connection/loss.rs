@@ -111,11 +111,11 @@ impl Loss {
         self.grant.probe.is_some() || (self.detection == Detection::Sack && self.in_episode())
     }
 
-    /// Handles a probe that filled a hole: like a loss repaired by a tail loss probe (RFC 8985, section 7.4), it is
-    /// reported to the controller as a loss.
-    pub(super) fn on_probe_repair(&mut self) {
+    /// Handles a probe that filled a hole: like a lost segment that a tail loss probe retransmitted (RFC 8985, section
+    /// 7.4), it is reported to the controller as a loss.
+    pub(super) fn on_probe_filled_hole(&mut self) {
         if !self.in_episode() {
-            self.tail.note_repair();
+            self.tail.note_needed_retransmission();
         }
     }
 
@@ -219,9 +219,9 @@ impl Connection {
         let mut retransmission_lost = false;
         match loss.detection {
             Detection::RackTlp => {
-                let verdict = loss.rack.detect(at, window, loss.episode_tx, &mut marking);
-                self.timers.set(Timer::Reorder, verdict.check_at);
-                retransmission_lost = verdict.retransmission_lost;
+                let outcome = loss.rack.detect(at, window, loss.episode_tx, &mut marking);
+                self.timers.set(Timer::Reorder, outcome.check_at);
+                retransmission_lost = outcome.retransmission_lost;
             }
             Detection::Sack => loss.sack.detect(mss, loss.episode_tx, &mut marking),
             Detection::DuplicateAcks => {
@@ -257,10 +257,10 @@ impl Connection {
     fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
         // The loss of a path MTU probe is no sign of congestion (RFC 8899, section 3).
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
-        let repaired = self.loss.tail.take_repair();
+        let was_needed = self.loss.tail.take_needed_retransmission();
         let una = self.snd.una;
         match self.loss.phase {
-            Phase::Open if congestion || repaired => {
+            Phase::Open if congestion || was_needed => {
                 self.begin_episode(Phase::Recovery(self.snd.nxt), false);
                 self.loss.grant.forced = congestion;
                 Episode::Enter

@@ -86,7 +86,7 @@ fn settled_ssthresh(control: &Control, in_episode: bool) -> Option<Bytes> {
 impl CachedMetrics {
     fn checked_out(&self) -> Option<Learnt<SavedPath>> {
         match self.taken {
-            Taken::Loan(checked_out) => Some(checked_out),
+            Taken::CheckedOut(checked_out) => Some(checked_out),
             _ => None,
         }
     }
@@ -101,8 +101,8 @@ impl CachedMetrics {
         match (self.taken, made) {
             (Taken::TooOld, _) => info.too_old = 1,
             (Taken::Damaged, _) => info.damaged = 1,
-            (Taken::Loan(_), SavedPathUse::Used) => info.used = 1,
-            (Taken::Loan(_), SavedPathUse::OtherPath) => info.other_path = 1,
+            (Taken::CheckedOut(_), SavedPathUse::Used) => info.used = 1,
+            (Taken::CheckedOut(_), SavedPathUse::OtherPath) => info.other_path = 1,
             _ => {}
         }
         info

@@ -246,7 +246,7 @@ impl Connection {
             return None;
         }
         let mss = self.mss();
-        // A SACKed segment is no longer in flight and must not be sent again, even if it is the first one.
+        // A SACKed segment is no longer in flight and must not be retransmitted, even if it is the first one.
         let unsacked = |index: &u64| self.snd.board.get(*index).is_some_and(|record| !record.is_sacked());
         self.loss.grant.probe = self.loss.grant.probe.filter(unsacked);
         if let Some(index) = self.loss.grant.probe {

@@ -53,7 +53,7 @@ pub(super) struct Pmtu {
     reduced_at: u32,
     /// PLPMTU: the confirmed size as UDP payload.
     current: u16,
-    /// The smallest size refused; greater than `max` if there is none.
+    /// Smallest probe size that was lost; greater than `max` if none was.
     refused: u16,
     /// Number of its refusals, and the time of the last one.
     refusals: u8,

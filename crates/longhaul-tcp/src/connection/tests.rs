@@ -14,18 +14,18 @@ use crate::{
 };
 
 mod ecn_check;
-mod long_way;
+mod icmp_errors;
+mod long_round_trips;
+mod metrics_cache;
 mod observers;
 mod outage;
 mod pairs;
-mod path_memory;
 mod pmtu;
 mod probes;
+mod rc3;
 mod reordering;
 mod reuse;
 mod spurious;
-mod tail_loop;
-mod trouble;
 mod two_way;
 mod user_timeout;
 

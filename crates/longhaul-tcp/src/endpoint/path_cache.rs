@@ -127,7 +127,7 @@ pub(crate) enum Taken {
     /// It was too old and has been removed.
     TooOld,
     /// The saved path. No other connection gets it until it is [returned](PathCache::give_back).
-    Loan(Learnt<SavedPath>),
+    CheckedOut(Learnt<SavedPath>),
 }
 
 /// SRTT and RTTVAR.
@@ -167,7 +167,7 @@ impl PathCache {
         if !saved.value.is_possible() {
             return Taken::Damaged;
         }
-        if self.is_fresh(now, &saved) { Taken::Loan(saved) } else { Taken::TooOld }
+        if self.is_fresh(now, &saved) { Taken::CheckedOut(saved) } else { Taken::TooOld }
     }
 
     /// Returns whether a value is still valid.
@@ -176,12 +176,12 @@ impl PathCache {
     }
 
     /// Returns a checked-out saved path with its old age, unless another connection has stored one in the meantime.
-    pub(crate) fn give_back(&self, remote: IpAddr, congestion: &str, loan: Learnt<SavedPath>) {
+    pub(crate) fn give_back(&self, remote: IpAddr, congestion: &str, checked_out: Learnt<SavedPath>) {
         let key = key(remote, congestion);
         let entries = &mut *self.lock();
         let old = entries.remove(&key).unwrap_or_default();
         entries.make_room(self.0.config.capacity);
-        entries.insert(key, Entry { saved: old.saved.or(Some(loan)), ..old });
+        entries.insert(key, Entry { saved: old.saved.or(Some(checked_out)), ..old });
     }
 
     /// Stores metrics of the path to `remote` at `now` for the congestion controller of this name, as a connection

@@ -95,7 +95,7 @@ impl World {
                     });
                 });
             }
-            18 => self.trouble(side, script.byte()),
+            18 => self.icmp_error(side, script.byte()),
             19 => {
                 let now = self.ends.clock(side);
                 self.app(script, |ends, app, _| {
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    fn trouble(&mut self, side: usize, which: u8) {
+    fn icmp_error(&mut self, side: usize, which: u8) {
         let errors = [
             HostError::Refused,
             HostError::HostUnreachable,

@@ -83,7 +83,7 @@ impl Default for Rack {
 
 /// Result of one pass of RACK loss detection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RackVerdict {
+pub(super) struct RackOutcome {
     /// A retransmission of the current episode was marked lost.
     pub(super) retransmission_lost: bool,
     /// The time at which the reordering window of the remaining overtaken segments ends.
@@ -122,10 +122,10 @@ impl Rack {
     /// Marks segments lost that were overtaken by more than `window` (RFC 8985, section 6.2, step 5). Segments are
     /// visited in transmission order; the first that is not yet due ends the pass. `episode_tx` is the last
     /// transmission before the episode.
-    pub(super) fn detect(&self, at: Time, window: Span, episode_tx: TxId, marking: &mut Marking<'_>) -> RackVerdict {
-        let mut verdict = RackVerdict::default();
+    pub(super) fn detect(&self, at: Time, window: Span, episode_tx: TxId, marking: &mut Marking<'_>) -> RackOutcome {
+        let mut outcome = RackOutcome::default();
         if self.rtt.is_zero() && self.end == 0 {
-            return verdict;
+            return outcome;
         }
         let (newest, wait) = ((self.xmit_at, self.tx, self.end), self.rtt + window);
         while let Some(index) = marking.board.oldest_sent() {
@@ -136,13 +136,13 @@ impl Rack {
             }
             if sent_at + wait > at {
                 // All other overtaken segments are due when the overtaking one is, because they were sent before it.
-                verdict.check_at = Some(self.xmit_at + wait);
+                outcome.check_at = Some(self.xmit_at + wait);
                 break;
             }
             marking.mark(index);
-            verdict.retransmission_lost |= record.is_retransmitted() && record.tx > episode_tx;
+            outcome.retransmission_lost |= record.is_retransmitted() && record.tx > episode_tx;
         }
-        verdict
+        outcome
     }
 
     /// Enlarges the reordering window, at most once per round trip, after a segment was marked lost that was only

@@ -20,8 +20,8 @@ pub(super) struct TailLossProbe {
     in_flight: Option<InFlight>,
     /// An RTT sample was taken since the last probe (RFC 8985, section 7.3).
     allowed: bool,
-    /// A probe repaired a loss.
-    repaired: bool,
+    /// A probe has retransmitted a segment that was lost.
+    was_needed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ struct InFlight {
 
 impl Default for TailLossProbe {
     fn default() -> Self {
-        Self { in_flight: None, allowed: true, repaired: false }
+        Self { in_flight: None, allowed: true, was_needed: false }
     }
 }
 
@@ -55,18 +55,18 @@ impl TailLossProbe {
         self.in_flight = Some(InFlight { end, retransmission });
     }
 
-    /// Records that another kind of probe repaired a loss, which counts like one repaired by a TLP (RFC 8985, section
+    /// Records that another kind of probe retransmitted a lost segment, which counts like a TLP (RFC 8985, section
     /// 7.4).
-    pub(super) fn note_repair(&mut self) {
-        self.repaired = true;
+    pub(super) fn note_needed_retransmission(&mut self) {
+        self.was_needed = true;
     }
 
-    /// Returns whether a probe repaired a loss since the last call.
-    pub(super) fn take_repair(&mut self) -> bool {
-        std::mem::take(&mut self.repaired)
+    /// Returns whether a probe has retransmitted a lost segment since the last call.
+    pub(super) fn take_needed_retransmission(&mut self) -> bool {
+        std::mem::take(&mut self.was_needed)
     }
 
-    /// Checks whether an ACK up to `una` shows that the probe repaired a loss (RFC 8985, section 7.4.2).
+    /// Checks whether an ACK up to `una` shows that the probe retransmitted a lost segment (RFC 8985, section 7.4.2).
     pub(super) fn on_ack(&mut self, una: u64, ack: &AckOutcome) {
         let Some(probe) = self.in_flight.filter(|probe| una >= probe.end) else { return };
         let reported = ack.dsack.is_some_and(|(_, right)| right == probe.end);
@@ -74,7 +74,7 @@ impl TailLossProbe {
         if !probe.retransmission || reported || beyond || (ack.duplicate && ack.newly_sacked == 0) {
             self.in_flight = None;
         }
-        self.repaired = probe.retransmission && !reported && beyond;
+        self.was_needed = probe.retransmission && !reported && beyond;
     }
 }
 

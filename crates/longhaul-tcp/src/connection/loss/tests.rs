@@ -44,11 +44,11 @@ fn rack_marks_segments_overtaken_by_more_than_the_window() {
         rack.on_delivered(record, sent_at, at(102), false);
     });
     let window = RTT / 4;
-    let verdict = rack.detect(at(102), window, TxId(0), &mut marking(&mut board));
+    let outcome = rack.detect(at(102), window, TxId(0), &mut marking(&mut board));
     // The third segment was sent at 2 ms and took 100 ms: segments sent before it are due at 2 + 100 + 25 ms.
-    assert_eq!((lost(&board), verdict.check_at), (vec![], Some(at(127))));
-    let verdict = rack.detect(at(127), window, TxId(0), &mut marking(&mut board));
-    assert_eq!((lost(&board), verdict.check_at, verdict.retransmission_lost), (vec![0, 1], None, false));
+    assert_eq!((lost(&board), outcome.check_at), (vec![], Some(at(127))));
+    let outcome = rack.detect(at(127), window, TxId(0), &mut marking(&mut board));
+    assert_eq!((lost(&board), outcome.check_at, outcome.retransmission_lost), (vec![0, 1], None, false));
 }
 
 #[test]
@@ -126,16 +126,16 @@ fn eifel_needs_an_answer_sooner_than_the_minimum_rtt() {
 
 /// RFC 8985, section 7.4.2.
 #[test]
-fn a_tail_loss_probe_repairs_a_loss_unless_it_is_reported_as_a_duplicate() {
-    for (dsack, repairs) in [(None, true), (Some((4001, 5001)), false)] {
+fn a_tail_loss_probe_was_needed_unless_it_is_reported_as_a_duplicate() {
+    for (dsack, was_needed) in [(None, true), (Some((4001, 5001)), false)] {
         let mut tail = TailLossProbe::default();
         assert!(tail.may_send());
         tail.send(5001, true);
         assert!(!tail.may_send());
         tail.on_ack(4001, &AckOutcome { dsack, ..AckOutcome::default() });
-        assert!(!tail.take_repair());
+        assert!(!tail.take_needed_retransmission());
         tail.on_ack(6001, &AckOutcome { dsack, una_advanced: 2000, ..AckOutcome::default() });
-        assert_eq!(tail.take_repair(), repairs);
-        assert!(tail.may_send() && !tail.take_repair());
+        assert_eq!(tail.take_needed_retransmission(), was_needed);
+        assert!(tail.may_send() && !tail.take_needed_retransmission());
     }
 }

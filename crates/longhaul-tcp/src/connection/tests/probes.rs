@@ -138,7 +138,7 @@ fn a_copied_segment_gives_no_sample() {
         let mut longest = Span::ZERO;
         let info = run(&mut net, ids, 3, |info| longest = longest.max(info.latest_rtt.unwrap_or_default()));
         assert_eq!((info.min_rtt, longest), (Some(RTT), RTT), "{extensions}");
-        assert!(info.segments_retransmitted == 0 && probes(&info).acked > 0, "the probe repaired the loss: {info:?}");
+        assert!(info.segments_retransmitted == 0 && probes(&info).acked > 0, "the probe filled the hole: {info:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 /// Sends 8 segments, of which the second and the fourth are lost; returns the time until both have been
 /// retransmitted.
-fn repair(first_ack_is_lost: bool) -> Span {
+fn time_to_retransmit(first_ack_is_lost: bool) -> Span {
     let mut net = Net::new(Span::from_millis(50));
     let (a, _) = net.connect(Config { max_plpmtu: 1232, ..Config::default() });
     let mut sent = [0, 0];
@@ -20,9 +20,9 @@ fn repair(first_ack_is_lost: bool) -> Span {
 }
 
 /// The first block of a SACK option is the newest (RFC 2018, section 4). If an ACK is the first to report two blocks,
-/// for example because an ACK was lost, their order of arrival is unknown. The losses are then repaired at once,
+/// for example because an ACK was lost, their order of arrival is unknown. Lost segments are then retransmitted at once,
 /// without a reordering window of a quarter of a round trip.
 #[test]
 fn two_new_blocks_in_one_ack_are_no_reordering() {
-    assert_eq!(repair(true), repair(false));
+    assert_eq!(time_to_retransmit(true), time_to_retransmit(false));
 }

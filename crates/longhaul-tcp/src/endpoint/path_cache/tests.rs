@@ -181,12 +181,12 @@ fn a_saved_path_is_checked_out_once() {
         Taken::Nothing => "nothing",
         Taken::Damaged => "damaged",
         Taken::TooOld => "too old",
-        Taken::Loan(loan) => {
-            assert_eq!(Some(loan.value()), saved(100_000).saved);
-            "a loan"
+        Taken::CheckedOut(path) => {
+            assert_eq!(Some(path.value()), saved(100_000).saved);
+            "checked out"
         }
     };
-    assert_eq!([taken(at(50)), taken(at(50))], ["a loan", "nothing"]);
+    assert_eq!([taken(at(50)), taken(at(50))], ["checked out", "nothing"]);
     cache.seed(at(0), host(1), CONTROLLER, &saved(100_000));
     assert_eq!([taken(at(101)), taken(at(50))], ["too old", "nothing"], "and it is removed");
     cache.seed(at(0), host(1), CONTROLLER, &saved(u64::MAX));
@@ -198,22 +198,22 @@ fn a_saved_path_is_checked_out_once() {
 fn a_returned_path_keeps_its_age() {
     let cache = cache(10, 100);
     let take = |now| match cache.take_saved(now, host(1), CONTROLLER) {
-        Taken::Loan(loan) => loan,
+        Taken::CheckedOut(path) => path,
         other => panic!("{other:?}"),
     };
     let known = |now| cache.find(now, host(1), CONTROLLER).and_then(|metrics| metrics.saved);
     cache.seed(at(0), host(1), CONTROLLER, &saved(100_000));
-    let loan = take(at(60));
+    let path = take(at(60));
     cache.learn(at(90), host(1), CONTROLLER, &rtt(40, 5));
-    cache.give_back(host(1), CONTROLLER, loan);
+    cache.give_back(host(1), CONTROLLER, path);
     assert_eq!((known(at(100)), known(at(101))), (saved(100_000).saved, None));
-    let loan = take(at(100));
+    let path = take(at(100));
     cache.learn(at(90), host(1), CONTROLLER, &saved(50_000));
-    cache.give_back(host(1), CONTROLLER, loan);
+    cache.give_back(host(1), CONTROLLER, path);
     assert_eq!(known(at(101)), saved(50_000).saved);
     // It keeps its age in another process, too.
     let (next, text) = (PathCache::default(), {
-        cache.give_back(host(2), CONTROLLER, loan);
+        cache.give_back(host(2), CONTROLLER, path);
         cache.save(at(100))
     });
     assert_eq!(next.load(at(1), Span::ZERO, &text), Ok(2));
