@@ -34,7 +34,6 @@ mod ack_frequency;
 mod acking;
 mod app;
 mod arrivals;
-mod batch;
 mod congestion;
 mod ecn_check;
 mod extensions;
@@ -65,7 +64,6 @@ mod timers;
 mod user_timeout;
 
 pub use app::Blocked;
-pub use batch::{Batch, SegmentRef};
 pub use input::{Payload, SegmentMeta};
 
 use congestion::{CongestionDriver, Pacing};

@@ -22,19 +22,21 @@ use longhaul_cc::TimerWheel;
 use longhaul_units::Time;
 use longhaul_wire::Header;
 
+use crate::batch::{Batch, SegmentRef};
 use crate::config::{Config, EndpointConfig};
-use crate::connection::{Batch, Connection, Event, SegmentMeta, SegmentRef};
+use crate::connection::{Connection, Event, SegmentMeta};
 use crate::error::HostError;
+use crate::keys::Keys;
 use crate::observer::IncomingObservers;
+use crate::path_cache::PathCache;
 use crate::seq;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
+use crate::tuple::Tuple;
 
 mod cookie;
-mod keys;
 mod observe;
 mod opening;
-mod path_cache;
 mod receiving;
 mod reflect;
 mod stray;
@@ -44,11 +46,6 @@ mod tally;
 mod tests;
 mod time_wait;
 
-use keys::Keys;
-pub use keys::Tuple;
-pub(crate) use keys::socket_secret;
-pub(crate) use path_cache::{Learnt, Taken};
-pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetrics};
 use reflect::Reflector;
 use stray::Buckets;
 use table::Table;

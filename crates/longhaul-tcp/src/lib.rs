@@ -5,6 +5,7 @@
 //! datagrams and deadlines. See [`Connection`] for the order of calls.
 #![forbid(unsafe_code)]
 
+mod batch;
 #[cfg(feature = "_internals")]
 #[doc(hidden)]
 pub mod bench;
@@ -13,8 +14,10 @@ pub mod connection;
 pub mod endpoint;
 mod error;
 mod info;
+mod keys;
 mod named;
 mod observer;
+mod path_cache;
 mod ranges;
 mod reassembly;
 mod rtt;
@@ -23,13 +26,12 @@ mod send_buffer;
 mod seq;
 mod state;
 mod timestamps;
+mod tuple;
 
+pub use batch::{Batch, SegmentRef};
 pub use config::{Config, EndpointConfig, KeepAlive, MIN_KEEP_ALIVE};
-pub use connection::{Batch, Blocked, Connection, Event, Payload, SegmentMeta, SegmentRef};
-pub use endpoint::{
-    ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointStats, LoadError, LoadReason, PathCache,
-    PathCacheConfig, PathMetrics, Tuple,
-};
+pub use connection::{Blocked, Connection, Event, Payload, SegmentMeta};
+pub use endpoint::{ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointStats};
 pub use error::{ConnectionError, HostError};
 pub use info::{AckRateInfo, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
 pub use longhaul_wire::Ecn;
@@ -37,4 +39,6 @@ pub use observer::{
     ConnectionEvent, Detail, EcnState, IncomingObservers, LossTrigger, Metrics, Observer, Parameters, RecoveryState,
     Rejection, SegmentRecord, TimerKind,
 };
+pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetrics};
 pub use state::State;
+pub use tuple::Tuple;

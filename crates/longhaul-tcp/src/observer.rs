@@ -11,10 +11,10 @@ use longhaul_cc::SendLimit;
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::{Ecn, Header, ParseError};
 
-use crate::endpoint::Tuple;
 use crate::error::{ConnectionError, HostError};
 use crate::named::named;
 use crate::state::State;
+use crate::tuple::Tuple;
 
 /// Receiver of a connection's events.
 pub trait Observer: Debug + Send {

@@ -7,11 +7,11 @@ use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::ack_frequency::{self, AckRequests};
-use super::batch::Batch;
 use super::probes::{self, Probes};
 use super::sender::MIN_PEER_MSS;
 use super::timers::Timer;
 use super::{Connection, Event, Negotiated, SegmentMeta};
+use crate::batch::Batch;
 use crate::config::Config;
 use crate::error::{ConnectionError, HostError};
 use crate::state::State;

@@ -8,8 +8,8 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::Connection;
 use super::congestion::build_params;
 use super::timers::Timer;
-use crate::endpoint::{Learnt, PathMetrics, Taken};
 use crate::info::SavedPathInfo;
+use crate::path_cache::{Learnt, PathMetrics, Taken};
 use crate::state::State;
 
 /// Number of round trips for which the window must have been the send limit before ssthresh is stored. RFC 9040,

@@ -6,10 +6,10 @@
 use longhaul_units::{Bytes, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header};
 
-use super::batch::Batch;
 use super::loss::Phase;
 use super::timers::Timer;
 use super::{Connection, State};
+use crate::batch::Batch;
 use crate::error::ConnectionError;
 use crate::observer::{
     ConnectionEvent, Detail, EcnState, LossTrigger, Metrics, Observer, Parameters, RecoveryState, SegmentRecord,

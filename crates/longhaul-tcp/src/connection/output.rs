@@ -4,9 +4,9 @@ use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption, ProbeEcho, Timestamps};
 
-use super::batch::{Batch, SegmentRef};
 use super::timers::Timer;
 use super::{Connection, Event, State};
+use crate::batch::{Batch, SegmentRef};
 use crate::send_buffer::Layout;
 
 impl Connection {

@@ -19,9 +19,9 @@ use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Ecn, Flags};
 
 use super::arrivals::{Report, Reports, apart, of_segment};
-use super::batch::Batch;
 use super::output::{Fill, Step};
 use super::{Connection, SegmentMeta};
+use crate::batch::Batch;
 use crate::info::{PairInfo, add};
 use crate::scoreboard::Record;
 

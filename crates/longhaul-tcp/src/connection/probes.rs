@@ -19,9 +19,9 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags, Header};
 
 use super::Connection;
-use super::batch::Batch;
 use super::sent_timestamps::SentTimestamps;
 use super::timers::Timer;
+use crate::batch::Batch;
 use crate::info::{ProbeInfo, add};
 use crate::scoreboard::{Record, Scoreboard};
 

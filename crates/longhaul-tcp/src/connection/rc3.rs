@@ -13,10 +13,10 @@ use longhaul_cc::{PathEvent, ProbePlan, SegmentKind, TxId};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, SackBlock};
 
-use super::batch::Batch;
 use super::sender::Sender;
 use super::timers::Timer;
 use super::{Connection, State};
+use crate::batch::Batch;
 use crate::info::add;
 use crate::ranges::Ranges;
 

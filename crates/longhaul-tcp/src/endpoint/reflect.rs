@@ -7,7 +7,7 @@ use longhaul_units::Time;
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 
 use super::{DatagramMeta, Destination, Endpoint, Tuple};
-use crate::connection::{Batch, SegmentRef};
+use crate::batch::{Batch, SegmentRef};
 use crate::info::add;
 
 /// Maximum number of queued answers: the datagrams of two receive calls, 130 kB with their addresses. If a flood of

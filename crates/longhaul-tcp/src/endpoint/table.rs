@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::keys::{Keys, Tuple};
 use super::{ConnId, Endpoint};
+
+use crate::keys::Keys;
+use crate::tuple::Tuple;
 
 /// Slots by addresses. The last result is cached, because datagrams arrive in trains; this saves most of them the
 /// hash.

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::keys::{Keys, Tuple};
 use super::{Endpoint, Slot};
 use crate::config::EndpointConfig;
 use crate::connection::Pressure;
+use crate::keys::Keys;
+use crate::tuple::Tuple;
 
 /// Granularity of memory charged to an address, in bytes: most connections are idle and use less.
 const UNIT: usize = 64 << 10;

@@ -5,10 +5,11 @@ use std::collections::{HashMap, VecDeque};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
-use super::keys::{Keys, Tuple};
 use crate::connection::Connection;
+use crate::keys::Keys;
 use crate::seq;
 use crate::timestamps::TimestampClock;
+use crate::tuple::Tuple;
 
 /// State kept during TIME-WAIT.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::SendBuffer;
-use crate::connection::SegmentRef;
+use crate::batch::SegmentRef;
 
 /// Consecutive segments in consecutive cells of one piece, which are sent as one slice.
 struct Run {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::connection::SegmentRef;
+use crate::batch::SegmentRef;
 
 /// Returns pseudo-random bytes that depend on the stream offset, so that misplaced slices are detected.
 fn pattern(range: Range<u64>) -> Vec<u8> {

@@ -12,7 +12,7 @@ const MAX_BATCH_SEGMENTS: usize = 64;
 /// Segments sent together: same destination, ECN codepoint and DSCP, and one size except for a shorter last segment.
 ///
 /// Headers are in [`headers`](Self::headers). The payload stays in the connection's send buffer and is read through
-/// [`Connection::payload`](super::Connection::payload). A batch that is reused does not allocate once it has grown.
+/// [`Connection::payload`](crate::Connection::payload). A batch that is reused does not allocate once it has grown.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// The headers of all segments, concatenated.
@@ -74,7 +74,7 @@ impl Batch {
     }
 
     /// Returns whether a segment of `size` bytes of UDP payload may be added.
-    pub(super) fn admits(&self, size: usize, max_segments: usize) -> bool {
+    pub(crate) fn admits(&self, size: usize, max_segments: usize) -> bool {
         let Some(last) = self.segments.last() else { return true };
         let last = usize::from(last.header_len) + usize::from(last.payload_len);
         last == self.segment_size
@@ -94,7 +94,7 @@ impl Batch {
     }
 
     /// Adds a segment whose header differs from the last one only in the sequence number.
-    pub(super) fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
+    pub(crate) fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
         let Some(last) = self.segments.last() else { return };
         let len = usize::from(last.header_len);
         let at = self.headers.len();

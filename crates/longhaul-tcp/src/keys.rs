@@ -6,36 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use longhaul_units::Time;
 use siphasher::sip::{SipHasher13, SipHasher24};
 
-/// Addresses that identify a connection of an endpoint: the peer's address and our own (unspecified if the socket has
-/// only one).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Tuple {
-    /// UDP address of the peer.
-    pub remote: SocketAddr,
-    /// Our address, as in the peer's datagrams.
-    pub local: IpAddr,
-}
-
-impl Tuple {
-    /// Returns whether both ends are valid addresses of hosts (RFC 9293, section 3.9.2.3): the port is not 0, and the
-    /// addresses are neither unspecified nor multicast nor broadcast.
-    #[must_use]
-    pub fn joins_two_hosts(&self) -> bool {
-        let everybody = |ip: IpAddr| ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-        let remote = self.remote.ip();
-        self.remote.port() != 0 && !remote.is_unspecified() && !everybody(remote) && !everybody(self.local)
-    }
-
-    /// Returns whether the path is IPv6.
-    #[must_use]
-    pub const fn is_ipv6(&self) -> bool {
-        matches!(self.remote, SocketAddr::V6(_))
-    }
-}
+use crate::tuple::Tuple;
 
 /// Keyed hashes under one secret, with one domain per use.
 #[derive(Clone)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     key: [u8; 16],
     table: [u8; 16],
 }
@@ -54,7 +29,7 @@ enum Domain {
 }
 
 impl Keys {
-    pub(super) fn new(secret: &[u8; 32]) -> Self {
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
         let (mut key, mut table) = ([0; 16], [0; 16]);
         let (first, second) = secret.split_at(16);
         key.copy_from_slice(first);
@@ -71,39 +46,39 @@ impl Keys {
 
     /// Returns the initial sequence number M + F(addresses, secret), where M is a clock with ticks of 4 us (RFC 9293,
     /// section 3.4.1).
-    pub(super) fn initial_sequence(&self, tuple: &Tuple, now: Time) -> u32 {
+    pub(crate) fn initial_sequence(&self, tuple: &Tuple, now: Time) -> u32 {
         let clock = (now.as_nanos() / 4_000) as u32;
         (self.hash(Domain::Sequence, tuple) as u32).wrapping_add(clock)
     }
 
     /// Returns the timestamp offset for a pair of addresses (RFC 7323, section 7.1).
-    pub(super) fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
+    pub(crate) fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
         self.hash(Domain::Timestamp, tuple) as u32
     }
 
     /// Returns the MAC of a SYN cookie over all values that must be returned unchanged.
-    pub(super) fn cookie(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: (u32, u32)) -> u32 {
+    pub(crate) fn cookie(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: (u32, u32)) -> u32 {
         self.hash(Domain::Cookie, (tuple, peer_isn, slot, options)) as u32
     }
 
     /// Returns the second MAC, which is sent as timestamp.
-    pub(super) fn cookie_stamp(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: u32) -> u32 {
+    pub(crate) fn cookie_stamp(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: u32) -> u32 {
         self.hash(Domain::CookieStamp, (tuple, peer_isn, slot, options)) as u32
     }
 
     /// Returns the origin of the clock reported to a prober, in nanoseconds: at most 36 years, so that the clock does
     /// not wrap around.
-    pub(super) fn probe_clock_origin(&self, tuple: &Tuple) -> u64 {
+    pub(crate) fn probe_clock_origin(&self, tuple: &Tuple) -> u64 {
         self.hash(Domain::ProbeClock, tuple) >> 4
     }
 
     /// Returns the seed of a connection's Quick-Start nonces.
-    pub(super) fn nonces(&self, tuple: &Tuple, now: Time) -> u64 {
+    pub(crate) fn nonces(&self, tuple: &Tuple, now: Time) -> u64 {
         self.hash(Domain::Nonce, (tuple, now.as_nanos()))
     }
 
     /// Returns a bucket for the address; outsiders cannot predict which.
-    pub(super) fn bucket(&self, address: IpAddr, buckets: usize) -> usize {
+    pub(crate) fn bucket(&self, address: IpAddr, buckets: usize) -> usize {
         self.hash(Domain::Bucket, address).checked_rem(buckets as u64).unwrap_or(0) as usize
     }
 }
