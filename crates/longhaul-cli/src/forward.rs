@@ -1,8 +1,11 @@
-//! Near end of tunnels: accepts connections and sends them through a pool of tunnels.
+//! Near end of tunnels: accepts connections and sends them through a pool of tunnels, and connects to targets near it for
+//! connections that the gateway accepts.
 
 mod listen;
 mod pool;
 mod proxy;
+mod remote;
 
-pub use listen::{DynamicForward, LocalForward, ParseForwardError, Source};
+pub use listen::{DynamicForward, LocalForward, ParseForwardError, RemoteForward, Source};
 pub use pool::{Connect, Pool, PoolConfig};
+pub use remote::{Remote, RemoteError};

@@ -1,24 +1,24 @@
-//! Far end of tunnels: opens the connections to the targets.
+//! Far end of tunnels: opens the connections to the targets, and listens for forwarders.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_tls::Fingerprint;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
+use self::listen::ListenPermits;
 use self::permit::Permits;
-use crate::monitor::{Monitor, Observed};
+use self::remote::{Groups, Listen};
+use crate::monitor::{Monitor, Observed, TunnelGuard};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel, TunnelError};
+use crate::tunnel::{self, Ended, Flow, Frame, Group, Reason, Target, Traffic, Tunnel, TunnelError};
 
+pub mod listen;
 pub mod permit;
-
-/// Maximum time to resolve a target's name and to connect to it.
-const CONNECT: Duration = Duration::from_secs(10);
+pub mod remote;
 
 /// Far end of tunnels.
 pub struct Gateway {
@@ -28,18 +28,28 @@ pub struct Gateway {
     pub idle: Duration,
     /// Observes the tunnels.
     pub monitor: Monitor,
+    /// Where forwarders may listen.
+    pub listen: ListenPermits,
+    /// The listeners of forwarders.
+    pub groups: Groups,
 }
 
 /// A forwarder.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the program sets all fields")]
 pub struct Peer {
+    /// Its key.
+    pub key: Fingerprint,
     /// Its name.
     pub name: String,
     /// Address of the tunnel.
     pub address: SocketAddr,
     /// Limits of the rate of its streams.
     pub limits: Limits,
+    /// Whether it may open streams.
+    pub may_forward: bool,
+    /// Whether it may listen.
+    pub may_listen: bool,
 }
 
 /// Event of a tunnel, for logs.
@@ -52,11 +62,14 @@ pub enum Event<'a> {
     Refused(&'a Target, Reason),
     /// The stream has ended.
     Ended(&'a Target, Ended),
+    /// The gateway listens for connections to a target of the forwarder.
+    Listening(SocketAddr, &'a Target),
+    /// The gateway does not listen where the forwarder asked for it.
+    NotListening(&'a Target, Reason),
 }
 
 impl Gateway {
-    /// Serves the streams of a tunnel until the peer ends it, which it is told to do when `ending` becomes true. Returns the
-    /// connection.
+    /// Serves a tunnel until the peer ends it, which it is told to do when `ending` becomes true. Returns the connection.
     ///
     /// # Errors
     /// Returns why the tunnel failed.
@@ -64,17 +77,54 @@ impl Gateway {
         &self,
         stream: S,
         peer: &Peer,
-        mut ending: watch::Receiver<bool>,
+        ending: watch::Receiver<bool>,
         mut event: impl FnMut(Event<'_>),
     ) -> Result<Option<S>, TunnelError> {
         let mut tunnel = Tunnel::start(stream).await?;
         let seen = self.monitor.tunnel(&peer.name, &peer.address.to_string(), &tunnel);
+        let mut session = Session { gateway: self, peer, seen: &seen, ending };
+        match session.streams(&mut tunnel, &mut event).await? {
+            Purpose::Ended => {}
+            Purpose::Listeners(first) => remote::listen(&mut session, &mut tunnel, first, &mut event).await?,
+            Purpose::Offered(group) => remote::offered(&mut session, &mut tunnel, group, &mut event).await?,
+        }
+        Ok(tunnel.into_inner())
+    }
+}
+
+/// What a peer uses a tunnel for.
+enum Purpose {
+    /// For streams that it opens. The peer has ended the tunnel.
+    Ended,
+    /// To ask for listeners, of which this is the first one.
+    Listeners(Listen),
+    /// For connections to the listeners of this group.
+    Offered(Group),
+}
+
+/// A tunnel that is being served.
+struct Session<'a> {
+    gateway: &'a Gateway,
+    peer: &'a Peer,
+    seen: &'a TunnelGuard,
+    /// Whether the program is to end.
+    ending: watch::Receiver<bool>,
+}
+
+impl Session<'_> {
+    /// Serves the streams that the peer opens, until it ends the tunnel or uses it for something else.
+    async fn streams<S: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        tunnel: &mut Tunnel<S>,
+        event: &mut impl FnMut(Event<'_>),
+    ) -> Result<Purpose, TunnelError> {
         let mut said = false;
+        let mut used = false;
         loop {
             let frame = tokio::select! {
                 frame = tunnel.next() => frame?,
                 // The peer may have opened a stream meanwhile, which is still served.
-                () = becomes(&mut ending), if !said => {
+                () = becomes(&mut self.ending), if !said => {
                     tunnel.send(&Frame::Bye).await?;
                     said = true;
                     continue;
@@ -83,18 +133,15 @@ impl Gateway {
             match frame {
                 Some(Frame::Open(target)) => {
                     tunnel.begin();
+                    used = true;
                     match self.connect(&target).await {
                         Ok(local) => {
                             event(Event::Opened(&target));
-                            let traffic = Arc::new(Traffic::default());
-                            let stream = seen.stream(&target, &traffic);
-                            let flow = Flow { idle: self.idle, limits: &peer.limits, traffic: &traffic };
-                            let relayed = tunnel::relay(&mut tunnel, local, flow).await;
-                            stream.ended(relayed.as_ref().ok().copied());
-                            event(Event::Ended(&target, relayed?));
+                            let ended = self.relay(tunnel, local, &target).await?;
+                            event(Event::Ended(&target, ended));
                         }
                         Err(reason) => {
-                            self.monitor.refuse(reason);
+                            self.gateway.monitor.refuse(reason);
                             event(Event::Refused(&target, reason));
                             tunnel.refuse(reason).await?;
                         }
@@ -103,41 +150,37 @@ impl Gateway {
                 Some(Frame::Ping) => tunnel.send(&Frame::Pong).await?,
                 // A reset of a stream that had ended already.
                 Some(Frame::Reset { .. }) => {}
+                Some(Frame::Listen { group, bind, port, target }) if !used => {
+                    return Ok(Purpose::Listeners(Listen { group, bind, port, target }));
+                }
+                Some(Frame::Offer(group)) if !used => return Ok(Purpose::Offered(group)),
                 Some(_) => return Err(TunnelError::Protocol("a frame is not allowed between streams")),
-                None => return Ok(tunnel.into_inner()),
+                None => return Ok(Purpose::Ended),
             }
         }
+    }
+
+    /// Relays the stream that was opened on `tunnel`.
+    async fn relay<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        tunnel: &mut Tunnel<S>,
+        local: TcpStream,
+        target: &Target,
+    ) -> Result<Ended, TunnelError> {
+        let traffic = Arc::new(Traffic::default());
+        let stream = self.seen.stream(target, &traffic);
+        let flow = Flow { idle: self.gateway.idle, limits: &self.peer.limits, traffic: &traffic };
+        let relayed = tunnel::relay(tunnel, local, flow).await;
+        stream.ended(relayed.as_ref().ok().copied());
+        relayed
     }
 
     async fn connect(&self, target: &Target) -> Result<TcpStream, Reason> {
-        timeout(CONNECT, self.try_connect(target)).await.unwrap_or(Err(Reason::TimedOut))
-    }
-
-    async fn try_connect(&self, target: &Target) -> Result<TcpStream, Reason> {
-        if !self.permits.may_permit(target) {
+        let permits = &self.gateway.permits;
+        if !self.peer.may_forward || !permits.may_permit(target) {
             return Err(Reason::NotPermitted);
         }
-        let found = tokio::net::lookup_host((target.host(), target.port())).await;
-        let found: Vec<SocketAddr> = found.map_err(|_| Reason::NotFound)?.collect();
-        let mut reason = if found.is_empty() { Reason::NotFound } else { Reason::NotPermitted };
-        for address in found {
-            if !self.permits.permits(target, address) {
-                continue;
-            }
-            match TcpStream::connect(address).await {
-                Ok(stream) => return tunnel::prepare(&stream).map(|()| stream).map_err(|error| reason_of(&error)),
-                Err(error) => reason = reason_of(&error),
-            }
-        }
-        Err(reason)
-    }
-}
-
-fn reason_of(error: &io::Error) -> Reason {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Reason::Refused,
-        io::ErrorKind::TimedOut => Reason::TimedOut,
-        _ => Reason::Unreachable,
+        tunnel::connect(target, |address| permits.permits(target, address)).await
     }
 }
 

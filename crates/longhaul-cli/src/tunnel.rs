@@ -16,6 +16,14 @@
 //! | 5 | `PING` | none |
 //! | 6 | `PONG` | none; the answer to `PING` |
 //! | 7 | `BYE` | none; the sender will accept no further stream |
+//! | 8 | `LISTEN` | group in 16 bytes, port in two bytes, length of an address in one byte, the address as text, and a target as in `OPEN` |
+//! | 9 | `LISTENING` | port in two bytes |
+//! | 10 | `OFFER` | group in 16 bytes |
+//!
+//! A forwarder that wants the gateway to listen sends `LISTEN` on a tunnel of its own, as often as it wants listeners. Each
+//! is answered by `LISTENING` or by `RESET` for stream 0. The listeners are closed at the end of this tunnel. For their
+//! connections, the forwarder offers further tunnels by `OFFER` with the same random group. On these, the gateway opens the
+//! streams, and names the target that the forwarder has given for the listener.
 
 use std::io;
 use std::time::Duration;
@@ -25,13 +33,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use self::frame::FrameReader;
 use self::shared::Side;
 
+mod connect;
 mod frame;
 pub mod rate;
 mod relay;
 mod shared;
 mod target;
 
-pub use frame::{Frame, Reason};
+pub(crate) use connect::connect;
+pub use frame::{Frame, Group, Reason};
 pub use relay::{Ended, Flow, Local, Traffic, prepare, relay};
 pub use shared::Watch;
 pub use target::{ParseTargetError, Target};

@@ -17,6 +17,8 @@ use crate::tunnel::{self, Target};
 
 /// Maximum number of clients of a port whose requests have not been read.
 const NEGOTIATING: usize = 256;
+/// Maximum length in bytes of an address to listen on.
+const MAX_BIND: usize = 255;
 /// Maximum time of a client's request.
 const NEGOTIATION: Duration = Duration::from_secs(10);
 /// Time to wait after a failure to accept, such as too many open files.
@@ -42,6 +44,31 @@ pub struct DynamicForward {
     pub bind: Option<String>,
     /// Port to listen on; 0 is any free port.
     pub port: u16,
+}
+
+/// A forward from a port of the gateway to a target that this end connects to: `[BIND:]PORT:HOST:HOSTPORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemoteForward {
+    /// Address for the gateway to listen on, without brackets; empty for its loopback address.
+    pub bind: String,
+    /// Port for the gateway to listen on; 0 is any free port.
+    pub port: u16,
+    /// Target of the connections.
+    pub target: Target,
+}
+
+impl FromStr for RemoteForward {
+    type Err = ParseForwardError;
+
+    fn from_str(text: &str) -> Result<Self, ParseForwardError> {
+        let LocalForward { bind, port, target } = text.parse()?;
+        let bind = bind.unwrap_or_default();
+        if bind.len() > MAX_BIND {
+            return Err(ParseForwardError { text: text.to_owned(), form: "[BIND:]PORT:HOST:HOSTPORT" });
+        }
+        Ok(Self { bind, port, target })
+    }
 }
 
 /// Reason why a text is not a forward.

@@ -49,7 +49,7 @@ const CHECK: Duration = Duration::from_millis(50);
 const SURPLUS: Duration = Duration::from_secs(300);
 
 /// Opens an authenticated connection to the gateway. The argument counts the connections, from 0.
-pub type Connect = Box<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<SecureStream>> + Send>> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(usize) -> Pin<Box<dyn Future<Output = Result<SecureStream>> + Send>> + Send + Sync>;
 
 /// Settings of a pool.
 #[derive(Clone)]

@@ -33,6 +33,15 @@ impl Access {
         self.current.borrow().may(key, permission)
     }
 
+    /// Allows a key for this run.
+    pub(super) fn admit(&self, key: Fingerprint, permissions: &[Permission]) {
+        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        extra.extend(permissions.iter().map(|permission| (key, *permission)));
+        self.current.send_modify(|list| {
+            permissions.iter().for_each(|permission| Arc::make_mut(list).allow(key, *permission));
+        });
+    }
+
     /// Returns the name of a key, which is empty if it has none.
     pub(super) fn name(&self, key: &Fingerprint) -> String {
         self.current.borrow().find(key).map(|entry| entry.name.clone()).unwrap_or_default()

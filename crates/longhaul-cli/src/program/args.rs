@@ -11,7 +11,8 @@ use longhaul_units::Rate;
 
 use super::{monitoring::MonitorArgs, units};
 use crate::code::Code;
-use crate::forward::{DynamicForward, LocalForward};
+use crate::forward::{DynamicForward, LocalForward, RemoteForward};
+use crate::gateway::listen::ListenPermit;
 use crate::gateway::permit::Permit;
 use crate::receiver::Existing;
 use crate::sender::Options;
@@ -255,6 +256,7 @@ pub(super) enum Plaintext {
   curl http://127.0.0.1:8080/                      Use it
   longhaul forward -D 1080 192.0.2.7
   curl --proxy socks5h://127.0.0.1:1080 http://intranet.example/
+  longhaul forward -R 8080:localhost:80 192.0.2.7  Show a server of this machine at port 8080 of the gateway
 
 The keys of gateways are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct ForwardArgs {
@@ -269,9 +271,19 @@ pub(super) struct ForwardArgs {
     /// may be given several times. Names are resolved by the gateway
     #[arg(short = 'D', value_name = "[BIND:]PORT")]
     pub(super) dynamic: Vec<DynamicForward>,
+    /// Let the gateway listen on PORT, and forward the connections to HOST:HOSTPORT, which this machine connects to; may be
+    /// given several times. Without BIND, only programs on the gateway's machine can connect. The gateway has to permit it
+    #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT")]
+    pub(super) remote: Vec<RemoteForward>,
     /// Trust the key of a gateway that is not known yet, and remember it
     #[arg(long)]
     pub(super) accept_new: bool,
+    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows, instead of their keys
+    #[arg(long, value_name = "CODE", conflicts_with = "accept_new")]
+    pub(super) code: Option<Code>,
+    /// Remember the key of a gateway that knows the code
+    #[arg(long, requires = "code")]
+    pub(super) remember: bool,
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,
@@ -295,9 +307,12 @@ pub(super) struct ForwardArgs {
 #[command(after_help = "Examples:
   longhaul gateway --allow SHA256:... --permit intranet.example:80 --permit 10.0.0.0/8:443
   longhaul gateway --permit any --listen [::]:7443
+  longhaul gateway --permit any --code             Accept a forwarder without exchanging keys before
+  longhaul gateway --permit-listen 8080            Let forwarders show a server at this port of this machine
 
 Keys of forwarders that are always allowed are in ~/.local/share/longhaul/allowed-peers, one per line:
-  SHA256:... NAME forward")]
+  SHA256:... NAME forward
+  SHA256:... NAME forward,listen")]
 pub(super) struct GatewayArgs {
     /// Address and UDP port to listen on
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], GATEWAY_PORT)))]
@@ -306,9 +321,21 @@ pub(super) struct GatewayArgs {
     /// 10.0.0.0/8, or `any`; PORT is a number, a range such as 8000-8099, or `any`. `any` alone permits all targets
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) permit: Vec<Permit>,
+    /// Permit forwarders to let this machine listen here; may be given several times. ADDR is an address, `localhost` or
+    /// `any`; PORT is a number, a range such as 8000-8099, or `any`. Without this option, keys with the permission `listen` in
+    /// `allowed-peers` may use loopback addresses, from port 1024 on. With it, keys of --allow have the permission, too
+    #[arg(long, value_name = "[ADDR:]PORT")]
+    pub(super) permit_listen: Vec<ListenPermit>,
     /// Accept the forwarder with this key; may be given several times
     #[arg(long, value_name = "FINGERPRINT")]
     pub(super) allow: Vec<Fingerprint>,
+    /// Show a one-time code, and accept a forwarder that knows it until this program ends. The code is valid for ten minutes
+    /// and three attempts
+    #[arg(long)]
+    pub(super) code: bool,
+    /// Add the key of a forwarder that knows the code to `allowed-peers`
+    #[arg(long, requires = "code")]
+    pub(super) remember: bool,
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,

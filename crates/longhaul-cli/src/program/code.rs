@@ -58,13 +58,7 @@ impl Dialer<'_> {
 /// Accepts a peer that knows a new code, which it shows.
 pub(super) struct CodeDoor {
     listener: SecureListener,
-    answerer: Arc<Answerer>,
-    attempts: JoinSet<Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)>>,
-    admission: Admission,
-    expired: Pin<Box<Sleep>>,
-    /// Permission of an accepted peer that is remembered.
-    remember: Option<Permission>,
-    screen: Screen,
+    desk: CodeDesk,
 }
 
 impl CodeDoor {
@@ -75,19 +69,10 @@ impl CodeDoor {
         remember: Option<Permission>,
         screen: &Screen,
     ) -> Result<Self> {
-        let code = Code::generate()?;
-        screen.warn(&format!("the code is {code}, for one connection within ten minutes"));
+        let desk = CodeDesk::open(remember.as_slice(), "for one connection within ten minutes", screen)?;
         // The code decides instead of the key.
         let listener = SecureListener::new(listener, identity, |_| true)?;
-        Ok(Self {
-            listener,
-            answerer: Arc::new(Answerer::new(code)),
-            attempts: JoinSet::new(),
-            admission: Admission::new(LIMITS),
-            expired: Box::pin(sleep(LIFE)),
-            remember,
-            screen: screen.clone(),
-        })
+        Ok(Self { listener, desk })
     }
 
     /// Returns the connection of a peer that knows the code.
@@ -96,10 +81,53 @@ impl CodeDoor {
             tokio::select! {
                 accepted = self.listener.accept() => {
                     let (stream, peer) = accepted?;
-                    if let Some(ticket) = self.admission.admit(peer.ip()) {
-                        self.attempts.spawn(attempt(stream, peer, Arc::clone(&self.answerer), ticket));
-                    }
+                    self.desk.begin(stream, peer);
                 }
+                known = self.desk.next() => return known,
+            }
+        }
+    }
+}
+
+/// Attempts of peers to prove that they know a code.
+pub(super) struct CodeDesk {
+    answerer: Arc<Answerer>,
+    attempts: JoinSet<Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)>>,
+    admission: Admission,
+    expired: Pin<Box<Sleep>>,
+    /// Permissions of an accepted peer that is remembered.
+    remember: Vec<Permission>,
+    screen: Screen,
+}
+
+impl CodeDesk {
+    /// Makes a code and shows it. `what` says what it is for.
+    pub(super) fn open(remember: &[Permission], what: &str, screen: &Screen) -> Result<Self> {
+        let code = Code::generate()?;
+        screen.warn(&format!("the code is {code}, {what}"));
+        Ok(Self {
+            answerer: Arc::new(Answerer::new(code)),
+            attempts: JoinSet::new(),
+            admission: Admission::new(LIMITS),
+            expired: Box::pin(sleep(LIFE)),
+            remember: remember.to_vec(),
+            screen: screen.clone(),
+        })
+    }
+
+    /// Lets a peer prove that it knows the code, unless there are too many attempts at the same time.
+    pub(super) fn begin(&mut self, stream: SecureStream, peer: SocketAddr) {
+        if let Some(ticket) = self.admission.admit(peer.ip()) {
+            self.attempts.spawn(attempt(stream, peer, Arc::clone(&self.answerer), ticket));
+        }
+    }
+
+    /// Returns the next connection of a peer that knows the code.
+    ///
+    /// Cancel safety: this method is cancel safe.
+    pub(super) async fn next(&mut self) -> io::Result<(SecureStream, SocketAddr)> {
+        loop {
+            tokio::select! {
                 Some(attempt) = self.attempts.join_next() => match attempt {
                     Ok(Ok((stream, peer))) => {
                         self.remember(&stream, peer);
@@ -119,10 +147,12 @@ impl CodeDoor {
     }
 
     fn remember(&self, stream: &SecureStream, peer: SocketAddr) {
-        let Some(permission) = self.remember else { return };
+        if self.remember.is_empty() {
+            return;
+        }
         let name = peer.ip().to_canonical().to_string();
         let file = Home::find().map(|home| home.allowed_file());
-        let added = file.and_then(|file| Ok(AllowedPeers::remember(&file, stream.peer(), &name, permission)?));
+        let added = file.and_then(|file| Ok(AllowedPeers::remember(&file, stream.peer(), &name, &self.remember)?));
         match added {
             Ok(()) => self.screen.say(&format!("{peer}: remembered the key {} as {name}", stream.peer())),
             Err(error) => self.screen.warn(&format!("warning: the key of {peer} is not remembered: {error:#}")),

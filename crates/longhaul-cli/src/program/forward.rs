@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::{Fingerprint, SecureConnector, TlsError, tls_error};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -13,7 +14,7 @@ use super::args::{ForwardArgs, GATEWAY_PORT};
 use super::dial::{Dialer, Target};
 use super::home::Home;
 use super::{Screen, WrongUse};
-use crate::forward::{Connect, Pool, PoolConfig, Source};
+use crate::forward::{Connect, Pool, PoolConfig, Remote, Source};
 use crate::monitor::{Monitor, Role};
 use crate::transport::TransportArgs;
 use crate::tunnel::rate::Limits;
@@ -23,6 +24,8 @@ use crate::tunnel::{CONGESTION, TunnelError};
 const WARM: usize = 8;
 /// Maximum number of tunnels.
 const MAX: usize = 64;
+/// Number of the first connection for ports of the gateway. The pool counts its connections from 0.
+const FIRST_REMOTE: usize = 1 << 20;
 
 pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     let Some(gateway) = &args.gateway else {
@@ -31,8 +34,9 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         );
     };
     let gateway = Target::parse(gateway, GATEWAY_PORT)?;
-    if args.local.is_empty() && args.dynamic.is_empty() {
-        return Err(WrongUse("there is nothing to forward; use -L PORT:HOST:PORT or -D PORT".to_owned()).into());
+    if args.local.is_empty() && args.dynamic.is_empty() && args.remote.is_empty() {
+        let what = "there is nothing to forward; use -L PORT:HOST:PORT, -D PORT or -R PORT:HOST:PORT";
+        return Err(WrongUse(what.to_owned()).into());
     }
     // All ports are bound first, so that one that is taken is found before anything is sent.
     let local = args.local.iter().map(|forward| (&forward.bind, forward.port, Some(forward.target.clone())));
@@ -65,10 +69,13 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         known: home.known_peers()?,
         accept_new: args.accept_new,
     };
-    let stream = dialer.connect(screen).await?;
+    let stream = match &args.code {
+        Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,
+        None => dialer.connect(screen).await?,
+    };
     let connector = SecureConnector::new(&dialer.identity, Some(stream.peer()))?;
     let config = PoolConfig {
-        warm: WARM,
+        warm: if sources.is_empty() { 0 } else { WARM },
         max: MAX,
         idle: Duration::from_secs(args.idle.into()),
         patience: transport.patience(),
@@ -76,8 +83,16 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         limits: Limits::default().and(args.max_rate),
         monitor,
     };
-    let pool = Pool::new(config, connect(&transport, gateway, connector), screen.clone());
+    let connect = connect(&transport, gateway, connector);
+    let pool = Pool::new(config.clone(), Arc::clone(&connect), screen.clone());
     pool.adopt(stream).await.map_err(|error| explain(error, dialer.identity.fingerprint()))?;
+    let (end, ending) = watch::channel(false);
+    let mut remote = JoinSet::new();
+    if !args.remote.is_empty() {
+        let ports = Remote::new(args.remote.clone(), connect, FIRST_REMOTE, config, screen.clone())?;
+        let listeners = ports.listen().await?;
+        remote.spawn(ports.run(listeners, ending));
+    }
     let mut tasks = JoinSet::new();
     for source in sources {
         screen.warn(&format!("listening on {} for {}", source.address()?, source.purpose()));
@@ -91,10 +106,11 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     }
     // Connections in progress may end.
     tasks.shutdown().await;
+    end.send_replace(true);
     screen.say("ending when all connections have ended");
     let settled = async {
         tokio::select! {
-            () = pool.settled() => {}
+            () = async { pool.settled().await; while remote.join_next().await.is_some() {} } => {}
             () = &mut maintain => {}
         }
     };
@@ -109,7 +125,7 @@ async fn lookup(gateway: &Target) -> Result<Vec<std::net::SocketAddr>> {
 /// Returns the function that opens further connections to the gateway.
 fn connect(transport: &TransportArgs, gateway: Target, connector: SecureConnector) -> Connect {
     let shared = Arc::new((transport.clone(), gateway, connector));
-    Box::new(move |number| {
+    Arc::new(move |number| {
         let shared = Arc::clone(&shared);
         Box::pin(async move {
             let (transport, gateway, connector) = &*shared;

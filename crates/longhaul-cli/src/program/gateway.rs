@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,10 +18,13 @@ use tokio::time::timeout;
 use super::Screen;
 use super::access::Access;
 use super::args::GatewayArgs;
+use super::code::CodeDesk;
 use super::home::Home;
 use super::lists::Permission;
 use super::signals::Hangups;
+use crate::gateway::listen::ListenPermits;
 use crate::gateway::permit::Permits;
+use crate::gateway::remote::Groups;
 use crate::gateway::{Event, Gateway, Peer};
 use crate::monitor::{Monitor, Role};
 use crate::transport::Connection;
@@ -35,7 +39,7 @@ const PER_KEY: usize = 256;
 const CLOSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
-    if args.permit.is_empty() {
+    if args.permit.is_empty() && args.permit_listen.is_empty() {
         bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");
     }
     let (identity, access) = keys(args)?;
@@ -48,17 +52,28 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     screen.warn(&format!("listening on {}", listener.local_addr()?));
     let count = super::receive::count(access.count(Permission::Forward));
     screen.say(&format!("the key is {}, and {count} may forward", identity.fingerprint()));
-    let keys = Arc::clone(&access);
-    let mut listener = SecureListener::new(listener, &identity, move |key| keys.may(key, Permission::Forward))?;
-    let idle = Duration::from_secs(args.idle.into());
-    let gateway = Gateway { permits: Permits::new(args.permit.clone()), idle, monitor };
     let service = Service {
-        gateway: Arc::new(gateway),
+        gateway: Arc::new(Gateway {
+            permits: Permits::new(args.permit.clone()),
+            idle: Duration::from_secs(args.idle.into()),
+            monitor,
+            listen: ListenPermits::new(args.permit_listen.clone()),
+            groups: Groups::default(),
+        }),
         access: Arc::clone(&access),
         admission: Admission::new(LIMITS),
         places: Places::new(args.max_rate, args.max_total_rate),
         screen: screen.clone(),
     };
+    let permissions = permissions(args);
+    let remember = if args.remember { permissions } else { &[] };
+    let what = "for a forwarder that connects within ten minutes";
+    let mut desk = if args.code { Some(CodeDesk::open(remember, what, screen)?) } else { None };
+    // While the code is valid, it decides about unknown keys.
+    let expects_code = Arc::new(AtomicBool::new(args.code));
+    let (keys, code) = (Arc::clone(&access), Arc::clone(&expects_code));
+    let allowed = move |key: &Fingerprint| is_allowed(&keys, key) || code.load(Ordering::Relaxed);
+    let mut listener = SecureListener::new(listener, &identity, allowed)?;
     let (end, ending) = watch::channel(false);
     let mut reload = pin!(access.reload_on(hangups, Permission::Forward, screen));
     let mut tunnels = JoinSet::new();
@@ -68,7 +83,26 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             () = &mut reload => {}
             accepted = listener.accept() => {
                 let (stream, address) = accepted?;
-                service.begin(stream, address, &ending, &mut tunnels);
+                match &mut desk {
+                    _ if is_allowed(&access, &stream.peer()) => {
+                        service.begin(stream, address, &ending, &mut tunnels);
+                    }
+                    Some(desk) => desk.begin(stream, address),
+                    // The code has been used meanwhile.
+                    None => stream.abort(),
+                }
+            }
+            known = known(&mut desk) => {
+                expects_code.store(false, Ordering::Relaxed);
+                desk = None;
+                match known {
+                    Ok((stream, address)) => {
+                        access.admit(stream.peer(), permissions);
+                        service.begin(stream, address, &ending, &mut tunnels);
+                    }
+                    Err(error) if access.count(Permission::Forward) == 0 => return Err(error.into()),
+                    Err(error) => screen.warn(&error.to_string()),
+                }
             }
             Some(_) = tunnels.join_next() => {}
         }
@@ -80,6 +114,24 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, screen).await
 }
 
+/// Returns whether a key may use the gateway in some way.
+fn is_allowed(access: &Access, key: &Fingerprint) -> bool {
+    access.may(key, Permission::Forward) || access.may(key, Permission::Listen)
+}
+
+/// Returns the permissions of keys of the command line, and of a forwarder that knows the code.
+fn permissions(args: &GatewayArgs) -> &'static [Permission] {
+    if args.permit_listen.is_empty() { &[Permission::Forward] } else { &[Permission::Forward, Permission::Listen] }
+}
+
+/// Waits for a forwarder that knows the code, if there is one.
+async fn known(desk: &mut Option<CodeDesk>) -> std::io::Result<(SecureStream, SocketAddr)> {
+    match desk {
+        Some(desk) => desk.next().await,
+        None => std::future::pending().await,
+    }
+}
+
 struct Service {
     gateway: Arc<Gateway>,
     access: Arc<Access>,
@@ -89,7 +141,7 @@ struct Service {
 }
 
 impl Service {
-    /// Serves a tunnel until it ends, or its key loses its permission.
+    /// Serves a tunnel until it ends, or its key loses a permission.
     fn begin(
         &self,
         stream: SecureStream,
@@ -107,14 +159,20 @@ impl Service {
             return;
         };
         ticket.is_known();
-        let peer = Peer { name, address, limits: place.limits.clone() };
+        let [may_forward, may_listen] =
+            [Permission::Forward, Permission::Listen].map(|permission| self.access.may(&key, permission));
+        let held: Vec<_> = [(may_forward, Permission::Forward), (may_listen, Permission::Listen)]
+            .into_iter()
+            .filter_map(|(held, permission)| held.then_some(permission))
+            .collect();
+        let peer = Peer { key, name, address, limits: place.limits.clone(), may_forward, may_listen };
         let (gateway, access) = (Arc::clone(&self.gateway), Arc::clone(&self.access));
         let (screen, ending) = (self.screen.clone(), ending.clone());
         tunnels.spawn(async move {
             let log = |event: Event<'_>| report(&screen, &from, &event);
             let served = tokio::select! {
                 served = gateway.serve(stream, &peer, ending, log) => served,
-                () = access.revoked(&key, &[Permission::Forward]) => {
+                () = access.revoked(&key, &held) => {
                     screen.say(&format!("{from}: reset: the key is not allowed any more"));
                     Ok(None)
                 }
@@ -186,6 +244,8 @@ fn report(screen: &Screen, from: &str, event: &Event<'_>) {
         Event::Opened(target) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: connected"),
         Event::Refused(target, reason) => screen.say(&format!("{from}: {target}: {reason}")),
         Event::Ended(target, Ended::Orderly) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: ended"),
+        Event::Listening(address, target) => screen.say(&format!("{from}: listening on {address} for {target}")),
+        Event::NotListening(target, reason) => screen.say(&format!("{from}: not listening for {target}: {reason}")),
         Event::Ended(target, ended) => tracing::debug!(target: "longhaul::gateway", "{from}: {target}: {ended:?}"),
     }
 }
@@ -194,8 +254,9 @@ fn report(screen: &Screen, from: &str, event: &Event<'_>) {
 fn keys(args: &GatewayArgs) -> Result<(Identity, Access)> {
     let home = Home::find()?;
     let identity = home.identity()?;
-    let access = Access::open(&home, args.allow.iter().map(|key| (*key, Permission::Forward)).collect())?;
-    if access.count(Permission::Forward) == 0 {
+    let extra = args.allow.iter().flat_map(|key| permissions(args).iter().map(|permission| (*key, *permission)));
+    let access = Access::open(&home, extra.collect())?;
+    if !args.code && access.count(Permission::Forward) + access.count(Permission::Listen) == 0 {
         bail!(
             "nobody may forward: give the forwarder's key, which `longhaul identity` shows there, by --allow, or add the \
              line `SHA256:... NAME forward` to {}",

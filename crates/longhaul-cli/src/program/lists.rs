@@ -75,16 +75,19 @@ pub(super) enum Permission {
     Send,
     /// Open connections through `gateway`.
     Forward,
+    /// Let `gateway` listen.
+    Listen,
 }
 
 impl Permission {
-    const ALL: [Self; 2] = [Self::Send, Self::Forward];
+    const ALL: [Self; 3] = [Self::Send, Self::Forward, Self::Listen];
 
     /// Returns the word in `allowed-peers`.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Send => "send",
             Self::Forward => "forward",
+            Self::Listen => "listen",
         }
     }
 
@@ -132,16 +135,22 @@ impl AllowedPeers {
         self.0.entry(key).or_insert_with(new).permissions.push(permission);
     }
 
-    /// Appends a peer to the file, unless it has the permission already.
-    pub(super) fn remember(path: &Path, key: Fingerprint, name: &str, permission: Permission) -> Result<(), ListError> {
+    /// Appends a peer to the file, unless it has the permissions already.
+    pub(super) fn remember(
+        path: &Path,
+        key: Fingerprint,
+        name: &str,
+        permissions: &[Permission],
+    ) -> Result<(), ListError> {
         let present = Self::open(path)?;
+        let words = permissions.iter().map(|permission| permission.word()).collect::<Vec<_>>().join(",");
         match present.find(&key) {
-            Some(_) if present.may(&key, permission) => Ok(()),
+            Some(_) if permissions.iter().all(|permission| present.may(&key, *permission)) => Ok(()),
             Some(peer) => {
-                let text = format!("{} is listed without the permission {}", peer.name, permission.word());
+                let text = format!("{} is listed without the permission {words}", peer.name);
                 Err(ListError::File { path: path.to_owned(), error: io::Error::other(text) })
             }
-            None => append(path, &format!("{key} {name} {}", permission.word())),
+            None => append(path, &format!("{key} {name} {words}")),
         }
     }
 
@@ -235,10 +244,10 @@ mod tests {
         assert_eq!(fault("#\nhost:1\n".to_owned(), false), known);
         assert!(fault("#\nhost:1 SHA256:x\n".to_owned(), false).starts_with(&line("a fingerprint is ")));
         assert_eq!(fault(format!("h:1 {ONE}\nh:1 {OTHER}\n"), false), line("h:1 is also in line 1"));
-        let allowed = line("a line has a fingerprint, a name without spaces, and permissions (send, forward)");
+        let allowed = line("a line has a fingerprint, a name without spaces, and permissions (send, forward, listen)");
         assert_eq!(fault(format!("\n{ONE} name\n"), true), allowed);
         assert!(fault("\nSHA256:x name send\n".to_owned(), true).starts_with(&line("a fingerprint is ")));
-        let permission = line("there is no permission \"fly\"; the permissions are: send, forward");
+        let permission = line("there is no permission \"fly\"; the permissions are: send, forward, listen");
         assert_eq!(fault(format!("\n{ONE} name send,fly\n"), true), permission);
         assert_eq!(fault(format!("{ONE} a send\n{ONE} b send\n"), true), line("the key is also listed as a"));
     }
@@ -253,19 +262,19 @@ mod tests {
         allowed.allow(other, Permission::Send);
         assert!(allowed.may(&other, Permission::Send) && !allowed.may(&one, Permission::Send));
         assert!(!allowed.may(&other, Permission::Forward) && allowed.count(Permission::Forward) == 0);
-        fs::write(&path, format!("# machines\n{ONE}  ship   send\n{OTHER} bridge forward,send\n")).unwrap();
+        fs::write(&path, format!("# machines\n{ONE}  ship   send\n{OTHER} bridge forward,send,listen\n")).unwrap();
         let mut allowed = AllowedPeers::open(&path).unwrap();
         assert_eq!(allowed.find(&one).unwrap().name, "ship");
         let may = |allowed: &AllowedPeers, key| Permission::ALL.map(|permission| allowed.may(key, permission));
-        assert_eq!([may(&allowed, &one), may(&allowed, &other)], [[true, false], [true, true]]);
-        let remember = |key, permission| AllowedPeers::remember(&path, key, "192.0.2.7", permission);
+        assert_eq!([may(&allowed, &one), may(&allowed, &other)], [[true, false, false], [true, true, true]]);
+        let remember = |key, permission| AllowedPeers::remember(&path, key, "192.0.2.7", &[permission]);
         remember(one, Permission::Send).unwrap();
         let lacks = remember(one, Permission::Forward).unwrap_err().to_string();
         assert!(lacks.contains("ship is listed without the permission forward"), "{lacks}");
         let new = longhaul_tls::Identity::generate().unwrap().fingerprint();
         remember(new, Permission::Forward).unwrap();
-        assert_eq!(may(&AllowedPeers::open(&path).unwrap(), &new), [false, true]);
+        assert_eq!(may(&AllowedPeers::open(&path).unwrap(), &new), [false, true, false]);
         allowed.allow(one, Permission::Forward);
-        assert_eq!((may(&allowed, &one), allowed.count(Permission::Forward)), ([true, true], 2));
+        assert_eq!((may(&allowed, &one), allowed.count(Permission::Forward)), ([true, true, false], 2));
     }
 }

@@ -9,8 +9,10 @@ use super::{Target, TunnelError};
 pub(super) const HEAD: usize = 3;
 /// Size of a reader's buffer in bytes. A TLS record has up to 16 KiB.
 const BUFFER: usize = 32 << 10;
-/// Maximum length in bytes of the payload of a frame without data.
-const MAX_CONTROL: usize = 2 + MAX_HOST;
+/// Maximum length in bytes of the payload of a frame without data: that of `LISTEN`.
+const MAX_CONTROL: usize = GROUP + 2 + 1 + MAX_HOST + 2 + MAX_HOST;
+/// Length of a [`Group`] in bytes.
+const GROUP: usize = 16;
 
 const OPEN: u8 = 1;
 const DATA: u8 = 2;
@@ -19,6 +21,12 @@ const RESET: u8 = 4;
 const PING: u8 = 5;
 const PONG: u8 = 6;
 const BYE: u8 = 7;
+const LISTEN: u8 = 8;
+const LISTENING: u8 = 9;
+const OFFER: u8 = 10;
+
+/// Random name of the listeners of a forwarder, and of the tunnels that carry their connections.
+pub type Group = [u8; GROUP];
 
 /// A frame, or a part of a frame with data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +51,22 @@ pub enum Frame<'a> {
     Pong,
     /// The sender will accept no further stream.
     Bye,
+    /// Asks the gateway to listen, and to open a stream to `target` for each connection, on tunnels that are offered to the
+    /// same group.
+    Listen {
+        /// The group.
+        group: Group,
+        /// Address to listen on, as text; empty for the loopback address.
+        bind: String,
+        /// Port to listen on; 0 is any free port.
+        port: u16,
+        /// The target, which the forwarder will connect to.
+        target: Target,
+    },
+    /// The gateway listens on this port.
+    Listening(u16),
+    /// The gateway may open streams on this tunnel, for the listeners of a group.
+    Offer(Group),
 }
 
 /// Reason of a reset.
@@ -152,6 +176,15 @@ impl Frame<'_> {
             Self::Ping => (PING, Vec::new()),
             Self::Pong => (PONG, Vec::new()),
             Self::Bye => (BYE, Vec::new()),
+            Self::Listen { group, bind, port, target } => {
+                let mut payload = [&group[..], &port.to_be_bytes(), &[bind.len().min(MAX_HOST) as u8]].concat();
+                payload.extend(bind.bytes().take(MAX_HOST));
+                payload.extend(target.port().to_be_bytes());
+                payload.extend(target.host().bytes());
+                (LISTEN, payload)
+            }
+            Self::Listening(port) => (LISTENING, port.to_be_bytes().to_vec()),
+            Self::Offer(group) => (OFFER, group.to_vec()),
         };
         debug_assert!(payload.len() <= usize::from(u16::MAX), "a frame has at most 65,535 bytes");
         [&head(kind, payload.len())[..], &payload].concat()
@@ -250,11 +283,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
 fn decode(kind: u8, payload: &[u8]) -> Result<Frame<'static>, TunnelError> {
     Ok(match (kind, payload) {
-        (OPEN, [high, low, host @ ..]) => {
-            let host = std::str::from_utf8(host).map_err(|_| TunnelError::Protocol("a host is not text"))?;
-            let target = Target::new(host, u16::from_be_bytes([*high, *low]));
-            Frame::Open(target.map_err(|_| TunnelError::Protocol("a target is not a host and a port"))?)
-        }
+        (OPEN, target) => Frame::Open(decode_target(target)?),
         (END, []) => Frame::End,
         (RESET, [a, b, c, d, code]) => {
             Frame::Reset { stream: u32::from_be_bytes([*a, *b, *c, *d]), reason: Reason::of_code(*code) }
@@ -262,8 +291,29 @@ fn decode(kind: u8, payload: &[u8]) -> Result<Frame<'static>, TunnelError> {
         (PING, []) => Frame::Ping,
         (PONG, []) => Frame::Pong,
         (BYE, []) => Frame::Bye,
+        (LISTEN, payload) => decode_listen(payload)?,
+        (LISTENING, [high, low]) => Frame::Listening(u16::from_be_bytes([*high, *low])),
+        (OFFER, group) if group.len() == GROUP => Frame::Offer(group.try_into().unwrap_or_default()),
         _ => return Err(TunnelError::Protocol("a frame is unknown or has a wrong length")),
     })
+}
+
+fn decode_target(payload: &[u8]) -> Result<Target, TunnelError> {
+    let fault = || TunnelError::Protocol("a target is not a host and a port");
+    let (port, host) = payload.split_first_chunk().ok_or_else(fault)?;
+    let host = std::str::from_utf8(host).map_err(|_| TunnelError::Protocol("a host is not text"))?;
+    Target::new(host, u16::from_be_bytes(*port)).map_err(|_| fault())
+}
+
+fn decode_listen(payload: &[u8]) -> Result<Frame<'static>, TunnelError> {
+    let fault = || TunnelError::Protocol("a listener is not an address and a target");
+    let (group, rest) = payload.split_first_chunk::<GROUP>().ok_or_else(fault)?;
+    let (port, rest) = rest.split_first_chunk().ok_or_else(fault)?;
+    let (len, rest) = rest.split_first().ok_or_else(fault)?;
+    let (bind, target) = rest.split_at_checked(usize::from(*len)).ok_or_else(fault)?;
+    let bind = std::str::from_utf8(bind).map_err(|_| fault())?.to_owned();
+    let (group, port) = (*group, u16::from_be_bytes(*port));
+    Ok(Frame::Listen { group, bind, port, target: decode_target(target)? })
 }
 
 #[cfg(test)]
@@ -290,6 +340,11 @@ mod tests {
                     Frame::Ping => (Frame::Ping, Vec::new()),
                     Frame::Pong => (Frame::Pong, Vec::new()),
                     Frame::Bye => (Frame::Bye, Vec::new()),
+                    Frame::Listen { group, bind, port, target } => {
+                        (Frame::Listen { group, bind, port, target }, Vec::new())
+                    }
+                    Frame::Listening(port) => (Frame::Listening(port), Vec::new()),
+                    Frame::Offer(group) => (Frame::Offer(group), Vec::new()),
                 };
                 match frames.last_mut() {
                     Some((Frame::Data(_), whole)) if matches!(frame, Frame::Data(_)) => whole.extend(data),
@@ -306,6 +361,12 @@ mod tests {
         let contents: Vec<u8> = (0..50_000_u32).map(|i| (i ^ (i >> 8)) as u8).collect();
         let open = Frame::Open(Target::new(&"h".repeat(255), 65535).unwrap());
         let mut frames = vec![open, Frame::Data(&contents), Frame::End, Frame::Ping, Frame::Pong, Frame::Bye];
+        let target = Target::new(&"h".repeat(255), 1).unwrap();
+        for bind in ["", "::1", &"b".repeat(255)] {
+            let bind = bind.to_owned();
+            frames.push(Frame::Listen { group: [7; GROUP], bind, port: 0x1234, target: target.clone() });
+        }
+        frames.extend([Frame::Listening(0x4321), Frame::Offer([9; GROUP])]);
         frames.extend(Reason::ALL.map(|reason| Frame::Reset { stream: 0x0123_4567, reason }));
         let bytes: Vec<u8> = frames.iter().flat_map(Frame::encode).collect();
         for piece in [1, 2, 3, 7, 100, 4096, bytes.len()] {
@@ -325,12 +386,17 @@ mod tests {
         for (bytes, reason) in [
             (&[0, 0, 0][..], "unknown"),
             (&[99, 0, 0], "unknown"),
-            (&[OPEN, 0, 1, 0], "wrong length"),
+            (&[OPEN, 0, 1, 0], "not a host and a port"),
             (&[OPEN, 0, 2, 0, 80], "not a host and a port"),
             (&[OPEN, 0, 3, 0, 0, b'h'], "not a host and a port"),
             (&[OPEN, 0, 3, 0, 80, b' '], "not a host and a port"),
             (&[OPEN, 0, 3, 0, 80, 0xff], "not text"),
-            (&[OPEN, 1, 2], "too long"),
+            (&[OPEN, 2, 100], "too long"),
+            (&[OFFER, 0, 1, 0], "wrong length"),
+            (&[LISTENING, 0, 1, 0], "wrong length"),
+            (&[[LISTEN, 0, 20].as_slice(), &[0; 20]].concat(), "not a host and a port"),
+            (&[[LISTEN, 0, 20].as_slice(), &[0; 18], &[2, b'h']].concat(), "not an address and a target"),
+            (&[LISTEN, 0, 3, 0, 0, 0], "not an address and a target"),
             (&[END, 0, 1, 0], "wrong length"),
             (&[RESET, 0, 0], "wrong length"),
             (&[RESET, 0, 4, 0, 0, 0, 1], "wrong length"),

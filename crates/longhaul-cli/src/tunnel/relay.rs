@@ -348,7 +348,7 @@ impl Download {
             // A reset of a stream that had ended already, or an answer from the time when the tunnel was idle.
             Some(Frame::Reset { .. } | Frame::Pong) => {}
             Some(Frame::Bye) => self.leaving = true,
-            Some(Frame::Open(_) | Frame::Ping) => {
+            Some(Frame::Open(_) | Frame::Ping | Frame::Listen { .. } | Frame::Listening(_) | Frame::Offer(_)) => {
                 return Err(TunnelError::Protocol("a frame is not allowed during a stream").into());
             }
             None => return Err(TunnelError::from(io::Error::from(io::ErrorKind::UnexpectedEof)).into()),

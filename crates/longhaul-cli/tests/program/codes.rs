@@ -80,3 +80,53 @@ fn codes_have_a_form_and_a_receiver_that_expects_them() {
     let said = failed(&here.run(&["send", "--code", "4821-harbor-violet", &receiver.address, &file]), 1);
     assert!(said.contains("the receiver does not expect a code"), "{said}");
 }
+
+/// A forwarder that knows the code may open further tunnels, and connects without the code if the keys are remembered.
+#[test]
+fn a_code_admits_a_forwarder() {
+    let (listener, target) = crate::forward::listen();
+    crate::forward::echo(listener);
+    let (target, local) = (target.to_string(), format!("0:{target}"));
+    for remember in [false, true] {
+        let (there, here, other) = (Machine::new(), Machine::new(), Machine::new());
+        let option = if remember { &["--remember"][..] } else { &[] };
+        let mut gateway = there.gateway(&[&["--permit", &target, "--code"], option].concat());
+        let code = code(&mut gateway);
+        let wrong = format!("{}{}", if code.starts_with('0') { "1" } else { "0" }, &code[1..]);
+        let said = failed(&other.run(&["forward", "-L", &local, "--code", &wrong, &gateway.address]), 1);
+        assert!(said.contains("the code is wrong"), "{said}");
+        let start = [&["forward", "-L", &local, "--code", &code, &gateway.address], option].concat();
+        let mut forward = here.start(&start).listening();
+        let opened: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(&forward.address).unwrap()).collect();
+        for stream in opened {
+            assert_eq!(crate::forward::exchange(stream, b"through"), b"through");
+        }
+        // The code is used up, and strangers are refused again.
+        let said = failed(&other.run(&["forward", "-L", &local, "--code", &code, &gateway.address]), 1);
+        assert!(!said.contains("the code is wrong"), "{said}");
+        let allowed = fs::read_to_string(there.data("allowed-peers")).unwrap_or_default();
+        assert_eq!(allowed.contains(&here.key()), remember);
+        assert_eq!(here.data("known-peers").exists(), remember);
+        if remember {
+            drop((forward, gateway));
+            let gateway = there.gateway(&["--permit", &target]);
+            fs::write(here.data("known-peers"), format!("{} {}\n", gateway.address, there.key())).unwrap();
+            forward = here.start(&["forward", "-L", &local, &gateway.address]).listening();
+            let stream = std::net::TcpStream::connect(&forward.address).unwrap();
+            assert_eq!(crate::forward::exchange(stream, b"again"), b"again");
+        }
+    }
+}
+
+#[test]
+fn three_wrong_codes_end_a_gateway_that_allows_nobody() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let mut gateway = there.gateway(&["--permit", "any", "--code"]);
+    let code = code(&mut gateway);
+    let wrong = format!("{}{}", if code.starts_with('0') { "1" } else { "0" }, &code[1..]);
+    for _ in 0..3 {
+        failed(&here.run(&["forward", "-L", "0:h:80", "--code", &wrong, &gateway.address]), 1);
+    }
+    let (exit, said, _) = gateway.end();
+    assert!(exit == Some(1) && said.contains("too many attempts with a wrong code"), "{said}");
+}

@@ -74,7 +74,7 @@ impl Machine {
             command.arg("--out").arg(&out);
         }
         let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Receiver::new(child)
+        Receiver::new(child).listening()
     }
 
     /// Starts a gateway on a port of its own.
@@ -88,7 +88,16 @@ impl Machine {
         self.listening(&[&["forward", "--accept-new", gateway], arguments].concat())
     }
 
+    /// As [`forward`](Self::forward), without ports of this machine, and without an address.
+    pub(crate) fn forward_to(&self, gateway: &str, arguments: &[&str]) -> Receiver {
+        self.start(&[&["forward", "--accept-new", gateway], arguments].concat())
+    }
+
     fn listening(&self, arguments: &[&str]) -> Receiver {
+        self.start(arguments).listening()
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Receiver {
         let mut command = self.command(arguments);
         Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
@@ -123,10 +132,14 @@ impl Drop for Receiver {
 impl Receiver {
     fn new(mut child: Child) -> Self {
         let said = BufReader::new(child.stderr.take().unwrap());
-        let mut receiver = Self { child, address: String::new(), said, before: String::new() };
-        let line = receiver.wait_for("listening on ");
-        receiver.address = line["listening on ".len()..].split_whitespace().next().unwrap().to_owned();
-        receiver
+        Self { child, address: String::new(), said, before: String::new() }
+    }
+
+    /// Reads the address on which the program listens.
+    pub(crate) fn listening(mut self) -> Self {
+        let line = self.wait_for("listening on ");
+        line["listening on ".len()..].split_whitespace().next().unwrap().clone_into(&mut self.address);
+        self
     }
 
     /// Reads standard error up to the next line that contains `text`; returns that line.

@@ -9,6 +9,8 @@ mod forward;
 mod lists;
 mod machine;
 mod monitoring;
+#[cfg(unix)]
+mod remote;
 #[cfg(target_os = "linux")]
 mod resume;
 mod strangers;

@@ -1,0 +1,324 @@
+//! Forwards from ports of the gateway to targets near this end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use longhaul_tls::SecureStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::listen::RemoteForward;
+use super::pool::{Connect, PoolConfig};
+use crate::monitor::TunnelGuard;
+use crate::progress::Screen;
+use crate::transport::Connection;
+use crate::tunnel::{self, Ended, Flow, Frame, Group, Reason, Target, Traffic, Tunnel, TunnelError};
+
+/// Number of idle tunnels that are offered to the gateway, and maximum number of tunnels.
+const OFFERED: usize = 4;
+const MAX: usize = 64;
+/// Minimum and maximum time between two attempts to reach the gateway.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Maximum time to close a tunnel in order.
+const CLOSE: Duration = Duration::from_secs(5);
+
+/// Reason why the gateway does not listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// There is no randomness for the name of the group.
+    #[error("there is no randomness: {0}")]
+    Random(#[from] getrandom::Error),
+    /// The gateway cannot be reached.
+    #[error("{0:#}")]
+    Connect(anyhow::Error),
+    /// The tunnel failed.
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
+    /// The gateway refuses to listen.
+    #[error("the gateway does not listen on {place} for {target}: {why}")]
+    Refused {
+        /// Where it was to listen.
+        place: String,
+        /// The target.
+        target: Target,
+        /// The reason.
+        why: &'static str,
+    },
+}
+
+/// Forwards from ports of the gateway. Clones share the same tunnels.
+#[derive(Clone)]
+pub struct Remote {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    forwards: Vec<RemoteForward>,
+    connect: Connect,
+    config: PoolConfig,
+    screen: Screen,
+    group: Group,
+    /// Number of the next connection to the gateway.
+    next: AtomicUsize,
+}
+
+/// The listeners of a gateway, which are closed when this is dropped.
+pub struct Listeners(Tunnel<SecureStream>);
+
+impl Remote {
+    /// Creates forwards that have no listeners yet. `first` is the number of the first connection to the gateway.
+    ///
+    /// # Errors
+    /// Fails if the system has no randomness.
+    pub fn new(
+        forwards: Vec<RemoteForward>,
+        connect: Connect,
+        first: usize,
+        config: PoolConfig,
+        screen: Screen,
+    ) -> Result<Self, RemoteError> {
+        let mut group = Group::default();
+        getrandom::fill(&mut group)?;
+        let next = AtomicUsize::new(first);
+        Ok(Self { shared: Arc::new(Shared { forwards, connect, config, screen, group, next }) })
+    }
+
+    /// Asks the gateway to listen.
+    ///
+    /// # Errors
+    /// Fails if the gateway cannot be reached or refuses.
+    pub async fn listen(&self) -> Result<Listeners, RemoteError> {
+        let Shared { forwards, group, screen, .. } = &*self.shared;
+        let mut tunnel = self.shared.connect().await?;
+        for RemoteForward { bind, port, target } in forwards {
+            let (bind, target) = (bind.clone(), target.clone());
+            let listen = Frame::Listen { group: *group, bind: bind.clone(), port: *port, target: target.clone() };
+            tunnel.send(&listen).await.map_err(TunnelError::from)?;
+            let place = |port: u16| match bind.as_str() {
+                "" => format!("port {port}"),
+                bind => format!("{bind}, port {port}"),
+            };
+            match tunnel.next().await? {
+                Some(Frame::Listening(port)) => {
+                    screen.warn(&format!("the gateway listens on {} for {target}", place(port)));
+                }
+                Some(Frame::Reset { reason, .. }) => {
+                    let why = match reason {
+                        Reason::NotPermitted => {
+                            "it is not permitted; see --permit-listen and `listen` in allowed-peers"
+                        }
+                        Reason::Crowded => "there are too many listeners",
+                        _ => "the address cannot be used, or the port is taken",
+                    };
+                    return Err(RemoteError::Refused { place: place(*port), target, why });
+                }
+                Some(Frame::Bye) | None => {
+                    return Err(TunnelError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof)).into());
+                }
+                Some(_) => return Err(TunnelError::Protocol("a frame is not allowed as the answer to LISTEN").into()),
+            }
+        }
+        Ok(Listeners(tunnel))
+    }
+
+    /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, asks it to listen again.
+    /// When `ending` becomes true, the listeners are closed, and this returns when all connections have ended.
+    pub async fn run(self, listeners: Listeners, mut ending: watch::Receiver<bool>) {
+        let mut tunnels = JoinSet::new();
+        let mut listeners = Some(listeners);
+        loop {
+            let session = async {
+                let listeners = match listeners.take() {
+                    Some(listeners) => listeners,
+                    None => self.listen_again().await,
+                };
+                self.offer(listeners, &ending, &mut tunnels).await;
+            };
+            let mut ended = ending.clone();
+            tokio::select! {
+                () = session => self.shared.screen.warn("the gateway does not listen any more, trying again"),
+                _ = ended.wait_for(|ending| *ending) => break,
+            }
+        }
+        // Idle tunnels end by themselves.
+        let _ = ending.wait_for(|ending| *ending).await;
+        while tunnels.join_next().await.is_some() {}
+    }
+
+    async fn listen_again(&self) -> Listeners {
+        let mut backoff = BACKOFF.0;
+        loop {
+            match self.listen().await {
+                Ok(listeners) => return listeners,
+                Err(error) => tracing::info!(target: "longhaul::forward", "{error}"),
+            }
+            sleep(backoff).await;
+            backoff = (backoff * 2).min(BACKOFF.1);
+        }
+    }
+
+    /// Offers tunnels until the gateway ends the listeners.
+    async fn offer(&self, listeners: Listeners, ending: &watch::Receiver<bool>, tunnels: &mut JoinSet<()>) {
+        let Listeners(mut control) = listeners;
+        let (places, all) = (Arc::new(Semaphore::new(OFFERED)), Arc::new(Semaphore::new(MAX)));
+        let build = async {
+            let mut backoff = BACKOFF.0;
+            loop {
+                let (place, room) = (Arc::clone(&places).acquire_owned().await, Arc::clone(&all).acquire_owned().await);
+                let (Ok(place), Ok(room)) = (place, room) else { return };
+                match self.shared.connect().await {
+                    Ok(tunnel) => {
+                        backoff = BACKOFF.0;
+                        let (shared, places, ending) = (Arc::clone(&self.shared), Arc::clone(&places), ending.clone());
+                        tunnels.spawn(async move {
+                            shared.serve(tunnel, place, &places, ending).await;
+                            drop(room);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::info!(target: "longhaul::forward", "no tunnel for the gateway's ports: {error}");
+                        sleep(backoff).await;
+                        backoff = (backoff * 2).min(BACKOFF.1);
+                    }
+                }
+                while tunnels.try_join_next().is_some() {}
+            }
+        };
+        let watch = async {
+            while let Ok(Some(frame)) = control.next().await {
+                if matches!(frame, Frame::Bye) {
+                    break;
+                }
+            }
+        };
+        tokio::select! {
+            () = build => {}
+            () = watch => {}
+        }
+    }
+}
+
+impl Shared {
+    async fn connect(&self) -> Result<Tunnel<SecureStream>, RemoteError> {
+        let start = async {
+            let stream =
+                (self.connect)(self.next.fetch_add(1, Ordering::Relaxed)).await.map_err(RemoteError::Connect)?;
+            Ok(Tunnel::start(stream).await?)
+        };
+        let late = |_| RemoteError::Connect(anyhow::anyhow!("it does not answer"));
+        timeout(self.config.patience, start).await.map_err(late)?
+    }
+
+    /// Serves the streams that the gateway opens on a tunnel until it is not needed any more.
+    async fn serve(
+        &self,
+        mut tunnel: Tunnel<SecureStream>,
+        place: OwnedSemaphorePermit,
+        places: &Arc<Semaphore>,
+        mut ending: watch::Receiver<bool>,
+    ) {
+        let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten();
+        let address = address.map(|address| address.to_string()).unwrap_or_default();
+        let seen = self.config.monitor.tunnel(&self.config.gateway, &address, &tunnel);
+        let mut place = Some(place);
+        let served = async {
+            tunnel.send(&Frame::Offer(self.group)).await?;
+            let mut said = false;
+            while !tunnel.is_leaving() {
+                let next = tokio::select! {
+                    next = wait(&mut tunnel) => next?,
+                    _ = ending.wait_for(|ending| *ending), if !said => Next::Leave,
+                };
+                match next {
+                    Next::Open(target) => {
+                        // Another tunnel takes the place of this one.
+                        place = None;
+                        self.forward(&mut tunnel, &target, &seen).await?;
+                        place = Arc::clone(places).try_acquire_owned().ok();
+                    }
+                    Next::Leave => {}
+                    Next::Ended => break,
+                }
+                // The gateway may have opened a stream meanwhile, which is still served.
+                if !said && (place.is_none() || *ending.borrow()) {
+                    tunnel.send(&Frame::Bye).await?;
+                    said = true;
+                }
+            }
+            Ok::<_, TunnelError>(())
+        };
+        match served.await {
+            Ok(()) => {
+                if let Some(stream) = tunnel.into_inner() {
+                    // The gateway may be gone, which is of no consequence.
+                    let _ = timeout(CLOSE, Connection::close(stream)).await;
+                }
+            }
+            Err(error) => {
+                seen.failed();
+                tracing::info!(target: "longhaul::forward", "a tunnel failed: {error}");
+            }
+        }
+    }
+
+    /// Forwards the stream that the gateway has opened.
+    async fn forward(
+        &self,
+        tunnel: &mut Tunnel<SecureStream>,
+        target: &Target,
+        seen: &TunnelGuard,
+    ) -> Result<(), TunnelError> {
+        tunnel.begin();
+        // The gateway names targets, but only those of our forwards are connected.
+        let known = self.forwards.iter().any(|forward| forward.target == *target);
+        let connected = if known { tunnel::connect(target, |_| true).await } else { Err(Reason::NotPermitted) };
+        let local = match connected {
+            Ok(local) => local,
+            Err(reason) => {
+                self.config.monitor.refuse(reason);
+                self.screen.say(&format!("{target}: {reason}"));
+                return tunnel.refuse(reason).await;
+            }
+        };
+        let traffic = Arc::new(Traffic::default());
+        let stream = seen.stream(target, &traffic);
+        let flow = Flow { idle: self.config.idle, limits: &self.config.limits, traffic: &traffic };
+        let relayed = tunnel::relay(tunnel, local, flow).await;
+        stream.ended(relayed.as_ref().ok().copied());
+        match relayed? {
+            Ended::Orderly => {}
+            Ended::Here(reason) | Ended::There(reason) => {
+                tracing::debug!(target: "longhaul::forward", "{target}: {reason}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What follows on an offered tunnel that carries no stream.
+enum Next {
+    /// The gateway opens a stream.
+    Open(Target),
+    /// This end does not need the tunnel any more.
+    Leave,
+    /// The gateway has ended the tunnel.
+    Ended,
+}
+
+/// Waits for the gateway.
+///
+/// Cancel safety: this function is cancel safe.
+async fn wait(tunnel: &mut Tunnel<SecureStream>) -> Result<Next, TunnelError> {
+    loop {
+        match tunnel.next().await? {
+            Some(Frame::Open(target)) => return Ok(Next::Open(target)),
+            // A reset of a stream that had ended already.
+            Some(Frame::Reset { .. } | Frame::Pong) => {}
+            Some(Frame::Bye) | None => return Ok(Next::Ended),
+            Some(_) => return Err(TunnelError::Protocol("a frame is not allowed on an offered tunnel")),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Addresses on which a gateway may listen for forwarders.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// The lowest port that is permitted without a rule. Those below belong to services of the system.
+const UNPRIVILEGED: u16 = 1024;
+
+/// A rule of where forwarders may listen: `[ADDR:]PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenPermit {
+    place: Place,
+    ports: RangeInclusive<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Any,
+    Loopback,
+    Address(IpAddr),
+}
+
+/// The rules of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenPermits(Vec<ListenPermit>);
+
+impl ListenPermits {
+    /// Creates a set of rules. Without any, ports of loopback addresses are permitted, from 1024 on.
+    #[must_use]
+    pub fn new(mut rules: Vec<ListenPermit>) -> Self {
+        if rules.is_empty() {
+            rules.push(ListenPermit { place: Place::Loopback, ports: UNPRIVILEGED..=u16::MAX });
+        }
+        Self(rules)
+    }
+
+    /// Returns the address on which the gateway listens if a forwarder asks for `bind`, unless that is not permitted.
+    #[must_use]
+    pub fn address(&self, bind: &str, port: u16) -> Option<IpAddr> {
+        let address = match bind {
+            "" | "localhost" => Ipv4Addr::LOCALHOST.into(),
+            "*" => Ipv4Addr::UNSPECIFIED.into(),
+            _ => bind.parse::<IpAddr>().ok()?,
+        };
+        self.0.iter().any(|rule| rule.matches(address, port)).then_some(address)
+    }
+}
+
+impl ListenPermit {
+    fn matches(&self, address: IpAddr, port: u16) -> bool {
+        // A port of the system's choice is one of the unprivileged ones.
+        let ports = if port == 0 { UNPRIVILEGED..=u16::MAX } else { port..=port };
+        let place = match self.place {
+            Place::Any => true,
+            Place::Loopback => address.to_canonical().is_loopback(),
+            Place::Address(permitted) => address == permitted,
+        };
+        place && self.ports.contains(ports.start()) && self.ports.contains(ports.end())
+    }
+}
+
+impl FromStr for ListenPermit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || {
+            format!(
+                "`{text}` is not a rule: [ADDR:]PORT, where ADDR is an address, `localhost` or `any`, and PORT a number, a \
+                 range such as 8000-8099, or `any`"
+            )
+        };
+        let (place, port) = match text.rsplit_once(':') {
+            None => (Place::Loopback, text),
+            Some(("any", port)) => (Place::Any, port),
+            Some(("localhost", port)) => (Place::Loopback, port),
+            Some((address, port)) => {
+                let bare = address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                let address: IpAddr = bare.unwrap_or(address).parse().map_err(|_| fault())?;
+                if address.is_ipv6() != bare.is_some() {
+                    return Err(fault());
+                }
+                (Place::Address(address), port)
+            }
+        };
+        let ports = match port.split_once('-') {
+            _ if port == "any" => Some(1..=u16::MAX),
+            Some((first, last)) => first.parse().ok().zip(last.parse().ok()).map(|(first, last)| first..=last),
+            None => port.parse().ok().map(|port| port..=port),
+        };
+        let ports = ports.filter(|ports: &RangeInclusive<u16>| *ports.start() > 0 && !ports.is_empty());
+        Ok(Self { place, ports: ports.ok_or_else(fault)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_is_permitted_unless_a_rule_names_other_addresses() {
+        for (rules, bind, port, expected) in [
+            (&[][..], "", 8080, Some("127.0.0.1")),
+            (&[], "localhost", 0, Some("127.0.0.1")),
+            (&[], "127.0.0.2", 1024, Some("127.0.0.2")),
+            (&[], "::1", 8080, Some("::1")),
+            (&[], "", 1023, None),
+            (&[], "0.0.0.0", 8080, None),
+            (&[], "*", 8080, None),
+            (&[], "::", 8080, None),
+            (&[], "192.0.2.1", 8080, None),
+            (&[], "h.example", 8080, None),
+            (&["80"], "", 80, Some("127.0.0.1")),
+            (&["80"], "", 8080, None),
+            (&["80"], "0.0.0.0", 80, None),
+            (&["192.0.2.1:8000-8099"], "192.0.2.1", 8099, Some("192.0.2.1")),
+            (&["192.0.2.1:8000-8099"], "192.0.2.1", 8100, None),
+            (&["192.0.2.1:8000-8099"], "", 8000, None),
+            (&["192.0.2.1:8000-8099"], "192.0.2.1", 0, None),
+            (&["0.0.0.0:80", "[::1]:any"], "*", 80, Some("0.0.0.0")),
+            (&["0.0.0.0:80", "[::1]:any"], "::1", 0, Some("::1")),
+            (&["any:1024-65535"], "::", 0, Some("::")),
+            (&["any:any"], "192.0.2.1", 1, Some("192.0.2.1")),
+        ] {
+            let permits = ListenPermits::new(rules.iter().map(|rule| rule.parse().unwrap()).collect());
+            assert_eq!(
+                permits.address(bind, port),
+                expected.map(|text| text.parse().unwrap()),
+                "{rules:?} {bind}:{port}"
+            );
+        }
+        for bad in
+            ["", "0", "x", "any:0", "h.example:80", "::1:80", "[192.0.2.1]:80", "[::1:80", "9-8", "1-65536", "any:"]
+        {
+            assert!(bad.parse::<ListenPermit>().is_err(), "{bad}");
+        }
+    }
+}

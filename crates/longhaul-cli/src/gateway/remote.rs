@@ -1,0 +1,284 @@
+//! Listeners that a gateway opens for forwarders, and the tunnels that these offer for the connections.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul_tls::Fingerprint;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::{Event, Session, becomes};
+use crate::monitor::Monitor;
+use crate::tunnel::{self, Frame, Group, Reason, Target, Tunnel, TunnelError};
+
+/// Maximum number of listeners of a group, and of groups of a key.
+const MAX_LISTENERS: usize = 32;
+const MAX_GROUPS: usize = 8;
+/// Maximum number of connections of a group that wait for a tunnel, and the maximum time that they wait.
+const WAITING: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Time to wait after a failure to accept, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A request to listen.
+pub(super) struct Listen {
+    pub(super) group: Group,
+    pub(super) bind: String,
+    pub(super) port: u16,
+    pub(super) target: Target,
+}
+
+/// The groups of listeners of all forwarders.
+#[derive(Debug, Default)]
+pub struct Groups(Mutex<HashMap<(Fingerprint, Group), Arc<Queue>>>);
+
+/// Connections to the listeners of a group, and tunnels that carry them.
+#[derive(Debug)]
+struct Queue {
+    state: Mutex<State>,
+    ended: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Idle tunnels; the one used last is at the end and is used next.
+    idle: Vec<(u64, oneshot::Sender<Job>)>,
+    waiting: VecDeque<(u64, Job)>,
+    next: u64,
+}
+
+/// A connection that was accepted for a target of the forwarder.
+#[derive(Debug)]
+struct Job {
+    local: TcpStream,
+    target: Target,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A group, which ends when this is dropped.
+struct Membership<'a> {
+    groups: &'a Groups,
+    name: (Fingerprint, Group),
+    queue: Arc<Queue>,
+}
+
+impl Groups {
+    /// Begins a group. If there is one of this name, the forwarder has lost its connection, and the old one ends.
+    fn begin(&self, key: Fingerprint, group: Group) -> Option<Membership<'_>> {
+        let mut groups = lock(&self.0);
+        let name = (key, group);
+        let others = groups.keys().filter(|other| other.0 == key && **other != name).count();
+        if others >= MAX_GROUPS {
+            return None;
+        }
+        let queue = Arc::new(Queue { state: Mutex::default(), ended: watch::Sender::new(false) });
+        if let Some(old) = groups.insert(name, Arc::clone(&queue)) {
+            old.end();
+        }
+        Some(Membership { groups: self, name, queue })
+    }
+
+    fn find(&self, key: Fingerprint, group: Group) -> Option<Arc<Queue>> {
+        lock(&self.0).get(&(key, group)).cloned()
+    }
+}
+
+impl Drop for Membership<'_> {
+    fn drop(&mut self) {
+        self.queue.end();
+        let mut groups = lock(&self.groups.0);
+        // A later group may have the name.
+        if groups.get(&self.name).is_some_and(|queue| Arc::ptr_eq(queue, &self.queue)) {
+            groups.remove(&self.name);
+        }
+    }
+}
+
+impl Queue {
+    fn end(&self) {
+        self.ended.send_replace(true);
+        *lock(&self.state) = State::default();
+    }
+
+    /// Gives a connection to an idle tunnel, or lets it wait for one. It is reset if there is none in time.
+    async fn submit(&self, mut job: Job, monitor: &Monitor) {
+        let number = {
+            let mut state = lock(&self.state);
+            while let Some((_, jobs)) = state.idle.pop() {
+                match jobs.send(job) {
+                    Ok(()) => return,
+                    // The tunnel has just ended.
+                    Err(back) => job = back,
+                }
+            }
+            if state.waiting.len() >= WAITING || *self.ended.borrow() {
+                drop(state);
+                monitor.refuse(Reason::Crowded);
+                return;
+            }
+            state.next += 1;
+            let number = state.next;
+            state.waiting.push_back((number, job));
+            number
+        };
+        sleep(PATIENCE).await;
+        let mut state = lock(&self.state);
+        let before = state.waiting.len();
+        state.waiting.retain(|(waiting, _)| *waiting != number);
+        if state.waiting.len() < before {
+            drop(state);
+            monitor.refuse(Reason::Crowded);
+        }
+    }
+
+    /// Waits for a connection. `None` if the group or the tunnel has ended.
+    async fn next<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        tunnel: &mut Tunnel<S>,
+        ending: &mut watch::Receiver<bool>,
+    ) -> Result<Option<Job>, TunnelError> {
+        let (jobs, mut job) = oneshot::channel();
+        let number = {
+            let mut state = lock(&self.state);
+            if let Some((_, job)) = state.waiting.pop_front() {
+                return Ok(Some(job));
+            }
+            state.next += 1;
+            let number = state.next;
+            state.idle.push((number, jobs));
+            number
+        };
+        let mut ended = self.ended.subscribe();
+        let result = loop {
+            tokio::select! {
+                biased;
+                job = &mut job => return Ok(job.ok()),
+                () = becomes(&mut ended) => break Ok(None),
+                () = becomes(ending) => break Ok(None),
+                frame = tunnel.next() => match frame {
+                    Ok(Some(Frame::Ping)) => if let Err(error) = tunnel.send(&Frame::Pong).await { break Err(error.into()) },
+                    // A reset of a stream that had ended already.
+                    Ok(Some(Frame::Reset { .. })) => {}
+                    Ok(Some(Frame::Bye) | None) => break Ok(None),
+                    Ok(Some(_)) => break Err(TunnelError::Protocol("a frame is not allowed on an offered tunnel")),
+                    Err(error) => break Err(error),
+                },
+            }
+        };
+        lock(&self.state).idle.retain(|(idle, _)| *idle != number);
+        // A connection that came at the same moment is reset: this tunnel cannot carry it.
+        result
+    }
+}
+
+/// Listens for a forwarder until it ends the tunnel.
+pub(super) async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
+    session: &mut Session<'_>,
+    tunnel: &mut Tunnel<S>,
+    first: Listen,
+    event: &mut impl FnMut(Event<'_>),
+) -> Result<(), TunnelError> {
+    let gateway = session.gateway;
+    let membership = gateway.groups.begin(session.peer.key, first.group);
+    let Some(membership) = membership.filter(|_| session.peer.may_listen) else {
+        event(Event::NotListening(&first.target, Reason::NotPermitted));
+        tunnel.send(&Frame::Reset { stream: 0, reason: Reason::NotPermitted }).await?;
+        return Ok(());
+    };
+    let mut listeners = JoinSet::new();
+    let mut ended = membership.queue.ended.subscribe();
+    let mut next = Some(first);
+    loop {
+        if let Some(asked) = next.take() {
+            let answer = if listeners.len() >= MAX_LISTENERS || asked.group != membership.name.1 {
+                Err(Reason::Crowded)
+            } else {
+                bind(session, &asked).await
+            };
+            let frame = match answer {
+                Ok((listener, address)) => {
+                    event(Event::Listening(address, &asked.target));
+                    let (queue, monitor) = (Arc::clone(&membership.queue), gateway.monitor.clone());
+                    listeners.spawn(accept(listener, asked.target, queue, monitor));
+                    Frame::Listening(address.port())
+                }
+                Err(reason) => {
+                    event(Event::NotListening(&asked.target, reason));
+                    Frame::Reset { stream: 0, reason }
+                }
+            };
+            tunnel.send(&frame).await?;
+        }
+        tokio::select! {
+            frame = tunnel.next() => match frame? {
+                Some(Frame::Listen { group, bind, port, target }) => next = Some(Listen { group, bind, port, target }),
+                Some(Frame::Ping) => tunnel.send(&Frame::Pong).await?,
+                Some(Frame::Bye) | None => return Ok(()),
+                Some(_) => return Err(TunnelError::Protocol("a frame is not allowed on a tunnel for listeners")),
+            },
+            () = becomes(&mut ended) => break,
+            () = becomes(&mut session.ending) => break,
+        }
+    }
+    // The listeners are closed before the forwarder hears of it.
+    listeners.shutdown().await;
+    drop(membership);
+    Ok(tunnel.send(&Frame::Bye).await?)
+}
+
+async fn bind(session: &Session<'_>, asked: &Listen) -> Result<(TcpListener, SocketAddr), Reason> {
+    let address = session.gateway.listen.address(&asked.bind, asked.port).ok_or(Reason::NotPermitted)?;
+    let listener = TcpListener::bind((address, asked.port)).await.map_err(|_| Reason::Unreachable)?;
+    let address = listener.local_addr().map_err(|_| Reason::Unreachable)?;
+    Ok((listener, address))
+}
+
+/// Accepts connections until the task ends.
+async fn accept(listener: TcpListener, target: Target, queue: Arc<Queue>, monitor: Monitor) {
+    let mut waiting = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = waiting.join_next() => continue,
+        };
+        match accepted {
+            Ok((local, _)) => {
+                if tunnel::prepare(&local).is_ok() {
+                    let (queue, monitor, target) = (Arc::clone(&queue), monitor.clone(), target.clone());
+                    waiting.spawn(async move { queue.submit(Job { local, target }, &monitor).await });
+                }
+            }
+            Err(error) => {
+                tracing::warn!(target: "longhaul::gateway", "cannot accept a connection: {error}");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Opens streams on a tunnel that a forwarder offers, until one end ends it.
+pub(super) async fn offered<S: AsyncRead + AsyncWrite + Unpin>(
+    session: &mut Session<'_>,
+    tunnel: &mut Tunnel<S>,
+    group: Group,
+    event: &mut impl FnMut(Event<'_>),
+) -> Result<(), TunnelError> {
+    if let Some(queue) = session.gateway.groups.find(session.peer.key, group) {
+        while !tunnel.is_leaving() {
+            let Some(Job { local, target }) = queue.next(tunnel, &mut session.ending).await? else { break };
+            event(Event::Opened(&target));
+            tunnel.open(target.clone()).await?;
+            let ended = session.relay(tunnel, local, &target).await?;
+            event(Event::Ended(&target, ended));
+        }
+    }
+    Ok(tunnel.send(&Frame::Bye).await?)
+}
