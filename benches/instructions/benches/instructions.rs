@@ -134,7 +134,7 @@ fn run(arguments: &[String]) -> Result<()> {
     }
     let known = Baseline::parse(&std::fs::read_to_string(BASELINE).context("reading the baseline")?);
     if known.compiler != now.compiler {
-        println!("not compared: the baseline is of {}, this is {}", known.compiler, now.compiler);
+        println!("SKIPPED, nothing was compared: the baseline is of {}, this is {}", known.compiler, now.compiler);
         return Ok(());
     }
     let more = compare(&known, &now);

@@ -11,13 +11,14 @@ mod middle;
 use case::{Case, Hostility};
 use longhaul_tests::cases;
 
-/// Cases per test without `LONGHAUL_CASES`.
+/// Cases per test without `LONGHAUL_CASES`, and with `LONGHAUL_LONG`.
 const CASES: u32 = 200;
+const LONG_CASES: u32 = 10_000;
 
 /// Runs the cases of one kind and reports each failure with its number. Cases that revealed errors before come first.
 fn try_all(hostility: Hostility, found: &[u64]) {
     let first = std::env::var("LONGHAUL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    let cases = u64::from(cases(CASES, CASES));
+    let cases = u64::from(cases(CASES, LONG_CASES));
     println!("{hostility:?}: LONGHAUL_SEED={first} LONGHAUL_CASES={cases}");
     let mut failed = Vec::new();
     for seed in found.iter().copied().chain(first..first + cases) {
