@@ -27,7 +27,7 @@ pub enum NetworkError {
         from: u32,
         /// The receiving node.
         to: u32,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         error: ConfigError,
     },
     /// A link to or from a node that does not exist.

@@ -71,7 +71,7 @@ pub struct Plan {
     pub stop_after: Option<Span>,
     /// Alternation between writing and pausing, starting at establishment.
     pub on_off: Option<OnOff>,
-    /// What it writes and expects to read. Both ends must agree.
+    /// The data that it writes and expects to read. Both ends must agree.
     pub content: Content,
     /// Whether it takes turns with its peer.
     pub turn: Option<Turn>,

@@ -20,7 +20,7 @@ pub struct HostSetup {
     pub endpoint: EndpointConfig,
     /// Settings of its connections, whether opened or accepted.
     pub config: Arc<Config>,
-    /// What its clock shows at the start of the simulation.
+    /// Reading of its clock at the start of the simulation.
     pub clock_ahead: Span,
     /// Timer tick: its timers fire at multiples of this by its clock, as with a kernel's tick of 0.5 ms, 1 ms or 15.6
     /// ms. `None` means nanosecond precision.

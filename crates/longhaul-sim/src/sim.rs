@@ -41,7 +41,7 @@ pub struct SessionId {
     number: u32,
 }
 
-/// What a step of the simulation did. Hosts are identified by their nodes.
+/// Event that a step of the simulation has processed. Hosts are identified by their nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {

@@ -51,7 +51,7 @@ pub enum IdentityError {
     InvalidFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its text.
+        /// The reason why its text is invalid.
         error: Box<IdentityError>,
     },
     /// No key could be generated.

@@ -32,8 +32,8 @@ const FELL: f64 = 0.5;
 const MOST_OF_LINK: f64 = 0.3;
 /// How long a link's own loss rate is valid.
 const TRUST: Span = Span::from_secs(30);
-/// Number of round trips for which the window stays at the delivered amount: initially, and the maximum if each trial
-/// of a larger window has the same result. BBR probes at least every 63 round trips (draft-ietf-ccwg-bbr, "Time Scale
+/// Hold time of the window at the delivered amount, in round trips: the initial value, and the upper bound, which it
+/// approaches while trials of a larger window give the same result. BBR probes at least every 63 round trips (draft-ietf-ccwg-bbr, "Time Scale
 /// for Bandwidth Probing").
 const HOLD: (u32, u32) = (16, 63);
 /// Minimum time for which it stays there if trials have the same result, for short RTTs (ibid.: 2 to 3 s).

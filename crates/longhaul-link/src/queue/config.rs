@@ -13,7 +13,7 @@ pub enum Limit {
     Infinite,
     /// Maximum number of packets.
     Packets(u64),
-    /// Maximum number of bytes, in IP packets.
+    /// Maximum queue length in bytes, IP headers included.
     Bytes(u64),
 }
 

@@ -24,7 +24,7 @@ pub enum SpecError {
     Value {
         /// The option.
         option: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         error: ValueError,
     },
     /// An option was given twice.
@@ -45,7 +45,7 @@ pub enum SpecError {
         direction: Direction,
         /// The option.
         option: String,
-        /// What else is required.
+        /// The option that is also required.
         needs: &'static str,
     },
     /// `--swap` was given without a scenario.
@@ -67,7 +67,7 @@ pub enum SpecError {
     Trace {
         /// The file's name.
         file: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         error: TraceError,
     },
     /// The options describe an invalid link.
@@ -75,7 +75,7 @@ pub enum SpecError {
     Impossible {
         /// The direction of the link.
         direction: Direction,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         error: ConfigError,
     },
 }

@@ -126,8 +126,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Returns whether other flows have left, in comparison with `usual` on a path with a minimum RTT of `rtt`. They
-    /// have if segments arrive closer together and the queue that they caused is gone. One of the two alone may be
+    /// Returns whether other flows have left, in comparison with `usual` on a path with a minimum RTT of `rtt`: segments
+    /// then arrive closer together, and the standing queue has disappeared. One of the two alone may be
     /// coincidence, for instance if a flow of constant rate falls in or out of step with the pairs.
     fn tells_of_room(&self, usual: &Self, rtt: Span) -> bool {
         let queue_is_gone = usual.rtt >= rtt.mul_f64(CLEARLY) && self.rtt <= rtt.mul_f64(NO_QUEUE);

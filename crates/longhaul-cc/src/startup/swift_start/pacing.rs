@@ -25,9 +25,9 @@ pub(crate) fn at_once() -> Overlay {
 pub(crate) struct Departures {
     /// Start: the first instant is one interval after this time, or this time itself.
     pub from: Time,
-    /// Time over which `instants` are spread.
+    /// Duration over which the `instants` are spread.
     pub rtt: Span,
-    /// Instants of departure in that time; at least one.
+    /// Number of transmission times within `rtt`, at least one.
     pub instants: u64,
     /// Segments that are sent at each instant; the pattern repeats.
     pub pattern: &'static [u64],
