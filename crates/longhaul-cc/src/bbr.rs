@@ -14,7 +14,7 @@ mod full_pipe;
 mod pacing;
 mod probe_rtt;
 mod random;
-mod repair;
+mod recovery;
 mod rounds;
 mod sample;
 pub(crate) mod v1;

@@ -4,7 +4,7 @@
 //! owns it, with its own parameters, and may restart it at any time; others have no cost. RTT and delivery-rate
 //! samples come with every ACK. Other inputs (individual segments, arrival times, flipped pairs) are requested by the
 //! owner in its [`Needs`](crate::Needs). To run an estimator without influence on the controller, own it in the
-//! function that [`watched`](crate::watched) calls.
+//! function that [`observed`](crate::observed) calls.
 
 pub(crate) mod achieved_rate;
 pub(crate) mod bandwidth;

@@ -340,7 +340,7 @@ pub enum PathEvent {
     Established {
         /// Time of the event.
         now: Time,
-        /// What was granted.
+        /// The features that the transport and the peer provide.
         granted: Granted,
     },
     /// The segment size changed; [`Path::mss`](crate::Path::mss) is the new size.

@@ -2,7 +2,7 @@
 //!
 //! The transport (longhaul-tcp, or any other) is responsible for bytes in flight, loss detection, round trips, pacing
 //! and send-time snapshots. It reports events to a [`Controller`] and reads one [`Control`] after each of them. Most
-//! algorithms are small stages that [`Composed`] combines; the [`registry`] builds them from text.
+//! algorithms are small stages that [`Composed`](compose::Composed) combines; the [`registry`] builds them from text.
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![forbid(unsafe_code)]
 
@@ -22,15 +22,16 @@ mod event;
 mod factory;
 mod forward;
 pub mod initial_window;
-mod instructed;
 mod ledbat;
 mod needs;
+mod observed;
 mod pacer;
 mod params;
 mod path;
 mod rcp;
 mod recovery;
 pub mod registry;
+mod router_assisted;
 mod slow_start;
 #[cfg(any(test, feature = "conformance"))]
 mod smoothed;
@@ -39,12 +40,10 @@ mod startup;
 mod testing;
 mod udt;
 mod unpaced;
-mod watch;
 mod wheel;
 mod with_params;
 mod xcp;
 
-pub use compose::Composed;
 pub use control::{
     Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot, StartupOutcome,
 };
@@ -55,11 +54,11 @@ pub use event::{
 };
 pub use factory::{Congestion, ControllerFactory};
 pub use needs::{AckFrequency, Demands, Detection, Granted, NeedError, Needs, NetworkHeaderKind};
+pub use observed::observed;
 pub use pacer::Pacer;
 pub use params::{BuildParams, SavedPath, SavedPathUse};
 pub use path::Path;
 pub use unpaced::unpaced;
-pub use watch::watched;
 pub use wheel::TimerWheel;
 pub use with_params::with_params;
 

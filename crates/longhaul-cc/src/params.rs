@@ -20,7 +20,7 @@ pub struct BuildParams {
     /// Whether windows grow by the bytes that ACKs deliver, as RFC 5681, section 3.1, recommends (RFC 3465). If not,
     /// an ACK counts as at most one segment, as on hosts without byte counting: if the receiver acknowledges every
     /// second segment, a window grows half as fast. Estimators count bytes in either case. Controllers that are not
-    /// [`Composed`](crate::Composed) ignore it.
+    /// [`Composed`](crate::compose::Composed) ignore it.
     pub byte_counting: bool,
 }
 

@@ -4,7 +4,7 @@
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::describe::{Entry, Make, OptionSpec, Safety};
-use crate::instructed::{FollowRouters, HEADERS, Instructed, pace};
+use crate::router_assisted::{FollowRouters, HEADERS, RouterAssisted, pace};
 use crate::{
     Ack, BuildParams, Control, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Path, PathEvent, Snapshot, Timeout,
     initial_window,
@@ -27,7 +27,7 @@ pub(crate) static ENTRY: Entry = Entry {
     tested: &["rcp", "rcp(rate=100)"],
     safety: Safety::Controlled,
     make: Make::Monolithic(|name, values, params| {
-        Box::new(Instructed::new(name, Rcp::new(Options::from_values(values).rate, params), params))
+        Box::new(RouterAssisted::new(name, Rcp::new(Options::from_values(values).rate, params), params))
     }),
 };
 
@@ -145,7 +145,7 @@ impl FollowRouters for Rcp {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let phase = if self.rate.is_some() { "instructed" } else { "handshake" };
+        let phase = if self.rate.is_some() { "router-assisted" } else { "handshake" };
         Snapshot { phase, bandwidth: self.rate }
     }
 }

@@ -16,7 +16,7 @@
 //! To add an algorithm, write its file with a static [`Entry`] and add one line to the table in `registry/table.rs`. An
 //! algorithm of another crate also has a static [`Entry`] and is added by [`register`], after which every text in the
 //! process may name it. An algorithm without a name implements [`ControllerFactory`](crate::ControllerFactory) or is
-//! [composed](crate::Composed) of its own stages.
+//! [composed](crate::compose::Composed) of its own stages.
 
 mod error;
 mod parse;

@@ -49,7 +49,7 @@ impl Sender {
             sender.round();
         }
         sender.lose();
-        sender.repair();
+        sender.recover();
         sender.fill();
         sender
     }
@@ -140,7 +140,7 @@ impl Sender {
     }
 
     /// Everything in flight arrives and ends the episode.
-    pub(crate) fn repair(&mut self) {
+    pub(crate) fn recover(&mut self) {
         self.now += self.rtt;
         let mut ack = self.acked(self.in_flight.0 / self.path.mss.0);
         ack.episode = Episode::Exit;

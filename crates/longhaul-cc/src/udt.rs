@@ -10,7 +10,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use ceiling::Ceiling;
 use intervals::{Intervals, Smooth};
-use losses::{LossCause, Losses};
+use losses::{LossResponse, Losses};
 use told::Told;
 
 use crate::describe::{Entry, Make, OptionSpec, Safety};
@@ -239,12 +239,12 @@ impl Udt {
             |oldest| self.losses.is_new(oldest),
         );
         match self.losses.on_report(anew, self.newest) {
-            LossCause::First => {
+            LossResponse::First => {
                 self.before = self.rate;
                 self.rate /= DECREASE;
             }
-            LossCause::Further => self.rate /= DECREASE,
-            LossCause::Ignore => {}
+            LossResponse::Further => self.rate /= DECREASE,
+            LossResponse::Ignore => {}
         }
     }
 

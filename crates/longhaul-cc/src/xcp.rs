@@ -4,7 +4,7 @@
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::describe::{Entry, Make, OptionSpec, Safety};
-use crate::instructed::{FollowRouters, HEADERS, Instructed, pace};
+use crate::router_assisted::{FollowRouters, HEADERS, RouterAssisted, pace};
 use crate::{
     Ack, BuildParams, Control, Episode, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Path, PathEvent, Snapshot,
     Timeout, initial_window,
@@ -28,7 +28,7 @@ pub(crate) static ENTRY: Entry = Entry {
     tested: &["xcp", "xcp(iw=1)"],
     safety: Safety::Controlled,
     make: Make::Monolithic(|name, values, params| {
-        Box::new(Instructed::new(name, Xcp::new(Options::from_values(values).iw, params), params))
+        Box::new(RouterAssisted::new(name, Xcp::new(Options::from_values(values).iw, params), params))
     }),
 };
 
@@ -99,8 +99,8 @@ impl Xcp {
     /// Applies the change stated by routers in bytes/s: `cwnd += delta x srtt`.
     fn take(&mut self, delta: i64, event: &Ack<'_>) {
         let Some(rtt) = self.rtt else { return };
-        let repairs = !matches!(event.episode, Episode::None | Episode::Rto);
-        if delta <= 0 || self.limited && !repairs {
+        let in_recovery = !matches!(event.episode, Episode::None | Episode::Rto);
+        if delta <= 0 || self.limited && !in_recovery {
             let moved = self.cwnd + delta as f64 * rtt.as_secs_f64() * self.payload_share();
             // A peer's window that is closed temporarily does not reduce the congestion window.
             self.cwnd = moved.min(self.most().max(self.cwnd));
@@ -189,7 +189,7 @@ impl FollowRouters for Xcp {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot { phase: "instructed", bandwidth: None }
+        Snapshot { phase: "router-assisted", bandwidth: None }
     }
 }
 

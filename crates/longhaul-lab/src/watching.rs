@@ -1,14 +1,14 @@
 //! Observation of a sender at each ACK: RTT samples, losses and the reactions to them, packet pairs, estimates.
 //!
 //! Samples per second are too coarse, because a loss recovery takes about one round trip. An observer is therefore
-//! inserted between the transport and the congestion controller ([`longhaul_cc::watched`]), but only for metrics that
+//! inserted between the transport and the congestion controller ([`longhaul_cc::observed`]), but only for metrics that
 //! need it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_cc::internal::{BufferDelay, CongestionLevel, FusedCapacity, LossRate, PacketPair, TcpProbe};
-use longhaul_cc::{Ack, Controller, Demands, Episode, Estimate, Path, Quantity, watched};
+use longhaul_cc::{Ack, Controller, Demands, Episode, Estimate, Path, Quantity, observed};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -184,7 +184,7 @@ impl Watcher {
         let log = Arc::clone(&self.0);
         let mut wants = Demands::default();
         (wants.pairs, wants.arrival_times) = (config.probe_pairs, arrival_times);
-        let congestion = watched(config.congestion.clone(), wants, move |ack, path, controller| {
+        let congestion = observed(config.congestion.clone(), wants, move |ack, path, controller| {
             log.lock().unwrap_or_else(PoisonError::into_inner).on_ack(ack, path, controller);
         });
         let mut watched = config.clone();

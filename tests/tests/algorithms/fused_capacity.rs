@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use longhaul_cc::internal::{FusedCapacity, TcpProbe};
-use longhaul_cc::{Congestion, Demands, watched};
+use longhaul_cc::{Congestion, Demands, observed};
 use longhaul_link::source::Source;
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Limit, LinkConfig, Loss, Random, Step};
@@ -36,7 +36,7 @@ fn watch(algorithm: &str, log: &Log) -> Congestion {
     let (log, filters) = (Arc::clone(log), Mutex::new((FusedCapacity::default(), TcpProbe::default())));
     let mut wants = Demands::default();
     (wants.pairs, wants.arrival_times) = (true, true);
-    watched(algorithm.parse().unwrap(), wants, move |event, path, _| {
+    observed(algorithm.parse().unwrap(), wants, move |event, path, _| {
         let (fused, probe) = &mut *filters.lock().unwrap();
         fused.observe(event, path);
         if let Some(pair) = &event.pair {

@@ -317,7 +317,7 @@ fn a_router_that_stops_answering_ends_it() {
     for name in ["rcp", "xcp"] {
         let mut world = World::new(links(Some(router_of(name))), name, 1);
         let before = world.run(10.0).info(0);
-        assert_eq!(before.phase, "instructed");
+        assert_eq!(before.phase, "router-assisted");
         assert!(before.network.unwrap().granted > 1000);
         world.sim.reconfigure(0, forward(None)).unwrap();
         let after = world.run(0.2).info(0);
@@ -353,7 +353,7 @@ fn one_unstamped_packet_is_enough() {
             }
         });
         let info = world.run(3.0).info(0);
-        assert_ne!(info.phase, "instructed", "{name}");
+        assert_ne!(info.phase, "router-assisted", "{name}");
         assert!(info.network.unwrap().granted > 40, "{name}");
     }
 }
@@ -376,10 +376,10 @@ fn forged_answers_are_bounded() {
         for _ in 0..300 {
             let info = world.run(0.01).info(0);
             assert!(info.in_flight.0 <= 65_536, "{name}: {}", info.in_flight);
-            assert!(info.cwnd.0 <= 65_536 || info.phase != "instructed", "{name}: {}", info.cwnd);
+            assert!(info.cwnd.0 <= 65_536 || info.phase != "router-assisted", "{name}: {}", info.cwnd);
         }
         let info = world.info(0);
-        assert_eq!(info.phase == "instructed", instructed, "{name}");
+        assert_eq!(info.phase == "router-assisted", instructed, "{name}");
         // An answer above the request is forged. A request of RCP without a limit is not exceeded by any answer.
         let network = info.network.unwrap();
         assert_eq!((network.refused > 0, network.granted > 0), (!instructed, instructed), "{name}");
@@ -402,7 +402,7 @@ fn an_rcp_answer_is_at_most_the_request() {
             let small = |config: &mut Config| (config.recv_buffer, config.recv_buffer_max) = (65_536, 65_536);
             let info = World::edited(pair(None, name).configure(small), edit).run(1.0).info(0);
             let network = info.network.unwrap();
-            let seen = (network.refused > 0, network.granted > 0, info.phase == "instructed");
+            let seen = (network.refused > 0, network.granted > 0, info.phase == "router-assisted");
             assert_eq!(seen, (above > 0, above == 0, above == 0), "{name}: {network:?}");
         }
     }
@@ -509,7 +509,7 @@ fn replayed_answers_are_bounded() {
             let before = world.info(0).bytes_acked;
             let info = world.run(4.0).info(0);
             let network = info.network.unwrap();
-            assert_eq!((info.phase, network.refused, network.denied), ("instructed", 0, 0), "{name}");
+            assert_eq!((info.phase, network.refused, network.denied), ("router-assisted", 0, 0), "{name}");
             (info.bytes_acked - before) as f64 / 4.0
         };
         let (told, replayed) = (rate(false), rate(true));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use longhaul_cc::{Demands, watched};
+use longhaul_cc::{Demands, observed};
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, LinkRate, Loss, Trace};
 use longhaul_sim::{Plan, Setup, Sim};
@@ -74,7 +74,7 @@ fn run_udt(links: Duplex, seconds: u64, ack_every: u8, extensions: bool) -> (Opt
     let seen = Arc::new(Mutex::new(None));
     let change = |config: &mut Config| {
         let seen = Arc::clone(&seen);
-        let udt = watched("udt".parse().unwrap(), Demands::default(), move |_, _, udt| {
+        let udt = observed("udt".parse().unwrap(), Demands::default(), move |_, _, udt| {
             *seen.lock().unwrap() = udt.snapshot().bandwidth;
         });
         (config.congestion, config.extensions) = (udt, extensions);

@@ -43,7 +43,7 @@ crate::options! {
     struct Options {
         estimate: EligibleRateConfig,
         pncd: bool = OptionSpec::flag("pncd", false, "request Adaptive Start when there has been no congestion for long")
-            .ruled(&[Rule::Beside(Slot::SlowStart, "agile-probing")]),
+            .ruled(&[Rule::OnlyWith(Slot::SlowStart, "agile-probing")]),
         detection: PncdConfig,
         ecn_beta: f64 = ECN_BETA,
     }

@@ -158,8 +158,8 @@ impl WestwoodBbe {
     /// Returns the number of bytes that the estimate at level `c` fills without a queue, for a window of `cwnd`;
     /// `None` while nothing is known.
     ///
-    /// A capacity from pairs depends on reports of the peer. It therefore counts only up to the rate that fills the
-    /// window; congestion avoidance never leaves more than that.
+    /// A capacity from pairs depends on reports of the peer. It is therefore limited to cwnd / RTTmin, because a decrease
+    /// never keeps more than the current window.
     fn fills(&self, c: f64, cwnd: f64) -> Option<f64> {
         let rtt_min = self.level.rtt_min()?.as_secs_f64();
         let capacity = self.capacity.rate();

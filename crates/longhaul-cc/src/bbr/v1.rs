@@ -15,7 +15,7 @@ use super::app_limit::AppLimit;
 use super::full_pipe::FullPipe;
 use super::pacing::Pacing;
 use super::random::Random;
-use super::repair::Repair;
+use super::recovery::Recovery;
 use super::rounds::Rounds;
 use super::sample::Sample;
 use crate::describe::{Entry, Make, Safety};
@@ -89,7 +89,7 @@ pub(crate) struct BbrV1 {
     app_limit: AppLimit,
     pacing: Pacing,
     random: Random,
-    repair: Repair,
+    recovery: Recovery,
     /// First round of a recovery: sent data replaces delivered data and no more (packet conservation).
     conserving: bool,
     idle_restart: bool,
@@ -124,7 +124,7 @@ impl BbrV1 {
             app_limit: AppLimit::default(),
             pacing: Pacing::unset(),
             random: Random::default(),
-            repair: Repair::default(),
+            recovery: Recovery::default(),
             conserving: false,
             idle_restart: false,
             in_flight: Bytes::ZERO,

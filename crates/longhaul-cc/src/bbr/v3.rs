@@ -18,7 +18,7 @@ use super::app_limit::AppLimit;
 use super::full_pipe::FullPipe;
 use super::pacing::Pacing;
 use super::random::Random;
-use super::repair::Repair;
+use super::recovery::Recovery;
 use super::rounds::Rounds;
 use super::sample::Sample;
 use crate::describe::{Entry, Make, OptionSpec, Safety};
@@ -174,7 +174,7 @@ pub(crate) struct Bbr {
     app_limit: AppLimit,
     pacing: Pacing,
     random: Random,
-    repair: Repair,
+    recovery: Recovery,
     undo: Undo,
     idle_restart: bool,
     sack: bool,
@@ -216,7 +216,7 @@ impl Bbr {
             app_limit: AppLimit::default(),
             pacing: Pacing::unset(),
             random: Random::default(),
-            repair: Repair::default(),
+            recovery: Recovery::default(),
             undo: Undo::default(),
             idle_restart: false,
             sack: true,

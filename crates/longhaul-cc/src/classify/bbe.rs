@@ -127,14 +127,14 @@ mod tests {
         sender.round();
         let full = sender.cwnd();
         sender.lose();
-        sender.repair();
+        sender.recover();
         sender.fill();
         assert!((sender.cwnd().as_f64() / full.as_f64() - 0.5).abs() < 0.02, "{} of {full}", sender.cwnd());
         sender.rtt = Span::from_millis(100);
         sender.round();
         let idle = sender.cwnd();
         sender.lose();
-        sender.repair();
+        sender.recover();
         assert!(sender.cwnd().as_f64() > 0.97 * idle.as_f64(), "{} of {idle}", sender.cwnd());
     }
 }

@@ -68,7 +68,7 @@ enum Phase {
 
 /// Reason for which recovery controls the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum RepairKind {
+enum RecoveryKind {
     Loss,
     /// After a mark, until everything that was in flight at that time is delivered.
     Ecn,
@@ -77,8 +77,8 @@ enum RepairKind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Repair {
-    kind: RepairKind,
+struct Recovering {
+    kind: RecoveryKind,
     target: f64,
 }
 
@@ -90,7 +90,7 @@ struct Checkpoint {
     reason: Reason,
     avoidance: Box<dyn CongestionAvoidance>,
     /// Whether recovery controlled the window, so that congestion avoidance had not started yet.
-    in_repair: bool,
+    in_recovery: bool,
     timeout: bool,
 }
 
@@ -156,7 +156,7 @@ pub struct Composed {
     window: Window,
     phase: Phase,
     reason: Reason,
-    repair: Option<Repair>,
+    recovering: Option<Recovering>,
     undo: Option<Checkpoint>,
     /// Value of `total_delivered` up to which losses belong to data for whose mark the window has already decreased.
     marked_until: Option<Bytes>,
@@ -198,7 +198,7 @@ impl Composed {
             window: Window::new(params.mss.as_f64().max(1.0)),
             phase: Phase::Startup, // so that the SYN carries its header
             reason: Reason::NoLoss,
-            repair: None,
+            recovering: None,
             undo: None,
             marked_until: None,
             restart: Restart::default(),
@@ -236,7 +236,7 @@ impl Composed {
 
     /// Returns whether the start-up scheme controls the window.
     pub(crate) fn is_in_startup(&self) -> bool {
-        self.phase == Phase::Startup && self.repair.is_none()
+        self.phase == Phase::Startup && self.recovering.is_none()
     }
 
     /// Returns the window.
@@ -254,7 +254,7 @@ impl Composed {
 
     /// Returns the stage that controls the window.
     fn active(&self) -> &dyn Stage {
-        match (self.repair, self.phase) {
+        match (self.recovering, self.phase) {
             (Some(_), _) => &*self.recovery,
             (None, Phase::Startup) => &*self.startup,
             (None, Phase::SlowStart) => &*self.slow_start,
@@ -273,8 +273,8 @@ impl Composed {
 
     /// Returns the current window or, during an episode, the window at its end.
     fn settled(&self) -> f64 {
-        let running = self.repair.filter(|repair| repair.kind != RepairKind::Afterwards);
-        running.map_or(self.window.cwnd, |repair| repair.target)
+        let running = self.recovering.filter(|recovering| recovering.kind != RecoveryKind::Afterwards);
+        running.map_or(self.window.cwnd, |recovering| recovering.target)
     }
 
     fn tell_stages(&mut self, event: &StageEvent, path: &Path) {
@@ -334,7 +334,7 @@ impl Composed {
             self.startup.abort();
             self.phase = Phase::SlowStart;
         }
-        if self.repair.take().is_some() {
+        if self.recovering.take().is_some() {
             self.recovery.abort();
         }
     }
@@ -447,7 +447,7 @@ impl Composed {
 
     fn on_idle_restart(&mut self, now: Time, idle: Span, path: &Path) {
         // Congestion avoidance learns of the pause, and the window decreases to the restart window.
-        let in_avoidance = self.phase == Phase::Avoidance && self.repair.is_none();
+        let in_avoidance = self.phase == Phase::Avoidance && self.recovering.is_none();
         self.interrupt();
         self.marked_until = None;
         self.tell_stages(&StageEvent::Idle { now, idle }, path);

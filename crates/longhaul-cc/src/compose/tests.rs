@@ -24,7 +24,7 @@ fn a_loss_lowers_once_and_the_increase_resumes_linearly() {
         sender.tell(&more);
     }
     assert_eq!(sender.ssthresh(), segments(80));
-    sender.repair();
+    sender.recover();
     assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(80), "congestion-avoidance"));
     sender.fill();
     sender.round();
@@ -42,7 +42,7 @@ fn a_lost_retransmission_lowers_again() {
     again.flight_size = segments(80);
     sender.tell(&again);
     assert_eq!(sender.ssthresh(), segments(20));
-    sender.repair();
+    sender.recover();
     assert_eq!(sender.cwnd(), segments(20));
 }
 
@@ -80,7 +80,7 @@ fn a_mark_lowers_once_and_losses_among_the_same_data_do_not() {
     sender.mark();
     sender.lose();
     assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(40), "recovery"));
-    sender.repair();
+    sender.recover();
     assert_eq!(sender.cwnd(), segments(40));
     sender.fill();
     sender.mark();
@@ -93,7 +93,7 @@ fn marks_reduce_to_one_segment() {
     let mut sender = Sender::after_a_loss("cubic");
     for _ in 0..20 {
         sender.mark();
-        sender.repair();
+        sender.recover();
         sender.fill();
         if sender.cwnd() < segments(2) {
             break;
@@ -142,7 +142,7 @@ fn a_window_below_the_restart_window_survives_idleness() {
     let mut sender = Sender::after_a_loss("new-reno");
     for _ in 0..4 {
         sender.lose();
-        sender.repair();
+        sender.recover();
         sender.fill();
     }
     let before = sender.cwnd();
@@ -161,7 +161,7 @@ fn a_loss_in_the_initial_flight_makes_restarts_conservative() {
             sender.round();
         }
         sender.lose();
-        sender.repair();
+        sender.recover();
         sender.fill();
         for _ in 0..40 {
             sender.round();
@@ -221,7 +221,7 @@ fn undo_of_the_first_loss_returns_to_slow_start() {
 fn undo_does_not_lower_a_window_that_has_recovered() {
     let mut sender = Sender::after_a_loss("new-reno");
     sender.lose();
-    sender.repair();
+    sender.recover();
     sender.fill();
     for _ in 0..60 {
         sender.round();
@@ -238,7 +238,7 @@ fn undo_of_another_kind_or_after_a_mark_does_nothing() {
     sender.lose();
     sender.event(&PathEvent::Spurious { now: sender.now, timeout: true, in_flight: sender.in_flight });
     assert_eq!(sender.ssthresh(), segments(40));
-    sender.repair();
+    sender.recover();
     sender.fill();
     sender.mark();
     sender.event(&PathEvent::Spurious { now: sender.now, timeout: false, in_flight: sender.in_flight });

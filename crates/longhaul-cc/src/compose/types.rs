@@ -134,7 +134,7 @@ pub enum StartupResponse {
     Handled,
 }
 
-/// What a congestion-avoidance algorithm requests next.
+/// The next step that a congestion-avoidance algorithm requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AvoidanceStep {

@@ -172,7 +172,7 @@ impl World {
         self.in_flight + self.sacked + self.lost
     }
 
-    fn in_repair(&self) -> bool {
+    fn in_recovery(&self) -> bool {
         matches!(self.episode, Episode::Enter | Episode::In | Episode::Again)
     }
 
@@ -393,13 +393,13 @@ impl World {
             return self.finish();
         }
         self.sample_rtt(self.rtt * u64::from(rtt));
-        let holes = self.lost > Bytes::ZERO || self.in_repair();
+        let holes = self.lost > Bytes::ZERO || self.in_recovery();
         let cumulative = match (selective, holes) {
             (true, _) => Bytes::ZERO,
             (false, true) => delivered,
             (false, false) => delivered + self.sacked,
         };
-        if self.in_repair() {
+        if self.in_recovery() {
             self.episode = Episode::In;
         }
         self.acknowledge(delivered, cumulative, Bytes::ZERO, self.episode, marked);
@@ -426,7 +426,7 @@ impl World {
     }
 
     fn lose_again(&mut self) {
-        if self.in_repair() && self.in_flight > Bytes::ZERO {
+        if self.in_recovery() && self.in_flight > Bytes::ZERO {
             self.episode = Episode::Again;
             let lost = self.path.mss.min(self.in_flight);
             self.acknowledge(Bytes::ZERO, Bytes::ZERO, lost, Episode::Again, false);

@@ -96,7 +96,7 @@ pub(crate) enum Make {
 pub struct Entry {
     /// Its name, `[a-z0-9-]+`, unique in its slot.
     pub name: &'static str,
-    /// What it does, as a clause.
+    /// Description of the algorithm, as a clause.
     pub summary: &'static str,
     /// The source that describes it.
     pub reference: &'static str,
@@ -202,7 +202,7 @@ pub struct Profile {
     pub name: &'static str,
     /// The composition in the long form; omitted slots have their defaults.
     pub spec: &'static str,
-    /// What it is, as a clause.
+    /// Description of the profile, as a clause.
     pub summary: &'static str,
     /// The source that describes it.
     pub reference: &'static str,

@@ -162,7 +162,7 @@ pub enum Rule {
     /// The option has an effect only if this option of the same algorithm has another value.
     Without(&'static str, Value),
     /// The option may differ from its default only if this slot holds this algorithm, because no other one uses it.
-    Beside(Slot, &'static str),
+    OnlyWith(Slot, &'static str),
     /// All algorithms of a composition that have the option must have the same value.
     Shared,
 }
@@ -173,7 +173,7 @@ impl fmt::Display for Rule {
             Self::AtMost(others) => write!(f, "at most {}", others.join(" x ")),
             Self::With(other, value) => write!(f, "only with {other}={value}"),
             Self::Without(other, value) => write!(f, "not with {other}={value}"),
-            Self::Beside(slot, name) => write!(f, "only with {slot}={name}"),
+            Self::OnlyWith(slot, name) => write!(f, "only with {slot}={name}"),
             Self::Shared => f.write_str("the same in all parts that have it"),
         }
     }

@@ -116,7 +116,7 @@ fn a_rate_above_the_request_is_a_denial() {
         let mut sender = sender("rcp(rate=100)");
         told(&mut sender, rate);
         assert_eq!(sender.control().header.is_some(), honest, "{rate}");
-        assert_eq!(sender.snapshot().phase, if honest { "instructed" } else { "slow-start" });
+        assert_eq!(sender.snapshot().phase, if honest { "router-assisted" } else { "slow-start" });
     }
 }
 
@@ -137,7 +137,7 @@ fn a_denial_is_the_end_of_it() {
         sender.round();
         assert_eq!(sender.cwnd(), MSS * 20);
         sender.lose();
-        sender.repair();
+        sender.recover();
         assert!((sender.cwnd().segments(MSS) - 10.0).abs() < 1.1, "{}", sender.cwnd());
         sender.time_out(1);
         assert_eq!(sender.cwnd(), MSS);

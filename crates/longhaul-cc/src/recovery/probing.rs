@@ -35,7 +35,7 @@ pub(crate) static RAPID: Entry = Entry {
 /// Registry entry of Quick Recovery.
 pub(crate) static QUICK: Entry = Entry {
     name: "quick-recovery",
-    summary: "TCP-Peach+: probes that can repair losses, if the pipe leaves no room for data",
+    summary: "TCP-Peach+: probes that can fill holes, if the pipe leaves no room for data",
     reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
     options: ProbingRecoveryConfig::OPTIONS,
     tested: &["peach-jump-start+new-reno+quick-recovery", "westwood+quick-recovery"],

@@ -87,7 +87,7 @@ pub enum SpecError {
         option: String,
     },
     /// An option contradicts another option or stage, or has no effect with it.
-    #[error("option `{option}` of `{name}` cannot be `{value}` beside {beside}: {fits}")]
+    #[error("option `{option}` of `{name}` cannot be `{value}` with {other}: {fits}")]
     Misfit {
         /// The algorithm.
         name: String,
@@ -96,7 +96,7 @@ pub enum SpecError {
         /// Its value.
         value: String,
         /// The other option or stage.
-        beside: String,
+        other: String,
         /// The values that would be possible.
         fits: String,
     },

@@ -6,14 +6,14 @@ use crate::describe::{OptionKind, OptionSpec, Rule, Slot, Value};
 
 /// A conflict with an option's value.
 struct Clash {
-    beside: String,
+    other: String,
     fits: String,
 }
 
 impl Clash {
     fn of(self, part: &Part, option: &OptionSpec, value: Value) -> SpecError {
         let (name, option) = (part.entry.name.to_owned(), option.name.to_owned());
-        SpecError::Misfit { name, option, value: value.to_string(), beside: self.beside, fits: self.fits }
+        SpecError::Misfit { name, option, value: value.to_string(), other: self.other, fits: self.fits }
     }
 }
 
@@ -47,7 +47,7 @@ impl Part {
             let wanted = matches!(rule, Rule::With(..));
             let fitting = if wanted { format!("{name}={said}") } else { others(other, said) };
             let clash =
-                || Clash { beside: format!("`{name}={value}`"), fits: format!("it has an effect only with {fitting}") };
+                || Clash { other: format!("`{name}={value}`"), fits: format!("it has an effect only with {fitting}") };
             ((value == said) != wanted).then(clash)
         })
     }
@@ -63,10 +63,10 @@ impl Part {
                 return None;
             }
             let bound: f64 = bounds.iter().map(|(_, value)| number(*value)).product();
-            let beside: Vec<_> = bounds.iter().map(|(other, value)| format!("`{}={value}`", other.name)).collect();
+            let limits: Vec<_> = bounds.iter().map(|(other, value)| format!("`{}={value}`", other.name)).collect();
             let raise: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
             let fits = format!("at most {bound}, or a greater {}", raise.join(" or "));
-            (number(value) > bound).then(|| Clash { beside: beside.join(" and "), fits })
+            (number(value) > bound).then(|| Clash { other: limits.join(" and "), fits })
         })
     }
 }
@@ -101,7 +101,7 @@ impl Spec {
                     continue;
                 }
                 let clash = option.rules.iter().find_map(|rule| match *rule {
-                    Rule::Beside(slot, name) => self.absent(slot, name),
+                    Rule::OnlyWith(slot, name) => self.absent(slot, name),
                     Rule::Shared => self.differing(part, option, value),
                     _ => None,
                 });
@@ -116,14 +116,14 @@ impl Spec {
     fn absent(&self, slot: Slot, name: &str) -> Option<Clash> {
         let there = self.part(slot).map_or("", |part| part.entry.name);
         let fits = format!("it has an effect only with {slot}={name}");
-        (there != name).then(|| Clash { beside: format!("`{slot}={there}`"), fits })
+        (there != name).then(|| Clash { other: format!("`{slot}={there}`"), fits })
     }
 
     fn differing(&self, part: &Part, option: &OptionSpec, value: Value) -> Option<Clash> {
         let others = self.parts.iter().filter(|other| other.entry.slot() != part.entry.slot());
         others.filter_map(|other| Some((other, other.option(option.name)?.1))).find(|(_, theirs)| *theirs != value).map(
             |(other, theirs)| Clash {
-                beside: format!("`{}={}({}={theirs})`", other.entry.slot(), other.entry.name, option.name),
+                other: format!("`{}={}({}={theirs})`", other.entry.slot(), other.entry.name, option.name),
                 fits: "both have to have the same".to_owned(),
             },
         )

@@ -220,7 +220,7 @@ pub(super) static BUILT_IN: Registry = Registry {
         Profile {
             name: "tcp-peach-plus",
             spec: "startup=peach-jump-start,slow-start=slow-start,avoidance=new-reno,recovery=quick-recovery",
-            summary: "TCP-Peach with probes that can repair losses",
+            summary: "TCP-Peach with probes that can fill holes",
             reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002",
         },
         Profile {
@@ -262,7 +262,7 @@ pub(super) static BUILT_IN: Registry = Registry {
         Profile {
             name: "udt",
             spec: "monolithic=udt",
-            summary: "UDT's rate control, for private networks",
+            summary: "UDT's rate control, for controlled environments only",
             reference: "draft-gg-udt-03",
         },
         Profile {

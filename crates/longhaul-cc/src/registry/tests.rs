@@ -134,84 +134,84 @@ fn what_does_not_fit_together_is_refused() {
     let cases = [
         (
             "h-tcp(beta-min=0.9,beta-max=0.1)",
-            "`beta-min` of `h-tcp` cannot be `0.9` beside `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
+            "`beta-min` of `h-tcp` cannot be `0.9` with `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
         ),
         (
             "h-tcp(beta-min=0.9)",
-            "`beta-min` of `h-tcp` cannot be `0.9` beside `beta-max=0.8`: at most 0.8, or a greater `beta-max`",
+            "`beta-min` of `h-tcp` cannot be `0.9` with `beta-max=0.8`: at most 0.8, or a greater `beta-max`",
         ),
         (
             "h-tcp(adaptive-backoff=off,beta-max=0.7)",
-            "`beta-max` of `h-tcp` cannot be `0.7` beside `adaptive-backoff=off`: it has an effect only with adaptive-backoff=on",
+            "`beta-max` of `h-tcp` cannot be `0.7` with `adaptive-backoff=off`: it has an effect only with adaptive-backoff=on",
         ),
         (
             "illinois(beta-min=0.5,beta-max=0.1)",
-            "`beta-min` of `illinois` cannot be `0.5` beside `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
+            "`beta-min` of `illinois` cannot be `0.5` with `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
         ),
-        ("vegas(alpha=9,beta=1)", "`alpha` of `vegas` cannot be `9` beside `beta=1`: at most 1, or a greater `beta`"),
+        ("vegas(alpha=9,beta=1)", "`alpha` of `vegas` cannot be `9` with `beta=1`: at most 1, or a greater `beta`"),
         (
             "hystart-pp(min-thresh=100,max-thresh=5)",
-            "`min-thresh` of `hystart-pp` cannot be `100` beside `max-thresh=5`: at most 5, or a greater `max-thresh`",
+            "`min-thresh` of `hystart-pp` cannot be `100` with `max-thresh=5`: at most 5, or a greater `max-thresh`",
         ),
         (
             "bic(b=64,smooth-part=2)",
-            "`b` of `bic` cannot be `64` beside `s-max=16` and `smooth-part=2`: at most 32, or a greater `s-max` or `smooth-part`",
+            "`b` of `bic` cannot be `64` with `s-max=16` and `smooth-part=2`: at most 32, or a greater `s-max` or `smooth-part`",
         ),
         (
             "fast(tuning=on,alpha=50)",
-            "`alpha` of `fast` cannot be `50` beside `tuning=on`: it has an effect only with tuning=off",
+            "`alpha` of `fast` cannot be `50` with `tuning=on`: it has an effect only with tuning=off",
         ),
         (
             "fast(tuning=on,alpha=100)",
-            "`alpha` of `fast` cannot be `100` beside `tuning=on`: it has an effect only with tuning=off",
+            "`alpha` of `fast` cannot be `100` with `tuning=on`: it has an effect only with tuning=off",
         ),
         (
             "westwood-bbe(threshold=0.1)",
-            "`threshold` of `westwood-bbe` cannot be `0.1` beside `policy=interpolate`: it has an effect only with policy=discriminate",
+            "`threshold` of `westwood-bbe` cannot be `0.1` with `policy=interpolate`: it has an effect only with policy=discriminate",
         ),
         (
             "westwood-bbe(policy=adaptive-reno,tau=5)",
-            "`tau` of `westwood-bbe` cannot be `5` beside `policy=adaptive-reno`: it has an effect only with policy=interpolate or plain-ere or discriminate",
+            "`tau` of `westwood-bbe` cannot be `5` with `policy=adaptive-reno`: it has an effect only with policy=interpolate or plain-ere or discriminate",
         ),
         (
             "westwood-bbe(delta=0,keep-re=0.5)",
-            "`keep-re` of `westwood-bbe` cannot be `0.5` beside `delta=0`: it has an effect only with delta other than 0",
+            "`keep-re` of `westwood-bbe` cannot be `0.5` with `delta=0`: it has an effect only with delta other than 0",
         ),
         (
             "abse(expected=0.3)",
-            "`expected` of `abse` cannot be `0.3` beside `pncd=off`: it has an effect only with pncd=on",
+            "`expected` of `abse` cannot be `0.3` with `pncd=off`: it has an effect only with pncd=on",
         ),
         (
             "abse(pncd=on)",
-            "`pncd` of `abse` cannot be `on` beside `slow-start=astart`: it has an effect only with slow-start=agile-probing",
+            "`pncd` of `abse` cannot be `on` with `slow-start=astart`: it has an effect only with slow-start=agile-probing",
         ),
         (
             "astart(n=0,recent=3)",
-            "`recent` of `astart` cannot be `3` beside `n=0`: it has an effect only with n other than 0",
+            "`recent` of `astart` cannot be `3` with `n=0`: it has an effect only with n other than 0",
         ),
         (
             "ledbat-plus-plus(target=20)",
-            "`target` of `ledbat-plus-plus` cannot be `20` beside `slow-start=ledbat-start(target=60)`: both have to have the same",
+            "`target` of `ledbat-plus-plus` cannot be `20` with `slow-start=ledbat-start(target=60)`: both have to have the same",
         ),
         (
             "ledbat-start(delay=auto)+ledbat-plus-plus(delay=one-way)",
-            "`delay` of `ledbat-start` cannot be `auto` beside `avoidance=ledbat-plus-plus(delay=one-way)`: both have to have the same",
+            "`delay` of `ledbat-start` cannot be `auto` with `avoidance=ledbat-plus-plus(delay=one-way)`: both have to have the same",
         ),
         (
             "hybla(rtt0=50)",
-            "`rtt0` of `hybla` cannot be `50` beside `slow-start=hybla-start(rtt0=25)`: both have to have the same",
+            "`rtt0` of `hybla` cannot be `50` with `slow-start=hybla-start(rtt0=25)`: both have to have the same",
         ),
         (
             "sudden-start(dscp=8)+rapid-recovery",
-            "`dscp` of `sudden-start` cannot be `8` beside `recovery=rapid-recovery(dscp=1)`: both have to have the same",
+            "`dscp` of `sudden-start` cannot be `8` with `recovery=rapid-recovery(dscp=1)`: both have to have the same",
         ),
         (
             "tcp-swift+speedy-recovery(dscp=8)",
-            "`dscp` of `speedy-recovery` cannot be `8` beside `startup=speedy-start(dscp=1)`: both have to have the same",
+            "`dscp` of `speedy-recovery` cannot be `8` with `startup=speedy-start(dscp=1)`: both have to have the same",
         ),
         (
             "avoidance=veno(backlog=5),loss=veno",
-            "`backlog` of `veno` cannot be `5` beside `loss=veno(backlog=3)`: both have to have the same",
+            "`backlog` of `veno` cannot be `5` with `loss=veno(backlog=3)`: both have to have the same",
         ),
     ];
     for (text, message) in cases {
@@ -248,7 +248,7 @@ fn rules_name_what_exists() {
                     let named = entry.options.iter().find(|option| option.name == name);
                     named.is_some_and(|named| named.parse(&value.to_string()) == Some(value))
                 }
-                Rule::Beside(slot, name) => built_in().of_slot(slot).any(|other| other.name == name),
+                Rule::OnlyWith(slot, name) => built_in().of_slot(slot).any(|other| other.name == name),
                 Rule::Shared => {
                     let have = |other: &&&Entry| other.slot() != entry.slot() && other.options.contains(option);
                     built_in().entries.iter().filter(have).count() > 0

@@ -5,7 +5,7 @@ mod bins;
 
 use longhaul_units::{Bytes, Span, Time};
 
-pub(crate) use self::bins::Rule;
+pub(crate) use self::bins::ExitRule;
 use self::bins::{BINS, Bins, norm};
 use super::ack_limit::{AckLimit, L_OPTION};
 use super::standard::{IW_OPTION, raise};
@@ -13,9 +13,9 @@ use crate::compose::{Reason, SlowStart, Stage, Step, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::{Ack, Path, SegmentKind, Sent, initial_window};
 
-/// Default of `THRESH` with [`Rule::Sent`] (draft-chung-ccwg-search-09).
+/// Default of `THRESH` with [`ExitRule::Sent`] (draft-chung-ccwg-search-09).
 const THRESH_SENT: f64 = 0.26;
-/// Default of `THRESH` with [`Rule::Delivered`] (SEARCH 3.0, draft-chung-ietf-ccwg-00).
+/// Default of `THRESH` with [`ExitRule::Delivered`] (SEARCH 3.0, draft-chung-ietf-ccwg-00).
 const THRESH_DELIVERED: f64 = 0.35;
 /// Reduction of the window per byte delivered during the drain. With one half, one segment is sent for each two
 /// delivered.
@@ -38,7 +38,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 crate::options! {
-    /// What happens to the window when SEARCH ends slow start.
+    /// Change of the window when SEARCH ends slow start.
     pub(crate) enum Exit {
         /// The window decreases by half of the bytes delivered, down to those delivered in the last initial round
         /// trip.
@@ -60,8 +60,8 @@ crate::options! {
         /// segments otherwise.
         segments_per_ack: u32 = L_OPTION,
         /// Reference with which deliveries are compared.
-        rule: Rule = OptionSpec::choice(
-            "rule", Rule::NAMES,
+        rule: ExitRule = OptionSpec::choice(
+            "rule", ExitRule::NAMES,
             "reference: data sent one RTT before (draft 09), or twice that delivered then (3.0)",
         ),
         /// `THRESH`: shortfall that ends slow start, as a share of the expected bytes; zero selects the default of the
@@ -71,7 +71,7 @@ crate::options! {
         /// `WINDOW_SIZE` divided by the initial RTT.
         window: f64 =
             OptionSpec::float("window", 1.0, 10.0, 3.5, "RTTs over which bytes are counted, in ten bins"),
-        /// What happens to the window at the end.
+        /// Change of the window at the end of slow start.
         exit: Exit = OptionSpec::choice(
             "exit", Exit::NAMES,
             "the window at the end: drained to what arrived in a round trip; as it is; less what arrived in two",
@@ -101,8 +101,8 @@ impl Search {
     pub(crate) const fn new(mut config: SearchConfig) -> Self {
         if config.thresh == 0.0 {
             config.thresh = match config.rule {
-                Rule::Sent => THRESH_SENT,
-                Rule::Delivered => THRESH_DELIVERED,
+                ExitRule::Sent => THRESH_SENT,
+                ExitRule::Delivered => THRESH_DELIVERED,
             };
         }
         let limit = AckLimit::rfc3465(config.segments_per_ack);

@@ -41,7 +41,7 @@ enum Phase {
     /// The flight is being sent or acknowledged.
     Sending,
     /// Some of it was lost and is being retransmitted.
-    Repairing,
+    Recovery,
 }
 
 /// Fast Start start-up scheme.
@@ -99,7 +99,7 @@ impl CachedStart {
 
     /// Ends recovery. If most of the flight was lost, the saved path was a different one, and the start is as without
     /// it.
-    fn repaired(&mut self, path: &Path, window: &mut Window) -> Step {
+    fn recovered(&mut self, path: &Path, window: &mut Window) -> Step {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         if self.lost * 2 > self.sent {
             *window = Window::new(initial);
@@ -139,7 +139,7 @@ impl Stage for CachedStart {
         match self.phase {
             Phase::Idle => "handshake",
             Phase::Sending => "fast-start",
-            Phase::Repairing => "recovery",
+            Phase::Recovery => "recovery",
         }
     }
 }
@@ -175,11 +175,11 @@ impl Startup for CachedStart {
             Phase::Idle => Step::Done,
             Phase::Sending if self.delivered.as_f64() < window.cwnd && ack.in_flight > Bytes::ZERO => Step::Stay,
             Phase::Sending => self.arrived(path, window),
-            Phase::Repairing if !accounted_for(ack, self.delivered, self.sent) => {
+            Phase::Recovery if !accounted_for(ack, self.delivered, self.sent) => {
                 window.cwnd = (window.cwnd + ack.delivered.as_f64()).min(self.ceiling.max(window.cwnd));
                 Step::Stay
             }
-            Phase::Repairing => self.repaired(path, window),
+            Phase::Recovery => self.recovered(path, window),
         }
     }
 
@@ -194,7 +194,7 @@ impl Startup for CachedStart {
         if self.phase == Phase::Sending {
             self.ceiling = self.delivered.as_f64();
         }
-        (self.phase, self.pace) = (Phase::Repairing, None);
+        (self.phase, self.pace) = (Phase::Recovery, None);
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
         window.cwnd = initial.min(window.cwnd);
         window.ssthresh = window.ssthresh.max(window.cwnd);

@@ -121,19 +121,19 @@ impl FirstFlight {
 /// Recovery of a flight. The window is held as in RFC 6675: at half of the flight, to which the data in flight has to
 /// drain.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Repair {
+pub(super) struct FlightRecovery {
     /// FlightSize when the loss was detected, limited to the window, because SACKed data allows more to be sent.
     pub(super) flight: Bytes,
     /// Bytes of the flight that arrived as retransmissions.
-    pub(super) repaired: Bytes,
+    pub(super) retransmitted: Bytes,
 }
 
-impl Repair {
+impl FlightRecovery {
     /// Begins recovery after a loss was detected.
     pub(super) fn begin(ack: &Ack<'_>, path: &Path, window: &mut Window) -> Self {
         let flight = ack.flight_size.min(Bytes::from_f64(window.cwnd));
         halve(flight.as_f64(), path, window);
-        Self { flight, repaired: Bytes::ZERO }
+        Self { flight, retransmitted: Bytes::ZERO }
     }
 
     /// Halves the window again after a retransmission was lost, which is a second sign of congestion (RFC 5681,
@@ -145,7 +145,7 @@ impl Repair {
     /// Counts the bytes that an ACK reports as arrived by retransmission.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
         let resent = ack.acked.iter().filter(|segment| segment.kind == SegmentKind::Retransmit);
-        self.repaired += resent.map(|segment| segment.bytes).fold(Bytes::ZERO, |sum, bytes| sum + bytes);
+        self.retransmitted += resent.map(|segment| segment.bytes).fold(Bytes::ZERO, |sum, bytes| sum + bytes);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::first_flight::{FirstFlight, Repair};
+use super::first_flight::{FirstFlight, FlightRecovery};
 use crate::compose::{LossEvent, Opening, Overlay, Signal, Stage, Startup, StartupResponse, Step, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::{
@@ -54,7 +54,7 @@ enum Phase {
     /// ACKs of the flight arrive, and copies are sent.
     Answered,
     /// Part of the flight was lost; copies continue.
-    Repairing(Repair),
+    Recovery(FlightRecovery),
 }
 
 /// Delivery rate since the first ACK.
@@ -185,7 +185,7 @@ impl Stage for Halfback {
             Phase::Idle => Overlay::default(),
             Phase::Pacing if self.flight.is_spread() => self.flight.overlay(),
             Phase::Pacing => Overlay::default(),
-            Phase::Answered | Phase::Repairing(_) => Overlay { probe: Some(self.plan), ..Overlay::default() },
+            Phase::Answered | Phase::Recovery(_) => Overlay { probe: Some(self.plan), ..Overlay::default() },
         }
     }
 
@@ -194,7 +194,7 @@ impl Stage for Halfback {
             Phase::Idle => "handshake",
             Phase::Pacing => "halfback-pacing",
             Phase::Answered => "halfback-copying",
-            Phase::Repairing(_) => "recovery",
+            Phase::Recovery(_) => "recovery",
         }
     }
 }
@@ -219,13 +219,13 @@ impl Startup for Halfback {
                 self.answered(ack, path, window)
             }
             Phase::Answered => self.answered(ack, path, window),
-            Phase::Repairing(_) if matches!(ack.episode, Episode::In | Episode::Again) => {
+            Phase::Recovery(_) if matches!(ack.episode, Episode::In | Episode::Again) => {
                 if ack.delivered > Bytes::ZERO {
                     self.copy(ack, path);
                 }
                 Step::Stay
             }
-            Phase::Repairing(_) | Phase::Idle => self.over(),
+            Phase::Recovery(_) | Phase::Idle => self.over(),
         }
     }
 
@@ -233,12 +233,12 @@ impl Startup for Halfback {
     fn on_loss(&mut self, loss: &LossEvent<'_>, path: &Path, window: &mut Window) -> StartupResponse {
         match (&mut self.phase, loss.signal) {
             (Phase::Pacing | Phase::Answered, Signal::Loss) => {
-                self.phase = Phase::Repairing(Repair::begin(loss.ack, path, window));
+                self.phase = Phase::Recovery(FlightRecovery::begin(loss.ack, path, window));
                 self.copy(loss.ack, path);
                 StartupResponse::Handled
             }
-            (Phase::Repairing(_), Signal::LossAgain) => {
-                Repair::again(path, window);
+            (Phase::Recovery(_), Signal::LossAgain) => {
+                FlightRecovery::again(path, window);
                 StartupResponse::Handled
             }
             _ => StartupResponse::Delegate,

@@ -4,7 +4,7 @@
 use longhaul_units::{Bytes, Time};
 
 use super::bound;
-use super::first_flight::{FirstFlight, Repair};
+use super::first_flight::{FirstFlight, FlightRecovery};
 use crate::compose::{LossEvent, Opening, Overlay, Signal, Stage, Startup, StartupResponse, Step, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety};
 use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout};
@@ -51,7 +51,7 @@ enum Phase {
     /// The flight was sent, and its ACKs arrive.
     Validating,
     /// Part of the flight was lost.
-    Repairing(Repair),
+    Recovery(FlightRecovery),
 }
 
 /// Jump-Start start-up scheme.
@@ -96,8 +96,8 @@ impl JumpStart {
 
     /// Ends recovery. The path holds less than what was sent, by at least the bytes lost, so the window becomes half
     /// of the rest (RFC 7661, section 4.4.1).
-    fn repaired(&mut self, repair: Repair, path: &Path, window: &mut Window) -> Step {
-        let rest = (repair.flight - repair.repaired).as_f64() / 2.0;
+    fn recovered(&mut self, recovery: FlightRecovery, path: &Path, window: &mut Window) -> Step {
+        let rest = (recovery.flight - recovery.retransmitted).as_f64() / 2.0;
         window.cwnd = window.cwnd.min(rest).max(path.mss.as_f64());
         window.ssthresh = window.cwnd;
         self.over()
@@ -122,8 +122,8 @@ impl Stage for JumpStart {
             Phase::Armed | Phase::Jumping => self.flight.on_sent(sent, path),
             // If ACKs do not list segments, every retransmission counts, and one that is retransmitted again counts
             // more than once.
-            Phase::Repairing(repair) if !self.listed && sent.kind == SegmentKind::Retransmit => {
-                repair.repaired += sent.bytes;
+            Phase::Recovery(recovery) if !self.listed && sent.kind == SegmentKind::Retransmit => {
+                recovery.retransmitted += sent.bytes;
             }
             _ => {}
         }
@@ -140,7 +140,7 @@ impl Stage for JumpStart {
     fn phase(&self) -> &'static str {
         match self.phase {
             Phase::Idle => "handshake",
-            Phase::Repairing(_) => "recovery",
+            Phase::Recovery(_) => "recovery",
             Phase::Armed | Phase::Jumping | Phase::Validating => "jump-start",
         }
     }
@@ -173,16 +173,16 @@ impl Startup for JumpStart {
                 self.validate(ack, window)
             }
             Phase::Validating => self.validate(ack, window),
-            Phase::Repairing(repair) => {
+            Phase::Recovery(recovery) => {
                 self.flight.on_delivered(ack.delivered);
                 if self.listed {
-                    repair.on_ack(ack);
+                    recovery.on_ack(ack);
                 }
                 match ack.episode {
                     Episode::In | Episode::Again => Step::Stay,
                     _ => {
-                        let repair = *repair;
-                        self.repaired(repair, path, window)
+                        let recovery = *recovery;
+                        self.recovered(recovery, path, window)
                     }
                 }
             }
@@ -194,14 +194,14 @@ impl Startup for JumpStart {
         self.flight.on_delivered(loss.ack.delivered);
         match (&mut self.phase, loss.signal) {
             (Phase::Jumping | Phase::Validating, Signal::Loss) => {
-                self.phase = Phase::Repairing(Repair::begin(loss.ack, path, window));
+                self.phase = Phase::Recovery(FlightRecovery::begin(loss.ack, path, window));
                 StartupResponse::Handled
             }
-            (Phase::Repairing(repair), Signal::LossAgain) => {
+            (Phase::Recovery(recovery), Signal::LossAgain) => {
                 if self.listed {
-                    repair.on_ack(loss.ack);
+                    recovery.on_ack(loss.ack);
                 }
-                Repair::again(path, window);
+                FlightRecovery::again(path, window);
                 StartupResponse::Handled
             }
             _ => StartupResponse::Delegate,

@@ -12,7 +12,7 @@ use crate::{
 
 mod train;
 
-use train::{Clock, LossCause, Search, Train};
+use train::{Clock, Search, SearchStep, Train};
 
 /// Registry entry of Paced Start.
 pub(crate) static ENTRY: Entry = Entry {
@@ -83,13 +83,13 @@ impl PacedStart {
         }
         match self.search.judge(&train) {
             // The segments or their ACKs were merged, so no gap could be measured.
-            LossCause::Blind if train.gap.is_some() || train.size.as_f64() >= initial => {
+            SearchStep::Blind if train.gap.is_some() || train.size.as_f64() >= initial => {
                 self.give_up(train, initial, window)
             }
-            LossCause::Blind => self.next(train.size * 2, None, path, window),
-            LossCause::Found(gap) => self.fill(gap, rtt, path, window),
-            LossCause::Next(gap) if train.size >= fills(path.mss, gap, rtt) => self.fill(gap, rtt, path, window),
-            LossCause::Next(gap) => self.next(train.size * 2, Some(gap), path, window),
+            SearchStep::Blind => self.next(train.size * 2, None, path, window),
+            SearchStep::Found(gap) => self.fill(gap, rtt, path, window),
+            SearchStep::Next(gap) if train.size >= fills(path.mss, gap, rtt) => self.fill(gap, rtt, path, window),
+            SearchStep::Next(gap) => self.next(train.size * 2, Some(gap), path, window),
         }
     }
 

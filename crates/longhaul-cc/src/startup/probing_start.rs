@@ -41,7 +41,7 @@ pub(crate) static SUDDEN_START: Entry = Entry {
 /// Registry entry of Jump Start of TCP-Peach+.
 pub(crate) static PEACH_JUMP_START: Entry = Entry {
     name: "peach-jump-start",
-    summary: "TCP-Peach+: like sudden-start, with NIL segments that can repair losses",
+    summary: "TCP-Peach+: like sudden-start, with NIL segments that can fill holes",
     reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
     options: ProbingStartConfig::OPTIONS,
     tested: &["peach-jump-start+new-reno"],

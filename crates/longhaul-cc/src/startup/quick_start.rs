@@ -70,7 +70,7 @@ enum Phase {
     /// The flight is acknowledged, and the receiver still sends few ACKs.
     Easing,
     /// A part of the flight was lost, and is recovered as if nothing had been approved.
-    Repairing,
+    Recovery,
 }
 
 /// Quick-Start start-up scheme.
@@ -322,7 +322,7 @@ impl Stage for QuickStart {
 
     fn phase(&self) -> &'static str {
         match self.phase {
-            Phase::Repairing => "recovery",
+            Phase::Recovery => "recovery",
             Phase::Idle => "handshake",
             _ => "quick-start",
         }
@@ -365,7 +365,7 @@ impl Startup for QuickStart {
                 grow(ack, path, window);
                 self.ease(window)
             }
-            (Phase::Repairing, _) => {
+            (Phase::Recovery, _) => {
                 self.delivered += ack.delivered;
                 if accounted_for(ack, self.delivered, self.sent) { self.over() } else { Step::Stay }
             }
@@ -380,7 +380,7 @@ impl Startup for QuickStart {
         match self.phase {
             Phase::Sending { .. } | Phase::Validating => {}
             // A loss in data for which an ECN mark already had a response.
-            Phase::Repairing if loss.signal == Signal::Loss => {
+            Phase::Recovery if loss.signal == Signal::Loss => {
                 self.delivered += loss.ack.delivered;
                 return StartupResponse::Handled;
             }
@@ -392,7 +392,7 @@ impl Startup for QuickStart {
         window.ssthresh = window.ssthresh.min(self.delivered.as_f64() / 2.0).max(least);
         let most = self.without.map_or(f64::INFINITY, |_| self.approved / 2.0);
         window.cwnd = window.cwnd.min(self.floor(path)).min(most).max(path.mss.as_f64());
-        self.phase = Phase::Repairing;
+        self.phase = Phase::Recovery;
         StartupResponse::Handled
     }
 

@@ -8,7 +8,7 @@ const MOST: u32 = 5;
 
 /// Effect of a loss report on the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LossCause {
+pub(super) enum LossResponse {
     /// Starts a period: lower the rate and store the one before.
     First,
     /// Lower the rate again.
@@ -43,25 +43,25 @@ impl Losses {
     }
 
     /// Processes a report, which starts a period if `anew`. `newest` is the newest segment sent.
-    pub(super) fn on_report(&mut self, anew: bool, newest: TxId) -> LossCause {
+    pub(super) fn on_report(&mut self, anew: bool, newest: TxId) -> LossResponse {
         if anew {
             self.average = (self.average * 0.875 + f64::from(self.reports) * 0.125).ceil();
             (self.reports, self.seen) = (1, 1);
             self.lowered = Some(newest);
             self.every = ((self.average * fraction(self.seed ^ newest.0)).ceil() as u32).max(1);
-            return LossCause::First;
+            return LossResponse::First;
         }
         let early = self.seen < MOST;
         self.seen = self.seen.saturating_add(1);
         if !early {
-            return LossCause::Ignore;
+            return LossResponse::Ignore;
         }
         self.reports = self.reports.saturating_add(1);
         if !self.reports.is_multiple_of(self.every) {
-            return LossCause::Ignore;
+            return LossResponse::Ignore;
         }
         self.lowered = Some(newest);
-        LossCause::Further
+        LossResponse::Further
     }
 }
 
@@ -92,11 +92,11 @@ mod tests {
     fn a_period_lowers_the_rate_five_times_at_most() {
         let mut losses = Losses::new(0);
         assert!(losses.is_new(TxId(0)));
-        assert_eq!(losses.on_report(true, TxId(100)), LossCause::First);
+        assert_eq!(losses.on_report(true, TxId(100)), LossResponse::First);
         assert!(!losses.is_new(TxId(100)) && losses.is_new(TxId(101)));
         let further: Vec<_> = (0..20).map(|_| losses.on_report(false, TxId(100))).collect();
-        assert_eq!(further.iter().filter(|one| **one == LossCause::Further).count(), 4);
-        assert!(further[4..].iter().all(|one| *one == LossCause::Ignore));
+        assert_eq!(further.iter().filter(|one| **one == LossResponse::Further).count(), 4);
+        assert!(further[4..].iter().all(|one| *one == LossResponse::Ignore));
     }
 
     /// If periods have many reports, only the first one and some of the others lower the rate; at least one in the
@@ -109,7 +109,7 @@ mod tests {
             for period in 0..200_u64 {
                 losses.on_report(true, TxId(period * 1000));
                 let now =
-                    (0..40).filter(|_| losses.on_report(false, TxId(period * 1000)) == LossCause::Further).count();
+                    (0..40).filter(|_| losses.on_report(false, TxId(period * 1000)) == LossResponse::Further).count();
                 further.push(now);
             }
             further

@@ -146,7 +146,7 @@ fn a_denial_is_the_end_of_it() {
     sender.round();
     assert_eq!(sender.cwnd(), MSS * 8);
     sender.lose();
-    sender.repair();
+    sender.recover();
     assert!((in_segments(&sender) - 4.0).abs() < 1.1, "{}", sender.cwnd());
     let mut sender = self::sender(100);
     answer(&mut sender, NetworkFeedback::Denied);

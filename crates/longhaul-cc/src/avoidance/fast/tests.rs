@@ -169,7 +169,7 @@ fn the_average_spans_a_third_of_the_window() {
 /// After a timeout the rest of a long flight is retransmitted within the window of congestion avoidance. Without an
 /// increase, a hundred segments at one per round trip would take a hundred round trips.
 #[test]
-fn the_window_rises_while_a_timeout_is_repaired() {
+fn the_window_rises_while_recovery_follows_a_timeout() {
     let after = |episode| {
         let mut algorithm = Fast::new(FastConfig::default());
         algorithm.delay = Delay { base: 0.1, average: Some(0.1) };

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Rate};
 
 use super::super::aggregation::Aggregation;
 use super::super::full_pipe::FullPipe;
-use super::super::repair::{Phase, Turn};
+use super::super::recovery::{Phase, Turn};
 use super::super::sample::Sample;
 use super::super::{in_flight_after, restarts_from_idle};
 use super::policer::Policer;
@@ -41,8 +41,8 @@ impl BbrV1 {
     fn on_spurious(&mut self) {
         self.pipe = FullPipe::default();
         self.policer = Policer::default();
-        self.cwnd = self.repair.restored(self.cwnd).min(self.cap.max(self.mss).as_f64());
-        self.repair.phase = Phase::Open;
+        self.cwnd = self.recovery.restored(self.cwnd).min(self.cap.max(self.mss).as_f64());
+        self.recovery.phase = Phase::Open;
         self.conserving = false;
     }
 }
@@ -72,10 +72,10 @@ impl Controller for BbrV1 {
         self.limit = event.limit;
         self.total_lost += event.newly_lost.as_f64();
         let sample = Sample::of(event, &self.app_limit);
-        let before = self.repair.phase;
-        let turn = self.repair.follow(event.episode);
+        let before = self.recovery.phase;
+        let turn = self.recovery.follow(event.episode);
         if turn == Turn::Enter {
-            self.repair.save(self.cwnd, before != Phase::Open || self.mode == Mode::ProbeRtt);
+            self.recovery.save(self.cwnd, before != Phase::Open || self.mode == Mode::ProbeRtt);
         }
         // Update the model, then the pacing rate and the window.
         if event.delivered > Bytes::ZERO {
@@ -87,10 +87,10 @@ impl Controller for BbrV1 {
 
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.mss = path.mss;
-        if self.repair.phase != Phase::Timeout {
+        if self.recovery.phase != Phase::Timeout {
             self.save_cwnd();
         }
-        self.repair.phase = Phase::Timeout;
+        self.recovery.phase = Phase::Timeout;
         self.conserving = false;
         self.pipe = FullPipe::default();
         self.total_lost += (self.in_flight - event.in_flight).as_f64();

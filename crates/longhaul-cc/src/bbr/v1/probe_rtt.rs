@@ -58,7 +58,7 @@ impl BbrV1 {
             return;
         }
         self.probe_rtt.min_rtt_at = sample.now;
-        self.cwnd = self.repair.restored(self.cwnd);
+        self.cwnd = self.recovery.restored(self.cwnd);
         if self.filled {
             self.start_probe_bw(sample);
         } else {

@@ -2,7 +2,7 @@
 
 use super::super::MIN_PIPE_SEGMENTS;
 use super::super::aggregation::MAX_SPAN;
-use super::super::repair::{Phase, Turn};
+use super::super::recovery::{Phase, Turn};
 use super::super::sample::Sample;
 use super::{BbrV1, Mode};
 
@@ -48,8 +48,8 @@ impl BbrV1 {
     }
 
     pub(super) fn save_cwnd(&mut self) {
-        let modulated = self.repair.phase != Phase::Open || self.mode == Mode::ProbeRtt;
-        self.repair.save(self.cwnd, modulated);
+        let modulated = self.recovery.phase != Phase::Open || self.mode == Mode::ProbeRtt;
+        self.recovery.save(self.cwnd, modulated);
     }
 
     /// Updates the window for recovery. Returns whether packet conservation controls it, as in the first round of
@@ -65,7 +65,7 @@ impl BbrV1 {
             }
             Turn::Exit => {
                 self.conserving = false;
-                self.cwnd = self.repair.restored(self.cwnd);
+                self.cwnd = self.recovery.restored(self.cwnd);
             }
             Turn::Same => {}
         }

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use super::super::pacing::MARGIN;
-use super::super::repair::Phase;
+use super::super::recovery::Phase;
 use super::super::sample::Sample;
 use super::{BETA, Bbr, LOSS_THRESHOLD, ShortTerm, State};
 use crate::{Ack, LostSegment, PathEvent, Timeout};
@@ -105,12 +105,12 @@ impl Bbr {
         self.undo = Undo { state: None, short_term: self.short_term, long_term: self.long_term };
     }
 
-    pub(super) fn save_cwnd(&mut self, repairing: bool) {
-        self.repair.save(self.cwnd, repairing || self.state == State::ProbeRtt);
+    pub(super) fn save_cwnd(&mut self, in_recovery: bool) {
+        self.recovery.save(self.cwnd, in_recovery || self.state == State::ProbeRtt);
     }
 
     pub(super) fn restore_cwnd(&mut self) {
-        self.cwnd = self.repair.restored(self.cwnd);
+        self.cwnd = self.recovery.restored(self.cwnd);
     }
 
     fn note_loss(&mut self, delivered: Bytes) {
@@ -195,16 +195,16 @@ impl Bbr {
 
     /// Returns the window, or the one before a timeout reduced it to one segment, which does not depend on the path.
     fn unhurt_cwnd(&self) -> f64 {
-        if self.repair.phase == Phase::Timeout { self.repair.restored(self.cwnd) } else { self.cwnd }
+        if self.recovery.phase == Phase::Timeout { self.recovery.restored(self.cwnd) } else { self.cwnd }
     }
 
     /// `BBROnEnterRTO`.
     pub(super) fn on_rto(&mut self, event: &Timeout) {
-        if self.repair.phase != Phase::Timeout {
-            self.save_cwnd(self.repair.phase != Phase::Open);
+        if self.recovery.phase != Phase::Timeout {
+            self.save_cwnd(self.recovery.phase != Phase::Open);
             self.save_state();
         }
-        self.repair.phase = Phase::Timeout;
+        self.recovery.phase = Phase::Timeout;
         self.total_lost += self.in_flight - event.in_flight;
         self.in_flight = event.in_flight;
         self.note_loss(self.total_delivered);
@@ -217,7 +217,7 @@ impl Bbr {
             self.in_flight = *in_flight;
         }
         self.restore_cwnd();
-        self.repair.phase = Phase::Open;
+        self.recovery.phase = Phase::Open;
         self.latest.loss = false;
         self.reset_full_pipe(0.0);
         // The bounds return to their values before the episode.

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use super::super::aggregation::Aggregation;
-use super::super::repair::Turn;
+use super::super::recovery::Turn;
 use super::super::sample::Sample;
 use super::super::{in_flight_after, restarts_from_idle};
 use super::{Bbr, State};
@@ -68,8 +68,8 @@ impl Controller for Bbr {
         self.limit = event.limit;
         let sample = Sample::of(event, &self.app_limit);
         // Recovery saves the state at its beginning and restores the window at its end.
-        let before = self.repair.phase;
-        let turn = self.repair.follow(event.episode);
+        let before = self.recovery.phase;
+        let turn = self.recovery.follow(event.episode);
         if turn == Turn::Enter {
             self.save_cwnd(before != Default::default());
             self.save_state();

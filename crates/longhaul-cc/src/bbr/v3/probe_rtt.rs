@@ -54,7 +54,7 @@ impl Bbr {
     /// `BBRCheckProbeRTT`.
     pub(super) fn check_probe_rtt(&mut self, sample: &Sample) {
         if self.state != State::ProbeRtt && self.probe_rtt.expired && !self.idle_restart {
-            self.save_cwnd(self.repair.phase != Default::default());
+            self.save_cwnd(self.recovery.phase != Default::default());
             self.state = State::ProbeRtt;
             self.probe_rtt.hold = Hold::default();
             self.cycle.ack_phase = AckPhase::Stopping;

@@ -3,7 +3,7 @@
 use longhaul_units::Bytes;
 
 use super::super::full_pipe::FullPipe;
-use super::super::repair::Phase;
+use super::super::recovery::Phase;
 use super::super::sample::Sample;
 use super::{Bbr, State};
 
@@ -50,7 +50,7 @@ impl Bbr {
         if self.latest.round_start {
             self.latest.lost_ranges = 0;
         }
-        if self.filled || self.state != State::Startup || self.repair.phase != Phase::Fast {
+        if self.filled || self.state != State::Startup || self.recovery.phase != Phase::Fast {
             return;
         }
         let many = self.latest.round_start && ranges >= FULL_LOSS_RANGES;

@@ -2,7 +2,7 @@
 
 use longhaul_units::{Bytes, Time};
 
-use super::{Checkpoint, Composed, Phase, Repair, RepairKind};
+use super::{Checkpoint, Composed, Phase, Recovering, RecoveryKind};
 use crate::compose::{CongestionEvent, LossCause, LossEvent, Reason, Signal, StartupResponse, Step, Target, Window};
 use crate::{Ack, Episode, Path};
 
@@ -13,14 +13,14 @@ impl Composed {
             phase: self.phase,
             reason: self.reason,
             avoidance: self.avoidance.clone_box(),
-            in_repair: self.repair.is_some(),
+            in_recovery: self.recovering.is_some(),
             timeout,
         });
     }
 
     /// Lowers the threshold as congestion avoidance decides, and returns the window to reach.
     pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, cause: LossCause, path: &Path) -> f64 {
-        if self.phase == Phase::SlowStart && self.repair.is_none() {
+        if self.phase == Phase::SlowStart && self.recovering.is_none() {
             self.slow_start.on_congestion(flight, path, &mut self.window);
         }
         let before = self.settled();
@@ -49,7 +49,7 @@ impl Composed {
             self.reduce(ack.now, signal, ack.flight_size, cause, path)
         };
         self.reason = Reason::Loss;
-        self.enter(RepairKind::Loss, target, ack, path);
+        self.enter(RecoveryKind::Loss, target, ack, path);
     }
 
     pub(super) fn on_mark(&mut self, ack: &Ack<'_>, path: &Path) {
@@ -62,7 +62,7 @@ impl Composed {
             return;
         }
         let target = self.reduce(ack.now, Signal::Ecn, ack.flight_size, LossCause::CONGESTION, path);
-        self.enter(RepairKind::Ecn, target, ack, path);
+        self.enter(RecoveryKind::Ecn, target, ack, path);
         if ack.in_flight == Bytes::ZERO {
             self.finish(ack, path); // nothing else is in flight
         }
@@ -70,7 +70,7 @@ impl Composed {
 
     /// Returns whether the start-up scheme handles the signal itself. If not, the scheme ends.
     pub(super) fn vetoed(&mut self, loss: &LossEvent<'_>, path: &Path) -> bool {
-        if self.repair.is_some() || self.phase != Phase::Startup {
+        if self.recovering.is_some() || self.phase != Phase::Startup {
             return false;
         }
         match self.startup.on_loss(loss, path, &mut self.window) {
@@ -84,9 +84,9 @@ impl Composed {
         }
     }
 
-    pub(super) fn enter(&mut self, kind: RepairKind, target: f64, ack: &Ack<'_>, path: &Path) {
+    pub(super) fn enter(&mut self, kind: RecoveryKind, target: f64, ack: &Ack<'_>, path: &Path) {
         self.phase = Phase::Avoidance;
-        self.repair = Some(Repair { kind, target });
+        self.recovering = Some(Recovering { kind, target });
         self.recovery.enter(target, ack, path, &mut self.window);
     }
 
@@ -95,29 +95,29 @@ impl Composed {
         self.bound();
         match step {
             Step::Stay => {
-                self.repair = Some(Repair { kind: RepairKind::Afterwards, target: self.window.cwnd });
+                self.recovering = Some(Recovering { kind: RecoveryKind::Afterwards, target: self.window.cwnd });
             }
             Step::Done => self.release(ack.now, path),
         }
     }
 
     pub(super) fn release(&mut self, now: Time, path: &Path) {
-        self.repair = None;
+        self.recovering = None;
         self.bound();
         self.hand_over(now, path);
     }
 
     /// Processes an ACK while recovery controls the window.
-    pub(super) fn on_repair_ack(&mut self, repair: Repair, ack: &Ack<'_>, path: &Path) {
-        let ended = match repair.kind {
-            RepairKind::Loss => !matches!(ack.episode, Episode::In),
-            RepairKind::Ecn => self.marked_until.is_none_or(|until| all_delivered(until, ack)),
-            RepairKind::Afterwards => false,
+    pub(super) fn on_recovery_ack(&mut self, recovering: Recovering, ack: &Ack<'_>, path: &Path) {
+        let ended = match recovering.kind {
+            RecoveryKind::Loss => !matches!(ack.episode, Episode::In),
+            RecoveryKind::Ecn => self.marked_until.is_none_or(|until| all_delivered(until, ack)),
+            RecoveryKind::Afterwards => false,
         };
         if ended {
             self.finish(ack, path);
         } else if self.recovery.on_ack(ack, path, &mut self.window) == Step::Done
-            && repair.kind == RepairKind::Afterwards
+            && recovering.kind == RecoveryKind::Afterwards
         {
             self.release(ack.now, path);
         }
@@ -130,7 +130,7 @@ impl Composed {
         match saved.filter(|saved| settled < saved.window.cwnd) {
             Some(saved) => self.restore(saved, now, path),
             // A mark during the episode removed the checkpoint, but the episode has ended nevertheless.
-            None if !timeout && self.repair.is_some_and(|repair| repair.kind == RepairKind::Loss) => {
+            None if !timeout && self.recovering.is_some_and(|recovering| recovering.kind == RecoveryKind::Loss) => {
                 self.window.cwnd = settled;
                 self.interrupt();
                 self.hand_over(now, path);
@@ -147,7 +147,7 @@ impl Composed {
         self.reason = saved.reason;
         self.avoidance = saved.avoidance;
         self.bound();
-        if saved.in_repair || self.phase == Phase::SlowStart {
+        if saved.in_recovery || self.phase == Phase::SlowStart {
             self.hand_over(now, path);
         }
     }

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Time};
 
 use super::congestion::all_delivered;
-use super::{Composed, Phase, Repair, RepairKind, record};
+use super::{Composed, Phase, Recovering, RecoveryKind, record};
 use crate::compose::{LossCause, Opening, Reason, Signal, StageEvent, Step};
 use crate::{
     Ack, Control, Controller, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse,
@@ -56,13 +56,13 @@ impl Controller for Composed {
             self.observers = observers;
         }
         self.note_progress(event);
-        let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
+        let answered = self.recovering.is_some_and(|recovering| recovering.kind != RecoveryKind::Afterwards);
         // A loss comes before a mark; otherwise the ACK goes to recovery or to the active stage.
-        match (event.episode, self.repair) {
+        match (event.episode, self.recovering) {
             (Episode::Enter, _) => self.on_loss(Signal::Loss, event, path),
             (Episode::Again, _) => self.on_loss(Signal::LossAgain, event, path),
             (Episode::None | Episode::Rto, _) if event.ecn_echo && !answered => self.on_mark(event, path),
-            (_, Some(repair)) => self.on_repair_ack(repair, event, path),
+            (_, Some(recovering)) => self.on_recovery_ack(recovering, event, path),
             (_, None) => self.on_open_ack(event, path),
         }
         self.marked_until.take_if(|until| all_delivered(*until, event));
@@ -114,10 +114,10 @@ impl Controller for Composed {
 
     fn on_tick(&mut self, now: Time, path: &Path) {
         self.mss = path.mss;
-        match (self.repair, self.phase) {
-            (Some(repair), _) => {
+        match (self.recovering, self.phase) {
+            (Some(recovering), _) => {
                 let step = self.recovery.on_tick(now, path, &mut self.window);
-                if step == Step::Done && repair.kind == RepairKind::Afterwards {
+                if step == Step::Done && recovering.kind == RecoveryKind::Afterwards {
                     self.release(now, path);
                 }
             }
@@ -170,8 +170,8 @@ impl Controller for Composed {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let phase = match self.repair {
-            Some(Repair { kind: RepairKind::Ecn, .. }) => "cwr",
+        let phase = match self.recovering {
+            Some(Recovering { kind: RecoveryKind::Ecn, .. }) => "cwr",
             _ => self.active().phase(),
         };
         Snapshot { phase, bandwidth: None }

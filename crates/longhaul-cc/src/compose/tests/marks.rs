@@ -110,7 +110,7 @@ fn a_mark_in_an_approved_flight_is_answered_until_that_has_arrived() {
         if lossy {
             sender.lose();
             assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "among the same data");
-            sender.repair();
+            sender.recover();
         } else {
             while count(&sender) > 1 {
                 sender.ack(1);

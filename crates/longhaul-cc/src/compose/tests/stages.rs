@@ -159,7 +159,7 @@ fn the_order_of_a_loss_is_classify_veto_reduce_recover_begin() {
     let mut more = sender.acked(1);
     more.episode = Episode::In;
     sender.tell(&more);
-    sender.repair();
+    sender.recover();
     let order = [
         "startup",
         "startup.ack",
@@ -181,7 +181,7 @@ fn a_startup_may_answer_a_loss_itself() {
     sender.fill();
     sender.lose();
     assert_eq!((sender.cwnd(), sender.ssthresh()), (segments(100), Bytes::MAX));
-    sender.repair();
+    sender.recover();
     assert_eq!(taken(&log), ["startup", "classify", "startup.loss", "startup.ack"]);
     assert_eq!(sender.snapshot().phase, "slow-start");
 }
@@ -191,7 +191,7 @@ fn a_recovery_may_keep_the_window_after_its_episode() {
     let (mut sender, log) = scribe(None, AvoidanceStep::Stay, 3);
     sender.fill();
     sender.lose();
-    sender.repair();
+    sender.recover();
     assert_eq!(taken(&log), ["startup", "classify", "reduce", "recovery.enter", "recovery.exit"]);
     for expected in [&["recovery.ack"][..], &["recovery.ack"], &["recovery.ack", "avoidance after a loss"], &[]] {
         sender.send(SegmentKind::Data);
@@ -205,7 +205,7 @@ fn avoidance_may_ask_for_slow_start_or_a_startup() {
     let (mut sender, log) = scribe(None, AvoidanceStep::Grow, 0);
     sender.fill();
     sender.lose();
-    sender.repair();
+    sender.recover();
     sender.fill();
     taken(&log);
     sender.ack(1);
@@ -220,7 +220,7 @@ fn avoidance_may_ask_for_slow_start_or_a_startup() {
     let (mut sender, log) = scribe(None, AvoidanceStep::Startup, 0);
     sender.fill();
     sender.lose();
-    sender.repair();
+    sender.recover();
     sender.fill();
     taken(&log);
     sender.ack(1);
@@ -253,7 +253,7 @@ fn avoidance_hears_of_idleness() {
         sender.round();
     }
     sender.lose();
-    sender.repair();
+    sender.recover();
     assert!(sender.cwnd() > segments(10));
     sender.event(&PathEvent::IdleRestart { now: sender.now, idle: Span::from_secs(1) });
     taken(&log);

@@ -78,7 +78,7 @@ fn congestion_ends_the_startups_say() {
     let mut lost = sender(100, None);
     lost.round();
     lost.lose();
-    lost.repair();
+    lost.recover();
     lost.fill();
     lost.round();
     assert_eq!(lost.ssthresh(), segments(10));
@@ -128,7 +128,7 @@ fn congestion_ends_the_search_for_room() {
             _ => sender.event(&PathEvent::IdleRestart { now: sender.now, idle: Span::from_secs(9) }),
         }
         if what != "timeout" && what != "idleness" {
-            sender.repair();
+            sender.recover();
         }
         sender.fill();
         let ssthresh = sender.ssthresh();

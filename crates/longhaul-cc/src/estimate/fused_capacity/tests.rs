@@ -273,7 +273,7 @@ fn pairs_slower_than_what_was_delivered_are_no_candidates() {
 
 /// An ACK that ends recovery covers data that arrived before, and does not show a rate of the path.
 #[test]
-fn what_a_repair_uncovers_was_not_delivered_at_once() {
+fn what_a_retransmission_uncovers_was_not_delivered_at_once() {
     let mut fused = with_be();
     fused.on_pair(&pair(0, D), at(5001));
     for ms in 0..2000 {

@@ -6,7 +6,7 @@ use crate::TxId;
 use crate::testing::{MSS, segments};
 
 /// PRR with a window and the state of the flight, in segments.
-struct Repair {
+struct Flow {
     prr: Prr,
     window: Window,
     in_flight: Bytes,
@@ -22,20 +22,20 @@ struct Says {
     cumulative: u64,
 }
 
-impl Repair {
+impl Flow {
     /// Starts an episode towards `target` segments, with `in_flight` segments in flight before the first ACK.
     fn begin(in_flight: u64, target: u64, says: Says) -> Self {
-        let mut repair = Self {
+        let mut flow = Self {
             prr: Prr::new(),
             window: Window::new(segments(in_flight).as_f64()),
             in_flight: segments(in_flight),
             sent: 0,
             path: Path::new(MSS),
         };
-        let mut ack = repair.ack(says);
+        let mut ack = flow.ack(says);
         ack.recover_flight = segments(in_flight);
-        repair.prr.enter(segments(target).as_f64(), &ack, &repair.path, &mut repair.window);
-        repair
+        flow.prr.enter(segments(target).as_f64(), &ack, &flow.path, &mut flow.window);
+        flow
     }
 
     fn ack(&mut self, says: Says) -> Ack<'static> {
@@ -85,13 +85,13 @@ const DELIVERS_ONE: Says = Says { delivered: 1, lost: 0, cumulative: 0 };
 /// ACKs. At k = 16 ten segments are in flight, and each further delivery is replaced.
 #[test]
 fn one_loss_halves_the_flight_evenly() {
-    let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 1, cumulative: 0 });
-    assert_eq!(repair.send(), 1, "the retransmission");
-    let released = repair.acks(16, DELIVERS_ONE);
+    let mut flow = Flow::begin(20, 10, Says { delivered: 1, lost: 1, cumulative: 0 });
+    assert_eq!(flow.send(), 1, "the retransmission");
+    let released = flow.acks(16, DELIVERS_ONE);
     assert_eq!(released, [0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1]);
-    assert_eq!(repair.in_flight, segments(10));
-    assert_eq!(repair.acks(3, DELIVERS_ONE), [1, 1, 1]);
-    assert_eq!(repair.in_flight, segments(10));
+    assert_eq!(flow.in_flight, segments(10));
+    assert_eq!(flow.acks(3, DELIVERS_ONE), [1, 1, 1]);
+    assert_eq!(flow.in_flight, segments(10));
 }
 
 /// Second example of that section: most of 20 segments are lost at once, so that fewer than ssthresh remain. Each ACK
@@ -99,15 +99,15 @@ fn one_loss_halves_the_flight_evenly() {
 /// target.
 #[test]
 fn a_burst_of_losses_conserves_segments_then_grows_to_the_target() {
-    let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 15, cumulative: 0 });
-    assert_eq!(repair.send(), 1);
-    assert_eq!(repair.acks(3, DELIVERS_ONE), [1, 1, 1]);
-    assert_eq!(repair.in_flight, segments(5));
-    assert_eq!(repair.acks(3, Says { delivered: 1, lost: 0, cumulative: 1 }), [2, 2, 2]);
-    assert_eq!(repair.acks(1, Says { delivered: 1, lost: 1, cumulative: 1 }), [1], "no safe ACK");
-    let rest = repair.acks(6, Says { delivered: 1, lost: 0, cumulative: 1 });
+    let mut flow = Flow::begin(20, 10, Says { delivered: 1, lost: 15, cumulative: 0 });
+    assert_eq!(flow.send(), 1);
+    assert_eq!(flow.acks(3, DELIVERS_ONE), [1, 1, 1]);
+    assert_eq!(flow.in_flight, segments(5));
+    assert_eq!(flow.acks(3, Says { delivered: 1, lost: 0, cumulative: 1 }), [2, 2, 2]);
+    assert_eq!(flow.acks(1, Says { delivered: 1, lost: 1, cumulative: 1 }), [1], "no safe ACK");
+    let rest = flow.acks(6, Says { delivered: 1, lost: 0, cumulative: 1 });
     assert_eq!(rest, [2, 2, 2, 1, 1, 1]);
-    assert_eq!(repair.in_flight, segments(10));
+    assert_eq!(flow.in_flight, segments(10));
 }
 
 /// A congestion mark requires no retransmission: the amount in flight decreases from the first ACK on.
@@ -124,35 +124,35 @@ fn a_mark_forces_nothing() {
 #[test]
 fn the_first_retransmission_is_forced() {
     // A timer detected the loss, and nothing was delivered.
-    let mut repair = Repair::begin(100, 50, Says { delivered: 0, lost: 10, cumulative: 0 });
-    assert_eq!(repair.send(), 1);
+    let mut flow = Flow::begin(100, 50, Says { delivered: 0, lost: 10, cumulative: 0 });
+    assert_eq!(flow.send(), 1);
     // Later losses detected by a timer release nothing by themselves.
-    repair.tell(Says { delivered: 0, lost: 20, cumulative: 0 });
-    assert_eq!(repair.send(), 0);
-    assert_eq!(repair.acks(1, DELIVERS_ONE).len(), 1);
+    flow.tell(Says { delivered: 0, lost: 20, cumulative: 0 });
+    assert_eq!(flow.send(), 0);
+    assert_eq!(flow.acks(1, DELIVERS_ONE).len(), 1);
 }
 
 /// RFC 9937, section 6.2: without SACK, delivery counts up to RecoverFS.
 #[test]
 fn without_sack_delivery_is_capped() {
-    let mut repair = Repair::begin(10, 5, Says { delivered: 1, lost: 1, cumulative: 0 });
-    repair.path.sack = false;
-    repair.acks(40, Says { delivered: 0, lost: 0, cumulative: 0 });
-    repair.in_flight = segments(100);
-    repair.acks(40, DELIVERS_ONE);
-    assert_eq!(repair.prr.delivered, segments(10).0);
+    let mut flow = Flow::begin(10, 5, Says { delivered: 1, lost: 1, cumulative: 0 });
+    flow.path.sack = false;
+    flow.acks(40, Says { delivered: 0, lost: 0, cumulative: 0 });
+    flow.in_flight = segments(100);
+    flow.acks(40, DELIVERS_ONE);
+    assert_eq!(flow.prr.delivered, segments(10).0);
 }
 
 #[test]
 fn the_end_leaves_the_target_and_probes_do_not_count() {
-    let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 1, cumulative: 0 });
+    let mut flow = Flow::begin(20, 10, Says { delivered: 1, lost: 1, cumulative: 0 });
     let mut probe = Sent::new(Time::ZERO, TxId(1), MSS);
     probe.kind = SegmentKind::Probe;
-    repair.prr.on_sent(&probe, &Path::new(MSS));
-    assert_eq!(repair.prr.out, 0);
-    let ack = repair.ack(Says { delivered: 1, lost: 0, cumulative: 20 });
-    repair.prr.exit(&ack, &repair.path, &mut repair.window);
-    assert_eq!(repair.window.cwnd, segments(10).as_f64());
+    flow.prr.on_sent(&probe, &Path::new(MSS));
+    assert_eq!(flow.prr.out, 0);
+    let ack = flow.ack(Says { delivered: 1, lost: 0, cumulative: 20 });
+    flow.prr.exit(&ack, &flow.path, &mut flow.window);
+    assert_eq!(flow.window.cwnd, segments(10).as_f64());
 }
 
 proptest! {
@@ -165,24 +165,24 @@ proptest! {
         acks in prop::collection::vec((1_u64..4, 0_u64..3, any::<bool>()), 1..200),
     ) {
         let target = (flight * share / 10).max(2);
-        let mut repair = Repair::begin(flight, target, Says { delivered: 1, lost: 1, cumulative: 0 });
-        repair.send();
+        let mut flow = Flow::begin(flight, target, Says { delivered: 1, lost: 1, cumulative: 0 });
+        flow.send();
         let mut delivered = 1;
         for (count, lost, advances) in acks {
-            let count = count.min(repair.in_flight.0 / MSS.0);
-            let lost = lost.min(repair.in_flight.0 / MSS.0 - count);
+            let count = count.min(flow.in_flight.0 / MSS.0);
+            let lost = lost.min(flow.in_flight.0 / MSS.0 - count);
             if count == 0 {
                 break;
             }
             delivered += count;
-            repair.tell(Says { delivered: count, lost, cumulative: u64::from(advances) });
-            let before = repair.in_flight;
-            let sent = repair.send();
+            flow.tell(Says { delivered: count, lost, cumulative: u64::from(advances) });
+            let before = flow.in_flight;
+            let sent = flow.send();
             if before > segments(target) {
-                prop_assert!(repair.sent <= (delivered.min(flight) * target).div_ceil(flight).max(1));
+                prop_assert!(flow.sent <= (delivered.min(flight) * target).div_ceil(flight).max(1));
             } else {
-                prop_assert!(sent <= count.max((delivered + 1).saturating_sub(repair.sent - sent)) + 1);
-                prop_assert!(repair.in_flight <= segments(target).max(before));
+                prop_assert!(sent <= count.max((delivered + 1).saturating_sub(flow.sent - sent)) + 1);
+                prop_assert!(flow.in_flight <= segments(target).max(before));
             }
         }
     }
@@ -195,15 +195,15 @@ proptest! {
 fn what_the_pacer_holds_back_stays_allowed() {
     let one = Says { delivered: 1, lost: 0, cumulative: 1 };
     let flight = |limit| {
-        let mut repair = Repair::begin(100, 50, Says { delivered: 1, lost: 98, cumulative: 0 });
-        let mut sent = vec![repair.send()];
+        let mut flow = Flow::begin(100, 50, Says { delivered: 1, lost: 98, cumulative: 0 });
+        let mut sent = vec![flow.send()];
         for _ in 0..4 {
             for _ in 0..sent[sent.len() - 1] {
-                let mut ack = repair.ack(one);
+                let mut ack = flow.ack(one);
                 ack.limit = limit;
-                repair.prr.on_ack(&ack, &repair.path, &mut repair.window);
+                flow.prr.on_ack(&ack, &flow.path, &mut flow.window);
             }
-            sent.push(repair.send());
+            sent.push(flow.send());
         }
         sent
     };

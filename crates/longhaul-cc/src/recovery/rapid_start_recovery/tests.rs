@@ -119,7 +119,7 @@ fn avoidance_takes_over_at_the_window_that_fits() {
     let mut ack = sender.acked(44);
     (ack.newly_lost, ack.episode) = (segments(44), Episode::In);
     sender.tell(&ack);
-    sender.repair();
+    sender.recover();
     let window = sender.cwnd();
     assert!(window < segments(25) && window >= segments(15), "{}", window.segments(MSS));
     assert!(sender.ssthresh() > window);

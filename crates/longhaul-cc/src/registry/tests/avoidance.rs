@@ -72,7 +72,7 @@ impl Flow {
         let flight = self.sender.in_flight.as_f64();
         self.sender.lose();
         let kept = self.sender.ssthresh().as_f64() / flight;
-        self.sender.repair();
+        self.sender.recover();
         self.sender.fill();
         self.sender.rtt = BASE;
         self.run(BASE);

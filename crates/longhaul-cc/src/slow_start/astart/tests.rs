@@ -140,7 +140,7 @@ fn a_loss_ends_it() {
     let pace = sender.control().pace.expect("a pace");
     assert!(pace.rate.as_bytes_per_sec() >= segments(200).0, "{:?}", pace.rate);
     sender.lose();
-    sender.repair();
+    sender.recover();
     sender.fill();
     sender.round();
     assert_ne!(sender.snapshot().phase, "adaptive-start");

@@ -12,7 +12,7 @@ const KEPT: usize = BINS + 1 + EXTRA;
 
 crate::options! {
     /// Reference with which deliveries are compared.
-    pub(crate) enum Rule {
+    pub(crate) enum ExitRule {
         /// Bytes sent in the window one round trip earlier (draft-chung-ccwg-search-09).
         Sent = "sent",
         /// Twice the bytes delivered in the window one round trip earlier (SEARCH 3.0, draft-chung-ietf-ccwg-00).
@@ -71,7 +71,7 @@ impl Bins {
 
     /// Returns the bytes expected in the window that ends now, according to `rule`, and the bytes delivered in it.
     /// Returns `None` if there are too few bins yet, or if the RTT has grown beyond the bins that are kept.
-    pub(super) fn compare(&self, rtt: Span, rule: Rule) -> Option<(f64, f64)> {
+    pub(super) fn compare(&self, rtt: Span, rule: ExitRule) -> Option<(f64, f64)> {
         let window = BINS as u64;
         let length = self.length.as_nanos().max(1);
         let back = rtt.as_nanos() / length;
@@ -83,8 +83,8 @@ impl Bins {
         let count = |end: u64| {
             let (old, new) = (self.at(end - window), self.at(end));
             match rule {
-                Rule::Sent => (new.sent - old.sent).as_f64(),
-                Rule::Delivered => 2.0 * (new.delivered - old.delivered).as_f64(),
+                ExitRule::Sent => (new.sent - old.sent).as_f64(),
+                ExitRule::Delivered => 2.0 * (new.delivered - old.delivered).as_f64(),
             }
         };
         // One RTT ago lies between two bin ends: `before` and the one preceding it.

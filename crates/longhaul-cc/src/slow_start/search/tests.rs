@@ -91,7 +91,7 @@ fn config(exit: Exit) -> SearchConfig {
     SearchConfig {
         initial_segments: 10,
         segments_per_ack: 0,
-        rule: Rule::Sent,
+        rule: ExitRule::Sent,
         thresh: THRESH_SENT,
         window: 3.5,
         exit,

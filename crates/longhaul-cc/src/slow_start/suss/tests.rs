@@ -390,7 +390,7 @@ fn what_was_opened_and_not_sent_is_no_plateau() {
     let sender = &mut line.sender;
     sender.lose();
     assert_eq!(sender.ssthresh(), flight.mul_f64(0.7));
-    sender.repair();
+    sender.recover();
     sender.fill();
     let w_max = flight.as_f64() / MSS.as_f64();
     let rounds = ((w_max * 0.3 / 0.4).cbrt() / RTT.as_secs_f64()).round() as u32;

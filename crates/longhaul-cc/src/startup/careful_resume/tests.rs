@@ -99,9 +99,9 @@ fn a_loss_is_answered_by_a_safe_retreat() {
     );
     assert_eq!((startup.phase(), window.cwnd), ("safe-retreat", 10_500.0));
     for k in 22..=50 {
-        let mut repair = ack(k, 100);
-        repair.episode = Episode::In;
-        assert_eq!(startup.on_ack(&repair, &path(), &mut window), Step::Stay);
+        let mut recovery = ack(k, 100);
+        recovery.episode = Episode::In;
+        assert_eq!(startup.on_ack(&recovery, &path(), &mut window), Step::Stay);
         assert_eq!(window.cwnd, 10_500.0, "no growth");
     }
     let mut end = ack(51, 10);

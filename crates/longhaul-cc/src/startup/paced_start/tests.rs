@@ -208,7 +208,7 @@ fn what_was_sent_again_does_not_count() {
     (ack.delivered, ack.acked) = (MSS * 2, &segments);
     train.on_sent(&Sent::new(Time::ZERO, TxId(0), MSS));
     train.on_ack(&ack, Clock::Arrivals);
-    assert_eq!(Search::new(0.1, 0.2).judge(&train), LossCause::Blind);
+    assert_eq!(Search::new(0.1, 0.2).judge(&train), SearchStep::Blind);
 }
 
 /// Congestion avoidance responds to a loss. Paced Start does not apply to connections that cannot be measured, and
@@ -248,7 +248,7 @@ fn a_delayed_ack_tells_nothing() {
         train.on_ack(&ack, Clock::Acks);
     }
     assert_eq!(train.delivered, MSS * 8);
-    assert_eq!(Search::new(0.1, 0.2).judge(&train), LossCause::Next(micros(1000)));
+    assert_eq!(Search::new(0.1, 0.2).judge(&train), SearchStep::Next(micros(1000)));
 }
 
 /// A peer that was requested to send one ACK per segment: if it does, the last ACK counts like all others; if it
@@ -264,10 +264,10 @@ fn a_peer_that_was_asked_and_has_not_heard() {
         }
         Search::new(0.1, 0.2).judge(&train)
     };
-    assert_eq!(gap(&[(0, 1), (1, 1), (2, 1), (3, 1)]), LossCause::Next(micros(1000)));
-    assert_eq!(gap(&[(1, 2), (3, 2), (5, 2), (45, 1)]), LossCause::Next(micros(1000)));
-    assert_eq!(gap(&[(0, 1), (2, 2), (4, 2), (44, 1)]), LossCause::Next(micros(1000)));
-    assert_eq!(gap(&[(0, 1), (40, 1)]), LossCause::Blind, "the second may have waited");
+    assert_eq!(gap(&[(0, 1), (1, 1), (2, 1), (3, 1)]), SearchStep::Next(micros(1000)));
+    assert_eq!(gap(&[(1, 2), (3, 2), (5, 2), (45, 1)]), SearchStep::Next(micros(1000)));
+    assert_eq!(gap(&[(0, 1), (2, 2), (4, 2), (44, 1)]), SearchStep::Next(micros(1000)));
+    assert_eq!(gap(&[(0, 1), (40, 1)]), SearchStep::Blind, "the second may have waited");
 }
 
 /// After a timeout, loss or mark while the window that was found is being sent, the window is what was sent of it, or

@@ -131,7 +131,7 @@ impl Train {
 
 /// Result of a train.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum LossCause {
+pub(super) enum SearchStep {
     /// No result, because all of it arrived at once.
     Blind,
     /// Gap of the next train.
@@ -159,15 +159,15 @@ impl Search {
         Self { tolerance, precision, lower: Span::ZERO, upper: None }
     }
 
-    pub(super) fn judge(&mut self, train: &Train) -> LossCause {
-        let Some(arrived) = train.arrived() else { return LossCause::Blind };
+    pub(super) fn judge(&mut self, train: &Train) -> SearchStep {
+        let Some(arrived) = train.arrived() else { return SearchStep::Blind };
         let Some(planned) = train.gap else {
             if train.departures.gap(train.mss).is_some_and(|left| left * 2 > arrived) {
                 // The train should have been sent back to back. The gaps show how the application wrote.
-                return LossCause::Blind;
+                return SearchStep::Blind;
             }
             self.lower = arrived;
-            return LossCause::Next(arrived);
+            return SearchStep::Next(arrived);
         };
         // The gap as it was sent, which may differ from the planned one.
         let left = train.departures.gap(train.mss).unwrap_or(planned);
@@ -177,9 +177,9 @@ impl Search {
             self.upper = Some(self.upper.map_or(left, |upper| upper.min(left)));
         }
         match self.upper {
-            None => LossCause::Next(self.lower.mul_f64(RAISE)),
-            Some(upper) if upper - self.lower <= upper.mul_f64(self.precision) => LossCause::Found(upper),
-            Some(upper) => LossCause::Next((self.lower + upper) / 2),
+            None => SearchStep::Next(self.lower.mul_f64(RAISE)),
+            Some(upper) if upper - self.lower <= upper.mul_f64(self.precision) => SearchStep::Found(upper),
+            Some(upper) => SearchStep::Next((self.lower + upper) / 2),
         }
     }
 }

@@ -135,7 +135,7 @@ fn the_plan_stands_beside_everything() {
     both(|sender| sender.event(&crate::PathEvent::Ahead { at: sender.now, bytes: Bytes(1 << 20) }));
     both(Sender::round);
     both(Sender::lose);
-    both(Sender::repair);
+    both(Sender::recover);
     both(|sender| _ = sender.fill());
     both(Sender::round);
     both(|sender| sender.time_out(1));

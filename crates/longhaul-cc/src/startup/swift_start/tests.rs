@@ -84,8 +84,8 @@ fn the_estimate_is_told_by_name() {
         told
     };
     let plain = "swift-start+new-reno".parse::<Congestion>().unwrap();
-    let watched = crate::watched(plain.clone(), crate::Demands::default(), |_, _, _| {});
-    for congestion in [plain.clone(), unpaced(plain), watched] {
+    let observed = crate::observed(plain.clone(), crate::Demands::default(), |_, _, _| {});
+    for congestion in [plain.clone(), unpaced(plain), observed] {
         let mut sender = Sender::with(congestion.build(&BuildParams::default()), Granted::basic());
         sender.path.queued = Bytes(1 << 30);
         sender.fill();

@@ -11,7 +11,7 @@ fn at(ms: u64) -> Time {
 /// Returns the comparison at the end of each of 15 bins, with the number of the bin. Bins have 40 ms, so that a window
 /// is four round trips. In the middle of each round trip, as many segments are delivered as `delivered` says, and
 /// those of `sent` were sent a round trip earlier.
-fn compared(delivered: &[u64], sent: &[u64], rule: Rule) -> Vec<(u64, Option<f64>)> {
+fn compared(delivered: &[u64], sent: &[u64], rule: ExitRule) -> Vec<(u64, Option<f64>)> {
     let mut bins = Bins::begin(at(0), RTT, 4.0, Bytes::ZERO, Bytes::ZERO).expect("bins");
     let upto = |steps: &[u64], ms: u64| {
         let count = steps.iter().zip(0u64..).filter(|(_, round)| 100 * round + 50 <= ms).map(|(step, _)| step).sum();
@@ -31,7 +31,7 @@ fn compared(delivered: &[u64], sent: &[u64], rule: Rule) -> Vec<(u64, Option<f64
 #[test]
 fn deliveries_that_stay_at_sixteen_fall_short_by_27_per_cent() {
     let (delivered, sent) = ([1, 2, 4, 8, 16, 16], [1, 2, 4, 8, 16, 32]);
-    for rule in [Rule::Sent, Rule::Delivered] {
+    for rule in [ExitRule::Sent, ExitRule::Delivered] {
         let norms = compared(&delivered, &sent, rule);
         let (bin, last) = norms.last().copied().expect("bins");
         assert_eq!((bin, last), (15, Some((60.0 - 44.0) / 60.0)), "{rule:?}");
@@ -46,7 +46,7 @@ fn deliveries_that_stay_at_sixteen_fall_short_by_27_per_cent() {
 #[test]
 fn deliveries_that_double_fall_short_by_nothing() {
     let steps = [1, 2, 4, 8, 16, 32];
-    for rule in [Rule::Sent, Rule::Delivered] {
+    for rule in [ExitRule::Sent, ExitRule::Delivered] {
         assert_eq!(compared(&steps, &steps, rule).last(), Some(&(15, Some(0.0))), "{rule:?}");
     }
 }
@@ -76,15 +76,15 @@ fn too_few_bins_and_too_long_a_round_trip_compare_nothing() {
     let mut first = None;
     for bin in 1..40 {
         bins.advance(at(35 * bin), segments(bin), segments(bin));
-        if bins.compare(RTT, Rule::Sent).is_some() {
+        if bins.compare(RTT, ExitRule::Sent).is_some() {
             first = first.or(Some(bin));
         }
     }
     // 100 ms are two bins and a part. Bin 13 is the first for which both bins of the interpolation, 11 and 10, have a
     // whole window.
     assert_eq!(first, Some(13));
-    assert!(bins.compare(Span::from_millis(35 * 15) - Span::from_nanos(1), Rule::Sent).is_some());
-    assert!(bins.compare(Span::from_millis(35 * 15), Rule::Sent).is_none());
+    assert!(bins.compare(Span::from_millis(35 * 15) - Span::from_nanos(1), ExitRule::Sent).is_some());
+    assert!(bins.compare(Span::from_millis(35 * 15), ExitRule::Sent).is_none());
 }
 
 /// If the RTT is not a multiple of the bin length, the comparison interpolates between the end of the bin at that
@@ -96,10 +96,10 @@ fn a_part_of_a_bin_is_interpolated_backwards() {
         bins.advance(at(35 * bin), Bytes(bin * bin), Bytes(bin * bin * bin));
     }
     let window = |end: u64| ((end * end * end) - (end - 10).pow(3)) as f64;
-    let (expected, delivered) = bins.compare(Span::from_micros(3 * 35_000 + 8_750), Rule::Sent).expect("enough");
+    let (expected, delivered) = bins.compare(Span::from_micros(3 * 35_000 + 8_750), ExitRule::Sent).expect("enough");
     assert_eq!(expected, 0.75 * window(17) + 0.25 * window(16));
     assert_eq!(delivered, (20 * 20 - 10 * 10) as f64);
-    let (expected, _) = bins.compare(Span::from_millis(70), Rule::Delivered).expect("enough");
+    let (expected, _) = bins.compare(Span::from_millis(70), ExitRule::Delivered).expect("enough");
     assert_eq!(expected, 2.0 * (18.0 * 18.0 - 8.0 * 8.0));
 }
 

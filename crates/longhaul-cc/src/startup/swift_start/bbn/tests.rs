@@ -69,7 +69,7 @@ fn a_loss_ends_it() {
     sender.fill();
     sender.lose();
     assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("recovery", segments(5) / 2));
-    sender.repair();
+    sender.recover();
     assert_eq!(sender.controller.next_tick(), None);
 }
 

@@ -166,7 +166,7 @@ fn before_the_estimate_it_is_given_up() {
             match signal {
                 Signal::Timeout => flow.sender.send(SegmentKind::Retransmit),
                 Signal::Ecn => flow.sender.ack(flow.sender.in_flight.0 / MSS.0),
-                Signal::Loss | Signal::LossAgain => flow.sender.repair(),
+                Signal::Loss | Signal::LossAgain => flow.sender.recover(),
             }
             for _ in 0..6 {
                 flow.sender.fill();

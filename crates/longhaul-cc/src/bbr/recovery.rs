@@ -23,13 +23,13 @@ pub(super) enum Turn {
 
 /// Observes recovery episodes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Repair {
+pub(super) struct Recovery {
     pub(super) phase: Phase,
     /// The last window that neither recovery nor ProbeRTT had reduced.
     prior_cwnd: f64,
 }
 
-impl Repair {
+impl Recovery {
     /// Returns the change by `episode`. An episode that immediately follows another one continues it.
     pub(super) fn follow(&mut self, episode: Episode) -> Turn {
         let before = self.phase;

@@ -123,19 +123,19 @@ pub(crate) trait FollowRouters: fmt::Debug + Send {
 
 /// A router-assisted controller, which is plain TCP after a denial.
 #[derive(Debug)]
-pub(crate) struct Instructed<F> {
+pub(crate) struct RouterAssisted<F> {
     name: String,
     follower: F,
     fallback: Fallback,
 }
 
-impl<F> Instructed<F> {
+impl<F> RouterAssisted<F> {
     pub(crate) fn new(name: String, follower: F, params: &BuildParams) -> Self {
         Self { name, follower, fallback: Fallback::new(params) }
     }
 }
 
-impl<F: FollowRouters> Controller for Instructed<F> {
+impl<F: FollowRouters> Controller for RouterAssisted<F> {
     fn name(&self) -> String {
         self.name.clone()
     }

@@ -20,42 +20,42 @@ type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
-/// use longhaul_cc::{Congestion, Demands, watched};
+/// use longhaul_cc::{Congestion, Demands, observed};
 ///
 /// let most = Arc::new(AtomicU64::new(0));
 /// let seen = Arc::clone(&most);
 /// let cubic: Congestion = "cubic".parse()?;
-/// let cubic = watched(cubic, Demands::default(), move |_, _, controller| {
+/// let cubic = observed(cubic, Demands::default(), move |_, _, controller| {
 ///     seen.fetch_max(controller.control().cwnd.0, Ordering::Relaxed);
 /// });
 /// assert_eq!(cubic.name(), "cubic");
 /// # Ok::<(), longhaul_cc::registry::SpecError>(())
 /// ```
 #[must_use]
-pub fn watched(
+pub fn observed(
     congestion: Congestion,
     wants: Demands,
     on_ack: impl Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync + 'static,
 ) -> Congestion {
-    Congestion::new(Watch { inner: congestion, wants, on_ack: Arc::new(on_ack) })
+    Congestion::new(ObservedFactory { inner: congestion, wants, on_ack: Arc::new(on_ack) })
 }
 
-struct Watch {
+struct ObservedFactory {
     inner: Congestion,
     wants: Demands,
     on_ack: Arc<OnAck>,
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for ObservedFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Watch").field(&self.inner).finish()
+        f.debug_tuple("ObservedFactory").field(&self.inner).finish()
     }
 }
 
-impl ControllerFactory for Watch {
+impl ControllerFactory for ObservedFactory {
     fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
         let inner = self.inner.build(params);
-        Box::new(Watched { inner, wants: self.wants, on_ack: Arc::clone(&self.on_ack) })
+        Box::new(Observed { inner, wants: self.wants, on_ack: Arc::clone(&self.on_ack) })
     }
 
     fn name(&self) -> String {
@@ -67,19 +67,19 @@ impl ControllerFactory for Watch {
     }
 }
 
-struct Watched {
+struct Observed {
     inner: Box<dyn Controller>,
     wants: Demands,
     on_ack: Arc<OnAck>,
 }
 
-impl fmt::Debug for Watched {
+impl fmt::Debug for Observed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Watched").field(&self.inner).finish()
+        f.debug_tuple("Observed").field(&self.inner).finish()
     }
 }
 
-impl Controller for Watched {
+impl Controller for Observed {
     crate::forward_controller!(
         inner: name, on_granted, on_sent, on_timeout, on_event, on_tick, next_tick, control, saved_path_use, startup,
         snapshot, estimates
@@ -105,17 +105,18 @@ mod tests {
     use super::*;
     use crate::{Granted, PathEvent, SavedPath, SavedPathUse};
 
-    /// A watched controller makes the same decisions as an unwatched one, and the observer sees them.
+    /// An observed controller makes the same decisions as another, and the observer sees them.
     #[test]
     fn it_is_the_controller_and_shows_it() {
         let seen = Arc::new(AtomicU64::new(0));
         let into = Arc::clone(&seen);
         let plain: Congestion = "new-reno".parse().unwrap();
-        let watch = watched(plain.clone(), Demands { pairs: true, ..Demands::default() }, move |_, _, controller| {
-            into.store(controller.control().cwnd.0, Ordering::Relaxed);
-        });
-        assert_eq!((watch.name(), watch.safety()), (plain.name(), plain.safety()));
-        let mut both = [&plain, &watch].map(|congestion| congestion.build(&BuildParams::default()));
+        let observed =
+            observed(plain.clone(), Demands { pairs: true, ..Demands::default() }, move |_, _, controller| {
+                into.store(controller.control().cwnd.0, Ordering::Relaxed);
+            });
+        assert_eq!((observed.name(), observed.safety()), (plain.name(), plain.safety()));
+        let mut both = [&plain, &observed].map(|congestion| congestion.build(&BuildParams::default()));
         assert!(both[1].needs().preferred.pairs && !both[0].needs().preferred.pairs);
         let (path, granted) = (Path::new(Bytes(1448)), Granted::basic());
         for controller in &mut both {
@@ -131,12 +132,12 @@ mod tests {
         }
     }
 
-    /// The transport learns how a watched start-up scheme used the saved path.
+    /// The transport learns how an observed start-up scheme used the saved path.
     #[test]
-    fn what_a_watched_start_made_of_its_memory_is_told() {
+    fn the_use_of_a_saved_path_is_reported() {
         let (rtt, window) = (Span::from_millis(100), Bytes(200_000));
         let saved = SavedPath { window, rate: Rate::from_bytes_over(window, rtt), rtt };
-        let start = watched("cached-start+new-reno".parse().unwrap(), Demands::default(), |_, _, _| {});
+        let start = observed("cached-start+new-reno".parse().unwrap(), Demands::default(), |_, _, _| {});
         for (handshake, made) in [(rtt, SavedPathUse::Used), (rtt * 11, SavedPathUse::OtherPath)] {
             let mut controller = start.build(&BuildParams { saved_path: Some(saved), ..BuildParams::default() });
             let path = Path { handshake_rtt: Some(handshake), peer_window: Bytes::MAX, ..Path::new(Bytes(1448)) };
