@@ -76,6 +76,7 @@ use liveness::Liveness;
 use loss::Loss;
 use numbers::Numbers;
 use observe::Observers;
+use persist::Persist;
 use pmtu::Pmtu;
 use receiver::Receiver;
 use sender::Sender;
@@ -113,6 +114,7 @@ pub struct Connection {
     negotiated: Negotiated,
     numbers: Numbers,
     snd: Sender,
+    persist: Persist,
     rcv: Receiver,
     rtt: RttEstimator,
     loss: Loss,
@@ -133,6 +135,7 @@ impl Connection {
             negotiated: Negotiated::default(),
             numbers: Numbers::new(iss, clock, now),
             snd: Sender::new(&config),
+            persist: Persist::default(),
             rcv: Receiver::new(&config, now),
             rtt: RttEstimator::new(config.min_rto),
             loss: Loss::new(),
@@ -179,7 +182,7 @@ impl Connection {
     /// Returns SMSS: the payload of a full-sized segment in bytes, after options.
     pub(crate) fn mss(&self) -> u16 {
         let options = self.data_options();
-        self.pmtu.mss(options).min(self.snd.peer_mss.saturating_sub(options))
+        self.pmtu.mss(options).min(self.snd.peer_mss().saturating_sub(options))
     }
 
     /// Returns the number of option bytes on each data segment.
@@ -197,7 +200,7 @@ impl Connection {
         path.min_rtt = self.rtt.min();
         path.recent_min_rtt = self.rtt.recent_min();
         path.handshake_rtt = self.cc.handshake_rtt;
-        path.peer_window = Bytes(self.snd.window);
+        path.peer_window = Bytes(self.snd.window());
         path.queued = Bytes(self.snd.unsent());
         path.handshake_lossy = self.cc.handshake_lossy;
         path.sack = self.loss.detection != Detection::DuplicateAcks;

@@ -118,10 +118,10 @@ impl Connection {
         if self.ext.ack_frequency.is_none() {
             return;
         }
-        let segments = ack.saturating_sub(self.snd.una).checked_div(u64::from(self.mss())).unwrap_or(0);
+        let segments = ack.saturating_sub(self.snd.una()).checked_div(u64::from(self.mss())).unwrap_or(0);
         let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
         // When a hole is filled, one ACK covers all data above it.
-        if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board.sacked_bytes() == 0) {
+        if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board().sacked_bytes() == 0) {
             ack_frequency.on_covered(now, segments, round_trip);
         }
     }

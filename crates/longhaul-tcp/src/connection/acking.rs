@@ -9,6 +9,7 @@ use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 use super::arrivals::{Reports, of_segment};
 use super::loss::AckOutcome;
 use super::pairs::PairDelivery;
+use super::sender::WindowField;
 use super::timers::Timer;
 use super::{Connection, Event, SegmentMeta};
 use crate::info::add;
@@ -101,7 +102,7 @@ impl Connection {
         // RFC 9293, section 3.10.7.4: update SND.WND from the newest segment.
         let before = Before { in_flight: self.pipe(), flight_size: self.snd.flight_size() };
         let window_changed = self.update_window(header, seq_offset, ack);
-        let una_advanced = ack.saturating_sub(self.snd.una);
+        let una_advanced = ack.saturating_sub(self.snd.una());
         if una_advanced == 0 && header.options.sack.is_empty() && len > 0 {
             // The segment has data but does not acknowledge anything new.
             self.after_window_change(now, window_changed);
@@ -113,10 +114,10 @@ impl Connection {
         let reports = self.read_arrivals(header, ack);
         let mut delivery = Delivery::default();
         delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
-        let (passed, nxt) = (self.snd.board.passed_bytes(), self.snd.nxt);
+        let (passed, nxt) = (self.snd.board().passed_bytes(), self.snd.nxt());
         let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
         // Data of the RC3 loop that SND.UNA passed was never in flight, so the window did not deliver it.
-        let passed = passed.saturating_sub(self.snd.board.passed_bytes()) + (self.snd.nxt - nxt);
+        let passed = passed.saturating_sub(self.snd.board().passed_bytes()) + (self.snd.nxt() - nxt);
         let cumulative = una_advanced.saturating_sub(passed);
         if una_advanced > 0 || delivered > 0 {
             self.observers.report_detail(now, || ConnectionEvent::DataAcked { cumulative, delivered });
@@ -134,7 +135,7 @@ impl Connection {
         if answer.filled(delivered) {
             self.loss.on_probe_filled_hole();
         }
-        let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.is_rc3_duplicate(*left, *right));
+        let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.snd.is_rc3_duplicate(*left, *right));
 
         // RFC 5681, section 2: determine whether this is a duplicate ACK.
         let is_about_probes = answer.arrived || answer.owns_dsack || ahead > 0 || self.reports_rc3_data(header, ack);
@@ -204,7 +205,7 @@ impl Connection {
     /// Returns whether `ack` repeats SND.UNA while data is in flight (RFC 5681, section 2) and does not answer a
     /// zero-window probe.
     fn repeats_una(&self, ack: u64, before: Before) -> bool {
-        ack == self.snd.una && before.flight_size > 0 && !self.snd.persist.in_flight
+        ack == self.snd.una() && before.flight_size > 0 && !self.persist.is_in_flight()
     }
 
     /// Sets the fields that every ACK event carries and calls the controller.
@@ -220,7 +221,7 @@ impl Connection {
         let probes = self.ext.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
         (event.probes_acked, event.probes_lost) = (probes.acked, probes.lost);
         event.in_flight = Bytes(self.pipe());
-        let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
+        let outstanding = self.snd.flight_size().saturating_sub(self.snd.board().sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
         event.limit = self.cc.limits.current;
         // RFC 7661, section 4.2: cwnd is validated if at least half of it is used. A pacer derived from cwnd does not
@@ -230,7 +231,7 @@ impl Connection {
         event.cwnd_limited = limited || self.cc.rounds.was_limited;
         // Round-trip counting.
         let sent_after = event.rate.map(|rate| rate.prior_delivered.0);
-        let round = self.cc.rounds.advance(self.snd.una, self.snd.nxt, self.cc.rate.delivered, sent_after);
+        let round = self.cc.rounds.advance(self.snd.una(), self.snd.nxt(), self.cc.rate.delivered, sent_after);
         event.round_start = round.is_some();
         if let Some(delivered) = round {
             self.cc.history.note_round(delivered);
@@ -301,15 +302,11 @@ impl Connection {
                 segments.acked.push(segment);
             }
         };
-        if self.snd.rc3.is_some() {
-            self.snd.board.set_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
-        }
+        self.snd.set_rc3_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
         // The cumulative ACK advances SND.UNA.
         let mut bytes = 0;
         if una_advanced > 0 {
-            bytes = self.snd.board.acknowledge(ack, &mut on_delivered);
-            self.snd.una = ack;
-            self.snd.meet_rc3(ack, mss);
+            bytes = self.snd.acknowledge(ack, mss, &mut on_delivered);
         }
         // SACK blocks.
         let mut refused = false;
@@ -327,13 +324,10 @@ impl Connection {
                 if left < ack as i64 || right <= left {
                     continue;
                 }
-                let (left, right, nxt) = (left as u64, right as u64, self.snd.nxt);
-                if right > nxt && !self.snd.sack_beyond_nxt(left, right, mss) {
-                    refused = true;
-                    continue;
+                match self.snd.sack((left as u64, right as u64), mss, &mut on_delivered) {
+                    Some(newly) => bytes = bytes.saturating_add(newly),
+                    None => refused = true,
                 }
-                let newly = self.snd.board.sack(left, right.min(nxt), &mut on_delivered);
-                bytes = bytes.saturating_add(newly);
             }
         }
         if refused {
@@ -351,7 +345,7 @@ impl Connection {
         let first = blocks.first()?;
         let left = self.numbers.our_offset(first.left, ack);
         let right = self.numbers.our_offset(first.right, ack);
-        if left < 1 || right <= left || right > self.snd.nxt as i64 {
+        if left < 1 || right <= left || right > self.snd.nxt() as i64 {
             return None;
         }
         let below = right <= ack as i64;
@@ -362,30 +356,13 @@ impl Connection {
     }
 
     /// Updates SND.WND from the newest segment (RFC 9293, section 3.10.7.4). Returns whether the window changed.
-    ///
-    /// A segment that advances SND.UNA always counts as the newest, although after reordering its sequence number may
-    /// be lower than SND.WL1. Otherwise the old window, relative to the new SND.UNA, would exceed the advertised
-    /// right edge.
     fn update_window(&mut self, header: &Header, seq_offset: u64, ack: u64) -> bool {
-        let newer =
-            ack > self.snd.una || self.snd.wl1 < seq_offset || (self.snd.wl1 == seq_offset && self.snd.wl2 <= ack);
-        if ack < self.snd.una || !newer {
-            return false;
-        }
         // The window in a SYN is not scaled (RFC 7323, section 2.2).
         let shift = if header.flags.contains(Flags::SYN) { 0 } else { self.negotiated.send_shift };
         let window = u64::from(header.window) << shift;
-        let old_edge = self.snd.window_edge();
-        self.snd.wl1 = seq_offset;
-        self.snd.wl2 = ack;
-        let changed = window != self.snd.window;
-        // Rounding to the window unit does not count as shrinking (RFC 7323, section 2.4).
-        if old_edge.saturating_sub(ack.saturating_add(window)) >= 1 << shift {
-            add(&mut self.stats.windows_shrunk, 1);
-        }
-        self.snd.window = window;
-        self.snd.max_window = self.snd.max_window.max(window);
-        changed || ack.saturating_add(window) != old_edge && ack == self.snd.una && window != 0
+        let update = self.snd.update_window(WindowField { seq: seq_offset, ack, window, shift });
+        add(&mut self.stats.windows_shrunk, u64::from(update.shrank));
+        update.changed
     }
 
     /// Takes RTT samples. The newest segment that was never retransmitted yields the path's RTT; the oldest, whose
@@ -424,20 +401,18 @@ impl Connection {
 
     /// Releases acknowledged data and raises the events that follow.
     fn on_una_advanced(&mut self) {
-        let data_end = self.snd.una.min(self.snd.buffer.end());
-        self.snd.buffer.advance(data_end);
-        self.snd.persist.in_flight = false;
-        if self.snd.window > 0 {
+        self.snd.release_acknowledged();
+        self.persist.on_una_advanced();
+        if self.snd.window() > 0 {
             self.timers.stop(Timer::Persist);
         }
-        if self.snd.writer_blocked && self.snd.should_wake_writer() {
-            self.snd.writer_blocked = false;
+        if self.snd.wake_writer() {
             self.life.events.raise(Event::Writable);
         }
         if self.snd.fin_acknowledged() {
             self.life.events.raise(Event::Finished);
         }
-        self.stats.bytes_acked = self.snd.una.saturating_sub(1);
+        self.stats.bytes_acked = self.snd.una().saturating_sub(1);
     }
 
     /// Processes ECE. Classic ECN permits one reduction per round trip, confirmed by CWR (RFC 3168, section 6.1.2).
@@ -446,13 +421,8 @@ impl Connection {
     /// for one round trip.
     fn take_congestion_echo(&mut self, header: &Header) -> bool {
         let echo = self.negotiated.ecn && header.flags.contains(Flags::ECE);
-        let is_ours = self.ext.ecn_check.on_ack(self.snd.una, echo);
-        if !echo || self.snd.una <= self.snd.ece_answered_until {
-            return false;
-        }
-        self.snd.ece_answered_until = self.snd.nxt;
-        self.snd.cwr_due = true;
-        if is_ours {
+        let is_ours = self.ext.ecn_check.on_ack(self.snd.una(), echo);
+        if !echo || !self.snd.respond_to_ece() || is_ours {
             return false;
         }
         self.cc.congestion_seen = true;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use longhaul_cc::PathEvent;
-use longhaul_units::{Span, Time};
+use longhaul_units::Time;
 use longhaul_wire::{Flags, Header};
 
 use super::congestion::SegmentLists;
@@ -33,12 +33,10 @@ impl Connection {
     /// # Errors
     /// Returns [`Blocked::WouldBlock`] if the send buffer is full, or the reason why nothing can be written any more.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
-        self.check_writable().inspect_err(|e| self.snd.writer_blocked |= *e == Blocked::WouldBlock)?;
-        let room = self.snd.room().min(data.len());
-        let layout = self.layout();
-        let taken = self.snd.buffer.write(&data[..room], layout, self.snd.nxt.max(1));
+        self.admit_writer()?;
+        let taken = self.snd.write(data, self.layout());
         if taken == 0 && !data.is_empty() {
-            self.snd.writer_blocked = true;
+            self.snd.block_writer();
             return Err(Blocked::WouldBlock);
         }
         Ok(taken)
@@ -49,15 +47,10 @@ impl Connection {
     /// # Errors
     /// See [`write`](Self::write).
     pub fn write_bytes(&mut self, data: &mut Bytes) -> Result<usize, Blocked> {
-        self.check_writable().inspect_err(|e| self.snd.writer_blocked |= *e == Blocked::WouldBlock)?;
-        let before = data.len();
-        let part = data.split_to(self.snd.room().min(before));
-        let taken = part.len();
-        // The whole part fits.
-        let layout = self.layout();
-        let _ = self.snd.buffer.write_bytes(part, layout, self.snd.nxt.max(1));
-        if taken == 0 && before > 0 {
-            self.snd.writer_blocked = true;
+        self.admit_writer()?;
+        let taken = self.snd.write_bytes(data, self.layout());
+        if taken == 0 && !data.is_empty() {
+            self.snd.block_writer();
             return Err(Blocked::WouldBlock);
         }
         Ok(taken)
@@ -69,17 +62,26 @@ impl Connection {
     pub fn is_gathering(&self) -> bool {
         const BATCH: u64 = 64 << 10;
         let unsent = self.snd.unsent();
-        unsent > 0 && unsent < BATCH && !self.snd.board.is_empty() && !self.snd.fin_queued && !self.rcv.ack_due
+        unsent > 0 && unsent < BATCH && self.snd.has_outstanding() && !self.snd.is_fin_queued() && !self.rcv.ack_due
+    }
+
+    /// Checks whether a writer may queue data, and records that it waits if it has to.
+    fn admit_writer(&mut self) -> Result<(), Blocked> {
+        let checked = self.check_writable();
+        if checked == Err(Blocked::WouldBlock) {
+            self.snd.block_writer();
+        }
+        checked
     }
 
     fn check_writable(&self) -> Result<(), Blocked> {
         if let Some(error) = self.life.error {
             return Err(error.into());
         }
-        if self.snd.fin_queued || !self.life.state.can_send() {
+        if self.snd.is_fin_queued() || !self.life.state.can_send() {
             return Err(Blocked::ShutDown);
         }
-        if self.life.pressure == Pressure::Hard && !self.snd.buffer.is_empty() {
+        if self.life.pressure == Pressure::Hard && !self.snd.is_buffer_empty() {
             return Err(Blocked::WouldBlock);
         }
         Ok(())
@@ -98,7 +100,9 @@ impl Connection {
             Ok(()) => self.snd.room() == 0,
             Err(blocked) => blocked == Blocked::WouldBlock,
         };
-        self.snd.writer_blocked |= waits;
+        if waits {
+            self.snd.block_writer();
+        }
         !waits
     }
 
@@ -111,7 +115,7 @@ impl Connection {
     /// Returns whether nothing more can be written: the stream was shut down or the connection is over.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {
-        self.life.error.is_some() || self.snd.fin_queued || !self.life.state.can_send()
+        self.life.error.is_some() || self.snd.is_fin_queued() || !self.life.state.can_send()
     }
 
     /// Returns the current configuration.
@@ -187,13 +191,13 @@ impl Connection {
 
     /// Shuts down this side for writing: a FIN follows the queued data. Further calls have no effect.
     pub fn shutdown(&mut self) {
-        if self.snd.fin_queued {
+        if self.snd.is_fin_queued() {
             return;
         }
         match self.life.state {
             State::SynSent => {
                 // RFC 9293, section 3.10.4: in SYN-SENT with no data queued, the connection is deleted.
-                if self.snd.buffer.is_empty() {
+                if self.snd.is_buffer_empty() {
                     self.finish(None);
                     return;
                 }
@@ -202,13 +206,13 @@ impl Connection {
             State::CloseWait => {}
             _ => return,
         }
-        self.snd.fin_queued = true;
+        self.snd.queue_fin();
         self.advance_closing();
     }
 
     /// Changes state for a queued FIN once the handshake is complete (RFC 9293, section 3.10.4).
     pub(super) fn advance_closing(&mut self) {
-        if !self.snd.fin_queued {
+        if !self.snd.is_fin_queued() {
             return;
         }
         match self.life.state {
@@ -226,7 +230,7 @@ impl Connection {
 
     /// Returns whether our FIN was sent at least once.
     pub(crate) fn has_sent_fin(&self) -> bool {
-        self.snd.fin_sent
+        self.snd.is_fin_sent()
     }
 
     /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
@@ -283,22 +287,20 @@ impl Connection {
 
     /// Disables or enables the Nagle algorithm.
     pub fn set_nodelay(&mut self, nodelay: bool) {
-        self.snd.nodelay = nodelay;
+        self.snd.set_nodelay(nodelay);
     }
 
     /// Returns whether the Nagle algorithm is disabled.
     #[must_use]
     pub fn nodelay(&self) -> bool {
-        self.snd.nodelay
+        self.snd.nodelay()
     }
 
     /// Changes settings of an open connection.
     pub fn update_config(&mut self, change: impl FnOnce(&mut crate::config::Config)) {
         let announce = self.change_config(change);
-        self.snd.buffer.set_capacity(self.config.send_buffer);
-        self.snd.lowat = super::sender::lowat(&self.config);
-        if self.snd.writer_blocked && self.snd.should_wake_writer() {
-            self.snd.writer_blocked = false;
+        self.snd.configure(&self.config);
+        if self.snd.wake_writer() {
             self.life.events.raise(Event::Writable);
         }
         if self.life.state == State::Closed {
@@ -388,8 +390,7 @@ impl Connection {
 
     /// Frees memory that is kept for speed, because nothing was sent for a while.
     fn free_spare_memory(&mut self) {
-        self.snd.buffer.rest();
-        self.snd.board.rest();
+        self.snd.free_spare_memory();
         self.rcv.data.rest();
         if let Some(segments) = &mut self.cc.segments {
             **segments = SegmentLists::default();
@@ -406,7 +407,7 @@ impl Connection {
         }
         self.timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
         // Outstanding data serves as a probe, with a timer of its own.
-        if self.snd.board.is_empty() {
+        if !self.snd.has_outstanding() {
             self.peer.keep_alive_probes += 1;
             let header = self.keep_alive_header(now);
             self.rcv.ack_queue.push_back(header);
@@ -414,7 +415,7 @@ impl Connection {
     }
 
     pub(super) fn keep_alive_header(&mut self, now: Time) -> Header {
-        let mut header = self.header(now, Flags::ACK, self.snd.una);
+        let mut header = self.header(now, Flags::ACK, self.snd.una());
         header.seq = header.seq.wrapping_sub(1);
         header
     }
@@ -422,10 +423,7 @@ impl Connection {
     /// Restarts after idleness: after more than one RTO without transmission, cwnd may not fit the path (RFC 5681,
     /// section 4.1).
     pub(super) fn restart_after_idleness(&mut self, now: Time) {
-        // With a closed window only probes are sent, which do not end an idle period.
-        let Some(last) = self.snd.last_sent.filter(|_| self.snd.window > 0) else { return };
-        let idle: Span = now - last;
-        if idle > self.rtt.base_rto() {
+        if let Some(idle) = self.snd.idle_time(now).filter(|idle| *idle > self.rtt.base_rto()) {
             self.tell(&PathEvent::IdleRestart { now, idle });
         }
     }

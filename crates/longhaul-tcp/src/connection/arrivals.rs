@@ -148,7 +148,7 @@ impl Connection {
         for arrival in header.options.arrivals.iter() {
             let start = self.numbers.our_offset(arrival.seq, ack);
             if let Some(at) =
-                arrivals.unwrap_ticks(now, arrival.ticks).filter(|_| (1..self.snd.nxt as i64).contains(&start))
+                arrivals.unwrap_ticks(now, arrival.ticks).filter(|_| (1..self.snd.nxt() as i64).contains(&start))
             {
                 let _ = reports.try_push(Report { start, at, coalesced: arrival.coalesced });
             }

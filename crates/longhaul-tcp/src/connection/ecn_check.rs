@@ -123,11 +123,10 @@ impl Connection {
         let usual = self.ecn();
         let may_ask = self.ext.ecn_check.is_due()
             && usual != Ecn::NotEct
-            && !self.snd.cwr_due
+            && !self.snd.is_responding_to_ece()
             // Without SACK, original and retransmission often cannot be told apart, and a correct echo would cause a
             // reduction.
             && self.negotiated.sack
-            && self.snd.una > self.snd.ece_answered_until
             && !self.loss.in_episode()
             && len > 0
             && !mtu_probe;

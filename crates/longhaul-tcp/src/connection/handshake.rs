@@ -8,7 +8,6 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::ack_frequency::{self, AckRequests};
 use super::probes::{self, Probes};
-use super::sender::MIN_PEER_MSS;
 use super::timers::Timer;
 use super::{Connection, Event, Negotiated, SegmentMeta};
 use crate::batch::Batch;
@@ -98,7 +97,7 @@ impl Connection {
     }
 
     fn begin_handshake(&mut self, now: Time, passive: Option<u32>) {
-        self.snd.nxt = 1;
+        self.snd.on_syn();
         let handshake = Handshake {
             due: true,
             retries: 0,
@@ -290,11 +289,8 @@ impl Connection {
             self.numbers.peer_syn = (stamp.value, now);
         }
         self.take_user_timeout(syn.options.user_timeout);
-        self.snd.peer_mss = options.mss.unwrap_or(self.pmtu.default_peer_mss()).max(MIN_PEER_MSS);
-        self.snd.window = u64::from(syn.window) << if scaled { self.negotiated.send_shift } else { 0 };
-        self.snd.max_window = self.snd.window;
-        self.snd.wl1 = 0;
-        self.snd.wl2 = 0;
+        let window = u64::from(syn.window) << if scaled { self.negotiated.send_shift } else { 0 };
+        self.snd.on_peer_syn(options.mss.unwrap_or(self.pmtu.default_peer_mss()), window);
     }
 
     /// Handles a segment in SYN-SENT (RFC 9293, section 3.10.7.3).
@@ -350,7 +346,7 @@ impl Connection {
     /// Completes the handshake after our SYN was acknowledged and the peer's was received.
     pub(super) fn establish(&mut self, now: Time, at: Time, header: &Header) {
         let Some(handshake) = self.life.handshake.take() else { return };
-        self.snd.una = 1;
+        self.snd.on_syn_acknowledged();
         self.enter(State::Established);
         self.timers.stop(Timer::Rto);
         self.timers.stop(Timer::User);
@@ -369,8 +365,7 @@ impl Connection {
         }
         // The window in a SYN is not scaled.
         if !header.flags.contains(Flags::SYN) {
-            self.snd.window = u64::from(header.window) << self.negotiated.send_shift;
-            self.snd.max_window = self.snd.max_window.max(self.snd.window);
+            self.snd.set_window(u64::from(header.window) << self.negotiated.send_shift);
         }
         // Report the negotiated capabilities, which may close the connection, and raise the events.
         self.report_capabilities(now);

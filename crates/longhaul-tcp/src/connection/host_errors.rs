@@ -139,6 +139,6 @@ impl Connection {
         if matches!(self.life.state, State::Closed | State::TimeWait) {
             return 0;
         }
-        if self.snd.persist.in_flight { self.snd.persist.repetitions() } else { self.rtt.backoff() }
+        if self.persist.is_in_flight() { self.persist.repetitions() } else { self.rtt.backoff() }
     }
 }

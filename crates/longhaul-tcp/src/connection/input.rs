@@ -289,9 +289,9 @@ impl Connection {
     /// 5961, section 5.2, and its echoed timestamp, if negotiated, can have been sent on this connection. A blind
     /// attacker has to guess both.
     fn is_credible(&self, now: Time, header: &Header) -> bool {
-        let ack = self.numbers.our_offset(header.ack, self.snd.una);
-        let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);
-        let plausible = header.flags.contains(Flags::ACK) && oldest <= ack && ack <= self.snd.sent_to() as i64;
+        let ack = self.numbers.our_offset(header.ack, self.snd.una());
+        let (oldest, newest) = self.snd.acceptable_acks();
+        let plausible = header.flags.contains(Flags::ACK) && oldest <= ack && ack <= newest;
         let echoed = |stamp: Timestamps| {
             let age = self.numbers.clock.age(now, stamp.echo);
             // A microsecond clock wraps in 71 minutes. After that, half of all values look recent.
@@ -341,14 +341,13 @@ impl Connection {
     /// Fifth step of RFC 9293, section 3.10.7.4 (RFC 5961, section 5.2): returns the acknowledged offset, if it is
     /// acceptable.
     fn check_acknowledgment(&mut self, now: Time, meta: &SegmentMeta, segment: &Arrival<'_>) -> Option<u64> {
-        let ack = self.numbers.our_offset(segment.header.ack, self.snd.una);
+        let ack = self.numbers.our_offset(segment.header.ack, self.snd.una());
         if self.life.state == State::SynReceived {
-            if ack < 1 || ack > self.snd.nxt as i64 {
+            if ack < 1 || ack > self.snd.nxt() as i64 {
                 self.life.reset = Some(Box::new(reset_for(segment.header, 0)));
                 return None;
             }
-            self.snd.wl1 = segment.start.max(0) as u64;
-            self.snd.wl2 = ack as u64;
+            self.snd.begin_window_updates(segment.start.max(0) as u64, ack as u64);
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), segment.header);
             if self.life.state == State::Closed {
                 return None;
@@ -356,8 +355,8 @@ impl Connection {
             self.announce_user_timeout(now);
             return Some(ack as u64);
         }
-        let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);
-        let unsent = ack > self.snd.sent_to() as i64;
+        let (oldest, newest) = self.snd.acceptable_acks();
+        let unsent = ack > newest;
         if unsent || ack < oldest {
             if unsent {
                 self.count_invalid_ack();

@@ -192,7 +192,7 @@ impl Connection {
     /// Returns the bytes in flight: the scoreboard's value, less the data that duplicate ACKs indicate as delivered
     /// without SACK.
     pub(super) fn pipe(&self) -> u64 {
-        self.snd.board.in_flight().saturating_sub(self.loss.duplicates.emulated)
+        self.snd.board().in_flight().saturating_sub(self.loss.duplicates.emulated)
     }
 
     /// Runs the loss detector after an ACK. Returns the bytes newly marked lost and the state of the episode.
@@ -201,20 +201,20 @@ impl Connection {
             let (mss, in_episode) = (self.mss(), self.loss.in_episode());
             self.loss.duplicates.count(ack, mss, in_episode, self.snd.flight_size());
         }
-        self.loss.tail.on_ack(self.snd.una, ack);
-        let before = self.snd.board.lost_bytes();
+        self.loss.tail.on_ack(self.snd.una(), ack);
+        let before = self.snd.board().lost_bytes();
         let retransmission_lost = self.mark_losses(at, ack);
-        let newly_lost = self.snd.board.lost_bytes().saturating_sub(before);
+        let newly_lost = self.snd.board().lost_bytes().saturating_sub(before);
         self.count_lost(newly_lost);
         (newly_lost, self.update_episode(newly_lost, retransmission_lost))
     }
 
     /// Marks lost segments with the current detector. Returns whether a retransmission of this episode is among them.
     fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
-        let (mss, una, window) = (self.mss(), self.snd.una, self.reordering_window());
+        let (mss, una, window) = (self.mss(), self.snd.una(), self.reordering_window());
         let lists = self.cc.segments.as_deref_mut();
         let mut marking =
-            Marking { board: &mut self.snd.board, lists, observed: self.observers.lost(), mtu_probe_bytes: 0 };
+            Marking { board: self.snd.board_mut(), lists, observed: self.observers.lost(), mtu_probe_bytes: 0 };
         let loss = &mut self.loss;
         let mut retransmission_lost = false;
         match loss.detection {
@@ -238,7 +238,7 @@ impl Connection {
     }
 
     fn reordering_window(&self) -> Span {
-        self.loss.reordering_window(self.snd.board.sacked_bytes(), self.mss(), &self.rtt)
+        self.loss.reordering_window(self.snd.board().sacked_bytes(), self.mss(), &self.rtt)
     }
 
     fn on_mtu_probe_lost(&mut self, bytes: u64) {
@@ -258,10 +258,10 @@ impl Connection {
         // The loss of a path MTU probe is no sign of congestion (RFC 8899, section 3).
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
         let was_needed = self.loss.tail.take_needed_retransmission();
-        let una = self.snd.una;
+        let una = self.snd.una();
         match self.loss.phase {
             Phase::Open if congestion || was_needed => {
-                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                self.begin_episode(Phase::Recovery(self.snd.nxt()), false);
                 self.loss.grant.forced = congestion;
                 Episode::Enter
             }
@@ -269,14 +269,14 @@ impl Connection {
             Phase::Recovery(point) if una >= point => {
                 self.end_episode();
                 if congestion {
-                    self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                    self.begin_episode(Phase::Recovery(self.snd.nxt()), false);
                     self.loss.grant.forced = true;
                     return Episode::Enter;
                 }
                 Episode::Exit
             }
             Phase::Recovery(_) if retransmission_lost => {
-                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                self.begin_episode(Phase::Recovery(self.snd.nxt()), false);
                 Episode::Again
             }
             Phase::Recovery(_) => Episode::In,
@@ -293,10 +293,10 @@ impl Connection {
         if is_first {
             self.ext.ecn_check.on_episode();
         }
-        self.loss.spurious.begin(Begin { una: self.snd.una, timeout, is_first });
+        self.loss.spurious.begin(Begin { una: self.snd.una(), timeout, is_first });
         self.loss.phase = phase;
         self.loss.grant.extra = 0;
-        self.loss.episode_tx = self.snd.board.last_tx();
+        self.loss.episode_tx = self.snd.board().last_tx();
         self.loss.tail.forget();
         self.loss.sack.begin_episode();
         self.cc.congestion_seen = true;
@@ -318,7 +318,7 @@ impl Connection {
     /// Arms or stops the retransmission timer and the tail loss probe, depending on whether data is in flight (RFC
     /// 6298, section 5; RFC 8985, section 7.2).
     pub(super) fn arm_retransmission(&mut self, now: Time) {
-        if self.snd.board.is_empty() {
+        if !self.snd.has_outstanding() {
             self.timers.stop(Timer::Rto);
             self.timers.stop(Timer::Probe);
             self.timers.stop(Timer::Reorder);
@@ -329,7 +329,7 @@ impl Connection {
         }
         self.timers.stop(Timer::Idle);
         self.arm_user_timeout(now);
-        if self.snd.persist.in_flight {
+        if self.persist.is_in_flight() {
             // Zero-window probes are retransmitted by the persist timer.
             self.timers.stop(Timer::Rto);
             self.timers.stop(Timer::Probe);
@@ -341,7 +341,7 @@ impl Connection {
         let probing = self.loss.detection == Detection::RackTlp
             && self.negotiated.sack
             && !self.loss.in_episode()
-            && self.snd.board.sacked_bytes() == 0
+            && self.snd.board().sacked_bytes() == 0
             && self.loss.tail.may_send();
         if probing {
             self.timers.arm(Timer::Probe, self.probe_deadline(now));
@@ -352,7 +352,7 @@ impl Connection {
 
     /// Arms the user timeout if data is outstanding (RFC 9293, section 3.8.3).
     pub(super) fn arm_user_timeout(&mut self, now: Time) {
-        if self.snd.board.is_empty() {
+        if !self.snd.has_outstanding() {
             return;
         }
         let since = *self.peer.stalled_since.get_or_insert(now);
@@ -363,9 +363,9 @@ impl Connection {
 
     /// Marks segments lost when RACK's reordering window ends (RFC 8985, section 6.3).
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
-        let before = self.snd.board.lost_bytes();
+        let before = self.snd.board().lost_bytes();
         let again = self.mark_losses(now, &AckOutcome::default());
-        let lost = self.snd.board.lost_bytes().saturating_sub(before);
+        let lost = self.snd.board().lost_bytes().saturating_sub(before);
         self.count_lost(lost);
         if lost > 0 {
             let episode = self.update_episode(lost, again);
@@ -381,7 +381,7 @@ impl Connection {
             return;
         }
         // R2: close the connection if the peer is silent (RFC 9293, section 3.8.3).
-        let Some((index, front)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
+        let Some((index, front)) = self.snd.board().front().map(|(i, r)| (i, *r)) else { return };
         self.loss.timeouts += 1;
         if self.loss.timeouts > MAX_FIN_TIMEOUTS && self.is_only_fin_unacked() {
             // All data is acknowledged and the peer has closed: it has most likely exited.
@@ -397,7 +397,7 @@ impl Connection {
         }
         // RFC 2018, section 8: a SACKed first segment was discarded by the receiver.
         if front.is_sacked() {
-            self.renege();
+            self.snd.renege();
         }
         let first = !matches!(self.loss.phase, Phase::Timeout(_));
         if first {
@@ -405,8 +405,8 @@ impl Connection {
         }
         self.put_off_outage_probe(now);
         // Begin or continue the episode, and start F-RTO on the first timeout.
-        self.begin_episode(Phase::Timeout(self.snd.nxt), first);
-        self.loss.spurious.on_timeout(first, self.snd.board.last_tx());
+        self.begin_episode(Phase::Timeout(self.snd.nxt()), first);
+        self.loss.spurious.on_timeout(first, self.snd.board().last_tx());
         self.loss.duplicates.reset();
         // Mark segments lost. A black hole reduces the path MTU.
         let flight = self.snd.flight_size();
@@ -430,40 +430,40 @@ impl Connection {
     /// Marks the first segment lost, and with RACK those that are overdue. Without RACK or after a second timeout,
     /// marks all outstanding segments lost.
     fn mark_timed_out(&mut self, now: Time, first: u64) {
-        let before = self.snd.board.lost_bytes();
-        if let Some(record) = self.snd.board.get(first).copied()
-            && self.snd.board.mark_lost(first)
+        let before = self.snd.board().lost_bytes();
+        if let Some(record) = self.snd.board().get(first).copied()
+            && self.snd.board_mut().mark_lost(first)
         {
             self.note_lost(&record);
         }
         let all = self.loss.detection != Detection::RackTlp || self.loss.timeouts > 1;
         let wait = self.loss.rack.rtt + (self.rtt.min().unwrap_or(Span::ZERO) / 4);
-        while let Some(index) = self.snd.board.oldest_sent() {
-            let Some(record) = self.snd.board.get(index).copied() else { break };
-            if !all && self.snd.board.burst_of(&record).sent_at + wait > now {
+        while let Some(index) = self.snd.board().oldest_sent() {
+            let Some(record) = self.snd.board().get(index).copied() else { break };
+            if !all && self.snd.board().burst_of(&record).sent_at + wait > now {
                 break;
             }
-            if self.snd.board.mark_lost(index) {
+            if self.snd.board_mut().mark_lost(index) {
                 self.note_lost(&record);
             }
             if record.is_mtu_probe() {
                 self.pmtu.on_probe_lost(now);
             }
         }
-        let lost = self.snd.board.lost_bytes().saturating_sub(before);
+        let lost = self.snd.board().lost_bytes().saturating_sub(before);
         self.count_lost(lost);
         self.report_lost(LossTrigger::Timeout);
     }
 
     /// Returns whether only our FIN is unacknowledged and the peer's FIN has arrived.
     fn is_only_fin_unacked(&self) -> bool {
-        matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end()
+        matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una() >= self.snd.queued_end()
     }
 
     /// Adapts to a changed segment size: splits longer segments in flight and reports the change to the controller.
     pub(super) fn change_mss(&mut self, now: Time) {
         let mss = self.mss();
-        self.snd.board.resegment(mss);
+        self.snd.resegment(mss);
         self.loss.on_renumbered();
         let event = PathEvent::Mss { now, old: self.cc.mss };
         self.cc.mss = Bytes::from(mss);

@@ -182,7 +182,7 @@ impl Connection {
     /// Returns the checked-out metrics if nothing better was found. A failed handshake does not invalidate them,
     /// because a SYN can be forged by anyone.
     pub(crate) fn unspent_path(&self) -> Option<Learnt<SavedPath>> {
-        let sound = self.rtt.backoff() == 0 || self.snd.una == 0;
+        let sound = self.rtt.backoff() == 0 || self.snd.una() == 0;
         self.kept_path().filter(|_| sound && self.better_path().is_none())
     }
 

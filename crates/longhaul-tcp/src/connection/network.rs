@@ -303,7 +303,7 @@ impl Connection {
     /// 4.1).
     pub(super) fn deny_unanswered_request(&mut self) {
         let network = &mut *self.ext.network;
-        if network.asked.is_some() && network.asked_end > 0 && self.snd.una >= network.asked_end {
+        if network.asked.is_some() && network.asked_end > 0 && self.snd.una() >= network.asked_end {
             network.report_denial();
             add(&mut network.info.denied, 1);
             network.answer = Some(NetworkFeedback::Denied);

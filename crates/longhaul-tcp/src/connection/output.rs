@@ -1,9 +1,10 @@
 //! Transmit path: selects what to send next and fills batches with it.
 
 use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Time};
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption, ProbeEcho, Timestamps};
 
+use super::sender::NewSegment;
 use super::timers::Timer;
 use super::{Connection, Event, State};
 use crate::batch::{Batch, SegmentRef};
@@ -48,18 +49,18 @@ impl Connection {
 
     /// Calls `each` with the slices of a segment's payload in stream order.
     pub fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
-        self.snd.buffer.slices(segment.payload(), each);
+        self.snd.payload(segment, each);
     }
 
     /// Prepares a batch for [`frames`](Self::frames): writes headers next to the payload where there is room.
     pub fn lay_headers(&mut self, batch: &Batch) {
-        self.snd.buffer.lay_headers(&batch.headers, &batch.segments);
+        self.snd.lay_headers(batch);
     }
 
     /// Appends the slices of a batch, headers and payload, to `out`, and returns their length in bytes. If that is
     /// less than [`Batch::len`], payload was acknowledged since the batch was made, and the batch must not be sent.
     pub fn frames<'a>(&'a self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
-        self.snd.buffer.frames(&batch.headers, &batch.segments, out)
+        self.snd.frames(batch, out)
     }
 
     /// Returns the expected layout of new data segments.
@@ -147,7 +148,7 @@ impl Connection {
         if !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
             return false;
         }
-        if self.snd.board.lost_bytes() == 0
+        if self.snd.board().lost_bytes() == 0
             && self.snd.unsent() == 0
             && !self.snd.has_unsent_fin()
             && !self.loss.wants_to_send()
@@ -162,7 +163,9 @@ impl Connection {
         if batch.is_empty() {
             // The header was not sent, so the window in it was not advertised.
             self.rcv.edge = edge;
-            if stop == Some(SendLimit::PeerWindow) && self.snd.board.is_empty() && !self.timers.is_armed(Timer::Persist)
+            if stop == Some(SendLimit::PeerWindow)
+                && !self.snd.has_outstanding()
+                && !self.timers.is_armed(Timer::Persist)
             {
                 self.timers.arm(Timer::Persist, now + self.rtt.rto());
             }
@@ -178,10 +181,7 @@ impl Connection {
             SendLimit::Cwnd => self.cc.rounds.limited = true,
             SendLimit::App if self.pipe() < self.cc.control.cwnd.0 => {
                 self.cc.rate.on_app_limited(self.pipe());
-                // A writer that waits for buffer space has more to send, so the application is not idle.
-                if !self.snd.writer_blocked {
-                    self.snd.app_limited_since.get_or_insert(now);
-                }
+                self.snd.on_app_limited(now);
             }
             _ => {}
         }
@@ -190,7 +190,7 @@ impl Connection {
     /// Send loop. Returns the limit that stopped it, or `None` if the batch is full.
     fn fill(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<SendLimit> {
         let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
-        let want = (self.snd.unsent() + self.snd.board.lost_bytes()).min(room).max(1);
+        let want = (self.snd.unsent() + self.snd.board().lost_bytes()).min(room).max(1);
         let budget = match self.cc.pacer.ready(now, Bytes(want)) {
             Ok(bytes) => bytes.0,
             // Forced retransmissions, one segment per event, bypass the pacer.
@@ -200,15 +200,15 @@ impl Connection {
                 return Some(SendLimit::Pacing);
             }
         };
-        let idle = self.snd.board.is_empty();
+        let idle = !self.snd.has_outstanding();
         if idle {
             self.restart_after_idleness(now);
         }
         // The segments of one batch share a send time, a delivery-rate snapshot and a header template.
         let snapshot = self.cc.rate.snapshot(now, idle, self.cc.control.tag);
-        self.snd.board.begin_burst(snapshot);
+        self.snd.begin_burst(snapshot);
         let flags = Flags::ACK | self.echo_flag();
-        let mut template = self.header(now, flags, self.snd.nxt);
+        let mut template = self.header(now, flags, self.snd.nxt());
         self.add_network_to_data(&mut template);
         batch.dscp = self.cc.control.dscp;
         let options = CheshireCodec::header_len(&template.options);
@@ -226,7 +226,7 @@ impl Connection {
             let step = match self.next_retransmission(room) {
                 Some(index) => self.retransmit_segment(&mut fill, index),
                 // Lost data waits for the congestion window, and there is no new data.
-                None if self.snd.board.lost_bytes() > 0 && self.snd.unsent() == 0 => Step::Stop(SendLimit::Cwnd),
+                None if self.snd.board().lost_bytes() > 0 && self.snd.unsent() == 0 => Step::Stop(SendLimit::Cwnd),
                 None => match self.transmit_pair(&mut fill, room_for_new) {
                     Some(step) => step,
                     None => self.transmit_new(&mut fill, room_for_new),
@@ -247,20 +247,20 @@ impl Connection {
         }
         let mss = self.mss();
         // A SACKed segment is no longer in flight and must not be retransmitted, even if it is the first one.
-        let unsacked = |index: &u64| self.snd.board.get(*index).is_some_and(|record| !record.is_sacked());
+        let unsacked = |index: &u64| self.snd.board().get(*index).is_some_and(|record| !record.is_sacked());
         self.loss.grant.probe = self.loss.grant.probe.filter(unsacked);
         if let Some(index) = self.loss.grant.probe {
-            if self.snd.board.get(index).is_some_and(|r| r.len <= mss) {
+            if self.snd.board().get(index).is_some_and(|r| r.len <= mss) {
                 return Some(index);
             }
             self.resegment_to_mss();
-            return self.snd.board.back().map(|(last, _)| last);
+            return self.snd.board().back().map(|(last, _)| last);
         }
-        let index = match self.snd.board.next_lost() {
+        let index = match self.snd.board_mut().next_lost() {
             Some(index) => index,
-            None => self.loss.rescue(&self.snd.board, room, self.snd.unsent() > 0, mss)?,
+            None => self.loss.rescue(self.snd.board(), room, self.snd.unsent() > 0, mss)?,
         };
-        let record = self.snd.board.get(index)?;
+        let record = self.snd.board().get(index)?;
         if record.len > mss {
             self.resegment_to_mss();
             return self.next_retransmission(room);
@@ -272,19 +272,19 @@ impl Connection {
     fn resegment_to_mss(&mut self) {
         let mss = self.mss();
         self.pmtu.on_probe_lost(self.timers.now());
-        self.snd.board.resegment(mss);
+        self.snd.resegment(mss);
         self.loss.on_renumbered();
     }
 
     /// Retransmits a segment of the scoreboard.
     fn retransmit_segment(&mut self, fill: &mut Fill<'_>, index: u64) -> Step {
-        let Some(record) = self.snd.board.get(index).copied() else { return Step::Last };
+        let Some(record) = self.snd.board().get(index).copied() else { return Step::Last };
         // RFC 3168, section 6.1.5: retransmissions are not ECN-capable.
         if !fill.admits(record.len, Ecn::NotEct) {
             return Step::Last;
         }
         let before = self.pipe();
-        let tx = self.snd.board.retransmit(index);
+        let tx = self.snd.retransmit(index);
         self.loss.on_retransmit(&record, self.numbers.clock.value(fill.now));
         self.stats.bytes_retransmitted += u64::from(record.len);
         self.stats.segments_retransmitted += 1;
@@ -297,7 +297,7 @@ impl Connection {
 
     /// Returns PSH for a segment with data that ends the queued data (RFC 9293, section 3.9.1.2, MUST-61).
     fn push_flag(&self, start: u64, len: u16) -> Flags {
-        let ends = len > 0 && start + u64::from(len) == self.snd.buffer.end();
+        let ends = len > 0 && start + u64::from(len) == self.snd.queued_end();
         if ends { Flags::PSH } else { Flags::NONE }
     }
 
@@ -313,7 +313,7 @@ impl Connection {
 
     /// Sends a new segment.
     fn transmit_new(&mut self, fill: &mut Fill<'_>, room: u64) -> Step {
-        self.skip_received();
+        self.snd.skip_received(u64::from(self.mss()));
         let asked = self.quick_start_due(fill.now);
         let extra = asked.map_or(0, |(_, extra)| extra);
         let next = match self.next_segment(fill.now, room, extra) {
@@ -327,15 +327,13 @@ impl Connection {
         if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len.saturating_add(extra), ecn) {
             return Step::Last;
         }
-        let start = self.snd.nxt.max(1);
-        let end = start + u64::from(next.len);
-        let fin = self.snd.has_unsent_fin() && end == self.snd.buffer.end();
         // Add the segment to the scoreboard and advance SND.NXT.
         let before = self.pipe();
-        let tx = self.snd.board.push(start, next.len, fin, next.mtu_probe);
-        self.snd.nxt = end + u64::from(fin);
-        self.snd.fin_sent |= fin;
-        self.flag_rc3_resend(start);
+        let NewSegment { tx, start, fin, was_sent_by_rc3 } = self.snd.send_new(next.len, next.mtu_probe);
+        let end = start + u64::from(next.len);
+        if was_sent_by_rc3 {
+            self.count_rc3_resend();
+        }
         self.note_ecn(ecn, start, end);
         if next.mtu_probe {
             self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16);
@@ -346,7 +344,7 @@ impl Connection {
             flags |= Flags::FIN;
         }
         flags |= self.push_flag(start, next.len);
-        if std::mem::take(&mut self.snd.cwr_due) {
+        if self.snd.take_cwr() {
             flags |= Flags::CWR;
         }
         let network = asked.map(|(rate, _)| self.ask_quick_start(fill.now, rate, end));
@@ -358,21 +356,21 @@ impl Connection {
     }
 
     /// Returns the next new segment, whose header has `extra` more bytes than usual, or the limit that prevents it.
-    fn next_segment(&mut self, now: Time, room: u64, extra: u16) -> Result<NextSegment, SendLimit> {
+    fn next_segment(&mut self, now: Time, room: u64, extra: u16) -> Result<Choice, SendLimit> {
         let mss = self.mss().saturating_sub(extra);
         let unsent = self.snd.unsent();
         if unsent == 0 {
             return match self.snd.has_unsent_fin() {
                 // A bare FIN has no data that counts against cwnd; the connection ends a round trip sooner.
-                true => Ok(NextSegment { len: 0, mtu_probe: false }),
-                false if self.snd.buffer.free() == 0 => Err(SendLimit::SendBuffer),
+                true => Ok(Choice { len: 0, mtu_probe: false }),
+                false if self.snd.is_buffer_full() => Err(SendLimit::SendBuffer),
                 false => Err(SendLimit::App),
             };
         }
-        if std::mem::take(&mut self.snd.persist.due) {
-            return Ok(NextSegment { len: 1, mtu_probe: false });
+        if self.persist.take_due() {
+            return Ok(Choice { len: 1, mtu_probe: false });
         }
-        let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
+        let window = self.snd.usable_window();
         let len = unsent.min(u64::from(mss)).min(window);
         if let Some(limit) = self.avoid_silly_window(len, unsent, mss) {
             return Err(limit);
@@ -382,14 +380,14 @@ impl Connection {
             return Err(SendLimit::Cwnd);
         }
         let options = self.data_options();
-        if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss).filter(|_| extra == 0) {
+        if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss()).filter(|_| extra == 0) {
             // Enough data must follow the probe for its loss to be detected at once.
             let enough = self.snd.unsent_before_rc3() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
             if enough && !self.loss.in_episode() {
-                return Ok(NextSegment { len: probe, mtu_probe: true });
+                return Ok(Choice { len: probe, mtu_probe: true });
             }
         }
-        Ok(NextSegment { len: len as u16, mtu_probe: false })
+        Ok(Choice { len: len as u16, mtu_probe: false })
     }
 
     /// Applies the Nagle algorithm and silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1).
@@ -400,11 +398,11 @@ impl Connection {
         if len == unsent {
             // A tail loss probe (RFC 8985, section 7.3) and F-RTO (RFC 5682, section 2.1, step 2b) override Nagle.
             let is_due = self.loss.allowance(mss) > 0;
-            let may = self.snd.nodelay || self.snd.board.is_empty() || self.snd.fin_queued || is_due;
+            let may = self.snd.nodelay() || !self.snd.has_outstanding() || self.snd.is_fin_queued() || is_due;
             return (!may).then_some(SendLimit::App);
         }
         // The peer's window cuts the segment short.
-        if len > 0 && (len >= self.snd.max_window / 2 || std::mem::take(&mut self.snd.override_sws)) {
+        if self.snd.admits_shortened(len) {
             return None;
         }
         Some(SendLimit::PeerWindow)
@@ -416,7 +414,7 @@ impl Connection {
         event.kind = kind;
         event.tag = self.cc.control.tag;
         if kind == SegmentKind::Data {
-            event.pause = self.snd.app_limited_since.take().map_or(Span::ZERO, |since| now - since);
+            event.pause = self.snd.end_pause(now);
         }
         let path = self.path();
         self.cc.controller.on_sent(&event, &path);
@@ -429,9 +427,8 @@ impl Connection {
         self.cc.pacer.sent(now, Bytes::from(batch.len.saturating_sub(batch.headers.len())));
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
-        self.snd.last_sent = Some(now);
-        if self.snd.writer_blocked && self.snd.should_wake_writer() {
-            self.snd.writer_blocked = false;
+        self.snd.on_transmission(now);
+        if self.snd.wake_writer() {
             self.life.events.raise(Event::Writable);
         }
         if !self.rcv.needs_pure_ack() {
@@ -463,7 +460,8 @@ pub(super) enum Step {
     Stop(SendLimit),
 }
 
-struct NextSegment {
+/// New segment to be sent.
+struct Choice {
     len: u16,
     mtu_probe: bool,
 }

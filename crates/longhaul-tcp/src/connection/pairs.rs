@@ -20,6 +20,7 @@ use longhaul_wire::{Ecn, Flags};
 
 use super::arrivals::{Report, Reports, apart, of_segment};
 use super::output::{Fill, Step};
+use super::sender::{NewPair, NewSegment};
 use super::{Connection, SegmentMeta};
 use crate::batch::Batch;
 use crate::info::{PairInfo, add};
@@ -219,13 +220,13 @@ impl Connection {
         let mss = u64::from(self.mss());
         pairs.flight.is_none()
             && !self.loss.in_episode()
-            && self.snd.board.sacked_bytes() == 0
-            && !self.snd.cwr_due
-            && !self.snd.persist.due
+            && self.snd.board().sacked_bytes() == 0
+            && !self.snd.is_cwr_due()
+            && !self.persist.is_due()
             && self.snd.unsent_before_rc3() > 3 * mss
-            && self.snd.window_edge().saturating_sub(self.snd.nxt) >= 3 * mss
+            && self.snd.usable_window() >= 3 * mss
             && room.saturating_add(self.pipe()) >= LEAST_WINDOW * mss
-            && (pairs.separated == Some(self.snd.nxt) || pairs.probe.may_send(fill.now))
+            && (pairs.separated == Some(self.snd.nxt()) || pairs.probe.may_send(fill.now))
     }
 
     /// Sends the segment before a pair, or the pair's first segment, if a pair is due.
@@ -234,7 +235,7 @@ impl Connection {
             return None;
         }
         let [separator, first, second] = SHORTER.map(|bytes| self.mss().saturating_sub(bytes).max(1));
-        if self.ext.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(self.snd.nxt)) {
+        if self.ext.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(self.snd.nxt())) {
             if !fill.batch.is_empty() {
                 return Some(Step::Last);
             }
@@ -253,27 +254,22 @@ impl Connection {
 
     /// Sends the segment before a pair, which is the last one of its batch.
     fn transmit_separator(&mut self, fill: &mut Fill<'_>, len: u16) {
-        let start = self.snd.nxt.max(1);
         let before = self.pipe();
-        let tx = self.snd.board.push(start, len, false, false);
-        self.snd.nxt = start + u64::from(len);
+        let NewSegment { tx, start, .. } = self.snd.send_new(len, false);
         fill.push(fill.template.flags, self.numbers.sequence(start), start, len);
         self.loss.on_new_data();
         self.stats.bytes_sent += u64::from(len);
         self.report_sent(fill.now, tx, len, before, SegmentKind::Data);
         if let Some(pairs) = &mut self.ext.pairs {
-            pairs.separated = Some(self.snd.nxt);
+            pairs.separated = Some(self.snd.nxt());
         }
     }
 
     /// Sends the first segment of a pair, which is second in the stream.
     fn transmit_first(&mut self, fill: &mut Fill<'_>, first: u16, second: u16) {
         let ecn = self.ecn();
-        let start = self.snd.nxt.max(1);
-        let middle = start + u64::from(second);
         let before = self.pipe();
-        let (first_tx, second_tx) = self.snd.board.push_flipped(start, second, first);
-        self.snd.nxt = middle + u64::from(first);
+        let NewPair { first_tx, second_tx, start, middle, end } = self.snd.send_flipped(second, first);
         fill.admits(first, ecn);
         fill.push(fill.template.flags, self.numbers.sequence(middle), middle, first);
         for _ in 0..2 {
@@ -292,7 +288,7 @@ impl Connection {
             });
             pairs.second = Some(Second { start, len: second, ecn });
             pairs.ranges.rotate_right(1);
-            pairs.ranges[0] = (start, self.snd.nxt);
+            pairs.ranges[0] = (start, end);
             pairs.probe.on_sent(fill.now);
         }
     }
@@ -309,7 +305,7 @@ impl Connection {
             return false;
         }
         let flags = Flags::ACK | self.echo_flag();
-        let mut header = self.header(now, flags, self.snd.nxt);
+        let mut header = self.header(now, flags, self.snd.nxt());
         header.seq = self.numbers.sequence(second.start);
         batch.push(&header, second.start, second.len);
         batch.ecn = second.ecn;

@@ -27,9 +27,9 @@ const GIVE_UP_PROBES: u32 = 4;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Persist {
     /// One octet of new data may be sent beyond the window.
-    pub(super) due: bool,
+    due: bool,
     /// The octet at SND.UNA is an unacknowledged probe.
-    pub(super) in_flight: bool,
+    in_flight: bool,
     /// Probes since the window closed.
     sent: u32,
     /// Probes since the last segment from the peer.
@@ -39,6 +39,36 @@ pub(super) struct Persist {
 }
 
 impl Persist {
+    /// Returns whether one octet of new data may be sent beyond the window, and records that it is.
+    pub(super) fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.due)
+    }
+
+    /// Records that SND.UNA advanced.
+    pub(super) fn on_una_advanced(&mut self) {
+        self.in_flight = false;
+    }
+
+    /// Returns whether a probe of new data is due.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Returns whether the octet at SND.UNA is an unacknowledged probe.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
+    /// Records a probe. `is_first` means that no octet is outstanding yet, so the next one of new data is sent.
+    fn on_probe(&mut self, is_first: bool, last_sent: Option<Time>) {
+        if self.sent == 0 {
+            self.idle_since = last_sent;
+        }
+        self.sent = self.sent.saturating_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
+        (self.due, self.in_flight) = (is_first, true);
+    }
+
     /// Returns the number of probe retransmissions since the last segment from the peer.
     pub(super) fn repetitions(&self) -> u32 {
         self.unanswered.saturating_sub(1)
@@ -49,37 +79,31 @@ impl Connection {
     /// Returns the probe interval: the RTO, doubled for each probe since the window closed, even if the peer
     /// answered.
     fn persist_interval(&self) -> Span {
-        let doubled = self.rtt.base_rto().as_nanos().saturating_mul(1 << self.snd.persist.sent.min(20));
+        let doubled = self.rtt.base_rto().as_nanos().saturating_mul(1 << self.persist.sent.min(20));
         Span::from_nanos(doubled).min(MAX_INTERVAL)
     }
 
     /// Handles the persist timer: data is queued, none is in flight, and the peer's window is too small.
     pub(super) fn on_persist(&mut self, now: Time) {
-        if self.snd.window > 0 {
-            self.snd.override_sws = true;
+        if self.snd.window() > 0 {
+            self.snd.override_silly_window();
             return;
         }
-        let front = self.snd.board.front().map(|(index, _)| index);
-        if front.is_some() && !self.snd.persist.in_flight {
+        let front = self.snd.board().front().map(|(index, _)| index);
+        if front.is_some() && !self.persist.in_flight {
             // The window closed below data that is in flight: retransmissions of that data act as probes.
             return;
         }
-        let silent = now - self.peer.last_heard >= GIVE_UP_AFTER && self.snd.persist.unanswered >= GIVE_UP_PROBES;
+        let silent = now - self.peer.last_heard >= GIVE_UP_AFTER && self.persist.unanswered >= GIVE_UP_PROBES;
         if silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
-        if self.snd.persist.sent == 0 {
-            self.snd.persist.idle_since = self.snd.last_sent;
-        }
-        self.snd.persist.sent = self.snd.persist.sent.saturating_add(1);
-        self.snd.persist.unanswered = self.snd.persist.unanswered.saturating_add(1);
+        self.persist.on_probe(front.is_none(), self.snd.last_sent());
         // A single octet yields no delivery rate and is not paced.
         self.cc.rate.on_app_limited(self.pipe());
         self.loss.grant.forced = true;
         self.loss.grant.probe = front;
-        self.snd.persist.due = front.is_none();
-        self.snd.persist.in_flight = true;
         self.timers.arm(Timer::Persist, now + self.persist_interval());
         self.consider_r1();
     }
@@ -87,15 +111,15 @@ impl Connection {
     /// Records that an acceptable segment arrived.
     pub(super) fn heard_from_peer(&mut self, now: Time) {
         self.peer.last_heard = now;
-        self.snd.persist.unanswered = 0;
+        self.persist.unanswered = 0;
         self.stop_port_probing();
     }
 
     /// Continues or ends zero-window probing. Called after every ACK; `changed` means that the window field changed.
     pub(super) fn after_window_change(&mut self, now: Time, changed: bool) {
-        if self.snd.window == 0 {
-            let waits = self.snd.persist.sent > 0 && self.snd.unsent() > 0;
-            if waits && self.snd.board.is_empty() && !self.timers.is_armed(Timer::Persist) {
+        if self.snd.window() == 0 {
+            let waits = self.persist.sent > 0 && self.snd.unsent() > 0;
+            if waits && !self.snd.has_outstanding() && !self.timers.is_armed(Timer::Persist) {
                 // The peer accepted the octet but still has no room.
                 self.timers.arm(Timer::Persist, now + self.persist_interval());
             }
@@ -107,13 +131,13 @@ impl Connection {
         if changed {
             self.timers.stop(Timer::Persist);
         }
-        if self.snd.persist.sent == 0 {
+        if self.persist.sent == 0 {
             return;
         }
-        let before = std::mem::take(&mut self.snd.persist);
+        let before = std::mem::take(&mut self.persist);
         if before.in_flight && !before.due {
             // The octet may have been dropped while the window was closed: retransmit it at once.
-            self.loss.grant.probe = self.snd.board.front().map(|(index, _)| index);
+            self.loss.grant.probe = self.snd.board().front().map(|(index, _)| index);
             self.loss.grant.forced = true;
         }
         self.arm_retransmission(now);
@@ -124,7 +148,7 @@ impl Connection {
     /// that the congestion window is still valid.
     fn end_idleness(&mut self, now: Time, since: Option<Time>) {
         let Some(idle) = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto()) else { return };
-        self.snd.last_sent = Some(now);
+        self.snd.restart_idle_time(now);
         self.tell(&PathEvent::IdleRestart { now, idle });
     }
 }

@@ -257,7 +257,7 @@ impl Connection {
         if probes.open_plan().is_none() && from_tail.is_none() {
             self.timers.stop(Timer::Copy);
         }
-        self.follow_rc3_plan(now, from_tail);
+        self.snd.follow_rc3_plan(now, from_tail);
     }
 
     /// Records that segments are sent with the current timestamp.
@@ -282,13 +282,13 @@ impl Connection {
         let known = self.rtt.srtt().is_some();
         let value = self.numbers.clock.value(now);
         // With probe echoes, each probe needs a TSval of its own: wait for the next tick if this one is taken.
-        let taken = self.snd.last_sent.is_some_and(|at| self.numbers.clock.value(at) == value);
+        let taken = self.snd.last_sent().is_some_and(|at| self.numbers.clock.value(at) == value);
         let Some(probes) = self.ext.probes.as_deref_mut().filter(|_| known) else { return false };
         let Some(plan) = probes.open_plan() else { return false };
         let taken = probes.echoed && (taken || probes.last_value == Some(value));
         let at = if taken { probes.next_at.max(now + self.numbers.clock.tick()) } else { probes.next_at };
-        let chosen = probes.choose(&plan, &self.snd.board);
-        let record = chosen.and_then(|index| Some((index, *self.snd.board.get(index)?)));
+        let chosen = probes.choose(&plan, self.snd.board());
+        let record = chosen.and_then(|index| Some((index, *self.snd.board().get(index)?)));
         // After the peer has shrunk its window, a segment beyond it would not be answered.
         let fits =
             |record: &Record| record.len > 0 && record.len <= mss && record.start + u64::from(record.len) <= edge;
@@ -308,7 +308,7 @@ impl Connection {
     }
 
     fn push_copy(&mut self, now: Time, batch: &mut Batch, plan: &ProbePlan, index: u64, record: &Record) {
-        self.snd.board.note_copy(index);
+        self.snd.board_mut().note_copy(index);
         let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
         let mut header = self.header(now, Flags::ACK | Flags::PSH | fin | self.echo_flag(), record.start);
         header.seq = self.numbers.sequence(record.start);

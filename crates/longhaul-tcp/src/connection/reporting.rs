@@ -35,7 +35,7 @@ impl Connection {
             delivery_rate: self.cc.rate.latest,
             pacing_rate: self.cc.pacer.rate(),
             in_flight: Bytes(self.pipe()),
-            unacked_segments: self.snd.board.len() as u64,
+            unacked_segments: self.snd.board().len() as u64,
             mss: self.mss(),
             plpmtu: self.pmtu.current(),
             srtt: self.rtt.srtt(),
@@ -45,7 +45,7 @@ impl Connection {
             min_rtt: self.rtt.min(),
             rto: self.rtt.rto(),
             backoff: self.rtt.backoff(),
-            peer_window: Bytes(self.snd.window),
+            peer_window: Bytes(self.snd.window()),
             recv_buffer: Bytes(self.rcv.capacity),
             unread: Bytes::from(self.rcv.data.unread()),
             unsent: Bytes(self.snd.unsent()),
@@ -98,13 +98,12 @@ impl Connection {
     /// Returns the memory in bytes occupied by buffers and records, excluding the connection's own fixed size.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let tail = self.snd.rc3.as_ref().map_or(0, |tail| tail.memory());
-        self.snd.buffer.memory() + self.snd.board.memory() + self.rcv.data.memory() + tail
+        self.snd.memory() + self.rcv.data.memory()
     }
 
     /// Returns SND.NXT and RCV.NXT as wire sequence numbers.
     pub(crate) fn wire_numbers(&self) -> (u32, u32) {
-        (self.numbers.sequence(self.snd.nxt), self.numbers.acknowledgment(self.rcv.next()))
+        (self.numbers.sequence(self.snd.nxt()), self.numbers.acknowledgment(self.rcv.next()))
     }
 
     /// Returns TS.Recent if timestamps were negotiated.

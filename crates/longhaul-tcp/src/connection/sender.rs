@@ -1,13 +1,21 @@
-//! Send sequence variables (RFC 9293, section 3.3.1) and the functions that depend on them alone.
+//! Send sequence variables (RFC 9293, section 3.3.1), the data that they delimit, and the response to ECE.
 
-use super::persist::Persist;
-use super::rc3::Rc3Loop;
+use bytes::Bytes;
+use longhaul_cc::TxId;
+use longhaul_units::{Span, Time};
+
+use crate::batch::{Batch, SegmentRef};
 use crate::config::Config;
-use crate::scoreboard::Scoreboard;
-use crate::send_buffer::SendBuffer;
+use crate::scoreboard::{Burst, Record, Scoreboard};
+use crate::send_buffer::{Layout, SendBuffer};
+
+mod rc3;
+
+pub(super) use rc3::Bounds;
+use rc3::Rc3Loop;
 
 /// The smallest MSS accepted from a peer: with a smaller one, metadata outweighs data (CVE-2019-11479).
-pub(super) const MIN_PEER_MSS: u16 = 128;
+const MIN_PEER_MSS: u16 = 128;
 
 /// Unsent bytes up to which a writer may fill the send buffer: enough to cover the time until the writer is woken.
 /// More costs memory, and the data leaves the processor's caches before it is sent: with 4 MiB, sending a gigabyte
@@ -16,43 +24,88 @@ const DEFAULT_NOTSENT_LOWAT: u64 = 256 << 10;
 /// The same bound while the peer's window is closed.
 const CLOSED_WINDOW_LOWAT: u64 = 4 << 20;
 
+/// Send side: queued and outstanding data, and the peer's window.
+///
+/// Data that the RC3 loop sent beyond SND.NXT is a part of it, not an extension, because it moves the bounds that this
+/// type maintains: acceptable ACKs, the room for writers, and SND.NXT.
 #[derive(Debug)]
 pub(super) struct Sender {
-    pub(super) buffer: SendBuffer,
-    pub(super) board: Scoreboard,
+    buffer: SendBuffer,
+    board: Scoreboard,
     /// SND.UNA and SND.NXT as stream offsets.
-    pub(super) una: u64,
-    pub(super) nxt: u64,
+    una: u64,
+    nxt: u64,
     /// SND.WND in bytes, the largest window ever, SND.WL1 and SND.WL2.
-    pub(super) window: u64,
-    pub(super) max_window: u64,
-    pub(super) wl1: u64,
-    pub(super) wl2: u64,
+    window: u64,
+    max_window: u64,
+    wl1: u64,
+    wl2: u64,
     /// The MSS from the peer's SYN, without deducting options.
-    pub(super) peer_mss: u16,
+    peer_mss: u16,
     /// The application shut down its side: a FIN follows the last byte.
-    pub(super) fin_queued: bool,
-    pub(super) fin_sent: bool,
-    pub(super) nodelay: bool,
+    fin_queued: bool,
+    fin_sent: bool,
+    nodelay: bool,
     /// Unsent bytes at which writers block; `None` selects [`DEFAULT_NOTSENT_LOWAT`].
-    pub(super) lowat: Option<u64>,
+    lowat: Option<u64>,
     /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
     /// 3.8.6.2.1).
-    pub(super) override_sws: bool,
+    override_sws: bool,
     /// A writer found the buffer full and waits for [`Event::Writable`](super::Event::Writable).
-    pub(super) writer_blocked: bool,
+    writer_blocked: bool,
     /// The next new data segment carries CWR (RFC 3168, section 6.1.2).
-    pub(super) cwr_due: bool,
+    cwr_due: bool,
     /// ECE triggers no further reduction until this offset is acknowledged.
-    pub(super) ece_answered_until: u64,
-    pub(super) persist: Persist,
+    ece_answered_until: u64,
     /// The time of the last transmission; idle time before a restart counts from here.
-    pub(super) last_sent: Option<longhaul_units::Time>,
+    last_sent: Option<Time>,
     /// The time since which the window has had room but the application has had no data to send; cleared when new
     /// data is sent.
-    pub(super) app_limited_since: Option<longhaul_units::Time>,
+    app_limited_since: Option<Time>,
     /// Data sent beyond SND.NXT by the RC3 loop, if the controller ever started it.
-    pub(super) rc3: Option<Box<Rc3Loop>>,
+    rc3: Option<Box<Rc3Loop>>,
+}
+
+/// New segment that was added to the scoreboard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewSegment {
+    pub(super) tx: TxId,
+    /// Stream offset of its data.
+    pub(super) start: u64,
+    /// Whether it carries our FIN.
+    pub(super) fin: bool,
+    /// Whether the RC3 loop had sent some of its data before.
+    pub(super) was_sent_by_rc3: bool,
+}
+
+/// Flipped pair of segments that was added to the scoreboard; the one at `middle` is sent first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewPair {
+    pub(super) first_tx: TxId,
+    pub(super) second_tx: TxId,
+    pub(super) start: u64,
+    pub(super) middle: u64,
+    pub(super) end: u64,
+}
+
+/// Window field of a received segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowField {
+    /// Sequence number and acknowledgment of the segment as stream offsets.
+    pub(super) seq: u64,
+    pub(super) ack: u64,
+    /// The window in bytes, and the shift by which the field was scaled.
+    pub(super) window: u64,
+    pub(super) shift: u8,
+}
+
+/// Effect of a window field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WindowUpdate {
+    /// The window changed, or its right edge moved while SND.UNA did not.
+    pub(super) changed: bool,
+    /// The right edge moved left by more than the rounding of window scaling (RFC 7323, section 2.4).
+    pub(super) shrank: bool,
 }
 
 impl Sender {
@@ -75,11 +128,301 @@ impl Sender {
             writer_blocked: false,
             cwr_due: false,
             ece_answered_until: 0,
-            persist: Persist::default(),
             last_sent: None,
             app_limited_since: None,
             rc3: None,
         }
+    }
+
+    /// Advances SND.NXT over our SYN.
+    pub(super) fn on_syn(&mut self) {
+        self.nxt = 1;
+    }
+
+    /// Takes the MSS and the window from the peer's SYN.
+    pub(super) fn on_peer_syn(&mut self, mss: u16, window: u64) {
+        self.peer_mss = mss.max(MIN_PEER_MSS);
+        (self.window, self.max_window) = (window, window);
+        (self.wl1, self.wl2) = (0, 0);
+    }
+
+    /// Advances SND.UNA over our SYN.
+    pub(super) fn on_syn_acknowledged(&mut self) {
+        self.una = 1;
+    }
+
+    /// Sets SND.WL1 and SND.WL2 when the handshake ends (RFC 9293, section 3.10.7.4, SYN-RECEIVED).
+    pub(super) fn begin_window_updates(&mut self, seq: u64, ack: u64) {
+        (self.wl1, self.wl2) = (seq, ack);
+    }
+
+    /// Replaces SND.WND.
+    pub(super) fn set_window(&mut self, window: u64) {
+        self.window = window;
+        self.max_window = self.max_window.max(window);
+    }
+
+    /// Applies settings of the application.
+    pub(super) fn configure(&mut self, config: &Config) {
+        self.buffer.set_capacity(config.send_buffer);
+        self.lowat = lowat(config);
+    }
+
+    pub(super) fn set_nodelay(&mut self, nodelay: bool) {
+        self.nodelay = nodelay;
+    }
+
+    /// Queues as much of `data` as the buffer and the limit of unsent data admit, and returns the number of bytes.
+    pub(super) fn write(&mut self, data: &[u8], layout: Layout) -> usize {
+        let data = data.get(..self.room()).unwrap_or(data);
+        self.buffer.write(data, layout, self.nxt.max(1))
+    }
+
+    /// Does the same without copying large parts, and leaves the rest in `data`.
+    pub(super) fn write_bytes(&mut self, data: &mut Bytes, layout: Layout) -> usize {
+        let part = data.split_to(self.room().min(data.len()));
+        let taken = part.len();
+        // The whole part fits.
+        let _ = self.buffer.write_bytes(part, layout, self.nxt.max(1));
+        taken
+    }
+
+    /// Records that a writer waits for room.
+    pub(super) fn block_writer(&mut self) {
+        self.writer_blocked = true;
+    }
+
+    /// Returns whether to wake the waiting writer, which then waits no more. Room for a single segment is not enough,
+    /// so wake-ups are rare.
+    pub(super) fn wake_writer(&mut self) -> bool {
+        let wakes = self.writer_blocked
+            && self.buffer.free() >= self.buffer.capacity() / 4
+            && self.unsent() <= self.lowat() / 2;
+        self.writer_blocked &= !wakes;
+        wakes
+    }
+
+    /// Queues a FIN after the last byte.
+    pub(super) fn queue_fin(&mut self) {
+        self.fin_queued = true;
+    }
+
+    /// Starts a burst: the segments sent until the next one share a send time and a delivery-rate snapshot.
+    pub(super) fn begin_burst(&mut self, burst: Burst) {
+        self.board.begin_burst(burst);
+    }
+
+    /// Adds a new segment of `len` bytes at SND.NXT to the scoreboard, with our FIN if it is queued and follows.
+    pub(super) fn send_new(&mut self, len: u16, mtu_probe: bool) -> NewSegment {
+        let start = self.nxt.max(1);
+        let end = start + u64::from(len);
+        let fin = self.has_unsent_fin() && end == self.buffer.end();
+        let tx = self.board.push(start, len, fin, mtu_probe);
+        self.nxt = end + u64::from(fin);
+        self.fin_sent |= fin;
+        let was_sent_by_rc3 = self.advance_rc3(start, self.nxt);
+        if was_sent_by_rc3 {
+            self.board.note_early();
+        }
+        NewSegment { tx, start, fin, was_sent_by_rc3 }
+    }
+
+    /// Adds two new segments of `len` and `next_len` bytes at SND.NXT, of which the second is sent first.
+    pub(super) fn send_flipped(&mut self, len: u16, next_len: u16) -> NewPair {
+        let start = self.nxt.max(1);
+        let middle = start + u64::from(len);
+        let (first_tx, second_tx) = self.board.push_flipped(start, len, next_len);
+        self.nxt = middle + u64::from(next_len);
+        NewPair { first_tx, second_tx, start, middle, end: self.nxt }
+    }
+
+    /// Records the retransmission of a segment of the scoreboard.
+    pub(super) fn retransmit(&mut self, index: u64) -> TxId {
+        self.board.retransmit(index)
+    }
+
+    /// Records that data was sent at `now`.
+    pub(super) fn on_transmission(&mut self, now: Time) {
+        self.last_sent = Some(now);
+    }
+
+    /// Restarts the idle time at `now`, although nothing was sent.
+    pub(super) fn restart_idle_time(&mut self, now: Time) {
+        self.last_sent = Some(now);
+    }
+
+    /// Records that the application has no data to send. A writer that waits for buffer space has more, so it does not
+    /// count.
+    pub(super) fn on_app_limited(&mut self, now: Time) {
+        if !self.writer_blocked {
+            self.app_limited_since.get_or_insert(now);
+        }
+    }
+
+    /// Returns how long the application had no data to send before the new data that is sent at `now`.
+    pub(super) fn end_pause(&mut self, now: Time) -> Span {
+        self.app_limited_since.take().map_or(Span::ZERO, |since| now - since)
+    }
+
+    /// Advances SND.UNA to `ack`, calls `delivered` for each segment that is newly delivered, and returns their bytes.
+    pub(super) fn acknowledge(&mut self, ack: u64, mss: u64, delivered: impl FnMut(&Record, &Burst)) -> u64 {
+        let bytes = self.board.acknowledge(ack, delivered);
+        self.una = ack;
+        self.meet_rc3(ack, mss);
+        bytes
+    }
+
+    /// Applies a SACK block above SND.UNA in the same way. Returns `None` if it covers data that was not sent.
+    pub(super) fn sack(
+        &mut self,
+        (left, right): (u64, u64),
+        mss: u64,
+        delivered: impl FnMut(&Record, &Burst),
+    ) -> Option<u64> {
+        if right > self.nxt && !self.sack_beyond_nxt(left, right, mss) {
+            return None;
+        }
+        Some(self.board.sack(left, right.min(self.nxt), delivered))
+    }
+
+    /// Releases the data below SND.UNA.
+    pub(super) fn release_acknowledged(&mut self) {
+        self.buffer.advance(self.una.min(self.buffer.end()));
+    }
+
+    /// Updates SND.WND if the segment is the newest (RFC 9293, section 3.10.7.4). Must be called before SND.UNA is
+    /// advanced.
+    ///
+    /// A segment that advances SND.UNA always counts as the newest, although after reordering its sequence number may
+    /// be lower than SND.WL1. Otherwise the old window, relative to the new SND.UNA, would exceed the advertised
+    /// right edge.
+    pub(super) fn update_window(&mut self, field: WindowField) -> WindowUpdate {
+        let WindowField { seq, ack, window, shift } = field;
+        let newer = ack > self.una || self.wl1 < seq || (self.wl1 == seq && self.wl2 <= ack);
+        if ack < self.una || !newer {
+            return WindowUpdate::default();
+        }
+        let (old_edge, edge) = (self.window_edge(), ack.saturating_add(window));
+        (self.wl1, self.wl2) = (seq, ack);
+        let changed = window != self.window || edge != old_edge && ack == self.una && window != 0;
+        self.set_window(window);
+        WindowUpdate { changed, shrank: old_edge.saturating_sub(edge) >= 1 << shift }
+    }
+
+    /// Permits a segment of any size, because the override timeout has expired (RFC 9293, section 3.8.6.2.1).
+    pub(super) fn override_silly_window(&mut self) {
+        self.override_sws = true;
+    }
+
+    /// Returns whether a segment that the peer's window shortens to `len` bytes may be sent (RFC 9293, section
+    /// 3.8.6.2.1). The permission after an override timeout holds for one segment.
+    pub(super) fn admits_shortened(&mut self, len: u64) -> bool {
+        len > 0 && (len >= self.max_window / 2 || std::mem::take(&mut self.override_sws))
+    }
+
+    /// Begins a response to ECE. Returns whether to reduce the window: once per window of data, until the data in
+    /// flight at the last response is acknowledged (RFC 3168, section 6.1.2). CWR is then due.
+    pub(super) fn respond_to_ece(&mut self) -> bool {
+        let responds = self.una > self.ece_answered_until;
+        if responds {
+            self.ece_answered_until = self.nxt;
+            self.cwr_due = true;
+        }
+        responds
+    }
+
+    /// Returns whether the new segment that is sent next carries CWR, and records that it does.
+    pub(super) fn take_cwr(&mut self) -> bool {
+        std::mem::take(&mut self.cwr_due)
+    }
+
+    /// Splits outstanding segments that are longer than `mss`.
+    pub(super) fn resegment(&mut self, mss: u16) {
+        self.board.resegment(mss);
+    }
+
+    /// Clears all SACK state because the receiver reneged (RFC 2018, section 8).
+    pub(super) fn renege(&mut self) {
+        self.board.renege();
+        self.clear_received();
+    }
+
+    /// Frees memory that is kept for the next burst.
+    pub(super) fn free_spare_memory(&mut self) {
+        self.buffer.rest();
+        self.board.rest();
+    }
+
+    /// Writes the headers of a batch next to its payload where there is room.
+    pub(super) fn lay_headers(&mut self, batch: &Batch) {
+        self.buffer.lay_headers(&batch.headers, &batch.segments);
+    }
+
+    /// Appends the slices of a batch to `out`, and returns their length in bytes.
+    pub(super) fn frames<'a>(&'a self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
+        self.buffer.frames(&batch.headers, &batch.segments, out)
+    }
+
+    /// Calls `each` with the slices of a segment's payload in stream order.
+    pub(super) fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
+        self.buffer.slices(segment.payload(), each);
+    }
+
+    /// Returns SND.UNA.
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// Returns SND.NXT.
+    pub(super) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Returns SND.WND.
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Returns the right edge of the peer's window.
+    pub(super) fn window_edge(&self) -> u64 {
+        self.una.saturating_add(self.window)
+    }
+
+    /// Returns the usable window: the number of bytes that the peer's window admits beyond SND.NXT.
+    pub(super) fn usable_window(&self) -> u64 {
+        self.window_edge().saturating_sub(self.nxt)
+    }
+
+    /// Returns the lowest and the highest acceptable acknowledgment (RFC 5961, section 5.2). They are signed, because
+    /// old ones may precede the stream.
+    pub(super) fn acceptable_acks(&self) -> (i64, i64) {
+        let oldest = (self.una as i64).saturating_sub(self.max_window.min(1 << 30) as i64);
+        (oldest, self.sent_to() as i64)
+    }
+
+    /// Returns the MSS from the peer's SYN, without deducting options.
+    pub(super) fn peer_mss(&self) -> u16 {
+        self.peer_mss
+    }
+
+    /// Returns the scoreboard of outstanding segments.
+    pub(super) fn board(&self) -> &Scoreboard {
+        &self.board
+    }
+
+    /// Returns the scoreboard, for loss detection to mark segments in it.
+    pub(super) fn board_mut(&mut self) -> &mut Scoreboard {
+        &mut self.board
+    }
+
+    /// Returns whether any segment is outstanding.
+    pub(super) fn has_outstanding(&self) -> bool {
+        !self.board.is_empty()
+    }
+
+    /// Returns FlightSize (RFC 5681, section 2), without data that the peer had received before SND.NXT reached it.
+    pub(super) fn flight_size(&self) -> u64 {
+        (self.nxt - self.una).saturating_sub(self.board.passed_bytes())
     }
 
     /// Returns the number of bytes that a writer may add.
@@ -91,8 +434,8 @@ impl Sender {
     /// Returns the number of unsent bytes at which writers block. It is higher while the peer's window is closed: the
     /// peer may be waiting for this application to read, which it may do only after its write has succeeded.
     fn lowat(&self) -> u64 {
-        let waits_for_window = self.window_edge().saturating_sub(self.nxt) < u64::from(self.peer_mss);
-        self.lowat.unwrap_or(match (self.has_open_rc3_plan(), waits_for_window) {
+        let waits_for_window = self.usable_window() < u64::from(self.peer_mss);
+        self.lowat.unwrap_or(match (self.rc3_plan().is_some(), waits_for_window) {
             // The RC3 loop sends the data soon.
             (true, _) => u64::MAX,
             (false, true) => CLOSED_WINDOW_LOWAT,
@@ -100,14 +443,39 @@ impl Sender {
         })
     }
 
-    /// Returns whether to wake a waiting writer. Room for a single segment is not enough, so wake-ups are rare.
-    pub(super) fn should_wake_writer(&self) -> bool {
-        self.buffer.free() >= self.buffer.capacity() / 4 && self.unsent() <= self.lowat() / 2
-    }
-
     /// Returns the number of queued bytes that were never sent, without the FIN.
     pub(super) fn unsent(&self) -> u64 {
         self.buffer.end().saturating_sub(self.nxt.max(1))
+    }
+
+    /// Returns the end of the queued data.
+    pub(super) fn queued_end(&self) -> u64 {
+        self.buffer.end()
+    }
+
+    /// Returns whether the send buffer is empty: nothing is queued and all data is acknowledged.
+    pub(super) fn is_buffer_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Returns whether the send buffer is full.
+    pub(super) fn is_buffer_full(&self) -> bool {
+        self.buffer.free() == 0
+    }
+
+    /// Returns whether the Nagle algorithm is disabled.
+    pub(super) fn nodelay(&self) -> bool {
+        self.nodelay
+    }
+
+    /// Returns whether the application has closed its side.
+    pub(super) fn is_fin_queued(&self) -> bool {
+        self.fin_queued
+    }
+
+    /// Returns whether our FIN was sent at least once.
+    pub(super) fn is_fin_sent(&self) -> bool {
+        self.fin_sent
     }
 
     /// Returns whether a FIN is queued and was never sent.
@@ -115,22 +483,42 @@ impl Sender {
         self.fin_queued && !self.fin_sent
     }
 
-    /// Returns the right edge of the peer's window.
-    pub(super) fn window_edge(&self) -> u64 {
-        self.una.saturating_add(self.window)
-    }
-
-    /// Returns FlightSize (RFC 5681, section 2), without data that the peer had received before SND.NXT reached it.
-    pub(super) fn flight_size(&self) -> u64 {
-        (self.nxt - self.una).saturating_sub(self.board.passed_bytes())
-    }
-
     /// Returns whether all data and the FIN are acknowledged.
     pub(super) fn fin_acknowledged(&self) -> bool {
         self.fin_sent && self.una == self.nxt
     }
+
+    /// Returns whether the next new segment carries CWR.
+    pub(super) fn is_cwr_due(&self) -> bool {
+        self.cwr_due
+    }
+
+    /// Returns whether the response to an ECE is not confirmed yet: CWR is due, or data in flight at the reduction is
+    /// outstanding.
+    pub(super) fn is_responding_to_ece(&self) -> bool {
+        self.cwr_due || self.una <= self.ece_answered_until
+    }
+
+    /// Returns the time of the last transmission.
+    pub(super) fn last_sent(&self) -> Option<Time> {
+        self.last_sent
+    }
+
+    /// Returns the time since the last transmission. With a closed window only probes are sent, which do not end an
+    /// idle period.
+    pub(super) fn idle_time(&self, now: Time) -> Option<Span> {
+        self.last_sent.filter(|_| self.window > 0).map(|last| now - last)
+    }
+
+    /// Returns the memory in bytes of the buffer and the records.
+    pub(super) fn memory(&self) -> usize {
+        self.buffer.memory() + self.board.memory() + self.rc3.as_ref().map_or(0, |rc3| rc3.memory())
+    }
 }
 
-pub(super) fn lowat(config: &Config) -> Option<u64> {
+fn lowat(config: &Config) -> Option<u64> {
     config.notsent_lowat.map(|bytes| bytes.max(1) as u64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,10 +32,11 @@ impl Connection {
     /// Checks for an outage at the first of consecutive timeouts, before segments are marked lost.
     pub(super) fn consider_outage(&mut self, now: Time) {
         let Some(round_trip) = self.rtt.srtt() else { return };
-        let was_clean =
-            self.loss.phase == Phase::Open && self.snd.board.sacked_bytes() == 0 && self.loss.duplicates.emulated == 0;
+        let was_clean = self.loss.phase == Phase::Open
+            && self.snd.board().sacked_bytes() == 0
+            && self.loss.duplicates.emulated == 0;
         let is_silent = now - self.peer.last_heard >= round_trip;
-        if was_clean && is_silent && self.snd.window > 0 {
+        if was_clean && is_silent && self.snd.window() > 0 {
             self.loss.outage = Some(Outage { since: now, next_probe: now, is_heard: false });
         }
     }
@@ -61,7 +62,7 @@ impl Connection {
 
     /// Retransmits the first segment in flight, regardless of cwnd and pacer.
     pub(super) fn probe_outage(&mut self, now: Time) {
-        let Some((front, _)) = self.snd.board.front() else { return };
+        let Some((front, _)) = self.snd.board().front() else { return };
         if self.loss.outage.is_none() || !matches!(self.loss.phase, Phase::Timeout(_)) {
             return;
         }
@@ -79,7 +80,7 @@ impl Connection {
         let Some(outage) = self.loss.outage.as_mut().filter(|outage| !outage.is_heard && outage.since < now) else {
             return;
         };
-        if self.snd.window == 0 {
+        if self.snd.window() == 0 {
             // The peer's window is closed, so there is no outage.
             self.loss.outage = None;
             return;

@@ -206,14 +206,14 @@ impl Connection {
             self.advance_frto(ack);
             return false;
         };
-        self.snd.board.forgive();
+        self.snd.board_mut().forgive();
         self.loss.on_spurious();
         self.stats.spurious_recoveries += 1;
         self.observers.report(now, || ConnectionEvent::RecoveryUndone { timeout });
         if !timeout {
             // Eifel's proof precedes the D-SACK. Without a larger reordering window the next ACK would mark the same
             // data lost.
-            self.loss.rack.widen(self.snd.una, self.snd.nxt);
+            self.loss.rack.widen(self.snd.una(), self.snd.nxt());
         }
         let event = PathEvent::Spurious { now, timeout, in_flight: Bytes(self.pipe()) };
         let path = self.path();
@@ -231,7 +231,7 @@ impl Connection {
     }
 
     fn can_send_full_segment(&self) -> bool {
-        let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
+        let window = self.snd.usable_window();
         self.snd.unsent().min(window) >= u64::from(self.mss())
     }
 
@@ -248,7 +248,7 @@ impl Connection {
         self.stats.dsacks += 1;
         let flipped = self.ext.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right));
         if self.loss.spurious.on_dsack((left, right)) && !flipped {
-            self.loss.rack.widen(self.snd.una, self.snd.nxt);
+            self.loss.rack.widen(self.snd.una(), self.snd.nxt());
         }
     }
 }

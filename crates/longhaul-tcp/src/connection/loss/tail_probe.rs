@@ -85,7 +85,7 @@ impl Connection {
             Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
             None => BLIND_PROBE_TIMEOUT,
         };
-        if self.snd.board.len() == 1 {
+        if self.snd.board().len() == 1 {
             wait += MAX_ACK_DELAY;
         }
         let at = now + wait;
@@ -100,11 +100,11 @@ impl Connection {
             return;
         }
         self.loss.tail.allowed = false;
-        let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
+        let window = self.snd.usable_window();
         if self.snd.unsent() > 0 && window >= u64::from(self.mss()).min(self.snd.unsent()) {
             self.loss.grant.extra = 1;
-            self.loss.tail.send(self.snd.nxt, false);
-        } else if let Some((index, record)) = self.snd.board.last_unsacked() {
+            self.loss.tail.send(self.snd.nxt(), false);
+        } else if let Some((index, record)) = self.snd.board().last_unsacked() {
             let end = record.end();
             self.loss.tail.send(end, true);
             self.loss.grant.probe = Some(index);

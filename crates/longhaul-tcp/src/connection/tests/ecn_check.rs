@@ -213,9 +213,9 @@ fn only_new_data_is_marked() {
     assert_eq!(suspected(|_| (), 1, false), Ecn::Ce);
     assert_eq!(suspected(|_| (), 0, false), Ecn::Ect0);
     assert_eq!(suspected(|_| (), 1448, true), Ecn::Ect0);
-    assert_eq!(suspected(|c| c.snd.cwr_due = true, 1448, false), Ecn::Ect0);
+    assert_eq!(suspected(|c| assert!(c.snd.respond_to_ece()), 1448, false), Ecn::Ect0);
     assert_eq!(suspected(|c| c.negotiated.sack = false, 1448, false), Ecn::Ect0);
-    assert_eq!(suspected(|c| c.snd.ece_answered_until = c.snd.una, 1448, false), Ecn::Ect0);
+    assert_eq!(suspected(|c| assert!(c.snd.respond_to_ece() && c.snd.take_cwr()), 1448, false), Ecn::Ect0);
     assert_eq!(suspected(|c| c.loss.phase = Phase::Recovery(9), 1448, false), Ecn::Ect0);
     assert_eq!(suspected(|c| c.loss.phase = Phase::Timeout(9), 1448, false), Ecn::Ect0);
     assert_eq!(suspected(|c| c.negotiated.ecn = false, 1448, false), Ecn::NotEct);
