@@ -5,7 +5,11 @@ mod listen;
 mod pool;
 mod proxy;
 mod remote;
+#[cfg(target_os = "linux")]
+mod transparent;
 
 pub use listen::{DynamicForward, LocalForward, ParseForwardError, RemoteForward, Source};
 pub use pool::{Connect, Pool, PoolConfig};
 pub use remote::{Remote, RemoteError};
+#[cfg(target_os = "linux")]
+pub use transparent::rules;

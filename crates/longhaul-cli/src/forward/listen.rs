@@ -100,8 +100,19 @@ impl FromStr for DynamicForward {
 #[derive(Debug)]
 pub struct Source {
     listener: TcpListener,
-    /// Target of all connections; `None` if clients name theirs.
-    target: Option<Target>,
+    targets: Targets,
+}
+
+/// Where connections lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Targets {
+    /// To one target.
+    One(Target),
+    /// To the targets that clients name.
+    Named,
+    /// To the destinations that the connections had before the packet filter diverted them to this address.
+    #[cfg(target_os = "linux")]
+    Original(SocketAddr),
 }
 
 impl Source {
@@ -111,7 +122,20 @@ impl Source {
     /// # Errors
     /// Returns the system's error.
     pub async fn listen(bind: Option<&str>, port: u16, target: Option<Target>) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind((bind.unwrap_or("127.0.0.1"), port)).await?, target })
+        let targets = target.map_or(Targets::Named, Targets::One);
+        Ok(Self { listener: TcpListener::bind((bind.unwrap_or("127.0.0.1"), port)).await?, targets })
+    }
+
+    /// Listens on `address` for connections that the packet filter diverts there. Returns the error that makes TPROXY
+    /// impossible, too, if there is one.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    #[cfg(target_os = "linux")]
+    pub fn transparent(address: SocketAddr) -> io::Result<(Self, Option<io::Error>)> {
+        let (listener, error) = super::transparent::listen(address)?;
+        let targets = Targets::Original(listener.local_addr()?);
+        Ok((Self { listener, targets }, error))
     }
 
     /// Returns the address on which it listens.
@@ -125,7 +149,12 @@ impl Source {
     /// Returns what the connections are for, for messages.
     #[must_use]
     pub fn purpose(&self) -> String {
-        self.target.as_ref().map_or_else(|| "SOCKS5 and HTTP CONNECT".to_owned(), Target::to_string)
+        match &self.targets {
+            Targets::One(target) => target.to_string(),
+            Targets::Named => "SOCKS5 and HTTP CONNECT".to_owned(),
+            #[cfg(target_os = "linux")]
+            Targets::Original(_) => "diverted connections".to_owned(),
+        }
     }
 
     /// Accepts connections and forwards them through `pool`. Does not return.
@@ -139,9 +168,9 @@ impl Source {
             };
             match accepted {
                 Ok((client, from)) => {
-                    let (pool, places, target) = (pool.clone(), Arc::clone(&places), self.target.clone());
+                    let (pool, places, targets) = (pool.clone(), Arc::clone(&places), self.targets.clone());
                     clients.spawn(async move {
-                        if let Err(error) = forward(client, target, &pool, &places).await {
+                        if let Err(error) = forward(client, targets, &pool, &places).await {
                             tracing::info!(target: "longhaul::forward", "{from}: {error}");
                         }
                     });
@@ -155,15 +184,14 @@ impl Source {
     }
 }
 
-async fn forward(
-    mut client: TcpStream,
-    target: Option<Target>,
-    pool: &Pool,
-    places: &Semaphore,
-) -> Result<(), ProxyError> {
-    let target = match target {
-        Some(target) => target,
-        None => {
+async fn forward(mut client: TcpStream, targets: Targets, pool: &Pool, places: &Semaphore) -> Result<(), ProxyError> {
+    let target = match targets {
+        Targets::One(target) => target,
+        #[cfg(target_os = "linux")]
+        Targets::Original(listener) => {
+            super::transparent::destination(&client, listener)?.ok_or(ProxyError::NotDiverted)?
+        }
+        Targets::Named => {
             let _place = places.try_acquire().map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
             client.set_nodelay(true)?;
             let negotiated = timeout(NEGOTIATION, proxy::negotiate(&mut client)).await;

@@ -44,6 +44,9 @@ pub(super) enum ProxyError {
     NotSupported,
     #[error("the client requires authentication")]
     Authentication,
+    #[cfg(target_os = "linux")]
+    #[error("the connection was not diverted, but made to the port itself")]
+    NotDiverted,
 }
 
 /// Reads and grants the request of a client. Nothing after the request is read.

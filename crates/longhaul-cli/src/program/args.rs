@@ -271,6 +271,15 @@ pub(super) struct ForwardArgs {
     /// may be given several times. Names are resolved by the gateway
     #[arg(short = 'D', value_name = "[BIND:]PORT")]
     pub(super) dynamic: Vec<DynamicForward>,
+    /// Forward connections that the packet filter diverts to this port of the loopback addresses, by REDIRECT or TPROXY, to
+    /// their original destinations; --print-rules prints the rules
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) transparent: Option<u16>,
+    /// Print rules for nftables that divert all connections to the port of --transparent, and end
+    #[cfg(target_os = "linux")]
+    #[arg(long, requires = "transparent")]
+    pub(super) print_rules: bool,
     /// Let the gateway listen on PORT, and forward the connections to HOST:HOSTPORT, which this machine connects to; may be
     /// given several times. Without BIND, only programs on the gateway's machine can connect. The gateway has to permit it
     #[arg(short = 'R', value_name = "[BIND:]PORT:HOST:HOSTPORT")]

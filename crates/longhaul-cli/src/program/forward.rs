@@ -28,16 +28,16 @@ const MAX: usize = 64;
 const FIRST_REMOTE: usize = 1 << 20;
 
 pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    if let Some(port) = args.transparent.filter(|_| args.print_rules) {
+        return crate::transport::print(&crate::forward::rules(port));
+    }
     let Some(gateway) = &args.gateway else {
         return Err(
             WrongUse("a gateway is needed: longhaul forward -L PORT:HOST:PORT GATEWAY[:PORT]".to_owned()).into()
         );
     };
     let gateway = Target::parse(gateway, GATEWAY_PORT)?;
-    if args.local.is_empty() && args.dynamic.is_empty() && args.remote.is_empty() {
-        let what = "there is nothing to forward; use -L PORT:HOST:PORT, -D PORT or -R PORT:HOST:PORT";
-        return Err(WrongUse(what.to_owned()).into());
-    }
     // All ports are bound first, so that one that is taken is found before anything is sent.
     let local = args.local.iter().map(|forward| (&forward.bind, forward.port, Some(forward.target.clone())));
     let dynamic = args.dynamic.iter().map(|forward| (&forward.bind, forward.port, None));
@@ -54,9 +54,15 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         }
         sources.push(source);
     }
+    #[cfg(target_os = "linux")]
+    sources.extend(transparent(args, screen)?);
     let mut terminated = pin!(super::signals::terminated());
     let monitor = Monitor::new(Role::Forward);
     let _servers = args.monitor.start(&monitor, screen).await?;
+    if sources.is_empty() && args.remote.is_empty() {
+        let what = "there is nothing to forward; use -L PORT:HOST:PORT, -D PORT or -R PORT:HOST:PORT";
+        return Err(WrongUse(what.to_owned()).into());
+    }
     let transport = args.transport.or_congestion(CONGESTION)?;
     let home = Home::find()?;
     let addresses = lookup(&gateway).await?;
@@ -115,6 +121,25 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         }
     };
     super::signals::drain(settled, screen).await
+}
+
+/// Listens for connections that the packet filter diverts, on both loopback addresses if there are two.
+#[cfg(target_os = "linux")]
+fn transparent(args: &ForwardArgs, screen: &Screen) -> Result<Vec<Source>> {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    let Some(port) = args.transparent else { return Ok(Vec::new()) };
+    let (source, error) = Source::transparent((Ipv4Addr::LOCALHOST, port).into())
+        .with_context(|| format!("cannot listen on port {port}"))?;
+    if let Some(error) = error {
+        screen.warn(&format!("warning: only REDIRECT is possible, but not TPROXY, which needs CAP_NET_ADMIN: {error}"));
+    }
+    let mut sources = vec![source];
+    match Source::transparent((Ipv6Addr::LOCALHOST, port).into()) {
+        Ok((source, _)) => sources.push(source),
+        Err(error) => screen.say(&format!("IPv6 connections cannot be diverted: {error}")),
+    }
+    Ok(sources)
 }
 
 async fn lookup(gateway: &Target) -> Result<Vec<std::net::SocketAddr>> {

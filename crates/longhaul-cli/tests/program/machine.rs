@@ -97,8 +97,24 @@ impl Machine {
         self.start(arguments).listening()
     }
 
+    /// Starts a program that may say an address later.
     pub(crate) fn start(&self, arguments: &[&str]) -> Receiver {
         let mut command = self.command(arguments);
+        Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// As [`start`](Self::start), in a network namespace.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn start_in(&self, space: &str, arguments: &[&str]) -> Receiver {
+        let program = self.command(arguments);
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", space]).arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 

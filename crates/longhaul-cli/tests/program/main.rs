@@ -15,5 +15,7 @@ mod remote;
 mod resume;
 mod strangers;
 mod transfer;
+#[cfg(target_os = "linux")]
+mod transparent;
 mod trust;
 mod usage;
