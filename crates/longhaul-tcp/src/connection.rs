@@ -17,7 +17,6 @@
 //! `now` must not decrease; an earlier value is treated as the latest one seen. The connection does not read a clock,
 //! does not allocate per packet on the common path, and does not panic on anything a peer sends.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use longhaul_cc::{Detection, Path, PathEvent, SendLimit};
@@ -31,6 +30,7 @@ use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 mod ack_frequency;
+mod ack_schedule;
 mod acking;
 mod app;
 mod arrivals;
@@ -66,6 +66,7 @@ mod user_timeout;
 pub use app::Blocked;
 pub use input::{Payload, SegmentMeta};
 
+use ack_schedule::AckSchedule;
 use congestion::{CongestionDriver, Pacing};
 use extensions::Extensions;
 pub(crate) use handshake::reset_for;
@@ -116,6 +117,7 @@ pub struct Connection {
     snd: Sender,
     persist: Persist,
     rcv: Receiver,
+    acks: AckSchedule,
     rtt: RttEstimator,
     loss: Loss,
     cc: CongestionDriver,
@@ -137,6 +139,7 @@ impl Connection {
             snd: Sender::new(&config),
             persist: Persist::default(),
             rcv: Receiver::new(&config, now),
+            acks: AckSchedule::new(),
             rtt: RttEstimator::new(config.min_rto),
             loss: Loss::new(),
             cc: CongestionDriver::new(&config, Bytes::from(pmtu.mss(0)), now),
@@ -232,8 +235,7 @@ impl Connection {
         let old = self.life.state;
         self.life.close(error);
         self.timers.stop_all();
-        self.rcv.ack_queue = VecDeque::new();
-        self.rcv.ack_due = false;
+        self.acks.close();
         self.report_state(old);
         // If a RST has to be sent, it is the last event but one.
         if self.is_drained() {

@@ -16,7 +16,7 @@ use crate::info::{AckRateInfo, add};
 /// ratio grow with the window, but so does the harm of a lost ACK.
 const MAX_RATIO: u8 = 32;
 /// Number of data segments after which a request is repeated: half of those that it applies to.
-const REPEAT: u64 = super::receiver::ACK_REQUEST_SEGMENTS as u64 / 2;
+const REPEAT: u64 = super::ack_schedule::ACK_REQUEST_SEGMENTS as u64 / 2;
 /// Number of times that the end of a request is announced.
 const END_ANNOUNCEMENTS: u8 = 3;
 /// Ratio that announces the end: an ACK per two full-sized segments, the default (RFC 5681, section 4.2).
@@ -110,7 +110,7 @@ impl Connection {
         let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
         let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
         header.options.ack_rate = Some(rate);
-        self.rcv.ack_queue.push_back(header);
+        self.acks.enqueue(header);
     }
 
     /// Checks whether the peer honours the request when a segment acknowledges up to `ack`.
@@ -130,10 +130,11 @@ impl Connection {
     pub(super) fn take_ack_rate(&mut self, rate: Option<AckRate>, data: bool) {
         let (Some(rate), Some(ack_frequency)) = (rate, &mut self.ext.ack_frequency) else { return };
         match rate.segments() {
-            0 => self.rcv.immediate_ack |= data,
+            0 if data => self.acks.request_immediate(),
+            0 => {}
             ratio @ 1..=MAX_RATIO => {
                 add(&mut ack_frequency.info.heeded, 1);
-                self.rcv.apply_ack_request(ratio);
+                self.acks.apply_request(ratio);
             }
             _ => add(&mut ack_frequency.info.refused, 1),
         }

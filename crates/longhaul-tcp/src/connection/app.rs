@@ -1,14 +1,11 @@
-//! User calls (RFC 9293, section 3.9.1) and timer expiry.
+//! User calls (RFC 9293, section 3.9.1).
 
 use bytes::Bytes;
 use longhaul_cc::PathEvent;
 use longhaul_units::Time;
-use longhaul_wire::{Flags, Header};
 
-use super::congestion::SegmentLists;
 use super::timers::Timer;
 use super::{Connection, Event, Pressure};
-use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
 use crate::observer::ConnectionEvent;
 use crate::state::State;
@@ -62,7 +59,7 @@ impl Connection {
     pub fn is_gathering(&self) -> bool {
         const BATCH: u64 = 64 << 10;
         let unsent = self.snd.unsent();
-        unsent > 0 && unsent < BATCH && self.snd.has_outstanding() && !self.snd.is_fin_queued() && !self.rcv.ack_due
+        unsent > 0 && unsent < BATCH && self.snd.has_outstanding() && !self.snd.is_fin_queued() && !self.acks.is_due()
     }
 
     /// Checks whether a writer may queue data, and records that it waits if it has to.
@@ -129,8 +126,8 @@ impl Connection {
     /// # Errors
     /// Returns [`Blocked::WouldBlock`] if there is no data, or the error that ended the connection.
     pub fn read(&mut self, max: usize) -> Result<Bytes, Blocked> {
-        if let Some(data) = self.rcv.data.read(max) {
-            self.after_read(data.len());
+        if let Some(data) = self.rcv.read(max) {
+            self.after_read();
             return Ok(data);
         }
         self.empty_read().map(|()| Bytes::new())
@@ -141,9 +138,9 @@ impl Connection {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn read_into(&mut self, buffer: &mut [u8]) -> Result<usize, Blocked> {
-        let read = self.rcv.data.read_into(buffer);
+        let read = self.rcv.read_into(buffer);
         if read > 0 || buffer.is_empty() {
-            self.after_read(read);
+            self.after_read();
             return Ok(read);
         }
         self.empty_read().map(|()| 0)
@@ -154,7 +151,7 @@ impl Connection {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, Blocked> {
-        let seen = self.rcv.data.peek_into(buffer);
+        let seen = self.rcv.peek_into(buffer);
         if seen > 0 || buffer.is_empty() {
             return Ok(seen);
         }
@@ -164,12 +161,12 @@ impl Connection {
     /// Returns whether a read would not return [`Blocked::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.rcv.data.unread() > 0 || self.empty_read() != Err(Blocked::WouldBlock)
+        self.rcv.unread() > 0 || self.empty_read() != Err(Blocked::WouldBlock)
     }
 
     /// Returns the result of a read that finds no data.
     fn empty_read(&self) -> Result<(), Blocked> {
-        if self.rcv.fin_reached() || self.rcv.closed {
+        if self.rcv.fin_reached() || self.rcv.is_closed() {
             return Ok(());
         }
         if let Some(error) = self.life.error {
@@ -178,14 +175,14 @@ impl Connection {
         if self.life.state == State::Closed { Ok(()) } else { Err(Blocked::WouldBlock) }
     }
 
-    fn after_read(&mut self, bytes: usize) {
-        self.rcv.consumed += bytes as u64;
+    /// Grows the receive buffer and announces a larger window, if the application has read enough.
+    fn after_read(&mut self) {
         let rtt = self.rtt.srtt();
         if self.life.pressure == Pressure::None {
             self.rcv.tune(self.timers.now(), rtt);
         }
         if self.life.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss()) {
-            self.rcv.ack_due = true;
+            self.acks.request();
         }
     }
 
@@ -236,11 +233,11 @@ impl Connection {
     /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
     /// tells it that the data was lost (RFC 9293, section 3.6.1).
     pub fn close_read(&mut self) {
-        if self.rcv.closed {
+        if self.rcv.is_closed() {
             return;
         }
-        self.rcv.closed = true;
-        if self.rcv.data.unread() > 0 && self.life.state.is_synchronized() {
+        self.rcv.close();
+        if self.rcv.unread() > 0 && self.life.state.is_synchronized() {
             self.abort_unread(self.timers.now());
         }
         if self.life.state == State::FinWait2 {
@@ -316,108 +313,6 @@ impl Connection {
             self.arm_retransmission(now);
         }
         self.refresh_control();
-    }
-
-    pub(super) fn arm_keep_alive(&mut self, now: Time) {
-        let Some(keep_alive) = self.config.keep_alive else {
-            self.timers.stop(Timer::KeepAlive);
-            return;
-        };
-        if self.life.state.is_synchronized() && self.life.state != State::TimeWait {
-            self.peer.keep_alive_probes = 0;
-            self.timers.arm(Timer::KeepAlive, now + keep_alive.idle.max(MIN_KEEP_ALIVE));
-        }
-    }
-
-    /// Fires every timer that has expired.
-    pub fn handle_timeout(&mut self, now: Time) {
-        let now = self.timers.advance(now);
-        let user_late = self.timers.get(Timer::User).map(|at| now - at);
-        let mut fired = [None; Timer::COUNT];
-        for slot in &mut fired {
-            *slot = self.timers.expire(now);
-        }
-        for timer in fired.into_iter().flatten() {
-            if self.life.state == State::Closed {
-                return;
-            }
-            self.report_expired(timer);
-            match (timer, user_late) {
-                (Timer::User, Some(late)) if late > self.rtt.rto() => self.extend_user_timeout(now),
-                _ => self.fire(now, timer),
-            }
-        }
-        self.report_changes();
-    }
-
-    /// Extends an expired user timeout by two RTOs. Called if the timer fires late, for example because this host was
-    /// suspended, so that the peer can answer once more before the connection is closed.
-    fn extend_user_timeout(&mut self, now: Time) {
-        let extension = self.rtt.rto() * 2;
-        if let (Some(limit), Some(since)) = (self.config.user_timeout, self.peer.stalled_since.as_mut()) {
-            *since = (now + extension) - limit;
-        }
-        self.timers.arm(Timer::User, now + extension);
-    }
-
-    fn fire(&mut self, now: Time, timer: Timer) {
-        match timer {
-            Timer::Rto => {
-                self.on_retransmission_timeout(now);
-                self.consider_r1();
-            }
-            Timer::Probe => self.on_probe_timeout(now),
-            Timer::Reorder => self.on_reorder_timeout(now),
-            // The send loop runs after every call and checks them itself.
-            Timer::Pace | Timer::Copy => {}
-            Timer::Idle => self.free_spare_memory(),
-            Timer::Ack => self.rcv.ack_due = true,
-            Timer::Persist => {
-                self.on_persist(now);
-                self.consider_r1();
-            }
-            Timer::KeepAlive => self.on_keep_alive(now),
-            Timer::PortProbe => self.on_port_probe_timeout(now),
-            Timer::User => self.finish(Some(ConnectionError::TimedOut)),
-            Timer::Linger => self.finish(None),
-            Timer::Tick => {
-                let path = self.path();
-                self.cc.controller.on_tick(now, &path);
-                self.refresh_control();
-            }
-        }
-    }
-
-    /// Frees memory that is kept for speed, because nothing was sent for a while.
-    fn free_spare_memory(&mut self) {
-        self.snd.free_spare_memory();
-        self.rcv.data.rest();
-        if let Some(segments) = &mut self.cc.segments {
-            **segments = SegmentLists::default();
-        }
-        self.rcv.ack_queue.shrink_to_fit();
-    }
-
-    /// Sends a keep-alive probe, or closes the connection after too many of them (RFC 9293, section 3.8.4).
-    fn on_keep_alive(&mut self, now: Time) {
-        let Some(keep_alive) = self.config.keep_alive else { return };
-        if self.peer.keep_alive_probes >= keep_alive.probes {
-            self.finish(Some(ConnectionError::TimedOut));
-            return;
-        }
-        self.timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
-        // Outstanding data serves as a probe, with a timer of its own.
-        if !self.snd.has_outstanding() {
-            self.peer.keep_alive_probes += 1;
-            let header = self.keep_alive_header(now);
-            self.rcv.ack_queue.push_back(header);
-        }
-    }
-
-    pub(super) fn keep_alive_header(&mut self, now: Time) -> Header {
-        let mut header = self.header(now, Flags::ACK, self.snd.una());
-        header.seq = header.seq.wrapping_sub(1);
-        header
     }
 
     /// Restarts after idleness: after more than one RTO without transmission, cwnd may not fit the path (RFC 5681,

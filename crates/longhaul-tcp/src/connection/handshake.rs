@@ -185,7 +185,7 @@ impl Connection {
         options.window_scale = negotiated.window_scaling.then_some(negotiated.recv_shift);
         options.timestamps = negotiated
             .timestamps
-            .then(|| Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
+            .then(|| Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent() });
         options.microsecond_timestamps = negotiated.microseconds;
         options.scaled_window = negotiated.scaled_window;
         options.arrival_permitted = self.ext.arrivals.is_some();
@@ -194,7 +194,7 @@ impl Connection {
         // Sent only if the SYN had the option, so that the answer to an unvalidated address is not longer than the
         // SYN.
         options.user_timeout = self.user_timeout_advice().filter(|_| self.peer.user_timeout.remote().is_some());
-        self.rcv.acknowledged();
+        self.acks.on_ack_sent(self.rcv.next());
         header
     }
 
@@ -231,13 +231,12 @@ impl Connection {
     /// requested it.
     fn syn_window(&self) -> u16 {
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
-        (self.rcv.capacity >> shift).min(u64::from(u16::MAX)) as u16
+        self.rcv.syn_window(shift)
     }
 
     /// Processes the peer's SYN: sequence number, options, window.
     pub(super) fn process_syn(&mut self, now: Time, syn: &Header) {
         self.numbers.irs = syn.seq;
-        self.rcv.data = crate::reassembly::Reassembly::new(1);
         let options = &syn.options;
         let config = &self.config;
         // Negotiate the options that both sides support.
@@ -266,7 +265,7 @@ impl Connection {
         // In a simultaneous open neither side sends a SYN-ACK whose window could be scaled.
         self.negotiated.scaled_window &= self.life.state == State::SynReceived;
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
-        self.rcv.edge = 1 + (u64::from(self.syn_window()) << shift);
+        self.rcv.on_peer_syn(u64::from(self.syn_window()) << shift, scaling);
         // In an active open, ignore extensions that our SYN did not request.
         self.negotiated.probe_echo &= self.life.state != State::SynSent || self.offers_probe_echo();
         self.negotiated.ack_rate &= self.life.state != State::SynSent || self.offers_ack_rate();
@@ -276,16 +275,11 @@ impl Connection {
         let asked = self.life.state != State::SynSent || self.wants_arrivals();
         self.ext.arrivals = (arrivals && asked).then(Box::default);
         // Initialize the receive and send variables.
-        if !scaling {
-            self.rcv.ceiling = self.rcv.ceiling.min(u64::from(u16::MAX));
-            self.rcv.capacity = self.rcv.capacity.min(self.rcv.ceiling);
-        }
         if microseconds {
             self.numbers.clock.use_microseconds();
         }
         if let Some(stamp) = options.timestamps.filter(|_| timestamps) {
-            self.rcv.ts_recent = stamp.value;
-            self.rcv.ts_recent_at = Some(now);
+            self.rcv.set_ts_recent(stamp.value, now);
             self.numbers.peer_syn = (stamp.value, now);
         }
         self.take_user_timeout(syn.options.user_timeout);
@@ -322,16 +316,16 @@ impl Connection {
         }
         self.process_syn(now, header);
         self.take_network(meta, header);
-        self.peer.last_heard = now;
+        self.peer.on_segment(now);
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
-            if self.rcv.network_answer.is_some() {
+            if self.ext.network.has_answer_for_peer() {
                 // The answer is sent at once and before a report: our first segment completes the peer's handshake
                 // and ends its wait for an answer.
                 let header = self.ack_header(now);
-                self.rcv.ack_queue.push_front(header);
+                self.acks.enqueue_first(header);
             } else {
-                self.rcv.ack_due = true;
+                self.acks.request();
             }
             self.announce_user_timeout(now);
             return;

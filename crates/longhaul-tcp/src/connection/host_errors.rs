@@ -103,7 +103,7 @@ impl Connection {
         (port_probe.probed_at, port_probe.is_refused) = (Some(now), false);
         self.peer.host_errors.port_probe = Some(port_probe);
         let probe = self.keep_alive_header(now);
-        self.rcv.ack_queue.push_back(probe);
+        self.acks.enqueue(probe);
         self.timers.arm(Timer::PortProbe, now + self.rtt.base_rto().max(PORT_PROBE_DELAY));
     }
 
@@ -117,7 +117,7 @@ impl Connection {
     /// Returns the last host error unless a segment arrived from the peer since. It is the likely cause of a timeout.
     #[must_use]
     pub fn host_error(&self) -> Option<HostError> {
-        let heard = |at| self.life.handshake.is_none() && at < self.peer.last_heard;
+        let heard = |at| self.life.handshake.is_none() && self.peer.was_heard_after(at);
         self.peer.host_errors.last.filter(|(_, at)| !heard(*at)).map(|(error, _)| error)
     }
 

@@ -3,27 +3,20 @@
 
 use bytes::Bytes;
 use longhaul_units::{Span, Time};
-use longhaul_wire::{Ecn, Flags, Header, SackBlock, Timestamps};
+use longhaul_wire::{Ecn, Flags, Header, Timestamps};
 
+use super::ack_schedule::Arrived;
 use super::handshake::reset_for;
+use super::receiver::Extent;
 use super::timers::Timer;
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
 use crate::info::add;
 use crate::observer::{ConnectionEvent, Rejection};
-use crate::reassembly::Limits;
-use crate::seq;
 use crate::state::State;
-
-/// Minimum interval between challenge ACKs (RFC 5961, section 7). The limit is per connection, so that it reveals
-/// nothing about other connections to an attacker (CVE-2016-5696).
-const CHALLENGE_INTERVAL: Span = Span::from_millis(500);
 
 /// Maximum age of the timestamp of a low-priority segment relative to TS.Recent.
 const OVERTAKEN: Span = Span::from_secs(1);
-
-/// Upper bound of the ACK delay (RFC 9293, section 3.8.6.3, MUST-40).
-const MAX_ACK_DELAY: Span = Span::from_millis(499);
 
 /// Metadata of a received segment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -194,7 +187,7 @@ impl Connection {
         if segment.has(Flags::ACK) {
             segment.payload = Payload::copied(&[]);
             // Our SYN-ACK may have been lost.
-            self.rcv.ack_due = true;
+            self.acks.request();
             return true;
         }
         self.retransmit_syn_ack();
@@ -223,32 +216,19 @@ impl Connection {
     /// priority overtook it. The peer announces low-priority sending by negotiating probe echoes. Sequence numbers do
     /// not wrap within the tolerated second below 34 Gb/s.
     fn is_overtaken(&self, segment: &Arrival<'_>, value: u32) -> bool {
-        let behind = self.numbers.clock.tick() * u64::from(self.rcv.ts_recent.wrapping_sub(value));
+        let behind = self.numbers.clock.tick() * u64::from(self.rcv.ts_recent().wrapping_sub(value));
         self.negotiated.probe_echo && segment.start > self.rcv.next() as i64 && behind <= OVERTAKEN
     }
 
     /// Returns whether a timestamp is older than TS.Recent, unless TS.Recent is outdated (RFC 7323, section 5.5).
     fn is_older_timestamp(&self, now: Time, value: u32) -> bool {
-        let comparable = self.rcv.ts_recent_at.is_some_and(|at| now - at <= self.numbers.clock.validity());
-        comparable && seq::later(self.rcv.ts_recent, value)
+        self.rcv.is_older_timestamp(now, value, self.numbers.clock.validity())
     }
 
     /// First step of RFC 9293, section 3.10.7.4: returns whether the segment overlaps the receive window.
     fn is_acceptable(&mut self, now: Time, segment: &Arrival<'_>) -> bool {
-        let next = self.rcv.next() as i64;
-        let edge = (self.rcv.edge as i64).max(next);
-        let (start, end, len) = (segment.start, segment.end(), segment.len());
-        let within = |offset: i64| next <= offset && offset < edge;
-        let acceptable = match (len, edge.saturating_sub(next)) {
-            (0, 0) => start == next,
-            // A sender that has filled the window sends pure ACKs at its right edge. If both sides have filled the
-            // other's window, dropping these ACKs would stop both directions until the first retransmission. Linux
-            // and others accept them too. A RST must lie within the window.
-            (0, _) => within(start) || (start == edge && !segment.has(Flags::RST)),
-            // With a closed window, ACKs and RSTs are still accepted (RFC 9293, section 3.10.7.4).
-            (_, 0) => start == next,
-            (_, _) => within(start) || within(end.saturating_sub(1)) || (start < next && end > next),
-        };
+        let extent = Extent { start: segment.start, end: segment.end(), rst: segment.has(Flags::RST) };
+        let acceptable = self.rcv.is_acceptable(extent);
         if !acceptable {
             self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::OutsideWindow));
             self.answer_unacceptable(now, segment);
@@ -274,7 +254,7 @@ impl Connection {
         let end = segment.data_end();
         let duplicate = !segment.payload.is_empty() && segment.start >= 1 && end <= self.rcv.next() as i64;
         if duplicate {
-            self.rcv.dsack = Some((segment.start as u64, end as u64));
+            self.acks.report_duplicate(segment.start as u64, end as u64);
             add(&mut self.stats.duplicate_bytes_in, segment.payload.len() as u64);
             self.set_probe_echo(segment);
             self.queue_ack(now);
@@ -300,16 +280,6 @@ impl Connection {
         plausible && (!self.negotiated.timestamps || header.options.timestamps.is_some_and(echoed))
     }
 
-    /// Queues a challenge ACK, at most one per 500 ms (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
-    pub(super) fn challenge(&mut self, now: Time) {
-        if self.rcv.challenged_at.is_some_and(|at| now - at < CHALLENGE_INTERVAL) {
-            return;
-        }
-        self.rcv.challenged_at = Some(now);
-        add(&mut self.stats.challenge_acks, 1);
-        self.queue_ack(now);
-    }
-
     /// Second step of RFC 9293, section 3.10.7.4: handles a RST (RFC 5961, section 3.2; RFC 1337).
     fn handle_reset(&mut self, now: Time, segment: &Arrival<'_>) {
         if self.life.state == State::TimeWait {
@@ -331,10 +301,9 @@ impl Connection {
     /// one acknowledged. `at` is the arrival time, which may be long ago if this host was suspended.
     fn update_ts_recent(&mut self, at: Time, segment: &Arrival<'_>) {
         let Some(stamp) = segment.header.options.timestamps.filter(|_| self.negotiated.timestamps) else { return };
-        let last_ack = self.rcv.last_ack_sent as i64;
+        let last_ack = self.acks.last_sent() as i64;
         if segment.start <= last_ack && !self.is_older_timestamp(at, stamp.value) {
-            self.rcv.ts_recent = stamp.value;
-            self.rcv.ts_recent_at = Some(at);
+            self.rcv.set_ts_recent(stamp.value, at);
         }
     }
 
@@ -377,7 +346,7 @@ impl Connection {
         match self.life.state {
             State::FinWait1 => {
                 self.enter(State::FinWait2);
-                if self.life.orphaned || self.rcv.closed {
+                if self.life.orphaned || self.rcv.is_closed() {
                     self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
                 }
             }
@@ -400,16 +369,9 @@ impl Connection {
         if !self.negotiated.ecn || segment.payload.is_empty() {
             return;
         }
-        if segment.has(Flags::CWR) {
-            self.rcv.echo_congestion = false;
-        }
-        if meta.ecn == Ecn::Ce {
-            add(&mut self.stats.ce_in, 1);
-            if !self.rcv.echo_congestion {
-                self.rcv.ack_due = true;
-            }
-            self.rcv.echo_congestion = true;
-        }
+        let is_marked = meta.ecn == Ecn::Ce;
+        add(&mut self.stats.ce_in, u64::from(is_marked));
+        self.acks.on_ecn(segment.has(Flags::CWR), is_marked);
     }
 
     /// Seventh step of RFC 9293, section 3.10.7.4: processes the segment text.
@@ -418,36 +380,35 @@ impl Connection {
             // Text after the peer's FIN is ignored.
             return;
         }
-        let next = self.rcv.data.next() as i64;
+        let next = self.rcv.next_data() as i64;
         let end = segment.data_end();
-        if self.rcv.closed && end > next {
+        if self.rcv.is_closed() && end > next {
             // The application will not read: the peer must learn that its data is lost (RFC 9293, section 3.6.1).
             self.abort_unread(now);
             return;
         }
         // Trim the segment to the receive window and to the end of the stream.
-        let from = 1i64.saturating_sub(segment.start).max(0) as usize;
-        let limit = self.rcv.fin.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
-        let to = (limit as i64).saturating_sub(segment.start).max(0) as usize;
+        let admitted = self.rcv.acceptable_data();
+        let from = (admitted.start as i64).saturating_sub(segment.start).max(0) as usize;
+        let to = (admitted.end as i64).saturating_sub(segment.start).max(0) as usize;
         let part = segment.payload.part(from, to);
         if part.is_empty() {
-            self.rcv.ack_due = true;
+            self.acks.request();
             return;
         }
         // Insert the data, within the memory limits.
-        if !self.has_memory_for(part.len(), segment.start <= next) {
+        let pressed = self.life.pressure == Pressure::Hard;
+        if !self.rcv.has_memory_for(part.len(), segment.start <= next, pressed) {
             add(&mut self.stats.bytes_refused, part.len() as u64);
             self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::NoMemory));
             return;
         }
         let start = segment.start.max(1) as u64;
-        let in_order_before = self.rcv.data.out_of_order() == 0;
-        let limits =
-            Limits { ranges: self.range_cap(), memory: (self.rcv.capacity as usize).saturating_mul(2).max(64 << 10) };
-        let inserted = self.rcv.data.insert(start, part.keep(), limits);
+        let in_order_before = self.rcv.out_of_order() == 0;
+        let inserted = self.rcv.insert(start, part.keep());
         add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
         if let Some(duplicate) = &inserted.duplicate {
-            self.rcv.dsack = Some((duplicate.start, duplicate.end));
+            self.acks.report_duplicate(duplicate.start, duplicate.end);
             add(&mut self.stats.duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
         if inserted.advanced {
@@ -461,68 +422,21 @@ impl Connection {
         if !plain {
             self.set_probe_echo(segment);
         }
-        self.schedule_ack(now, part.len(), plain);
+        self.schedule_ack(now, Arrived { len: part.len(), plain });
     }
 
     /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").
     fn set_probe_echo(&mut self, segment: &Arrival<'_>) {
         if self.negotiated.probe_echo {
-            self.rcv.probe_echo = segment.header.options.timestamps.map(|stamp| stamp.value);
+            self.acks.set_probe_echo(segment.header.options.timestamps.map(|stamp| stamp.value));
         }
     }
 
-    /// Returns whether data may be buffered. Under hard memory pressure only 16 KiB of in-order data is accepted;
-    /// other data is treated as lost.
-    fn has_memory_for(&self, len: usize, in_order: bool) -> bool {
-        const SMALL: usize = 16 << 10;
-        self.life.pressure != Pressure::Hard || (in_order && self.rcv.data.unread().saturating_add(len) <= SMALL)
-    }
-
-    /// Returns the maximum number of out-of-order ranges: as many as a full window of alternating segments has.
-    fn range_cap(&self) -> usize {
-        (self.rcv.capacity / 1024).clamp(128, 1 << 16) as usize
-    }
-
-    /// Decides when to acknowledge a data segment (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2). The ACK is
-    /// immediate if the segment is out of order or fills a hole.
-    fn schedule_ack(&mut self, now: Time, len: usize, plain: bool) {
-        self.rcv.peer_segment = self.rcv.peer_segment.max(len.min(1 << 16));
-        self.rcv.unacked = self.rcv.unacked.saturating_add(1);
-        if len >= self.rcv.peer_segment || len >= 536 {
-            self.rcv.unacked_full = self.rcv.unacked_full.saturating_add(1);
-        }
-        let due = self.rcv.is_early_ack_due(self.config.ack_every(), plain);
-        if plain {
-            if due {
-                self.queue_ack(now);
-            }
-            return;
-        }
-        self.rcv.unacked_out_of_order = self.rcv.unacked_out_of_order.saturating_add(1);
-        self.rcv.ack_due = true;
-        // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts. One ACK can
-        // report only three ranges.
-        if self.rcv.dsack.is_some()
-            || self.rcv.probe_echo.is_some()
-            || !self.negotiated.sack
-            || self.rcv.unacked_out_of_order >= 3
-        {
-            self.queue_ack(now);
-        }
-    }
-
-    /// Records the end of the peer's stream. A FIN beyond a hole takes effect when the hole is filled.
+    /// Records the end of the peer's stream.
     fn record_fin(&mut self, segment: &Arrival<'_>) {
-        let at = segment.data_end();
-        let arrived = self.rcv.data.ranges().next_back().map_or(self.rcv.data.next(), |range| range.end);
-        if !self.life.state.can_receive() || self.rcv.fin.is_some() || at < arrived as i64 {
-            return;
+        if self.life.state.can_receive() && self.rcv.record_fin(segment.data_end()) {
+            self.acks.request();
         }
-        if at > self.rcv.edge as i64 {
-            return;
-        }
-        self.rcv.fin = Some(at as u64);
-        self.rcv.ack_due = true;
     }
 
     /// Eighth step of RFC 9293, section 3.10.7.4: changes state once everything before the FIN has arrived.
@@ -530,7 +444,7 @@ impl Connection {
         if !self.rcv.fin_reached() || !self.life.state.can_receive() {
             return;
         }
-        self.rcv.ack_due |= self.rcv.last_ack_sent < self.rcv.next();
+        self.acks.request_up_to(self.rcv.next());
         self.life.events.raise(Event::Readable);
         match self.life.state {
             State::SynReceived | State::Established => self.enter(State::CloseWait),
@@ -538,42 +452,6 @@ impl Connection {
             State::FinWait1 => self.enter(State::Closing),
             State::FinWait2 => self.enter_time_wait(now),
             _ => {}
-        }
-    }
-
-    /// Ends a receive batch and decides whether to send an ACK.
-    pub fn finish_batch(&mut self, now: Time) {
-        let now = self.timers.advance(now);
-        if self.rcv.unacked == 0 || self.rcv.ack_due {
-            return;
-        }
-        // Send an ACK after every second full-sized segment, or after as many as the application or the peer
-        // requested, or after the batch if that is larger.
-        let every = self.rcv.every(self.config.ack_every());
-        let any_size = every == 1 || self.rcv.initial_acks > 0;
-        let enough = self.rcv.unacked_full >= every || (any_size && self.rcv.unacked >= every);
-        if enough || self.config.ack_delay.is_zero() {
-            self.rcv.ack_due = true;
-        } else if !self.timers.is_armed(Timer::Ack) {
-            self.timers.arm(Timer::Ack, now + self.config.ack_delay.min(MAX_ACK_DELAY));
-        }
-    }
-
-    /// Adds D-SACK and SACK blocks to an ACK (RFC 2018, section 4; RFC 2883, section 4).
-    pub(super) fn add_sack(&mut self, header: &mut Header) {
-        let dsack = self.rcv.dsack.take();
-        if !self.negotiated.sack {
-            return;
-        }
-        let irs = self.numbers.irs;
-        let block = |left, right| SackBlock { left: seq::to_wire(irs, left), right: seq::to_wire(irs, right) };
-        if let Some((left, right)) = dsack {
-            header.options.sack.push(block(left, right));
-        }
-        for range in self.rcv.data.recent_ranges() {
-            if !header.options.sack.push(block(range.start, range.end)) {
-                break;
-            }
         }
     }
 }

@@ -1,21 +1,26 @@
 //! Liveness of the peer: time of the last arrival, keep-alive probes, host errors and the user timeout.
 
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Flags, Header};
 
+use super::Connection;
 use super::host_errors::HostErrors;
+use super::timers::Timer;
 use super::user_timeout::UserTimeout;
-use crate::config::Config;
+use crate::config::{Config, MIN_KEEP_ALIVE};
+use crate::error::ConnectionError;
+use crate::state::State;
 
 #[derive(Debug)]
 pub(super) struct Liveness {
     /// When the last acceptable segment arrived.
-    pub(super) last_heard: Time,
+    last_heard: Time,
     /// Keep-alive probes sent since then.
-    pub(super) keep_alive_probes: u32,
+    keep_alive_probes: u32,
     pub(super) host_errors: HostErrors,
     pub(super) user_timeout: UserTimeout,
     /// The time since which data has been outstanding without progress; the user timeout counts from here.
-    pub(super) stalled_since: Option<Time>,
+    stalled_since: Option<Time>,
 }
 
 impl Liveness {
@@ -27,5 +32,140 @@ impl Liveness {
             user_timeout: UserTimeout::new(config),
             stalled_since: None,
         }
+    }
+
+    /// Records that an acceptable segment arrived.
+    pub(super) fn on_segment(&mut self, now: Time) {
+        self.last_heard = now;
+    }
+
+    /// Returns the time since the last acceptable segment.
+    pub(super) fn silence(&self, now: Time) -> Span {
+        now - self.last_heard
+    }
+
+    /// Returns whether an acceptable segment arrived after `at`.
+    pub(super) fn was_heard_after(&self, at: Time) -> bool {
+        at < self.last_heard
+    }
+
+    /// Starts a new series of keep-alive probes.
+    pub(super) fn restart_keep_alive(&mut self) {
+        self.keep_alive_probes = 0;
+    }
+
+    /// Returns whether all `limit` keep-alive probes are unanswered.
+    pub(super) fn is_unresponsive(&self, limit: u32) -> bool {
+        self.keep_alive_probes >= limit
+    }
+
+    /// Records a keep-alive probe.
+    pub(super) fn on_keep_alive_probe(&mut self) {
+        self.keep_alive_probes = self.keep_alive_probes.saturating_add(1);
+    }
+
+    /// Returns the time since which data has been outstanding without progress; if there was none before, `now`.
+    pub(super) fn stall(&mut self, now: Time) -> Time {
+        *self.stalled_since.get_or_insert(now)
+    }
+
+    /// Records that data was acknowledged, or that none is outstanding.
+    pub(super) fn on_progress(&mut self) {
+        self.stalled_since = None;
+    }
+
+    /// Lets the user timeout of length `limit` end at `until`, if data is outstanding.
+    pub(super) fn put_off_user_timeout(&mut self, until: Time, limit: Span) {
+        if let Some(since) = &mut self.stalled_since {
+            *since = until - limit;
+        }
+    }
+}
+
+impl Connection {
+    /// Starts the keep-alive timer, because a segment arrived or the settings changed.
+    pub(super) fn arm_keep_alive(&mut self, now: Time) {
+        let Some(keep_alive) = self.config.keep_alive else {
+            self.timers.stop(Timer::KeepAlive);
+            return;
+        };
+        if self.life.state.is_synchronized() && self.life.state != State::TimeWait {
+            self.peer.restart_keep_alive();
+            self.timers.arm(Timer::KeepAlive, now + keep_alive.idle.max(MIN_KEEP_ALIVE));
+        }
+    }
+
+    /// Sends a keep-alive probe, or closes the connection after too many of them (RFC 9293, section 3.8.4).
+    pub(super) fn on_keep_alive(&mut self, now: Time) {
+        let Some(keep_alive) = self.config.keep_alive else { return };
+        if self.peer.is_unresponsive(keep_alive.probes) {
+            self.finish(Some(ConnectionError::TimedOut));
+            return;
+        }
+        self.timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
+        // Outstanding data serves as a probe, with a timer of its own.
+        if !self.snd.has_outstanding() {
+            self.peer.on_keep_alive_probe();
+            let header = self.keep_alive_header(now);
+            self.acks.enqueue(header);
+        }
+    }
+
+    /// Returns a segment below SND.UNA, which the peer answers with an ACK (RFC 9293, section 3.8.4).
+    pub(super) fn keep_alive_header(&mut self, now: Time) -> Header {
+        let mut header = self.header(now, Flags::ACK, self.snd.una());
+        header.seq = header.seq.wrapping_sub(1);
+        header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    fn liveness() -> Liveness {
+        Liveness::new(&Config::default(), at(10))
+    }
+
+    #[test]
+    fn silence_counts_from_the_last_segment() {
+        let mut peer = liveness();
+        assert_eq!(peer.silence(at(15)), Span::from_secs(5), "from the start of the connection");
+        peer.on_segment(at(20));
+        assert_eq!(peer.silence(at(20)), Span::ZERO);
+        assert!(peer.was_heard_after(at(19)) && !peer.was_heard_after(at(20)));
+    }
+
+    /// RFC 9293, section 3.8.4: one lost probe does not end a connection, unless the application wants that.
+    #[test]
+    fn keep_alive_probes_are_counted_up_to_the_limit() {
+        let mut peer = liveness();
+        assert!(peer.is_unresponsive(0) && !peer.is_unresponsive(1));
+        for sent in 1..=9 {
+            assert!(!peer.is_unresponsive(9));
+            peer.on_keep_alive_probe();
+            assert_eq!(peer.is_unresponsive(9), sent == 9);
+        }
+        peer.restart_keep_alive();
+        assert!(!peer.is_unresponsive(1));
+    }
+
+    /// RFC 9293, section 3.8.3: the user timeout counts from the first data without progress, not from the newest.
+    #[test]
+    fn a_stall_begins_with_the_first_outstanding_data() {
+        let mut peer = liveness();
+        assert_eq!((peer.stall(at(30)), peer.stall(at(40))), (at(30), at(30)));
+        peer.on_progress();
+        assert_eq!(peer.stall(at(50)), at(50));
+        // A timeout of 20 s that ended at 70 s now ends at 75 s.
+        peer.put_off_user_timeout(at(75), Span::from_secs(20));
+        assert_eq!(peer.stall(at(71)), at(55));
+        peer.on_progress();
+        peer.put_off_user_timeout(at(99), Span::from_secs(20));
+        assert_eq!(peer.stall(at(80)), at(80), "nothing is outstanding");
     }
 }

@@ -324,7 +324,7 @@ impl Connection {
             self.timers.stop(Timer::Reorder);
             self.timers.stop(Timer::User);
             self.timers.arm(Timer::Idle, now + IDLE_AFTER);
-            self.peer.stalled_since = None;
+            self.peer.on_progress();
             return;
         }
         self.timers.stop(Timer::Idle);
@@ -355,7 +355,7 @@ impl Connection {
         if !self.snd.has_outstanding() {
             return;
         }
-        let since = *self.peer.stalled_since.get_or_insert(now);
+        let since = self.peer.stall(now);
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm(Timer::User, since + limit);
         }
@@ -390,7 +390,7 @@ impl Connection {
         }
         // A peer that still answers is not given up, even if its window is closed below the data in flight (RFC 9293,
         // MUST-37).
-        let silent = now - self.peer.last_heard >= R2;
+        let silent = self.peer.silence(now) >= R2;
         if self.loss.timeouts > MAX_TIMEOUTS && silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
@@ -475,7 +475,7 @@ impl Connection {
         self.rtt.on_progress();
         self.loss.timeouts = 0;
         self.loss.outage = None;
-        self.peer.stalled_since = None;
+        self.peer.on_progress();
         self.timers.stop(Timer::Rto);
         self.arm_retransmission(now);
     }

@@ -42,6 +42,8 @@ pub(super) struct Network {
     /// The largest change requested by XCP and the largest rate requested by RCP, as encoded on the wire.
     wanted: i64,
     wanted_rate: Rate,
+    /// Routers' answers to the peer's newest request, not yet returned to the peer.
+    for_peer: Option<Feedback>,
     /// The answer to be reported to the controller.
     answer: Option<NetworkFeedback>,
     info: NetworkInfo,
@@ -85,6 +87,11 @@ impl Network {
     /// Returns the kind in use.
     pub(super) fn kind(&self) -> Option<NetworkHeaderKind> {
         self.kind
+    }
+
+    /// Returns whether an answer has to be returned to the peer.
+    pub(super) fn has_answer_for_peer(&self) -> bool {
+        self.for_peer.is_some()
     }
 
     /// Returns the number of option bytes on each data segment.
@@ -179,7 +186,7 @@ impl Network {
     /// Checks an XCP answer. An ACK may carry the sum of the changes for several segments (`docs/wire.md`), but no
     /// more.
     fn check_xcp(&mut self, delta: i64) -> Option<NetworkFeedback> {
-        if delta > self.wanted.saturating_mul(i64::from(super::receiver::INITIAL_ACKS)) {
+        if delta > self.wanted.saturating_mul(i64::from(super::ack_schedule::INITIAL_ACKS)) {
             return self.refuse(Some(NetworkFeedback::Denied));
         }
         Some(NetworkFeedback::Xcp(delta))
@@ -218,7 +225,8 @@ pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
 impl Connection {
     /// Sets the seed of the nonces, which must be secret. Must be called before the first segment is sent.
     pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
-        *self.ext.network = Network::new(seed);
+        let for_peer = self.ext.network.for_peer;
+        *self.ext.network = Network { for_peer, ..Network::new(seed) };
     }
 
     /// Adds the permission for the option, and a request, to our SYN.
@@ -243,7 +251,7 @@ impl Connection {
         if !self.negotiated.network {
             return;
         }
-        let feedback = self.rcv.network_answer;
+        let feedback = self.ext.network.for_peer;
         if feedback.is_some() {
             self.add_network_to_syn(header, first);
         }
@@ -257,17 +265,19 @@ impl Connection {
     pub(super) fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
         if self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
             // The SYN-ACK carried the answer.
-            self.rcv.network_answer = None;
+            self.ext.network.for_peer = None;
         }
         let Some(option) = header.options.network else { return };
         if !self.negotiated.network {
             return;
         }
         if let Some(answer) = option.forward.and_then(|forward| forward.feedback(meta.ttl)) {
-            self.rcv.network_answer = Some(merge(self.rcv.network_answer, answer));
+            self.ext.network.for_peer = Some(merge(self.ext.network.for_peer, answer));
             // The peer waits for the answer to a Quick-Start request, so it is acknowledged at once.
             let single = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
-            self.rcv.ack_due |= single && self.life.state.is_synchronized();
+            if single && self.life.state.is_synchronized() {
+                self.acks.request();
+            }
         }
         if let Some(feedback) = option.feedback
             && let Some(answer) = self.ext.network.check(&feedback)
@@ -336,7 +346,7 @@ impl Connection {
             let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
             let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
             header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
-            self.rcv.ack_queue.push_back(header);
+            self.acks.enqueue(header);
         }
     }
 
@@ -351,7 +361,7 @@ impl Connection {
 
     /// Adds the answer to the peer's request to a pure ACK.
     pub(super) fn add_network_to_ack(&mut self, header: &mut Header) {
-        let feedback = self.rcv.network_answer.take();
+        let feedback = self.ext.network.for_peer.take();
         header.options.network = feedback.map(|feedback| NetworkOption { forward: None, feedback: Some(feedback) });
     }
 }

@@ -2,7 +2,7 @@
 
 use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
 use longhaul_units::{Bytes, Time};
-use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption, ProbeEcho, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption, Timestamps};
 
 use super::sender::NewSegment;
 use super::timers::Timer;
@@ -68,59 +68,6 @@ impl Connection {
         Layout { header: CheshireCodec::HEADER_LEN as u16 + self.data_options(), payload: self.mss().max(1) }
     }
 
-    fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
-        while let Some(header) = self.rcv.ack_queue.front() {
-            if !batch.admits(CheshireCodec::header_len(&header.options), max_segments) {
-                break;
-            }
-            batch.push(header, 0, 0);
-            self.rcv.ack_queue.pop_front();
-            self.stats.segments_out += 1;
-        }
-        !batch.is_empty()
-    }
-
-    fn transmit_ack(&mut self, now: Time, batch: &mut Batch) -> bool {
-        if !self.rcv.ack_due || !self.life.state.is_synchronized() {
-            return false;
-        }
-        let header = self.ack_header(now);
-        batch.push(&header, 0, 0);
-        self.stats.segments_out += 1;
-        true
-    }
-
-    /// Returns the header of a pure ACK and resets the state of delayed ACKs.
-    pub(super) fn ack_header(&mut self, now: Time) -> Header {
-        let flags = Flags::ACK | self.echo_flag();
-        let mut header = self.header(now, flags, self.snd.sent_to());
-        self.add_sack(&mut header);
-        header.options.probe_echo = self.rcv.probe_echo.take().map(|value| ProbeEcho { value });
-        self.add_network_to_ack(&mut header);
-        if header.options.probe_echo.is_some() || header.options.network.is_some() {
-            header.fit();
-        }
-        self.add_arrivals(&mut header);
-        self.timers.stop(Timer::Ack);
-        self.rcv.acknowledged();
-        header
-    }
-
-    /// Queues a pure ACK with the current state, which is sent before anything else.
-    pub(super) fn queue_ack(&mut self, now: Time) {
-        const QUEUE_LIMIT: usize = 256;
-        if self.rcv.ack_queue.len() < QUEUE_LIMIT {
-            let header = self.ack_header(now);
-            self.rcv.ack_queue.push_back(header);
-        } else {
-            self.rcv.ack_due = true;
-        }
-    }
-
-    pub(super) fn echo_flag(&self) -> Flags {
-        if self.rcv.echo_congestion { Flags::ECE } else { Flags::NONE }
-    }
-
     /// Returns a header with the fields that all segments after the handshake carry.
     pub(super) fn header(&mut self, now: Time, flags: Flags, offset: u64) -> Header {
         let window = self.rcv.offer_window(self.negotiated.recv_shift, self.mss());
@@ -137,7 +84,7 @@ impl Connection {
         };
         if self.negotiated.timestamps {
             header.options.timestamps =
-                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
+                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent() });
         }
         header
     }
@@ -156,13 +103,13 @@ impl Connection {
         {
             return false;
         }
-        let edge = self.rcv.edge;
+        let edge = self.rcv.edge();
         let stop = self.fill(now, batch, max_segments);
         // If the batch is full, the caller polls again at once; a delay until then is due to the processor.
         self.on_send_limit(now, stop.unwrap_or(SendLimit::Cpu));
         if batch.is_empty() {
             // The header was not sent, so the window in it was not advertised.
-            self.rcv.edge = edge;
+            self.rcv.withdraw_offer(edge);
             if stop == Some(SendLimit::PeerWindow)
                 && !self.snd.has_outstanding()
                 && !self.timers.is_armed(Timer::Persist)
@@ -431,10 +378,7 @@ impl Connection {
         if self.snd.wake_writer() {
             self.life.events.raise(Event::Writable);
         }
-        if !self.rcv.needs_pure_ack() {
-            self.timers.stop(Timer::Ack);
-            self.rcv.acknowledged();
-        }
+        self.on_piggybacked_ack();
         self.arm_retransmission(now);
     }
 }

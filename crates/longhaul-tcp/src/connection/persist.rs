@@ -94,7 +94,7 @@ impl Connection {
             // The window closed below data that is in flight: retransmissions of that data act as probes.
             return;
         }
-        let silent = now - self.peer.last_heard >= GIVE_UP_AFTER && self.persist.unanswered >= GIVE_UP_PROBES;
+        let silent = self.peer.silence(now) >= GIVE_UP_AFTER && self.persist.unanswered >= GIVE_UP_PROBES;
         if silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
@@ -110,7 +110,7 @@ impl Connection {
 
     /// Records that an acceptable segment arrived.
     pub(super) fn heard_from_peer(&mut self, now: Time) {
-        self.peer.last_heard = now;
+        self.peer.on_segment(now);
         self.persist.unanswered = 0;
         self.stop_port_probing();
     }
@@ -124,7 +124,7 @@ impl Connection {
                 self.timers.arm(Timer::Persist, now + self.persist_interval());
             }
             // A peer that answers is not given up because of its closed window (RFC 9293, MUST-37).
-            self.peer.stalled_since = None;
+            self.peer.on_progress();
             self.arm_user_timeout(now);
             return;
         }

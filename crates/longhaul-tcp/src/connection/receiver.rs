@@ -1,72 +1,49 @@
-//! Receive side: the window that it advertises and the timing of ACKs.
+//! Receive side: the peer's data, the window offered for it, and TS.Recent.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
+use bytes::Bytes;
 use longhaul_units::{Span, Time};
-use longhaul_wire::Header;
 
 use crate::config::Config;
-use crate::reassembly::Reassembly;
+use crate::reassembly::{Inserted, Limits, Reassembly};
+use crate::seq;
 
-/// Data segments at the start of a connection that are acknowledged every second segment (or as `ack_every` says),
-/// even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements need these
-/// ACKs.
-pub(super) const INITIAL_ACKS: u32 = 128;
-
-/// Data segments for which an ACK frequency requested by the peer applies.
-pub(super) const ACK_REQUEST_SEGMENTS: u32 = 256;
+/// In-order data that is accepted under hard memory pressure.
+const SMALL: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
-    pub(super) data: Reassembly,
+    data: Reassembly,
     /// The highest right edge ever advertised: data below it is accepted.
-    pub(super) edge: u64,
+    edge: u64,
     /// Stream offset up to which the application has read; the window counts from here.
-    pub(super) consumed: u64,
+    consumed: u64,
     /// Current size of the buffer, and its upper limit.
-    pub(super) capacity: u64,
-    pub(super) ceiling: u64,
-    pub(super) ts_recent: u32,
-    pub(super) ts_recent_at: Option<Time>,
-    pub(super) last_ack_sent: u64,
+    capacity: u64,
+    ceiling: u64,
+    /// TS.Recent, and the arrival time of the segment that carried it, if there was one.
+    ts_recent: u32,
+    ts_recent_at: Option<Time>,
     /// Offset of the peer's FIN, once received.
-    pub(super) fin: Option<u64>,
-    /// An ACK must be sent, with the next data segment or alone.
-    pub(super) ack_due: bool,
-    /// Full-sized segments, and segments of any size, since the last ACK.
-    pub(super) unacked_full: u32,
-    pub(super) unacked: u32,
-    /// Remaining segments of [`INITIAL_ACKS`].
-    pub(super) initial_acks: u32,
-    /// Segments per ACK that the peer requested, and the number of further segments for which this applies.
-    requested_every: u32,
-    requested_left: u32,
-    /// The next data segment triggers an immediate ACK.
-    pub(super) immediate_ack: bool,
-    /// A duplicate to be reported by D-SACK (RFC 2883).
-    pub(super) dsack: Option<(u64, u64)>,
-    /// TSval of the segment that triggers the next ACK, if the ACK has to echo it.
-    pub(super) probe_echo: Option<u32>,
-    /// Routers' answers to the peer's newest request, not yet returned to the peer.
-    pub(super) network_answer: Option<longhaul_wire::network::Feedback>,
-    /// Out-of-order segments since the last ACK.
-    pub(super) unacked_out_of_order: u32,
-    /// CE was received and the peer has not sent CWR yet (RFC 3168, section 6.1.3).
-    pub(super) echo_congestion: bool,
+    fin: Option<u64>,
     /// The application will not read any more: arriving data triggers a RST (RFC 9293, section 3.6.1).
-    pub(super) closed: bool,
-    /// The largest segment received, which defines "full-sized" (RFC 9293, section 3.8.6.3).
-    pub(super) peer_segment: usize,
+    closed: bool,
     /// Start of the current measurement for auto-tuning: time, and the offset read by then.
     tune_since: Time,
     tune_consumed: u64,
     /// The shortest time since `tune_since` from an ACK to the data that it triggered.
     round_trip: Option<Span>,
-    /// ACKs whose content was fixed when they became due, oldest first.
-    pub(super) ack_queue: VecDeque<Header>,
-    /// When the last challenge ACK was sent.
-    pub(super) challenged_at: Option<Time>,
+}
+
+/// Sequence space of a segment, as stream offsets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) start: i64,
+    /// The offset after the segment, SYN and FIN included.
+    pub(super) end: i64,
+    pub(super) rst: bool,
 }
 
 impl Receiver {
@@ -80,28 +57,110 @@ impl Receiver {
             ceiling,
             ts_recent: 0,
             ts_recent_at: None,
-            last_ack_sent: 0,
             fin: None,
-            ack_due: false,
-            unacked_full: 0,
-            unacked: 0,
-            initial_acks: INITIAL_ACKS,
-            requested_every: 0,
-            requested_left: 0,
-            immediate_ack: false,
-            dsack: None,
-            probe_echo: None,
-            network_answer: None,
-            unacked_out_of_order: 0,
-            echo_congestion: false,
             closed: false,
-            peer_segment: 0,
             tune_since: now,
             tune_consumed: 1,
             round_trip: None,
-            ack_queue: VecDeque::new(),
-            challenged_at: None,
         }
+    }
+
+    /// Starts the stream after the peer's SYN, with the `window` in bytes that our SYN or SYN-ACK offers. Without
+    /// window scaling, the buffer is at most as large as the window field can express.
+    pub(super) fn on_peer_syn(&mut self, window: u64, scaling: bool) {
+        self.data = Reassembly::new(1);
+        self.edge = 1 + window;
+        if !scaling {
+            self.ceiling = self.ceiling.min(u64::from(u16::MAX));
+            self.capacity = self.capacity.min(self.ceiling);
+        }
+    }
+
+    /// Sets TS.Recent.
+    pub(super) fn set_ts_recent(&mut self, value: u32, at: Time) {
+        (self.ts_recent, self.ts_recent_at) = (value, Some(at));
+    }
+
+    /// First step of RFC 9293, section 3.10.7.4: returns whether a segment overlaps the receive window.
+    pub(super) fn is_acceptable(&self, segment: Extent) -> bool {
+        let Extent { start, end, rst } = segment;
+        let next = self.next() as i64;
+        let edge = (self.edge as i64).max(next);
+        let within = |offset: i64| next <= offset && offset < edge;
+        match (end.saturating_sub(start), edge.saturating_sub(next)) {
+            (0, 0) => start == next,
+            // A sender that has filled the window sends pure ACKs at its right edge. If both sides have filled the
+            // other's window, dropping these ACKs would stop both directions until the first retransmission. Linux
+            // and others accept them too. A RST must lie within the window.
+            (0, _) => within(start) || (start == edge && !rst),
+            // With a closed window, ACKs and RSTs are still accepted (RFC 9293, section 3.10.7.4).
+            (_, 0) => start == next,
+            (_, _) => within(start) || within(end.saturating_sub(1)) || (start < next && end > next),
+        }
+    }
+
+    /// Returns the offsets of the data that is accepted: from the first byte of the stream up to the edge of the
+    /// window and the end of the stream.
+    pub(super) fn acceptable_data(&self) -> Range<u64> {
+        1..self.fin.map_or(self.edge, |fin| fin.min(self.edge))
+    }
+
+    /// Returns whether `len` bytes may be buffered. Under hard memory pressure only a little in-order data is accepted;
+    /// other data is treated as lost.
+    pub(super) fn has_memory_for(&self, len: usize, in_order: bool, pressed: bool) -> bool {
+        !pressed || (in_order && self.data.unread().saturating_add(len) <= SMALL)
+    }
+
+    /// Adds data. There may be as many out-of-order ranges as a full window of alternating segments has.
+    pub(super) fn insert(&mut self, start: u64, data: Bytes) -> Inserted {
+        let ranges = (self.capacity / 1024).clamp(128, 1 << 16) as usize;
+        let memory = (self.capacity as usize).saturating_mul(2).max(64 << 10);
+        self.data.insert(start, data, Limits { ranges, memory })
+    }
+
+    /// Records the end of the peer's stream at `end`. Returns `false` if it is known already or contradicts what has
+    /// arrived or was offered. A FIN beyond a hole takes effect when the hole is filled.
+    pub(super) fn record_fin(&mut self, end: i64) -> bool {
+        let arrived = self.data.ranges().next_back().map_or(self.data.next(), |range| range.end);
+        let records = self.fin.is_none() && (arrived as i64..=self.edge as i64).contains(&end);
+        if records {
+            self.fin = Some(end as u64);
+        }
+        records
+    }
+
+    /// Returns up to `max` bytes of in-order data, if there are any.
+    pub(super) fn read(&mut self, max: usize) -> Option<Bytes> {
+        let data = self.data.read(max)?;
+        self.consumed += data.len() as u64;
+        Some(data)
+    }
+
+    /// Copies in-order data into `buffer` and returns its length.
+    pub(super) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
+        let read = self.data.read_into(buffer);
+        self.consumed += read as u64;
+        read
+    }
+
+    /// Copies in-order data into `buffer` without consuming it.
+    pub(super) fn peek_into(&self, buffer: &mut [u8]) -> usize {
+        self.data.peek_into(buffer)
+    }
+
+    /// Records that the application will not read any more.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Frees memory that is kept for speed.
+    pub(super) fn free_spare_memory(&mut self) {
+        self.data.rest();
+    }
+
+    /// Withdraws an offer that was not sent: `edge` is the edge before it.
+    pub(super) fn withdraw_offer(&mut self, edge: u64) {
+        self.edge = edge;
     }
 
     /// Returns RCV.NXT, which includes the peer's FIN once everything before it has arrived.
@@ -115,20 +174,66 @@ impl Receiver {
         self.fin.is_some_and(|fin| self.data.next() == fin)
     }
 
-    /// Returns whether there is anything to report that data segments do not carry: SACK blocks, a duplicate, a probe
-    /// echo, or network feedback.
-    pub(super) fn needs_pure_ack(&self) -> bool {
-        let news = self.network_answer.is_some();
-        news || self.ack_due && (self.data.out_of_order() > 0 || self.dsack.is_some() || self.probe_echo.is_some())
+    /// Returns the offset of the next byte of data that is expected in order, without the FIN.
+    pub(super) fn next_data(&self) -> u64 {
+        self.data.next()
     }
 
-    /// Resets the state that an ACK sent at this moment reports.
-    pub(super) fn acknowledged(&mut self) {
-        self.ack_due = false;
-        self.unacked_full = 0;
-        self.unacked = 0;
-        self.unacked_out_of_order = 0;
-        self.last_ack_sent = self.next();
+    /// Returns the highest right edge of the window ever offered.
+    pub(super) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// Returns the window field of a SYN or SYN-ACK.
+    pub(super) fn syn_window(&self, shift: u8) -> u16 {
+        (self.capacity >> shift).min(u64::from(u16::MAX)) as u16
+    }
+
+    /// Returns the number of bytes beyond a hole.
+    pub(super) fn out_of_order(&self) -> usize {
+        self.data.out_of_order()
+    }
+
+    /// Returns the ranges beyond a hole, the most recently changed first.
+    pub(super) fn recent_ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.data.recent_ranges()
+    }
+
+    /// Returns the number of bytes that can be read.
+    pub(super) fn unread(&self) -> usize {
+        self.data.unread()
+    }
+
+    /// Returns whether the application will not read any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Returns the current size of the buffer.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Returns the memory in bytes of the data.
+    pub(super) fn memory(&self) -> usize {
+        self.data.memory()
+    }
+
+    /// Returns TS.Recent.
+    pub(super) fn ts_recent(&self) -> u32 {
+        self.ts_recent
+    }
+
+    /// Returns the arrival time of the segment that carried TS.Recent.
+    pub(super) fn ts_recent_at(&self) -> Option<Time> {
+        self.ts_recent_at
+    }
+
+    /// Returns whether a timestamp is older than TS.Recent, unless TS.Recent is older than `validity` (RFC 7323,
+    /// section 5.5).
+    pub(super) fn is_older_timestamp(&self, now: Time, value: u32, validity: Span) -> bool {
+        let comparable = self.ts_recent_at.is_some_and(|at| now - at <= validity);
+        comparable && seq::later(self.ts_recent, value)
     }
 
     /// Returns the right end of the buffer.
@@ -196,35 +301,6 @@ impl Receiver {
         self.tune_consumed = self.consumed;
         self.round_trip = None;
         self.capacity = self.capacity.max(read.saturating_mul(4).min(self.ceiling));
-    }
-
-    /// Applies the peer's request for one ACK per `ratio` segments. The first segment under a new request is
-    /// acknowledged at once.
-    pub(super) fn apply_ack_request(&mut self, ratio: u8) {
-        let every = u32::from(ratio);
-        self.immediate_ack |= self.requested_left == 0 || self.requested_every != every;
-        (self.requested_every, self.requested_left) = (every, ACK_REQUEST_SEGMENTS);
-    }
-
-    /// Returns the number of segments per ACK: the peer's request while it applies, else `own`.
-    pub(super) const fn every(&self, own: u32) -> u32 {
-        if self.requested_left > 0 { self.requested_every } else { own }
-    }
-
-    /// Returns whether an ACK is due before the end of the receive batch. `own` is the number of segments per ACK
-    /// without a request of the peer. Must be called for each data segment. `plain` segments are in order and fill no
-    /// hole.
-    pub(super) fn is_early_ack_due(&mut self, own: u32, plain: bool) -> bool {
-        let immediate_ack = std::mem::take(&mut self.immediate_ack);
-        let every = self.every(own);
-        let is_requested = self.requested_left > 0;
-        self.requested_left = self.requested_left.saturating_sub(1);
-        if !plain {
-            return false;
-        }
-        let close = self.initial_acks > 0;
-        self.initial_acks = self.initial_acks.saturating_sub(1);
-        immediate_ack || is_requested && every == 1 || (is_requested || close) && self.unacked_full >= every
     }
 }
 

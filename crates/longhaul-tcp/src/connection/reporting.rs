@@ -46,8 +46,8 @@ impl Connection {
             rto: self.rtt.rto(),
             backoff: self.rtt.backoff(),
             peer_window: Bytes(self.snd.window()),
-            recv_buffer: Bytes(self.rcv.capacity),
-            unread: Bytes::from(self.rcv.data.unread()),
+            recv_buffer: Bytes(self.rcv.capacity()),
+            unread: Bytes::from(self.rcv.unread()),
             unsent: Bytes(self.snd.unsent()),
             options: [agreed.sack, agreed.timestamps, agreed.window_scaling, agreed.ecn, agreed.microseconds],
             arrival_times: self.ext.arrivals.is_some(),
@@ -98,7 +98,7 @@ impl Connection {
     /// Returns the memory in bytes occupied by buffers and records, excluding the connection's own fixed size.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.snd.memory() + self.rcv.data.memory()
+        self.snd.memory() + self.rcv.memory()
     }
 
     /// Returns SND.NXT and RCV.NXT as wire sequence numbers.
@@ -108,7 +108,7 @@ impl Connection {
 
     /// Returns TS.Recent if timestamps were negotiated.
     pub(crate) fn recent_timestamp(&self) -> Option<u32> {
-        self.negotiated.timestamps.then_some(self.rcv.ts_recent)
+        self.negotiated.timestamps.then_some(self.rcv.ts_recent())
     }
 
     /// Returns the TSval that a SYN of the peer would have carried when it sent TS.Recent, if timestamps were
@@ -119,7 +119,7 @@ impl Connection {
             return Some(recent);
         }
         let (first, at) = self.numbers.peer_syn;
-        let passed = self.rcv.ts_recent_at.map_or(Span::ZERO, |recent_at| recent_at - at);
+        let passed = self.rcv.ts_recent_at().map_or(Span::ZERO, |recent_at| recent_at - at);
         Some(in_milliseconds(first, recent, passed))
     }
 

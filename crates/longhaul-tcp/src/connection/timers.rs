@@ -1,8 +1,13 @@
-//! Connection clock and timers: the latest time seen, and an array with one deadline per kind.
+//! Connection clock and timers: the latest time seen, an array with one deadline per kind, and what happens when one
+//! expires.
 
 use longhaul_units::Time;
 
+use super::Connection;
+use super::congestion::SegmentLists;
+use crate::error::ConnectionError;
 use crate::observer::TimerKind;
+use crate::state::State;
 
 /// Kinds of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,5 +133,77 @@ impl Timers {
         let due = Timer::ALL.into_iter().find(|t| self.deadlines[*t as usize] <= now && self.is_armed(*t))?;
         self.stop(due);
         Some(due)
+    }
+}
+
+impl Connection {
+    /// Fires every timer that has expired.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now = self.timers.advance(now);
+        let user_late = self.timers.get(Timer::User).map(|at| now - at);
+        let mut fired = [None; Timer::COUNT];
+        for slot in &mut fired {
+            *slot = self.timers.expire(now);
+        }
+        for timer in fired.into_iter().flatten() {
+            if self.life.state == State::Closed {
+                return;
+            }
+            self.report_expired(timer);
+            match (timer, user_late) {
+                (Timer::User, Some(late)) if late > self.rtt.rto() => self.extend_user_timeout(now),
+                _ => self.fire(now, timer),
+            }
+        }
+        self.report_changes();
+    }
+
+    /// Extends an expired user timeout by two RTOs. Called if the timer fires late, for example because this host was
+    /// suspended, so that the peer can answer once more before the connection is closed.
+    fn extend_user_timeout(&mut self, now: Time) {
+        let until = now + self.rtt.rto() * 2;
+        if let Some(limit) = self.config.user_timeout {
+            self.peer.put_off_user_timeout(until, limit);
+        }
+        self.timers.arm(Timer::User, until);
+    }
+
+    /// Does what an expired timer is for.
+    fn fire(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::Rto => {
+                self.on_retransmission_timeout(now);
+                self.consider_r1();
+            }
+            Timer::Probe => self.on_probe_timeout(now),
+            Timer::Reorder => self.on_reorder_timeout(now),
+            // The send loop runs after every call and checks them itself.
+            Timer::Pace | Timer::Copy => {}
+            Timer::Idle => self.free_spare_memory(),
+            Timer::Ack => self.acks.request(),
+            Timer::Persist => {
+                self.on_persist(now);
+                self.consider_r1();
+            }
+            Timer::KeepAlive => self.on_keep_alive(now),
+            Timer::PortProbe => self.on_port_probe_timeout(now),
+            Timer::User => self.finish(Some(ConnectionError::TimedOut)),
+            Timer::Linger => self.finish(None),
+            Timer::Tick => {
+                let path = self.path();
+                self.cc.controller.on_tick(now, &path);
+                self.refresh_control();
+            }
+        }
+    }
+
+    /// Frees memory that is kept for speed, because nothing was sent for a while.
+    fn free_spare_memory(&mut self) {
+        self.snd.free_spare_memory();
+        self.rcv.free_spare_memory();
+        if let Some(segments) = &mut self.cc.segments {
+            **segments = SegmentLists::default();
+        }
+        self.acks.free_spare_memory();
     }
 }

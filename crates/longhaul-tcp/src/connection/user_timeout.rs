@@ -94,7 +94,7 @@ impl Connection {
         let mut header = self.ack_header(now);
         header.options.user_timeout = Some(advice);
         header.fit();
-        self.rcv.ack_queue.push_back(header);
+        self.acks.enqueue(header);
     }
 }
 

@@ -35,7 +35,7 @@ impl Connection {
         let was_clean = self.loss.phase == Phase::Open
             && self.snd.board().sacked_bytes() == 0
             && self.loss.duplicates.emulated == 0;
-        let is_silent = now - self.peer.last_heard >= round_trip;
+        let is_silent = self.peer.silence(now) >= round_trip;
         if was_clean && is_silent && self.snd.window() > 0 {
             self.loss.outage = Some(Outage { since: now, next_probe: now, is_heard: false });
         }

@@ -153,38 +153,74 @@ fn a_unit_of_two_cannot_express_single_bytes() {
     assert_eq!((edges, rcv.edge), (vec![4, 3, 4], 4));
 }
 
-/// Returns which of `count` full-sized in-order segments trigger an ACK in the middle of a batch.
-fn acked_segments(rcv: &mut Receiver, count: u32, own: u32) -> Vec<u32> {
-    let is_acked = |rcv: &mut Receiver| {
-        (rcv.unacked, rcv.unacked_full) = (rcv.unacked + 1, rcv.unacked_full + 1);
-        let due = rcv.is_early_ack_due(own, true);
-        if due {
-            rcv.acknowledged();
-        }
-        due
-    };
-    (0..count).filter(|_| is_acked(rcv)).collect()
+/// Without window scaling the buffer is limited to what the window field can express.
+#[test]
+fn a_window_without_scaling_has_16_bits() {
+    for (scaling, capacity) in [(false, 65_535), (true, 100_000)] {
+        let mut rcv = receiver(100_000);
+        rcv.on_peer_syn(65_535, scaling);
+        assert_eq!((rcv.capacity(), rcv.edge(), rcv.next()), (capacity, 65_536, 1), "{scaling}");
+    }
 }
 
-/// A request for an ACK every `n` segments applies to 256 segments, the first of which is acknowledged at once.
+fn extent(start: i64, end: i64) -> Extent {
+    Extent { start, end, rst: false }
+}
+
+/// The table of RFC 9293, section 3.10.7.4, and two deviations: an ACK at the right edge, and a RST there.
 #[test]
-fn an_ack_request_applies_to_256_segments() {
-    let mut unasked = receiver(1 << 20);
-    let without = acked_segments(&mut unasked, 300, 2);
-    assert_eq!(without, (0..128).filter(|k| k % 2 == 1).collect::<Vec<_>>());
+fn segments_are_acceptable_that_overlap_the_window() {
+    let mut rcv = receiver(1000);
+    let accepted = |rcv: &Receiver, cases: &[(i64, i64)]| -> Vec<bool> {
+        cases.iter().map(|(start, end)| rcv.is_acceptable(extent(*start, *end))).collect()
+    };
+    // The window is 1..1001.
+    assert_eq!(
+        accepted(&rcv, &[(0, 0), (1, 1), (1000, 1000), (1001, 1001), (1002, 1002)]),
+        [false, true, true, true, false]
+    );
+    assert!(!rcv.is_acceptable(Extent { start: 1001, end: 1001, rst: true }), "a RST lies within the window");
+    assert_eq!(
+        accepted(&rcv, &[(-5, 1), (-5, 2), (1000, 1001), (1001, 1002), (-5, 2000)]),
+        [false, true, true, false, true]
+    );
+    // Closed: only what starts at RCV.NXT.
+    rcv.edge = 1;
+    assert_eq!(accepted(&rcv, &[(0, 0), (1, 1), (2, 2), (1, 2), (0, 2)]), [false, true, false, true, false]);
+}
+
+/// A FIN is refused below data that has arrived, beyond the window, and if it moves.
+#[test]
+fn a_fin_must_be_consistent_with_the_data() {
+    let mut rcv = receiver(1000);
+    rcv.insert(101, Bytes::from_static(&[0; 100]));
+    assert!(!rcv.record_fin(200) && !rcv.record_fin(1002));
+    assert!(rcv.record_fin(201) && !rcv.record_fin(300));
+    assert_eq!((rcv.acceptable_data(), rcv.fin_reached()), (1..201, false));
+    rcv.insert(1, Bytes::from_static(&[0; 100]));
+    assert_eq!((rcv.next_data(), rcv.next(), rcv.fin_reached()), (201, 202, true));
+    assert!(receiver(1000).record_fin(1001), "at the edge");
+}
+
+#[test]
+fn an_outdated_timestamp_is_older_than_none() {
+    let (mut rcv, hour) = (receiver(1000), Span::from_secs(3600));
+    let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+    assert!(!rcv.is_older_timestamp(at(0), 4, hour), "nothing to compare with");
+    rcv.set_ts_recent(5, at(0));
+    assert!(rcv.is_older_timestamp(at(3600), 4, hour) && !rcv.is_older_timestamp(at(3600), 5, hour));
+    assert!(!rcv.is_older_timestamp(at(3601), 4, hour));
+    let half = 5 + (1 << 31);
+    assert!(!rcv.is_older_timestamp(at(0), half, hour) && rcv.is_older_timestamp(at(0), half + 1, hour));
+}
+
+#[test]
+fn little_data_is_accepted_under_memory_pressure() {
     let mut rcv = receiver(1 << 20);
-    rcv.apply_ack_request(1);
-    assert_eq!(acked_segments(&mut rcv, 300, 2), (0..256).collect::<Vec<_>>());
-    let mut rcv = receiver(1 << 20);
-    rcv.apply_ack_request(6);
-    assert_eq!(acked_segments(&mut rcv, 256, 2), (0..256).filter(|k| k % 6 == 0).collect::<Vec<_>>());
-    assert_eq!(rcv.every(2), 2);
-    // A repeated request extends the period and triggers no immediate ACK.
-    rcv.apply_ack_request(6);
-    acked_segments(&mut rcv, 20, 2);
-    rcv.acknowledged();
-    rcv.apply_ack_request(6);
-    assert_eq!(acked_segments(&mut rcv, 12, 2), [5, 11]);
-    rcv.apply_ack_request(3);
-    assert_eq!(acked_segments(&mut rcv, 7, 2), [0, 3, 6]);
+    assert!(rcv.has_memory_for(16 << 10, true, true) && !rcv.has_memory_for((16 << 10) + 1, true, true));
+    assert!(!rcv.has_memory_for(1, false, true) && rcv.has_memory_for(1 << 20, false, false));
+    rcv.insert(1, Bytes::from_static(&[0; 1000]));
+    assert!(!rcv.has_memory_for((16 << 10) - 999, true, true));
+    assert_eq!(rcv.read(1000).map(|data| data.len()), Some(1000));
+    assert!(rcv.has_memory_for((16 << 10) - 999, true, true), "the application has read");
 }

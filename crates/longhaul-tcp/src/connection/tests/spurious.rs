@@ -224,7 +224,7 @@ impl Script {
         let seq = connection.wire_numbers().1;
         let mut header = Header { flags: Flags::ACK, window: u16::MAX, seq, ack: wire(una), ..Header::default() };
         header.options.timestamps = connection.negotiated.timestamps.then(|| Timestamps {
-            value: connection.rcv.ts_recent,
+            value: connection.rcv.ts_recent(),
             echo: connection.numbers.clock.value(self.begun + Span::from_millis(echo)),
         });
         for (left, right) in blocks {

@@ -1,0 +1,392 @@
+//! ACKs of received data: when they are sent and what they report (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2;
+//! RFC 2018; RFC 2883).
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use std::collections::VecDeque;
+
+use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, ProbeEcho, SackBlock};
+
+use super::Connection;
+use super::timers::Timer;
+use crate::batch::Batch;
+use crate::info::add;
+
+/// Data segments at the start of a connection that are acknowledged every second segment (or as `ack_every` says),
+/// even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements need these
+/// ACKs.
+pub(super) const INITIAL_ACKS: u32 = 128;
+
+/// Data segments for which an ACK frequency requested by the peer applies.
+pub(super) const ACK_REQUEST_SEGMENTS: u32 = 256;
+
+/// Minimum interval between challenge ACKs (RFC 5961, section 7). The limit is per connection, so that it reveals
+/// nothing about other connections to an attacker (CVE-2016-5696).
+const CHALLENGE_INTERVAL: Span = Span::from_millis(500);
+
+/// Upper bound of the ACK delay (RFC 9293, section 3.8.6.3, MUST-40).
+const MAX_ACK_DELAY: Span = Span::from_millis(499);
+
+/// Maximum number of ACKs in the queue. Beyond it, one ACK acknowledges everything.
+const QUEUE_LIMIT: usize = 256;
+
+/// Out-of-order segments that one ACK may cover: it has room for three SACK blocks beside timestamps.
+const MAX_OUT_OF_ORDER: u32 = 3;
+
+/// Segment size from which a segment counts as full-sized, although larger ones were received (RFC 9293, section
+/// 3.7.1: the default MSS).
+const FULL_SIZE: usize = 536;
+
+/// ACKs that are due, and what they report.
+#[derive(Debug)]
+pub(super) struct AckSchedule {
+    /// An ACK must be sent, with the next data segment or alone.
+    due: bool,
+    /// Full-sized segments, segments of any size, and out-of-order segments since the last ACK.
+    unacked_full: u32,
+    unacked: u32,
+    unacked_out_of_order: u32,
+    /// RCV.NXT in the last ACK.
+    last_sent: u64,
+    /// Remaining segments of [`INITIAL_ACKS`].
+    initial_acks: u32,
+    /// Segments per ACK that the peer requested, and the number of further segments for which this applies.
+    requested_every: u32,
+    requested_left: u32,
+    /// The next data segment triggers an immediate ACK.
+    immediate: bool,
+    /// A duplicate to be reported by D-SACK (RFC 2883).
+    dsack: Option<(u64, u64)>,
+    /// TSval of the segment that triggers the next ACK, if the ACK has to echo it.
+    probe_echo: Option<u32>,
+    /// CE was received and the peer has not sent CWR yet (RFC 3168, section 6.1.3).
+    echo_congestion: bool,
+    /// The largest segment received, which defines "full-sized" (RFC 9293, section 3.8.6.3).
+    peer_segment: usize,
+    /// ACKs whose content was fixed when they became due, oldest first.
+    queue: VecDeque<Header>,
+    /// When the last challenge ACK was sent.
+    challenged_at: Option<Time>,
+}
+
+/// Received data segment, as far as its acknowledgment depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrived {
+    /// Bytes of data within the window.
+    pub(super) len: usize,
+    /// It is in order and fills no hole.
+    pub(super) plain: bool,
+}
+
+/// When to acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// At once, in an ACK of its own.
+    Now,
+    /// At the end of the receive batch, if at all.
+    InBatch,
+}
+
+impl AckSchedule {
+    pub(super) fn new() -> Self {
+        Self {
+            due: false,
+            unacked_full: 0,
+            unacked: 0,
+            unacked_out_of_order: 0,
+            last_sent: 0,
+            initial_acks: INITIAL_ACKS,
+            requested_every: 0,
+            requested_left: 0,
+            immediate: false,
+            dsack: None,
+            probe_echo: None,
+            echo_congestion: false,
+            peer_segment: 0,
+            queue: VecDeque::new(),
+            challenged_at: None,
+        }
+    }
+
+    /// Requests an ACK, with the next data segment or alone.
+    pub(super) fn request(&mut self) {
+        self.due = true;
+    }
+
+    /// Requests an ACK if the last one does not cover `next`.
+    pub(super) fn request_up_to(&mut self, next: u64) {
+        self.due |= self.last_sent < next;
+    }
+
+    /// Decides when to acknowledge a data segment (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2). The ACK is
+    /// immediate if the segment is out of order or fills a hole. `own` is the number of segments per ACK without a
+    /// request of the peer.
+    pub(super) fn on_data(&mut self, arrived: Arrived, own: u32, sack: bool) -> Due {
+        let Arrived { len, plain } = arrived;
+        self.peer_segment = self.peer_segment.max(len.min(1 << 16));
+        self.unacked = self.unacked.saturating_add(1);
+        if len >= self.peer_segment || len >= FULL_SIZE {
+            self.unacked_full = self.unacked_full.saturating_add(1);
+        }
+        let is_early = self.is_early_ack_due(own, plain);
+        if plain {
+            return if is_early { Due::Now } else { Due::InBatch };
+        }
+        self.unacked_out_of_order = self.unacked_out_of_order.saturating_add(1);
+        self.due = true;
+        // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts.
+        let alone = self.dsack.is_some() || self.probe_echo.is_some() || !sack;
+        if alone || self.unacked_out_of_order >= MAX_OUT_OF_ORDER { Due::Now } else { Due::InBatch }
+    }
+
+    /// Ends a receive batch. Returns whether an ACK is delayed. Otherwise it is due, or nothing is to be acknowledged.
+    ///
+    /// An ACK is sent after every second full-sized segment, or after as many as the application or the peer
+    /// requested, or after the batch if that is larger.
+    pub(super) fn end_batch(&mut self, own: u32, may_delay: bool) -> bool {
+        if self.unacked == 0 || self.due {
+            return false;
+        }
+        let every = self.every(own);
+        let any_size = every == 1 || self.initial_acks > 0;
+        let enough = self.unacked_full >= every || (any_size && self.unacked >= every);
+        self.due = enough || !may_delay;
+        !self.due
+    }
+
+    /// Applies the peer's request for one ACK per `ratio` segments. The first segment under a new request is
+    /// acknowledged at once.
+    pub(super) fn apply_request(&mut self, ratio: u8) {
+        let every = u32::from(ratio);
+        self.immediate |= self.requested_left == 0 || self.requested_every != every;
+        (self.requested_every, self.requested_left) = (every, ACK_REQUEST_SEGMENTS);
+    }
+
+    /// Makes the next data segment trigger an immediate ACK.
+    pub(super) fn request_immediate(&mut self) {
+        self.immediate = true;
+    }
+
+    /// Returns the number of segments per ACK: the peer's request while it applies, else `own`.
+    const fn every(&self, own: u32) -> u32 {
+        if self.requested_left > 0 { self.requested_every } else { own }
+    }
+
+    /// Returns whether an ACK is due before the end of the receive batch. Must be called for each data segment.
+    fn is_early_ack_due(&mut self, own: u32, plain: bool) -> bool {
+        let immediate = std::mem::take(&mut self.immediate);
+        let every = self.every(own);
+        let is_requested = self.requested_left > 0;
+        self.requested_left = self.requested_left.saturating_sub(1);
+        if !plain {
+            return false;
+        }
+        let close = self.initial_acks > 0;
+        self.initial_acks = self.initial_acks.saturating_sub(1);
+        immediate || is_requested && every == 1 || (is_requested || close) && self.unacked_full >= every
+    }
+
+    /// Records a duplicate to be reported by D-SACK.
+    pub(super) fn report_duplicate(&mut self, start: u64, end: u64) {
+        self.dsack = Some((start, end));
+    }
+
+    /// Sets the TSval that the next ACK echoes.
+    pub(super) fn set_probe_echo(&mut self, value: Option<u32>) {
+        self.probe_echo = value;
+    }
+
+    /// Processes the ECN fields of a data segment: CE is echoed until CWR arrives, and the first echo is sent at once
+    /// (RFC 3168, section 6.1.3).
+    pub(super) fn on_ecn(&mut self, cwr: bool, ce: bool) {
+        self.echo_congestion &= !cwr;
+        if ce {
+            self.due |= !self.echo_congestion;
+            self.echo_congestion = true;
+        }
+    }
+
+    /// Returns whether a challenge ACK may be sent at `now`, and records that it is.
+    pub(super) fn may_challenge(&mut self, now: Time) -> bool {
+        let may = self.challenged_at.is_none_or(|at| now - at >= CHALLENGE_INTERVAL);
+        if may {
+            self.challenged_at = Some(now);
+        }
+        may
+    }
+
+    /// Returns the duplicate to be reported, which is then reported.
+    fn take_dsack(&mut self) -> Option<(u64, u64)> {
+        self.dsack.take()
+    }
+
+    /// Returns the TSval to be echoed, which is then echoed.
+    fn take_probe_echo(&mut self) -> Option<u32> {
+        self.probe_echo.take()
+    }
+
+    /// Resets what an ACK up to `next` reports that is sent at this moment.
+    pub(super) fn on_ack_sent(&mut self, next: u64) {
+        self.due = false;
+        (self.unacked_full, self.unacked, self.unacked_out_of_order) = (0, 0, 0);
+        self.last_sent = next;
+    }
+
+    /// Queues an ACK whose content is fixed.
+    pub(super) fn enqueue(&mut self, header: Header) {
+        self.queue.push_back(header);
+    }
+
+    /// Queues an ACK that is sent before all others.
+    pub(super) fn enqueue_first(&mut self, header: Header) {
+        self.queue.push_front(header);
+    }
+
+    /// Returns whether there is room for another ACK in the queue.
+    fn has_room(&self) -> bool {
+        self.queue.len() < QUEUE_LIMIT
+    }
+
+    /// Forgets all ACKs, because the connection is closed.
+    pub(super) fn close(&mut self) {
+        self.queue = VecDeque::new();
+        self.due = false;
+    }
+
+    /// Frees memory that is kept for speed.
+    pub(super) fn free_spare_memory(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+
+    /// Returns whether an ACK must be sent, with data or alone.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Returns whether the ACK that is due reports something that data segments do not carry: SACK blocks, a
+    /// duplicate, or a probe echo. `holes` means that out-of-order data has arrived.
+    pub(super) fn needs_pure_ack(&self, holes: bool) -> bool {
+        self.due && (holes || self.dsack.is_some() || self.probe_echo.is_some())
+    }
+
+    /// Returns whether to echo congestion.
+    pub(super) fn echoes_congestion(&self) -> bool {
+        self.echo_congestion
+    }
+
+    /// Returns RCV.NXT in the last ACK.
+    pub(super) fn last_sent(&self) -> u64 {
+        self.last_sent
+    }
+}
+
+impl Connection {
+    /// Schedules the ACK of a data segment.
+    pub(super) fn schedule_ack(&mut self, now: Time, arrived: Arrived) {
+        if self.acks.on_data(arrived, self.config.ack_every(), self.negotiated.sack) == Due::Now {
+            self.queue_ack(now);
+        }
+    }
+
+    /// Ends a receive batch and decides whether to send an ACK.
+    pub fn finish_batch(&mut self, now: Time) {
+        let now = self.timers.advance(now);
+        let is_delayed = self.acks.end_batch(self.config.ack_every(), !self.config.ack_delay.is_zero());
+        if is_delayed && !self.timers.is_armed(Timer::Ack) {
+            self.timers.arm(Timer::Ack, now + self.config.ack_delay.min(MAX_ACK_DELAY));
+        }
+    }
+
+    /// Queues a pure ACK with the current state, which is sent before anything else.
+    pub(super) fn queue_ack(&mut self, now: Time) {
+        if self.acks.has_room() {
+            let header = self.ack_header(now);
+            self.acks.enqueue(header);
+        } else {
+            self.acks.request();
+        }
+    }
+
+    /// Queues a challenge ACK, at most one per 500 ms (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
+    pub(super) fn challenge(&mut self, now: Time) {
+        if self.acks.may_challenge(now) {
+            add(&mut self.stats.challenge_acks, 1);
+            self.queue_ack(now);
+        }
+    }
+
+    pub(super) fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
+        while let Some(header) = self.acks.queue.front() {
+            if !batch.admits(CheshireCodec::header_len(&header.options), max_segments) {
+                break;
+            }
+            batch.push(header, 0, 0);
+            self.acks.queue.pop_front();
+            self.stats.segments_out += 1;
+        }
+        !batch.is_empty()
+    }
+
+    pub(super) fn transmit_ack(&mut self, now: Time, batch: &mut Batch) -> bool {
+        if !self.acks.is_due() || !self.life.state.is_synchronized() {
+            return false;
+        }
+        let header = self.ack_header(now);
+        batch.push(&header, 0, 0);
+        self.stats.segments_out += 1;
+        true
+    }
+
+    /// Returns the header of a pure ACK and resets the state of delayed ACKs.
+    pub(super) fn ack_header(&mut self, now: Time) -> Header {
+        let flags = Flags::ACK | self.echo_flag();
+        let mut header = self.header(now, flags, self.snd.sent_to());
+        self.add_sack(&mut header);
+        header.options.probe_echo = self.acks.take_probe_echo().map(|value| ProbeEcho { value });
+        self.add_network_to_ack(&mut header);
+        if header.options.probe_echo.is_some() || header.options.network.is_some() {
+            header.fit();
+        }
+        self.add_arrivals(&mut header);
+        self.timers.stop(Timer::Ack);
+        self.acks.on_ack_sent(self.rcv.next());
+        header
+    }
+
+    /// Adds D-SACK and SACK blocks to an ACK (RFC 2018, section 4; RFC 2883, section 4).
+    fn add_sack(&mut self, header: &mut Header) {
+        let dsack = self.acks.take_dsack();
+        if !self.negotiated.sack {
+            return;
+        }
+        let block = |left, right| SackBlock {
+            left: self.numbers.acknowledgment(left),
+            right: self.numbers.acknowledgment(right),
+        };
+        if let Some((left, right)) = dsack {
+            header.options.sack.push(block(left, right));
+        }
+        for range in self.rcv.recent_ranges() {
+            if !header.options.sack.push(block(range.start, range.end)) {
+                break;
+            }
+        }
+    }
+
+    /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
+    /// report that only pure ACKs carry.
+    pub(super) fn on_piggybacked_ack(&mut self) {
+        if self.ext.network.has_answer_for_peer() || self.acks.needs_pure_ack(self.rcv.out_of_order() > 0) {
+            return;
+        }
+        self.timers.stop(Timer::Ack);
+        self.acks.on_ack_sent(self.rcv.next());
+    }
+
+    pub(super) fn echo_flag(&self) -> Flags {
+        if self.acks.echoes_congestion() { Flags::ECE } else { Flags::NONE }
+    }
+}
+
+#[cfg(test)]
+mod tests;
