@@ -104,3 +104,70 @@ impl Lifecycle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(life: &mut Lifecycle) -> Vec<Event> {
+        std::iter::from_fn(|| life.events.take()).collect()
+    }
+
+    /// Events are reported in the order in which they can happen, each once, however often they were raised.
+    #[test]
+    fn events_have_an_order() {
+        let mut life = Lifecycle::new(Time::ZERO);
+        assert_eq!(life.events.take(), None);
+        for event in EventSet::ORDER.into_iter().rev().chain([Event::Writable, Event::Closed]) {
+            life.events.raise(event);
+        }
+        assert_eq!(drain(&mut life), EventSet::ORDER);
+        life.events.raise(Event::Stalled);
+        assert_eq!(drain(&mut life), [Event::Stalled], "and again");
+    }
+
+    /// The first error is the cause: an abort after a reset does not replace it. A normal end has none.
+    #[test]
+    fn the_first_error_is_kept() {
+        for (errors, kept) in [
+            (vec![None], None),
+            (vec![None, Some(ConnectionError::TimedOut)], Some(ConnectionError::TimedOut)),
+            (vec![Some(ConnectionError::Reset), Some(ConnectionError::Aborted)], Some(ConnectionError::Reset)),
+            (vec![Some(ConnectionError::Reset), None], Some(ConnectionError::Reset)),
+        ] {
+            let mut life = Lifecycle::new(Time::ZERO);
+            life.enter(State::SynSent);
+            errors.iter().for_each(|error| life.close(*error));
+            assert_eq!((life.error, life.state, life.handshake.is_none()), (kept, State::Closed, true), "{errors:?}");
+            assert_eq!(drain(&mut life), [Event::Readable, Event::Writable, Event::Closed], "whoever waits is woken");
+        }
+    }
+
+    #[test]
+    fn states_follow_the_diagram() {
+        let mut life = Lifecycle::new(Time::ZERO);
+        for next in [State::SynSent, State::Established, State::FinWait1, State::FinWait2, State::TimeWait] {
+            life.enter(next);
+            assert_eq!(life.state, next);
+        }
+        life.close(None);
+        assert_eq!(life.state, State::Closed, "every state can be left by closing");
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "ESTABLISHED -> LAST-ACK is not a transition of RFC 9293")]
+    fn a_transition_outside_the_diagram_is_a_fault() {
+        let mut life = Lifecycle::new(Time::ZERO);
+        for next in [State::Listen, State::SynReceived, State::Established, State::LastAck] {
+            life.enter(next);
+        }
+    }
+
+    /// Limits are compared: hard pressure includes what soft pressure forbids.
+    #[test]
+    fn pressure_is_ordered() {
+        assert!(Pressure::None < Pressure::Soft && Pressure::Soft < Pressure::Hard);
+        assert_eq!(Lifecycle::new(Time::ZERO).pressure, Pressure::None);
+    }
+}

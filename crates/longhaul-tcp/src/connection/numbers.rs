@@ -43,3 +43,51 @@ impl Numbers {
         seq::to_offset(self.irs, wire, near)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: u64 = 1 << 31;
+
+    /// Our stream begins 10 below the wrap, the peer's at the middle of the number space.
+    fn numbers() -> Numbers {
+        let mut numbers = Numbers::new(u32::MAX - 9, TimestampClock::new(0, Time::ZERO), Time::ZERO);
+        assert_eq!((numbers.irs, numbers.peer_syn), (0, (0, Time::ZERO)), "until the peer's SYN arrives");
+        numbers.irs = 1 << 31;
+        numbers
+    }
+
+    #[test]
+    fn both_directions_have_their_own_initial_number() {
+        let numbers = numbers();
+        assert_eq!(
+            [0, 1, 9, 10, 11].map(|offset| numbers.sequence(offset)),
+            [u32::MAX - 9, u32::MAX - 8, u32::MAX, 0, 1]
+        );
+        assert_eq!(numbers.sequence(1 << 32), numbers.sequence(0), "offsets go on after the wrap");
+        assert_eq!([0, 1, HALF].map(|offset| numbers.acknowledgment(offset)), [1 << 31, (1 << 31) + 1, 0]);
+    }
+
+    /// The candidate nearest to the given offset is found: up to 2^31 - 1 above it, and up to 2^31 below it.
+    #[test]
+    fn the_nearest_offset_is_found() {
+        let numbers = numbers();
+        for near in [0, 1, 10, HALF, (1 << 32) + 7, 1 << 40] {
+            let expected = near as i64;
+            for (distance, found) in [
+                (0, expected),
+                (1, expected + 1),
+                (HALF - 1, expected + HALF as i64 - 1),
+                (HALF, expected - HALF as i64),
+                (HALF + 1, expected - HALF as i64 + 1),
+                ((1 << 32) - 1, expected - 1),
+            ] {
+                let ours = numbers.sequence(near).wrapping_add(distance as u32);
+                assert_eq!(numbers.our_offset(ours, near), found, "{near} {distance}");
+                let peers = numbers.acknowledgment(near).wrapping_add(distance as u32);
+                assert_eq!(numbers.peer_offset(peers, near), found, "{near} {distance}");
+            }
+        }
+    }
+}

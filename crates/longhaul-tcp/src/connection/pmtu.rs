@@ -253,3 +253,6 @@ impl Pmtu {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;
