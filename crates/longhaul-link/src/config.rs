@@ -140,6 +140,15 @@ pub struct Mtu {
     pub size: u32,
 }
 
+/// Fields of the IP header that the sending node clears in every packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bleaching {
+    /// The ECN field becomes Not-ECT.
+    pub ecn: bool,
+    /// The DiffServ codepoint becomes the default.
+    pub dscp: bool,
+}
+
 /// Token-bucket policer: packets that exceed it are dropped before the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
@@ -178,6 +187,8 @@ pub struct LinkConfig {
     pub steps: Vec<Step>,
     /// A black hole for large packets.
     pub mtu: Option<Mtu>,
+    /// Fields that are cleared before the queue.
+    pub bleaching: Bleaching,
     /// Whether the sending node is a router, which decrements the TTL of each packet.
     pub is_hop: bool,
     /// The router at the link's output that answers requests in segments. Such a link decrements the TTL even if

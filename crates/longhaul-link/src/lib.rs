@@ -55,7 +55,8 @@ mod transmit;
 mod validate;
 
 pub use config::{
-    Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering, Step,
+    Bleaching, Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering,
+    Step,
 };
 pub use events::EventQueue;
 pub use histogram::Histogram;

@@ -3,10 +3,10 @@
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::Ecn;
-use crate::config::LinkConfig;
+use crate::config::{Bleaching, LinkConfig};
 use crate::hook::{Hook, View};
 use crate::medium::{Medium, ROUTER_STREAM, STREAMS};
-use crate::packet::{Packet, Payload};
+use crate::packet::{Packet, Payload, dscp};
 use crate::policer::TokenBucket;
 use crate::queue::{Queue, Sink};
 use crate::random::Random;
@@ -33,6 +33,7 @@ pub struct Link<T, H = ()> {
     router: Option<Box<OutputRouter>>,
     stats: LinkStats,
     is_hop: bool,
+    bleaching: Bleaching,
     /// Boxed, because it is rarely needed per packet: this keeps the working set small with thousands of links.
     config: Box<LinkConfig>,
     seed: u64,
@@ -70,6 +71,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
             router: router(config.router.as_ref(), seed, stream),
             stats: LinkStats::default(),
             is_hop: config.takes_ttl(),
+            bleaching: config.bleaching,
             config: Box::new(config),
             seed,
             number,
@@ -219,6 +221,12 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
             if packet.ttl == 0 {
                 return Err(Cause::TtlExpired);
             }
+        }
+        if self.bleaching.ecn {
+            packet.ecn = Ecn::NotEct;
+        }
+        if self.bleaching.dscp {
+            packet.dscp = dscp::DEFAULT;
         }
         let conforms = self.policer.as_mut().is_none_or(|bucket| bucket.admits(now, packet.size));
         if conforms { Ok(()) } else { Err(Cause::Policed) }

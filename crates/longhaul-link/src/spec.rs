@@ -53,6 +53,7 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("step", "TIME,RATE,RTT", "change rate and RTT at a time; - leaves one unchanged; may be repeated"),
     ("mtu", "SIZE[,TIME]", "drop larger IP packets silently, from a time on"),
+    ("bleach", "FIELDS", "clear fields of the IP header: ecn, dscp or both"),
     (
         "router",
         "NAME[(OPTION=VALUE,...)]",

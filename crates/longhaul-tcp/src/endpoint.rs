@@ -98,6 +98,8 @@ pub struct DatagramMeta {
     pub tuple: Tuple,
     /// Length of each datagram except the last, if receive offload merged several.
     pub stride: usize,
+    /// TOS or traffic class, if the socket reports it.
+    pub tos: Option<u8>,
     /// Receive time, ECN field and TTL.
     pub segment: SegmentMeta,
 }
@@ -107,7 +109,7 @@ impl DatagramMeta {
     #[must_use]
     pub fn new(remote: SocketAddr, len: usize) -> Self {
         let local = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        Self { tuple: Tuple { remote, local }, stride: len, segment: SegmentMeta::default() }
+        Self { tuple: Tuple { remote, local }, stride: len, tos: None, segment: SegmentMeta::default() }
     }
 }
 

@@ -12,7 +12,7 @@
 //! probe.emit(&mut datagram).expect("room for the header");
 //! assert_eq!(Probe::parse(&datagram), Some(probe));
 //!
-//! let answer = Answer { probe, arrived: 5_000, received: 1472, ttl: 57, coalesced: false };
+//! let answer = Answer { probe, arrived: 5_000, received: 1472, ttl: 57, tos: Some(2), coalesced: false };
 //! assert_eq!(Answer::parse(&answer.to_bytes()), Some(answer));
 //! ```
 
@@ -28,6 +28,8 @@ const PROBE: u8 = 0x0c;
 const ANSWER: u8 = 0x0d;
 /// Flag in an answer: several coalesced datagrams share the arrival time.
 const COALESCED: u8 = 0x01;
+/// Flag in an answer: the TOS or traffic class of the probe is known.
+const TOS_KNOWN: u8 = 0x02;
 
 /// Header of a probe, which the reflector copies into its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub struct Answer {
     pub received: u16,
     /// TTL or hop limit of the probe on arrival; 0 if unknown.
     pub ttl: u8,
+    /// TOS or traffic class with which the probe arrived; `None` if unknown.
+    pub tos: Option<u8>,
     /// Whether receive offload (GRO) coalesced the probe with others, so that all of them have the same `arrived`.
     pub coalesced: bool,
 }
@@ -142,6 +146,7 @@ impl Answer {
             arrived: u64::from_be_bytes(*arrived),
             received: u16::from_be_bytes(received),
             ttl: *rest.first()?,
+            tos: rest.get(1).copied().filter(|_| flags & TOS_KNOWN != 0),
             coalesced: flags & COALESCED != 0,
         })
     }
@@ -150,14 +155,14 @@ impl Answer {
     #[must_use]
     pub fn to_bytes(&self) -> [u8; ANSWER_LEN] {
         let [kind, _, _, _, header @ ..] = self.probe.header(ANSWER);
-        let flags = if self.coalesced { COALESCED } else { 0 };
+        let flags = if self.coalesced { COALESCED } else { 0 } | if self.tos.is_some() { TOS_KNOWN } else { 0 };
         let mut out = [0; ANSWER_LEN];
         let fields = [
             &[kind, flags][..],
             &self.received.to_be_bytes(),
             &header,
             &self.arrived.to_be_bytes(),
-            &[self.ttl, 0, 0, 0],
+            &[self.ttl, self.tos.unwrap_or(0), 0, 0],
         ];
         for (place, byte) in out.iter_mut().zip(fields.into_iter().flatten()) {
             *place = *byte;
@@ -196,12 +201,26 @@ mod tests {
         assert_eq!(Probe::quoted_nonce(&answer), None);
     }
 
+    /// Reflectors of earlier versions send zero, in the flags too.
+    #[test]
+    fn an_unknown_tos_is_not_zero() {
+        let answer = |tos| Answer { probe: PROBED, tos, ..Answer::default() };
+        for tos in [None, Some(0), Some(0xbb)] {
+            assert_eq!(Answer::parse(&answer(tos).to_bytes()), Some(answer(tos)));
+        }
+        let mut old = answer(None).to_bytes();
+        assert_eq!((old[1], old[37]), (0, 0));
+        old[37] = 0xbb;
+        assert_eq!(Answer::parse(&old), Some(answer(None)));
+    }
+
     /// Probes, answers and segments have disjoint encodings, so that an answer is never answered.
     #[test]
     fn probes_answers_and_segments_are_told_apart() {
         let mut datagram = [0xff; ANSWER_LEN];
         PROBED.emit(&mut datagram).unwrap();
-        let answer = Answer { probe: PROBED, arrived: 5, received: 6, ttl: 7, coalesced: true }.to_bytes();
+        let answer =
+            Answer { probe: PROBED, arrived: 5, received: 6, ttl: 7, tos: Some(8), coalesced: true }.to_bytes();
         assert_eq!((Answer::parse(&datagram), Probe::parse(&answer)), (None, None));
         for bytes in [datagram, answer] {
             assert_eq!(CheshireCodec::parse(&bytes).unwrap_err(), ParseError::DataOffset { offset: 0 });

@@ -258,6 +258,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) stride: usize,
     /// The two bits of the ECN field; zero if unknown.
     pub(crate) ecn: u8,
+    /// TOS or traffic class, if the system reports it.
+    pub(crate) tos: Option<u8>,
     pub(crate) ttl: Option<u8>,
     /// The kernel's receive timestamp, mapped to the clock of [`Io::now`].
     pub(crate) rx_time: Option<Time>,

@@ -251,6 +251,7 @@ impl State {
         let tuple = shared.tuple(incoming.source, incoming.dst_ip);
         let mut meta = DatagramMeta::new(incoming.source, incoming.stride);
         meta.tuple = tuple;
+        meta.tos = incoming.tos;
         meta.segment.rx_time = incoming.rx_time;
         meta.segment.coalesced = incoming.coalesced;
         meta.segment.ecn = Ecn::from_bits(incoming.ecn);

@@ -8,7 +8,8 @@ use super::router::router;
 use super::value::{self, ValueError};
 use super::{Direction, SpecError};
 use crate::config::{
-    Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering, Step,
+    Bleaching, Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering,
+    Step,
 };
 use crate::overhead::Overhead;
 use crate::queue::{Classes, Discipline, Limit, RedConfig, Threshold};
@@ -42,6 +43,7 @@ pub(super) struct Side {
     overhead: Said<Overhead>,
     policer: Said<Policer>,
     mtu: Said<Mtu>,
+    bleaching: Said<Bleaching>,
     router: Said<Option<RouterConfig>>,
     outages: Vec<Outage>,
     steps: Vec<Step>,
@@ -84,6 +86,7 @@ impl Side {
             "overhead" => say(&mut self.overhead, name, overhead(text).map_err(wrong)?),
             "policer" => say(&mut self.policer, name, policer(text).map_err(wrong)?),
             "mtu" => say(&mut self.mtu, name, mtu(text).map_err(wrong)?),
+            "bleach" => say(&mut self.bleaching, name, bleaching(text).map_err(wrong)?),
             "router" => say(&mut self.router, name, router(text).map_err(wrong)?),
             "outage" => {
                 self.outages.push(outage(text).map_err(wrong)?);
@@ -113,6 +116,7 @@ impl Side {
             overhead: self.overhead.or_else(|| other.overhead.clone()),
             policer: self.policer.or_else(|| other.policer.clone()),
             mtu: self.mtu.or_else(|| other.mtu.clone()),
+            bleaching: self.bleaching.or_else(|| other.bleaching.clone()),
             router: self.router.or_else(|| other.router.clone()),
             outages: if self.outages.is_empty() { other.outages.clone() } else { self.outages },
             steps: if self.steps.is_empty() { other.steps.clone() } else { self.steps },
@@ -145,6 +149,7 @@ impl Side {
         put(&mut link.corruption, &self.corruption);
         put(&mut link.jitter, &self.jitter);
         put(&mut link.overhead, &self.overhead);
+        put(&mut link.bleaching, &self.bleaching);
         put(&mut link.router, &self.router);
         link.reordering = self.reordering.as_ref().map(|(_, said)| *said).or(link.reordering);
         link.policer = self.policer.as_ref().map(|(_, said)| *said).or(link.policer);
@@ -323,6 +328,15 @@ fn mtu(text: &str) -> Result<Mtu, ValueError> {
         });
     }
     Ok(Mtu { from: Time::ZERO + from, size })
+}
+
+fn bleaching(text: &str) -> Result<Bleaching, ValueError> {
+    match text {
+        "ecn" => Ok(Bleaching { ecn: true, dscp: false }),
+        "dscp" => Ok(Bleaching { ecn: false, dscp: true }),
+        "both" => Ok(Bleaching { ecn: true, dscp: true }),
+        _ => Err(ValueError::UnknownWord { text: text.into(), words: "ecn, dscp and both" }),
+    }
 }
 
 fn outage(text: &str) -> Result<Outage, ValueError> {

@@ -91,6 +91,8 @@ fn every_option_has_its_effect() {
     assert_eq!(outages[1].kind, OutageKind::Hold);
     let step = Step { at: at(15), rate: Some(Rate::from_bits_per_sec(40_000_000)), delay: Some(Span::from_millis(30)) };
     assert_eq!(down("--step 15s,40mbit,60ms --step 30s,-,20ms").steps[0], step);
+    assert_eq!(down("--bleach both").bleaching, crate::Bleaching { ecn: true, dscp: true });
+    assert_eq!(down("--bleach-up ecn").bleaching, crate::Bleaching::default());
     assert_eq!(down("--mtu 1400B,3s").mtu, Some(crate::Mtu { from: at(3), size: 1_400 }));
     let geo = build("--scenario geo --loss-up 1% --queue-down 64KiB").unwrap().link;
     assert_eq!((geo.there.loss, geo.back.queue.limit), (Loss::Uniform(0.01), Limit::Bytes(65_536)));

@@ -1,8 +1,8 @@
 //! Tests of a link from offer to arrival: every impairment, packet order, and drivers that are punctual or late.
 
 use longhaul_link::{
-    Cause, Classes, CoDelConfig, Corruption, Discipline, DualPi2Config, Ecn, GilbertElliott, Hook, Limit, Link,
-    LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Packet, PieConfig, Policer, QueueConfig, RedConfig,
+    Bleaching, Cause, Classes, CoDelConfig, Corruption, Discipline, DualPi2Config, Ecn, GilbertElliott, Hook, Limit,
+    Link, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Packet, PieConfig, Policer, QueueConfig, RedConfig,
     Reordering, Router, Step, Trace, View,
 };
 use longhaul_units::{Rate, Span, Time};
@@ -92,6 +92,19 @@ fn large_packets_vanish_in_a_black_hole() {
     let (arrived, link) = run(LinkConfig { mtu, ..config() }, 8);
     assert_eq!(numbers(&arrived), [0, 1, 2, 3]);
     assert_eq!(link.stats().all().dropped(Cause::TooLong), 4);
+}
+
+/// Bleaching happens before the queue, which cannot mark such packets any more.
+#[test]
+fn fields_of_the_header_are_cleared() {
+    for (ecn, dscp) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut link = Link::new(LinkConfig { bleaching: Bleaching { ecn, dscp }, ..config() }, 5, 0).unwrap();
+        link.offer(at(0), Packet::new(1_000, 0).dscp(46).ecn(Ecn::Ect1));
+        let event = link.next_event().unwrap();
+        let (_, packet) = link.poll(event).unwrap();
+        assert_eq!(packet.ecn, if ecn { Ecn::NotEct } else { Ecn::Ect1 });
+        assert_eq!(packet.dscp, if dscp { 0 } else { 46 });
+    }
 }
 
 #[test]

@@ -27,10 +27,10 @@ impl IpPacket {
         Some(Packet { ttl, ..packet.dscp(tos >> 2).ecn(Ecn::from_bits(tos)) })
     }
 
-    /// Returns the bytes of a packet from a link, with the ECN field set by the queue and the TTL set by the hop.
+    /// Returns the bytes of a packet from a link, with DSCP and ECN as set by the link and the TTL set by the hop.
     pub(super) fn write(packet: Packet<Self>) -> Vec<u8> {
-        let (ecn, ttl, Self(mut bytes)) = (packet.ecn, packet.ttl, packet.payload);
-        mark(&mut bytes, ecn, ttl);
+        let (class, ttl, Self(mut bytes)) = (packet.dscp << 2 | packet.ecn.bits(), packet.ttl, packet.payload);
+        mark(&mut bytes, class, ttl);
         bytes
     }
 
@@ -90,17 +90,18 @@ fn is_listener_report(bytes: &[u8]) -> bool {
     first >> 4 == 6 && after(0) == Some(ICMPV6) && after(8).is_some_and(|kind| REPORTS.contains(&kind))
 }
 
-/// Sets the ECN field and the TTL, and updates the IPv4 header checksum.
-fn mark(bytes: &mut [u8], ecn: Ecn, ttl: u8) {
+/// Sets DSCP, the ECN field and the TTL, and updates the IPv4 header checksum.
+fn mark(bytes: &mut [u8], class: u8, ttl: u8) {
     match bytes {
         [first, tos, _, _, _, _, _, _, old_ttl, protocol, high, low, ..] if *first >> 4 == 4 => {
             let before = words(&[*first, *tos, *old_ttl, *protocol]);
-            (*tos, *old_ttl) = (*tos & !3 | ecn.bits(), ttl);
+            (*tos, *old_ttl) = (class, ttl);
             let after = words(&[*first, *tos, *old_ttl, *protocol]);
             [*high, *low] = adjust(u16::from_be_bytes([*high, *low]), before, after).to_be_bytes();
         }
-        [_, second, _, _, _, _, _, hop_limit, ..] => {
-            *second = *second & !0x30 | ecn.bits() << 4;
+        [first, second, _, _, _, _, _, hop_limit, ..] => {
+            *first = *first & 0xf0 | class >> 4;
+            *second = *second & 0x0f | class << 4;
             *hop_limit = ttl;
         }
         _ => {}
@@ -146,11 +147,25 @@ mod tests {
             assert_eq!((packet.ecn, packet.dscp, packet.ttl, packet.size), (Ecn::Ect0, 0x2e, 61, 20));
             let marked = IpPacket::write(packet.ecn(Ecn::Ce));
             assert_eq!(marked[1], 0xbb);
+            let bleached = IpPacket::write(IpPacket::read(&v4).unwrap().dscp(0).ecn(Ecn::NotEct));
+            assert_eq!((bleached[1], sum(&bleached)), (0, 0));
             let mut bare = marked.clone();
             bare[10..12].fill(0);
             let right = sum(&bare).to_be_bytes();
             assert_eq!(marked[10..12], right, "{number}");
         }
+    }
+
+    #[test]
+    fn marks_are_set_in_ipv6() {
+        let v6 = [0x6b, 0xa7, 0x65, 0x43, 0, 0, 17, 61];
+        let v6 = [&v6[..], &[7; 32]].concat();
+        let packet = IpPacket::read(&v6).unwrap();
+        assert_eq!((packet.ecn, packet.dscp), (Ecn::Ect0, 0x2e));
+        let written = |packet| IpPacket::write(packet)[..4].to_vec();
+        assert_eq!(written(packet.clone()), v6[..4]);
+        assert_eq!(written(packet.clone().ecn(Ecn::Ce)), [0x6b, 0xb7, 0x65, 0x43]);
+        assert_eq!(written(packet.dscp(0).ecn(Ecn::NotEct)), [0x60, 0x07, 0x65, 0x43]);
     }
 
     /// Computes a UDP checksum over pseudo-header, UDP header and payload (RFC 768; RFC 8200, section 8.1).

@@ -62,6 +62,7 @@ impl Endpoint {
             arrived: arrived.wrapping_add(self.keys.probe_clock_origin(&meta.tuple)),
             received: u16::try_from(datagram.len()).unwrap_or(u16::MAX),
             ttl: meta.segment.ttl.unwrap_or(0),
+            tos: meta.tos,
             coalesced: meta.segment.coalesced,
         };
         self.reflector.queue.push_back((meta.tuple, answer.to_bytes()));
@@ -108,9 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_reports_arrival_time_length_and_ttl() {
+    fn the_answer_reports_arrival_time_length_ttl_and_tos() {
         let mut endpoint = endpoint(true);
         let mut first = meta(9);
+        first.tos = Some(0xba);
         first.segment.rx_time = Some(Time::from_nanos(NOW.as_nanos() - 70_000));
         endpoint.handle_datagram(NOW, &first, &probe(1200), None);
         let mut merged = meta(9);
@@ -119,8 +121,11 @@ mod tests {
         let sent = sent(&mut endpoint);
         let [(tuple, answers)] = sent.as_slice() else { panic!("{sent:?}") };
         assert_eq!(*tuple, first.tuple);
-        let said: Vec<_> = answers.iter().map(|a| (a.probe, a.received, a.ttl, a.coalesced)).collect();
-        assert_eq!(said, [(PROBE, 1200, 57, false), (PROBE, 100, 0, true), (PROBE, 60, 0, true)]);
+        let said: Vec<_> = answers.iter().map(|a| (a.probe, a.received, a.ttl, a.tos, a.coalesced)).collect();
+        assert_eq!(
+            said,
+            [(PROBE, 1200, 57, Some(0xba), false), (PROBE, 100, 0, None, true), (PROBE, 60, 0, None, true)]
+        );
         // The origin of the clock is hidden, its rate is not.
         assert_eq!(answers[1].arrived - answers[0].arrived, 70_000);
         assert_eq!(answers[1].arrived, answers[2].arrived);

@@ -182,14 +182,14 @@ proptest! {
     #[test]
     fn probes_and_answers_are_read_as_written(
         (nonce, train, index, sent) in any::<(u64, u32, u32, u64)>(),
-        (arrived, received, ttl, coalesced) in any::<(u64, u16, u8, bool)>(),
+        (arrived, received, ttl, tos, coalesced) in any::<(u64, u16, u8, Option<u8>, bool)>(),
         len in 0_usize..1500,
     ) {
         let probe = Probe { nonce, train, index, sent };
         let mut datagram = vec![0x5a; len];
         prop_assert_eq!(probe.emit(&mut datagram).is_some(), len >= ANSWER_LEN);
         prop_assert_eq!(Probe::parse(&datagram), (len >= ANSWER_LEN).then_some(probe));
-        let answer = Answer { probe, arrived, received, ttl, coalesced };
+        let answer = Answer { probe, arrived, received, ttl, tos, coalesced };
         prop_assert_eq!(Answer::parse(&answer.to_bytes()), Some(answer));
     }
 

@@ -162,10 +162,14 @@ fn describe_probe(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
         return Some((fields("probe", &probe), out));
     }
     let answer = Answer::parse(bytes)?;
-    let Answer { probe, arrived, received, ttl, coalesced } = answer;
+    let Answer { probe, arrived, received, ttl, tos, coalesced } = answer;
+    let tos = tos.map_or_else(String::new, |tos| format!(" tos={tos}"));
     let coalesced = if coalesced { " coalesced" } else { "" };
     let text = fields("answer", &probe);
-    Some((format!("{text} arrived={arrived} received={received} ttl={ttl}{coalesced}"), answer.to_bytes().to_vec()))
+    Some((
+        format!("{text} arrived={arrived} received={received} ttl={ttl}{tos}{coalesced}"),
+        answer.to_bytes().to_vec(),
+    ))
 }
 
 #[test]

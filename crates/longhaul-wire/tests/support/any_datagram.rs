@@ -56,7 +56,7 @@ fn check_probe(datagram: &[u8]) {
         assert_eq!(Probe::parse_quoted(&datagram[..PROBE_LEN]), Some(probe));
         // The answer is not longer than the probe.
         let received = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
-        let answer = Answer { probe, arrived: 0, received, ttl: 0, coalesced: false };
+        let answer = Answer { probe, arrived: 0, received, ttl: 0, tos: None, coalesced: false };
         assert!(answer.to_bytes().len() <= datagram.len());
     }
     if let Some(answer) = answer {

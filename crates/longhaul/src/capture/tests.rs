@@ -39,6 +39,7 @@ fn receive(capture: &mut Capture, now: Time, at: Time, data: &[u8], stride: usiz
         dst_ip: None,
         stride,
         ecn: 3,
+        tos: None,
         ttl: Some(61),
         rx_time: Some(at),
         coalesced: stride < data.len(),

@@ -193,6 +193,7 @@ impl Io {
                     dst_ip: meta.dst_ip,
                     stride: meta.stride,
                     ecn: meta.ecn(),
+                    tos: meta.tos,
                     ttl: meta.ttl,
                     rx_time,
                     coalesced: meta.coalesced(),

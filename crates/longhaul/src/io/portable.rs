@@ -293,6 +293,7 @@ fn deliver(
         stride: meta.stride,
         // quinn-udp 0.6.3 does not report it if the kernel has merged datagrams.
         ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
+        tos: None,
         ttl: None,
         rx_time: meta.timestamp.and_then(|stamp| clock.map(stamp)).map(Time::from_nanos),
         coalesced: meta.len > meta.stride,
