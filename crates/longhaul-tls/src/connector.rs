@@ -7,18 +7,20 @@ use longhaul::TcpStream;
 use rustls::ClientConfig;
 use rustls::pki_types::{DnsName, ServerName};
 
+use crate::authority::ServerTrust;
 use crate::metered::Metered;
 use crate::verify::{self, PinnedServer};
-use crate::{Fingerprint, Identity, SecureStream, TlsError};
+use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
 
 /// Name of every server. It is not sent; sessions are stored under it.
 const SERVER: &str = "longhaul.invalid";
 
-/// Opens secure connections to servers with one key. Clones share their sessions, which later connections resume.
+/// Opens secure connections to servers with one key, or for which an authority vouches. Clones share their sessions, which later connections resume.
 #[derive(Clone)]
 pub struct SecureConnector {
     tls: tokio_rustls::TlsConnector,
     expected: Option<Fingerprint>,
+    trust: Option<ServerTrust>,
 }
 
 impl SecureConnector {
@@ -29,16 +31,36 @@ impl SecureConnector {
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the identity cannot be used.
     pub fn new(identity: &Identity, expected: Option<Fingerprint>) -> Result<Self, TlsError> {
+        Self::build(identity, expected, None)
+    }
+
+    /// Creates a connector as [`new`](Self::new), which also accepts servers whose certificate `authority` has signed for
+    /// `name`, a DNS name or an IP address. Such a server may have any key.
+    ///
+    /// # Errors
+    /// Returns [`TlsError::Protocol`] if the identity cannot be used, or [`TlsError::Name`] if `name` is neither.
+    pub fn trusting(
+        identity: &Identity,
+        expected: Option<Fingerprint>,
+        authority: &Authority,
+        name: &str,
+    ) -> Result<Self, TlsError> {
+        let server = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
+        Self::build(identity, expected, Some(ServerTrust { authority: authority.clone(), name: server }))
+    }
+
+    fn build(identity: &Identity, expected: Option<Fingerprint>, trust: Option<ServerTrust>) -> Result<Self, TlsError> {
         let provider = verify::provider();
-        let verifier = PinnedServer { expected, algorithms: provider.signature_verification_algorithms };
+        let algorithms = provider.signature_verification_algorithms;
+        let verifier = PinnedServer { expected, trust: trust.clone(), algorithms };
         let builder = ClientConfig::builder_with_provider(provider);
         let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
         let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
-        let chain = vec![identity.certificate.clone()];
+        let chain = identity.chain.clone();
         let mut config = builder.with_client_auth_cert(chain, identity.key.clone_key())?;
         config.enable_sni = false;
         config.enable_early_data = false;
-        Ok(Self { tls: Arc::new(config).into(), expected })
+        Ok(Self { tls: Arc::new(config).into(), expected, trust })
     }
 
     /// Completes the handshake on `stream`, on which nothing has been sent. The server has then proved that it has
@@ -60,7 +82,7 @@ impl SecureConnector {
             }
         };
         // A resumed session is not verified again.
-        match PinnedServer::check(self.expected, stream.peer()) {
+        match PinnedServer::check(self.expected, self.trust.as_ref(), stream.peer(), stream.certificates()) {
             Ok(()) => Ok(stream),
             Err(error) => Err(error.into()),
         }

@@ -46,6 +46,9 @@ pub enum TlsError {
     /// The connection was given up in favour of a newer one, because too many were not authenticated.
     #[error("too many connections are not authenticated yet")]
     Crowded,
+    /// The name of the server is neither a DNS name nor an IP address.
+    #[error("{0:?} is neither a DNS name nor an IP address")]
+    Name(String),
     /// The identity's certificate and key do not belong together, or another fault of the TLS library.
     #[error("TLS failed: {0}")]
     Protocol(rustls::Error),

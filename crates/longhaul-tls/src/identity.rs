@@ -15,9 +15,10 @@ use crate::{Fingerprint, verify};
 /// Maximum size of an identity file in bytes; a key and a certificate take less than 1 KiB.
 const MAX_FILE: u64 = 64 << 10;
 
-/// An Ed25519 key with a self-signed certificate, which authenticates this end of a connection.
+/// An Ed25519 key with a certificate, self-signed or signed by an authority, which authenticates this end of a connection.
 pub struct Identity {
-    pub(crate) certificate: CertificateDer<'static>,
+    /// The certificate, and those of authorities between it and one that peers trust.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
     fingerprint: Fingerprint,
     pem: String,
@@ -73,7 +74,8 @@ impl Identity {
         Self::from_pem(&(key.serialize_pem() + &certificate.pem()))
     }
 
-    /// Reads a private key (PKCS #8) and a certificate in PEM format.
+    /// Reads a private key (PKCS #8) and its certificate in PEM format, which may be followed by those of the authorities
+    /// that have signed it.
     ///
     /// # Errors
     /// Returns [`IdentityError::Invalid`] if one is missing, they do not belong together, or the key is not an Ed25519
@@ -81,12 +83,13 @@ impl Identity {
     pub fn from_pem(pem: &str) -> Result<Self, IdentityError> {
         let invalid = |error: &dyn fmt::Display| IdentityError::Invalid(error.to_string());
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| invalid(&error))?;
-        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| invalid(&error))?;
-        let fingerprint = Fingerprint::of(&certificate).map_err(|error| invalid(&error))?;
-        let chain = vec![certificate.clone()];
-        let checked = CertifiedKey::from_der(chain, key.clone_key(), &verify::provider());
+        let chain = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(|error| invalid(&error))?;
+        let certificate = chain.first().ok_or_else(|| invalid(&"there is no certificate"))?;
+        let fingerprint = Fingerprint::of(certificate).map_err(|error| invalid(&error))?;
+        let checked = CertifiedKey::from_der(chain.clone(), key.clone_key(), &verify::provider());
         checked.map_err(|error| invalid(&error))?;
-        Ok(Self { certificate, key, fingerprint, pem: pem.to_owned() })
+        Ok(Self { chain, key, fingerprint, pem: pem.to_owned() })
     }
 
     /// Returns the private key and the certificate in PEM format.

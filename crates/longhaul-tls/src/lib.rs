@@ -2,7 +2,8 @@
 //!
 //! Each end has an [`Identity`], an Ed25519 key with a self-signed certificate. Only the key counts: names and dates in
 //! certificates are ignored. A [`SecureConnector`] accepts one key of the server, and a [`SecureListener`] accepts the
-//! keys of clients that the application allows. Neither has a mode that accepts any key.
+//! keys of clients that the application allows. Neither has a mode that accepts any key. Both may also trust an
+//! [`Authority`], which vouches for certificates that it has signed, as long as they are valid.
 //!
 //! ```no_run
 //! use longhaul::{TcpListener, TcpStream};
@@ -38,6 +39,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 pub mod admission;
+mod authority;
 mod connector;
 mod error;
 mod failures;
@@ -48,6 +50,7 @@ mod metered;
 mod stream;
 mod verify;
 
+pub use authority::{Authority, AuthorityError};
 pub use connector::SecureConnector;
 pub use error::{TlsError, tls_error};
 pub use fingerprint::{Fingerprint, ParseFingerprintError};

@@ -14,7 +14,7 @@ use crate::admission::{Admission, Limits, Ticket};
 use crate::failures::Failures;
 use crate::metered::Metered;
 use crate::verify::{self, Allowed, AllowedClients};
-use crate::{Fingerprint, Identity, SecureStream, TlsError};
+use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
 
 /// Limits on connections whose peers have not been authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,7 @@ struct Handshake {
 struct Acceptor {
     tls: TlsAcceptor,
     allowed: Allowed,
+    authority: Option<Authority>,
     limits: HandshakeLimits,
 }
 
@@ -85,20 +86,33 @@ impl SecureListener {
         identity: &Identity,
         allowed: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static,
     ) -> Result<Self, TlsError> {
+        Self::trusting(listener, identity, None, allowed)
+    }
+
+    /// Creates a listener as [`new`](Self::new), which also accepts clients whose certificate `authority` has signed.
+    ///
+    /// # Errors
+    /// Returns [`TlsError::Protocol`] if the identity cannot be used.
+    pub fn trusting(
+        listener: TcpListener,
+        identity: &Identity,
+        authority: Option<Authority>,
+        allowed: impl Fn(&Fingerprint) -> bool + Send + Sync + 'static,
+    ) -> Result<Self, TlsError> {
         let allowed: Allowed = Arc::new(allowed);
         let provider = verify::provider();
         let algorithms = provider.signature_verification_algorithms;
-        let verifier = AllowedClients { allowed: Arc::clone(&allowed), algorithms };
+        let verifier = AllowedClients { allowed: Arc::clone(&allowed), authority: authority.clone(), algorithms };
         let builder = ServerConfig::builder_with_provider(provider);
         let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
-        let chain = vec![identity.certificate.clone()];
+        let chain = identity.chain.clone();
         let builder = builder.with_client_cert_verifier(Arc::new(verifier));
         let mut config = builder.with_single_cert(chain, identity.key.clone_key())?;
         // Sessions are resumed by tickets, whose content is encrypted by a key that changes every six hours.
         config.ticketer = rustls::crypto::ring::Ticketer::new()?;
         config.max_early_data_size = 0;
         let limits = HandshakeLimits::default();
-        let acceptor = Acceptor { tls: Arc::new(config).into(), allowed, limits };
+        let acceptor = Acceptor { tls: Arc::new(config).into(), allowed, authority, limits };
         let handshakes = JoinSet::new();
         let admission = admission(limits);
         Ok(Self { listener, acceptor, admission, failures: Failures::default(), handshakes })
@@ -189,6 +203,9 @@ impl Acceptor {
         };
         // A resumed session is not verified again, and the key may not be allowed any more.
         let peer = stream.peer();
-        if (self.allowed)(&peer) { Ok(stream) } else { Err(TlsError::NotAllowed(peer)) }
+        match verify::may_connect(&self.allowed, self.authority.as_ref(), &peer, stream.certificates()) {
+            true => Ok(stream),
+            false => Err(TlsError::NotAllowed(peer)),
+        }
     }
 }

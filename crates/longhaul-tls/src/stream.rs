@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use longhaul::{TcpInfo, TcpStream};
 use rustls::HandshakeKind;
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::TlsStream;
 
@@ -35,6 +36,11 @@ impl SecureStream {
     #[must_use]
     pub fn peer(&self) -> Fingerprint {
         self.peer
+    }
+
+    /// Returns the certificates of the peer, its own first.
+    pub(crate) fn certificates(&self) -> &[CertificateDer<'static>] {
+        self.tls.get_ref().1.peer_certificates().unwrap_or_default()
     }
 
     /// Returns whether the handshake resumed an earlier session.

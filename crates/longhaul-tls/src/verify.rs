@@ -1,4 +1,4 @@
-//! Verification of the peer's certificate: only its key counts.
+//! Verification of the peer's certificate: only its key counts, unless an authority vouches for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible, SignatureScheme,
 };
 
+use crate::authority::ServerTrust;
 use crate::error::KeyError;
-use crate::{Fingerprint, TlsError};
+use crate::{Authority, Fingerprint, TlsError};
 
 /// Decides whether a client's key may connect.
 pub(crate) type Allowed = Arc<dyn Fn(&Fingerprint) -> bool + Send + Sync>;
@@ -22,27 +23,37 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Accepts servers with the expected key.
+/// Accepts servers with the expected key, or for which the authority vouches.
 #[derive(Debug)]
 pub(crate) struct PinnedServer {
     pub(crate) expected: Option<Fingerprint>,
+    pub(crate) trust: Option<ServerTrust>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl PinnedServer {
-    /// Returns whether a server with the key `presented` is the expected one.
-    pub(crate) fn check(expected: Option<Fingerprint>, presented: Fingerprint) -> Result<(), KeyError> {
-        match expected {
-            None => Err(KeyError::Unknown(presented)),
-            Some(expected) if expected == presented => Ok(()),
-            Some(expected) => Err(KeyError::Wrong { expected, presented }),
+    /// Returns whether a server with the key `presented` is the expected one, or one for which the authority vouches by
+    /// the certificates `chain`.
+    pub(crate) fn check(
+        expected: Option<Fingerprint>,
+        trust: Option<&ServerTrust>,
+        presented: Fingerprint,
+        chain: &[CertificateDer<'_>],
+    ) -> Result<(), KeyError> {
+        if expected == Some(presented) || trust.is_some_and(|trust| trust.vouches(chain)) {
+            return Ok(());
         }
+        Err(match expected {
+            None => KeyError::Unknown(presented),
+            Some(expected) => KeyError::Wrong { expected, presented },
+        })
     }
 }
 
-/// Accepts clients whose keys are allowed.
+/// Accepts clients whose keys are allowed, or for which the authority vouches.
 pub(crate) struct AllowedClients {
     pub(crate) allowed: Allowed,
+    pub(crate) authority: Option<Authority>,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -50,6 +61,28 @@ impl fmt::Debug for AllowedClients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AllowedClients").finish_non_exhaustive()
     }
+}
+
+/// Returns whether a client may connect: its key is allowed, or the authority vouches for it.
+pub(crate) fn may_connect(
+    allowed: &Allowed,
+    authority: Option<&Authority>,
+    key: &Fingerprint,
+    chain: &[CertificateDer<'_>],
+) -> bool {
+    if allowed(key) {
+        return true;
+    }
+    let Some(authority) = authority else { return false };
+    let vouches = authority.vouches_for_client(chain);
+    if let Err(reason) = &vouches {
+        tracing::debug!(target: "longhaul::tls", %key, %reason, "the authority does not vouch for the client");
+    }
+    vouches.is_ok()
+}
+
+fn chain<'a>(end_entity: &CertificateDer<'a>, intermediates: &[CertificateDer<'a>]) -> Vec<CertificateDer<'a>> {
+    std::iter::once(end_entity).chain(intermediates).cloned().collect()
 }
 
 fn key_of(certificate: &CertificateDer<'_>) -> Result<Fingerprint, Error> {
@@ -70,12 +103,13 @@ impl ServerCertVerifier for PinnedServer {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Self::check(self.expected, key_of(end_entity)?).map_err(refused)?;
+        let chain = chain(end_entity, intermediates);
+        Self::check(self.expected, self.trust.as_ref(), key_of(end_entity)?, &chain).map_err(refused)?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -110,11 +144,15 @@ impl ClientCertVerifier for AllowedClients {
     fn verify_client_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
         let key = key_of(end_entity)?;
-        if (self.allowed)(&key) { Ok(ClientCertVerified::assertion()) } else { Err(refused(KeyError::NotAllowed(key))) }
+        let chain = chain(end_entity, intermediates);
+        match may_connect(&self.allowed, self.authority.as_ref(), &key, &chain) {
+            true => Ok(ClientCertVerified::assertion()),
+            false => Err(refused(KeyError::NotAllowed(key))),
+        }
     }
 
     fn verify_tls12_signature(
