@@ -110,16 +110,19 @@ impl Staging {
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let file = builder.tempfile_in(&self.private)?;
-        Ok(TempFile { file, staging: Arc::clone(self), part: None })
+        Ok(TempFile { file, staging: Arc::clone(self), part: None, reserved: false })
     }
 
     /// Returns whether a file of this path exists in the target directory, of any kind.
-    #[must_use]
-    pub fn exists(&self, path: &str) -> bool {
+    ///
+    /// # Errors
+    /// Returns why no file of this path could be created, as far as that is known before: no permission, a read-only or
+    /// another file system, a name that is too long for it, or something on the way that is not a directory.
+    pub fn check(&self, path: &str) -> io::Result<bool> {
         #[cfg(unix)]
-        return self.opened.exists(path);
+        return self.opened.check(path);
         #[cfg(not(unix))]
-        self.out.join(path).symlink_metadata().is_ok()
+        Ok(self.out.join(path).symlink_metadata().is_ok())
     }
 
     /// Creates a directory inside the target directory, with the directories above it, unless it exists. With
@@ -169,6 +172,8 @@ pub struct TempFile {
     file: NamedTempFile,
     staging: Arc<Staging>,
     part: Option<Part>,
+    /// Space behind the end of the file is reserved.
+    reserved: bool,
 }
 
 impl Drop for TempFile {
@@ -176,6 +181,10 @@ impl Drop for TempFile {
         if let Some(part) = self.part.take() {
             let kept = part.leave();
             self.file.disable_cleanup(kept);
+            if let (true, true, Ok(metadata)) = (kept, self.reserved, self.file.as_file().metadata()) {
+                // Nobody may continue it. A failure only keeps the space reserved.
+                let _ = self.file.as_file().set_len(metadata.len());
+            }
         }
     }
 }
@@ -187,6 +196,18 @@ impl TempFile {
     /// Returns the system's error if the write fails.
     pub fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
         self.file.as_file_mut().write_all(data)
+    }
+
+    /// Finds out whether there is space for the contents from the byte `from` up to `size`, and reserves some of it, if the
+    /// file system can do that.
+    ///
+    /// # Errors
+    /// Returns `StorageFull` if there is not enough space, otherwise the system's error.
+    pub fn reserve(&mut self, from: u64, size: u64) -> io::Result<()> {
+        #[cfg(unix)]
+        unix::reserve(self.file.as_file(), from, size)?;
+        self.reserved = true;
+        Ok(())
     }
 
     /// Records that a group with this chaining value has been appended, if the file is a part.

@@ -2,10 +2,11 @@
 //!
 //! [`sender`] and [`receiver`] are the two ends of [`protocol`], which carries files over one connection; [`session`]
 //! opens and closes the connection. [`forward`] and [`gateway`] are the two ends of a [`tunnel`], which carries TCP
-//! connections; [`monitor`] observes them.
+//! connections; [`monitor`] observes them. [`perf`] measures the throughput of a path, and [`probe`] its properties.
 #![forbid(unsafe_code)]
 
 pub mod code;
+pub mod doctor;
 pub mod files;
 pub mod forward;
 pub mod gateway;
@@ -13,6 +14,9 @@ pub mod groups;
 pub mod memory;
 pub mod monitor;
 pub mod names;
+mod packing;
+pub mod perf;
+pub mod probe;
 pub mod program;
 pub mod progress;
 pub mod protocol;

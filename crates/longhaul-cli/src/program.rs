@@ -4,8 +4,8 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use clap::CommandFactory;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 use longhaul::Congestion;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -16,13 +16,16 @@ use crate::transport::{self, Interrupted, TransportArgs};
 mod access;
 mod args;
 mod code;
+mod config;
 mod dial;
+mod doctor;
 mod forward;
 mod gateway;
 mod generate;
 mod home;
 mod lists;
 mod monitoring;
+mod perf;
 mod receive;
 mod send;
 mod signals;
@@ -41,11 +44,22 @@ const INTERRUPTED: u8 = 130;
 #[error("{0}")]
 struct WrongUse(String);
 
+/// A failure that has been reported already, in the format that the command line asks for.
+#[derive(Debug, thiserror::Error)]
+#[error("it failed")]
+struct Reported;
+
 /// Runs the program with the arguments of the process, and returns its exit code: 0 for success, 1 for failure, 2 for
 /// wrong use, and 130 if it was interrupted.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match config::parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            eprintln!("longhaul: {error:#}");
+            return if error.is::<WrongUse>() { WRONG_USE.into() } else { ExitCode::FAILURE };
+        }
+    };
     let screen = if cli.quiet { Screen::hidden() } else { Screen::stderr() };
     transport::init_log(match cli.verbose {
         0 if cli.quiet => LevelFilter::ERROR,
@@ -71,12 +85,19 @@ pub fn main() -> ExitCode {
         Command::Gateway(args) => {
             ("gateway", transfer(&args.transport, &screen, signals::interrupted(), || gateway::run(&args, &screen)))
         }
+        Command::Doctor(args) => ("doctor", run_to_end(transport::interrupted(), || doctor::run(&args, &screen))),
+        Command::Perf(options) => ("perf", perf::run(&options, &screen)),
+        Command::Probe(options) => ("probe", crate::probe::run(&options)),
+        #[cfg(target_os = "linux")]
+        Command::Link(command) => return command.run(&["link"]),
         Command::Identity(args) => ("identity", identity(&args)),
         Command::Completions { shell } => ("completions", generate::completions(shell)),
         Command::Man { command, out } => ("man", generate::man(command.as_deref(), out.as_deref())),
     };
     let Err(error) = result else { return ExitCode::SUCCESS };
-    eprintln!("longhaul {name}: {error:#}");
+    if !error.is::<Reported>() {
+        eprintln!("longhaul {name}: {error:#}");
+    }
     if error.is::<Interrupted>() {
         INTERRUPTED.into()
     } else if error.is::<WrongUse>() {
@@ -99,9 +120,20 @@ fn transfer<F: Future<Output = Result<()>>>(
     if std::io::stderr().is_terminal() && cfg!(debug_assertions) {
         screen.say("warning: built without --release, this is several times slower than it can be");
     }
+    run_to_end(std::future::pending(), || transport::finish(options, work(), end))
+}
+
+/// Runs `work` until it completes or `end` does.
+fn run_to_end<F: Future<Output = Result<()>>>(end: impl Future<Output = ()>, work: impl FnOnce() -> F) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
-    let result = runtime.block_on(async { transport::finish(options, work(), end).await });
+    let result = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = end => Err(Interrupted.into()),
+            result = work() => result,
+        }
+    });
     // A thread may still wait for standard input, which is not awaited.
     runtime.shutdown_background();
     result

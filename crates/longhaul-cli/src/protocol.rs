@@ -13,6 +13,7 @@
 //!   after 5: 2, groups (8): the contents follow from there
 //!   after 6: 3, BLAKE3 of the contents (32); the receiver confirms, or answers 3
 //!   any number of chunks: 4, length (4), contents
+//!   or compressed chunks: 9, length (4), a Zstandard frame (RFC 8878) of at most 256 KiB of contents
 //!   5, BLAKE3 of the contents (32)
 //!   or 6: the file is abandoned
 //! for each directory, after what is in it, as for a file: 7, header
@@ -64,6 +65,8 @@ pub(crate) const END: u8 = 5;
 /// The file is not complete.
 pub(crate) const ABANDONED: u8 = 6;
 
+/// First byte of a compressed chunk.
+pub(crate) const PACKED: u8 = 9;
 /// First byte of a directory's header.
 pub(crate) const DIRECTORY: u8 = 7;
 /// First byte of a symbolic link's header.
@@ -196,6 +199,9 @@ pub enum ProtocolError {
     /// A chunk is longer than [`MAX_CHUNK`].
     #[error("a chunk of {0} bytes is too long (at most {MAX_CHUNK})")]
     ChunkTooLong(u32),
+    /// A compressed chunk is not valid, or too long.
+    #[error("a compressed chunk is not valid: {0}")]
+    BadPacking(io::Error),
     /// The contents are longer or shorter than announced.
     #[error("the contents differ in length from the {0} bytes that were announced")]
     WrongSize(u64),
@@ -305,8 +311,17 @@ async fn read_text(from: &mut (impl AsyncRead + Unpin)) -> Result<String, Protoc
 /// Returns the beginning of a chunk of `len` bytes.
 #[must_use]
 pub fn chunk_start(len: u32) -> [u8; 5] {
+    message_start(CHUNK, len)
+}
+
+/// Returns the beginning of a compressed chunk whose frame has `len` bytes.
+pub(crate) fn packed_start(len: u32) -> [u8; 5] {
+    message_start(PACKED, len)
+}
+
+fn message_start(first: u8, len: u32) -> [u8; 5] {
     let [a, b, c, d] = len.to_be_bytes();
-    [CHUNK, a, b, c, d]
+    [first, a, b, c, d]
 }
 
 /// Appends the reply to file `number` to `bytes`.

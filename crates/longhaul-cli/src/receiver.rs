@@ -19,108 +19,21 @@ use crate::transport::Transport;
 mod body;
 mod budget;
 mod disk;
+mod error;
 
 use body::{Body, Fault, Peer};
 
-pub use budget::Budget;
+pub use budget::{Budget, Exceeded};
 use disk::{Disk, Sink};
+pub use error::ReceiveError;
 
 /// Minimum number of bytes that an upload must deliver in [`PROGRESS_TIME`] of waiting.
 const LEAST_PROGRESS: u64 = 16 << 10;
 /// Waiting time over which [`LEAST_PROGRESS`] is required; also the time that a peer has to name its next file.
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
-/// Reason why files were not received.
-#[derive(Debug, thiserror::Error)]
-pub enum ReceiveError {
-    /// The peer's message was not valid, or the connection failed between two files.
-    #[error(transparent)]
-    Peer(#[from] ProtocolError),
-    /// The peer connected and sent nothing.
-    #[error("the peer sent nothing")]
-    Silent,
-    /// The name begins with a dot or a dash, which the options do not allow.
-    #[error("{0} (receive with --allow-hidden to accept such names)")]
-    Hidden(names::NameError),
-    /// The peer named no further file in time, or did not read its reply.
-    #[error("the peer was idle for too long")]
-    Idle,
-    /// The file exceeds the budget.
-    #[error("{name} would exceed --max-bytes ({limit} bytes)")]
-    TooLarge {
-        /// The file's name.
-        name: String,
-        /// Maximum number of bytes of all files together.
-        limit: u64,
-    },
-    /// The file arrives too slowly.
-    #[error("receiving {name} ended after {}: less than {LEAST_PROGRESS} bytes came in {} s", of(*received, *size), PROGRESS_TIME.as_secs())]
-    Stalled {
-        /// The file's name.
-        name: String,
-        /// Bytes received.
-        received: u64,
-        /// The file's size, if it was announced.
-        size: Option<u64>,
-    },
-    /// A file of this name exists.
-    #[error("{0} exists already (receive with --overwrite to replace it)")]
-    Exists(String),
-    /// The file cannot be written.
-    #[error("cannot write {name}: {error}")]
-    Disk {
-        /// The file's name.
-        name: String,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// Another connection of the same sender continues the file.
-    #[error("receiving {0} ended: another connection of the same sender continues it")]
-    Superseded(String),
-    /// The contents differ from the sender's.
-    #[error("{0} was damaged on the way: its hash is not the sender's")]
-    WrongHash(String),
-    /// The connection ended in the middle of a file.
-    #[error("receiving {name} failed after {}: {error}", of(*received, *size))]
-    Interrupted {
-        /// The file's name.
-        name: String,
-        /// Bytes received.
-        received: u64,
-        /// The file's size, if it was announced.
-        size: Option<u64>,
-        /// The connection's error.
-        error: ProtocolError,
-    },
-}
-
-impl ReceiveError {
-    /// Returns what to tell the sender; `None` if the sender cannot be reached.
-    fn reason(&self) -> Option<String> {
-        match self {
-            Self::Peer(ProtocolError::Name(_) | ProtocolError::NotText) => Some(self.to_string()),
-            Self::Hidden(error) => Some(error.to_string()),
-            Self::TooLarge { .. } => Some("it exceeds what the receiver accepts".to_owned()),
-            Self::Stalled { .. } => Some("it arrives too slowly".to_owned()),
-            Self::Exists(_) => Some("it exists already".to_owned()),
-            Self::Disk { error, .. } => Some(format!("cannot write it: {error}")),
-            Self::Superseded(_) => Some("another connection continues it".to_owned()),
-            Self::WrongHash(_) => Some("it was damaged on the way".to_owned()),
-            Self::Interrupted { error: ProtocolError::WrongSize(_) | ProtocolError::ChunkTooLong(_), .. } => {
-                Some("its contents are not as announced".to_owned())
-            }
-            Self::Peer(_) | Self::Silent | Self::Idle | Self::Interrupted { .. } => None,
-        }
-    }
-}
-
-/// Formats how much of a file has been received.
-fn of(received: u64, size: Option<u64>) -> String {
-    match size {
-        Some(size) => format!("{received} of {size} bytes"),
-        None => format!("{received} bytes"),
-    }
-}
+/// Size from which on space is reserved for a file. For smaller ones it would take longer than writing them.
+const LEAST_RESERVED: u64 = 1 << 20;
 
 /// What to do with a file whose name is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,7 +158,7 @@ impl Receiver {
             return Ok(None);
         }
         let too_large = |limit| ReceiveError::TooLarge { name: name.clone(), limit };
-        let mut share = self.budget.begin(size.unwrap_or(0)).map_err(too_large)?;
+        let mut share = self.budget.begin(peer.transport.peer_key(), size.unwrap_or(0)).map_err(too_large)?;
         let disk = |error| ReceiveError::Disk { name: name.clone(), error };
         let mut body = Body::new(*size, self.screen.begin(Side::Receiving, name, *size));
         let staging = match &self.out {
@@ -254,7 +167,7 @@ impl Receiver {
         };
         // Found before the contents are sent. A file that appears meanwhile is found in the end.
         if let Some(staging) = staging
-            && staging.exists(name)
+            && staging.check(name).map_err(disk)?
         {
             match self.existing {
                 Existing::Skip => {
@@ -294,6 +207,11 @@ impl Receiver {
         };
         // A failure of the disk takes precedence, because it concerns other files too.
         let (sink, hasher) = file.finish().await.map_err(disk)?;
+        if result.is_err() && body.lease.is_some() {
+            // The part stays on the disk.
+            share.keep();
+            share = budget::Share::default();
+        }
         let (theirs, ours) = (result.map_err(|fault| fault.of(name, &body))?, hasher.finalize());
         let placed = match sink {
             Sink::File(temp) if theirs != ours => {
@@ -361,6 +279,9 @@ impl Receiver {
             Some(temp) => temp,
             None => staging.create().map_err(disk)?,
         };
+        if let Some(size) = size {
+            temp = reserve(temp, prefix.hasher.len(), *size).await.map_err(disk)?;
+        }
         if prefix.groups > 0 {
             let digest = prefix.digest.finalize();
             peer.reply(number, &Reply::Offer { groups: prefix.groups, digest });
@@ -372,6 +293,8 @@ impl Receiver {
                 Err(fault) => return Err(fault.of(name, body)),
             }
             temp.continue_at(prefix.groups).map_err(disk)?;
+            // Shortening the part has released what was reserved.
+            temp = reserve(temp, body.received, body.size.unwrap_or_default()).await.map_err(disk)?;
             let from = report::size(body.received);
             self.screen.say(&match prefix.groups {
                 0 => format!("{name} is not what was interrupted, and is received anew"),
@@ -474,8 +397,9 @@ impl Receiver {
                 Reply::Skipped
             }
             Err(error) => {
-                self.screen.warn(&format!("cannot create {name}: {error}"));
-                Reply::Declined(format!("cannot create it: {error}"))
+                let why = error::sentence(&error);
+                self.screen.warn(&format!("cannot create {name}: {why}"));
+                Reply::Declined(format!("cannot create it: {why}"))
             }
         };
         peer.reply(number, &reply);
@@ -538,6 +462,14 @@ fn attributes(header: &FileHeader) -> Option<Attributes> {
 }
 
 /// Reads the header of the next file; `None` if there is none.
+/// Finds out whether there is room for the contents of a file from the byte `from` on, and reserves some of it.
+async fn reserve(mut temp: TempFile, from: u64, size: u64) -> io::Result<TempFile> {
+    if size.saturating_sub(from) < LEAST_RESERVED {
+        return Ok(temp);
+    }
+    disk::blocking(move || temp.reserve(from, size).map(|()| temp)).await
+}
+
 async fn next_header<T: Transport>(peer: &mut Peer<'_, T>) -> Result<Option<FileHeader>, ProtocolError> {
     let mut first = [0];
     match (peer.read(&mut first).await?, first) {

@@ -33,6 +33,9 @@ const MAX_WAITING: usize = 16_384;
 /// Reason why a file was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
+    /// Contents cannot be compressed.
+    #[error("cannot compress: {0}")]
+    Compress(io::Error),
     /// The file cannot be opened.
     #[error("cannot open {path}: {error}", path = path.display())]
     Open {
@@ -135,6 +138,8 @@ pub struct Options {
     pub resume: bool,
     /// Whether permissions and modification times are kept.
     pub attributes: bool,
+    /// Whether contents are compressed where that saves bytes.
+    pub compress: bool,
 }
 
 /// The sending end of a connection.

@@ -15,7 +15,7 @@ use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::{Connection, Snapshot, Transport, TransportArgs};
 
 /// Options of transfers over plain connections.
-const PLAIN: Options = Options { resume: false, attributes: true };
+const PLAIN: Options = Options { resume: false, attributes: true, compress: false };
 
 /// Result of a file.
 #[derive(Clone, Debug)]

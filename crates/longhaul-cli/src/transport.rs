@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream};
 use longhaul_tls::{Fingerprint, SecureStream};
+use longhaul_units::Rate;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -56,6 +57,9 @@ pub struct ConnectionArgs {
     /// must support them
     #[arg(long)]
     pub routers_answer: bool,
+    /// Highest rate at which data is sent, for programs with an option for it.
+    #[arg(skip)]
+    pub limit: Option<Rate>,
     /// Give up on a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: u32,
@@ -124,6 +128,14 @@ impl TransportArgs {
         let qlog_environment = QlogEnvironment::default();
         let connection = ConnectionArgs { pcap: None, qlog: None, qlog_environment, ..self.connection.clone() };
         Self { connection, ..self.clone() }
+    }
+
+    /// Returns the options with a limit on the rate at which data is sent.
+    #[must_use]
+    pub fn limited(&self, limit: Option<Rate>) -> Self {
+        let mut options = self.clone();
+        options.connection.limit = limit;
+        options
     }
 
     /// Returns the options for the `index`th of several connections that are opened one by one, counted from 0. A
@@ -198,6 +210,7 @@ impl TransportArgs {
         if let Some(Choice::Use(congestion)) = &self.congestion {
             socket.set_congestion(congestion.clone())?;
         }
+        socket.set_max_pacing_rate(self.connection.limit.map(Rate::as_bytes_per_sec));
         socket.allow_unsafe_congestion(self.connection.allow_unsafe_congestion);
         if let Some(file) = &self.connection.pcap {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;

@@ -33,8 +33,9 @@ struct Cli {
     command: Command,
 }
 
+/// The sub-commands.
 #[derive(Debug, Subcommand)]
-enum Command {
+pub enum Command {
     /// Relay UDP datagrams over the link; needs no privileges
     Relay(RelayArgs),
     /// Run a command in its own network namespace behind the link; needs root
@@ -44,14 +45,17 @@ enum Command {
     /// First process of a shell's PID namespace
     #[command(hide = true, name = shell::INIT)]
     Init {
+        /// Process that started it
         parent: u32,
+        /// Command to run
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
 }
 
+/// Options of the relay.
 #[derive(Debug, Args)]
-struct RelayArgs {
+pub struct RelayArgs {
     /// Address and port that clients send to, such as 127.0.0.1:7001. Give one for each --to; all share the link
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Vec<SocketAddr>,
@@ -68,8 +72,9 @@ struct RelayArgs {
     link: LinkArgs,
 }
 
+/// Options of the shell.
 #[derive(Debug, Args)]
-struct ShellArgs {
+pub struct ShellArgs {
     #[command(flatten)]
     link: LinkArgs,
     /// Command to run; default: your shell
@@ -80,18 +85,27 @@ struct ShellArgs {
 /// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Init { parent, command } => return shell::init(parent, &command),
-        Command::List => list(),
-        Command::Relay(args) if args.link.asks_for_list() => list(),
-        Command::Shell(args) if args.link.asks_for_list() => list(),
-        Command::Relay(args) => args.run(),
-        Command::Shell(args) => args.run(),
-    };
-    result.unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "longhaul-linkem: {error:#}");
-        ExitCode::from(FAULT)
-    })
+    Cli::parse().command.run(&[])
+}
+
+impl Command {
+    /// Runs the command. An error is written to standard error. `above` are the sub-commands of the running program to
+    /// which this one belongs.
+    #[must_use]
+    pub fn run(self, above: &[&str]) -> ExitCode {
+        let result = match self {
+            Self::Init { parent, command } => return shell::init(parent, &command),
+            Self::List => list(),
+            Self::Relay(args) if args.link.asks_for_list() => list(),
+            Self::Shell(args) if args.link.asks_for_list() => list(),
+            Self::Relay(args) => args.run(),
+            Self::Shell(args) => args.run(above),
+        };
+        result.unwrap_or_else(|error| {
+            let _ = writeln!(io::stderr(), "longhaul-linkem: {error:#}");
+            ExitCode::from(FAULT)
+        })
+    }
 }
 
 impl RelayArgs {
@@ -105,14 +119,14 @@ impl RelayArgs {
 }
 
 impl ShellArgs {
-    fn run(self) -> Result<ExitCode> {
+    fn run(self, above: &[&str]) -> Result<ExitCode> {
         let mut command = self.command;
         if command.is_empty() {
             command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
         }
         let (path, logs) = self.link.build(&command_line())?;
         hint(&path);
-        shell::run(&command, &path, logs)
+        shell::run(above, &command, &path, logs)
     }
 }
 

@@ -50,12 +50,13 @@ const ENDS6: [&str; 2] = ["LONGHAUL_OUTSIDE6", "LONGHAUL_INSIDE6"];
 /// Interval at which SIGTERM is repeated to a process that has not ended.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Runs a command behind a link until it ends, and prints a summary. Returns the command's exit code: 128 plus the
+/// Runs a command behind a link until it ends, and prints a summary. `above` are the sub-commands of the running program
+/// to which [`INIT`] belongs. Returns the command's exit code: 128 plus the
 /// signal's number if it was killed, 127 if it does not exist, and 126 if it cannot be executed.
 ///
 /// # Errors
 /// Returns an error if the namespace, the devices or the link cannot be created.
-pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
+pub fn run(above: &[&str], command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     let behind = Behind::start(path, logs)?;
     let env = environment(&behind);
     // Ignore a closed output: the command is still to run.
@@ -64,7 +65,7 @@ pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = runtime.block_on(async {
         let signals = Signals::new()?;
-        let (child, ended) = spawn(command, &env, behind.namespace())?;
+        let (child, ended) = spawn(above, command, &env, behind.namespace())?;
         tokio::select! {
             ended = signals.wait(child, ended) => ended,
             failed = behind.failed() => failed.and(Err(io::Error::other("the link has failed"))).map_err(Into::into),
@@ -99,12 +100,13 @@ fn environment(behind: &Behind) -> Vec<(&'static str, Option<String>)> {
 
 /// Starts the first process of the namespace. Returns its process ID and a receiver of its exit status.
 fn spawn(
+    above: &[&str],
     command: &[OsString],
     env: &[(&str, Option<String>)],
     namespace: &NetNs,
 ) -> Result<(u32, oneshot::Receiver<io::Result<ExitStatus>>)> {
     let mut init = Command::new("/proc/self/exe");
-    init.arg(INIT).arg(std::process::id().to_string()).arg("--").args(command);
+    init.args(above).arg(INIT).arg(std::process::id().to_string()).arg("--").args(command);
     for (name, value) in env {
         match value {
             Some(value) => init.env(name, value),

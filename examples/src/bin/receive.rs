@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use longhaul::{TcpListener, TcpStream};
 use longhaul_cli::files::Staging;
+use longhaul_cli::perf::units::parse_size;
 use longhaul_cli::progress::Screen;
 use longhaul_cli::receiver::{Budget, Existing, File, Output, ReceiveError, Receiver};
 use longhaul_cli::report::{self, Received};
 use longhaul_cli::transport::TransportArgs;
 use longhaul_cli::{session, transport};
-use longhaul_examples::perf::units::parse_size;
 use longhaul_tls::admission::{Admission, Limits, Prefix, Ticket};
 use tokio::task::JoinSet;
 

@@ -285,7 +285,6 @@ fn a_list_closed_early_is_not_a_failure() {
     for (program, options) in [
         (env!("CARGO_BIN_EXE_send"), ["--congestion", "list"]),
         (env!("CARGO_BIN_EXE_receive"), ["--congestion", "list"]),
-        (env!("CARGO_BIN_EXE_perf"), ["-C", "list"]),
         (env!("CARGO_BIN_EXE_quickstart"), ["-C", "list"]),
         (env!("CARGO_BIN_EXE_quickstart"), ["--link", "list"]),
     ] {

@@ -1,9 +1,7 @@
 //! Child processes of tests, and their output.
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-
-use serde_json::Value;
 
 /// A running program whose output is read. It is killed when dropped.
 pub(crate) struct Process {
@@ -35,12 +33,6 @@ impl Process {
             }
         }
     }
-
-    /// Discards further output, so that the program does not block on a full pipe.
-    pub(crate) fn ignore(&mut self) {
-        let mut said = std::mem::replace(&mut self.said, Box::new(io::empty()));
-        std::thread::spawn(move || io::copy(&mut said, &mut io::sink()));
-    }
 }
 
 /// Returns a command for `receive` that listens on `listen` and puts files into `out`.
@@ -57,12 +49,6 @@ pub(crate) fn listening(mut child: Child) -> (Process, String) {
     let mut process = Process::new(child, stderr);
     let address = process.wait_for("listening on ");
     (process, address)
-}
-
-/// Returns the JSON report of a program that succeeded.
-pub(crate) fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Returns the last error line of a program that failed.

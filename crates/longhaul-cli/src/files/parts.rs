@@ -213,7 +213,7 @@ impl Staging {
                 let path = tempfile::TempPath::try_from_path(self.private.join(&left.part))?;
                 let file = NamedTempFile::from_parts(file, path);
                 let part = Some(Part { claim, name: left.part.clone(), about, header, groups: prefix.groups });
-                Ok((TempFile { file, staging: Arc::clone(self), part }, prefix))
+                Ok((TempFile { file, staging: Arc::clone(self), part, reserved: false }, prefix))
             }
             _ => {
                 self.remove(&left.part);

@@ -123,3 +123,46 @@ fn what_a_killed_process_left_is_removed_and_nothing_else() {
     assert_eq!(names(out.path()), [".longhaul-config", ".longhaul-incoming-mine", "dir"]);
     assert_eq!(names(&out.path().join(".longhaul-incoming-mine")), ["letter"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn paths_at_which_no_file_can_be_created_are_known_before() {
+    let out = TempDir::create().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    fs::create_dir(out.path().join("sub")).unwrap();
+    fs::write(out.path().join("file"), "x").unwrap();
+    std::os::unix::fs::symlink("sub", out.path().join("link")).unwrap();
+    for (path, exists) in [("file", true), ("link", true), ("sub", true), ("sub/new", false), ("a/b/c", false)] {
+        assert_eq!(staging.check(path).unwrap(), exists, "{path}");
+    }
+    let long = "x".repeat(256);
+    for (path, kind) in [
+        ("file/below", io::ErrorKind::NotADirectory),
+        ("link/below", io::ErrorKind::NotADirectory),
+        (long.as_str(), io::ErrorKind::InvalidFilename),
+        (&format!("a/{long}"), io::ErrorKind::InvalidFilename),
+        (&format!("a/{long}/b"), io::ErrorKind::InvalidFilename),
+    ] {
+        assert_eq!(staging.check(path).unwrap_err().kind(), kind, "{path}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn reserved_space_is_not_part_of_the_file() {
+    use std::os::unix::fs::MetadataExt;
+    let out = TempDir::create().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let mut file = staging.create().unwrap();
+    file.reserve(0, 4 << 20).unwrap();
+    let metadata = file.path().metadata().unwrap();
+    assert_eq!(metadata.len(), 0);
+    if metadata.blocks() == 0 {
+        eprintln!("this file system reserves no space");
+    }
+    let error = file.reserve(0, u64::MAX >> 2).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    file.write_all(b"contents").unwrap();
+    file.persist("file", false).unwrap();
+    assert_eq!(fs::read(out.path().join("file")).unwrap(), b"contents");
+}

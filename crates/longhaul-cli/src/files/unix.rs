@@ -5,7 +5,8 @@ use std::fs;
 use std::io::BufReader;
 use std::os::unix::fs::OpenOptionsExt;
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use longhaul_units::text;
+use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::parts::{self, ABOUT, Description, Leftover, Slot, Slots};
@@ -98,12 +99,40 @@ impl Opened {
         Ok((directory, name))
     }
 
-    /// Returns whether a file of this path exists, of any kind.
-    pub(super) fn exists(&self, path: &str) -> bool {
-        let stat = self
-            .parent(path, false)
-            .and_then(|(directory, name)| Ok(rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?));
-        stat.is_ok()
+    /// Returns whether a file of this path exists, of any kind, or why it could not be created.
+    pub(super) fn check(&self, path: &str) -> io::Result<bool> {
+        let mut directory = self.out.try_clone()?;
+        let mut names = path.split('/').peekable();
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        // The last directory on the way that exists, and the first name below it.
+        let first = loop {
+            let name = names.next().unwrap_or_default();
+            if names.peek().is_none() {
+                break name;
+            }
+            match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
+                Ok(next) => directory = next.into(),
+                Err(Errno::NOENT) => break name,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        rustix::fs::accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
+        // Files are renamed from the private directory into their place.
+        if rustix::fs::fstat(&directory)?.st_dev != rustix::fs::fstat(&self.private)?.st_dev {
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
+        let longest = rustix::fs::fstatvfs(&directory)?.f_namemax;
+        if std::iter::once(first).chain(names.clone()).any(|name| name.len() as u64 > longest) {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        if names.peek().is_some() {
+            return Ok(false);
+        }
+        match rustix::fs::statat(&directory, first, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Creates a directory with the directories above it, unless it exists, and opens it.
@@ -219,4 +248,32 @@ fn open_own(directory: &File, name: &OsStr) -> io::Result<File> {
     } else {
         Err(io::ErrorKind::InvalidData.into())
     }
+}
+
+/// Largest space that is reserved. A sender that announces much and sends little takes no more from others.
+#[cfg(target_os = "linux")]
+const MAX_RESERVED: u64 = 64 << 20;
+
+/// Finds out whether there is space for the contents of a file from the byte `from` up to `size`, and reserves at most
+/// [`MAX_RESERVED`] of it, without changing the file's length.
+pub(super) fn reserve(file: &File, from: u64, size: u64) -> io::Result<()> {
+    let needed = size.saturating_sub(from);
+    let full = |free: u64| {
+        let (needed, free) = (text::size(needed), text::size(free));
+        io::Error::new(io::ErrorKind::StorageFull, format!("it needs {needed} of space, and {free} are free"))
+    };
+    let system = rustix::fs::fstatvfs(file)?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    if free < needed {
+        return Err(full(free));
+    }
+    #[cfg(target_os = "linux")]
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, from, needed.min(MAX_RESERVED)) {
+        Err(Errno::NOSPC) => return Err(full(free)),
+        Err(Errno::DQUOT) => return Err(io::ErrorKind::QuotaExceeded.into()),
+        Err(Errno::FBIG) => return Err(io::ErrorKind::FileTooLarge.into()),
+        // Some file systems cannot, and the write finds out.
+        Ok(()) | Err(_) => {}
+    }
+    Ok(())
 }

@@ -14,6 +14,9 @@ use crate::code::Code;
 use crate::forward::{DynamicForward, LocalForward, RemoteForward};
 use crate::gateway::listen::ListenPermit;
 use crate::gateway::permit::Permit;
+use crate::perf;
+use crate::perf::units::parse_size;
+use crate::probe;
 use crate::receiver::Existing;
 use crate::sender::Options;
 use crate::transport::TransportArgs;
@@ -38,6 +41,7 @@ pub(super) const GATEWAY_PORT: u16 = 7443;
   longhaul send 192.0.2.7 big.iso -C bbr             Send a file, with BBR as the congestion control
   longhaul gateway --allow SHA256:... --permit any   Connect the machine with this key to any target
   longhaul forward -D 1080 192.0.2.7                 Offer these connections as a SOCKS5 and HTTP proxy
+  longhaul perf -c 192.0.2.7 -C bbr                  Measure the throughput of a path
 
 Exit codes: 0 success, 1 failure, 2 wrong use, 130 interrupted."
 )]
@@ -50,6 +54,10 @@ pub(super) struct Cli {
     /// Show only warnings, errors, and the address on which a receiver listens
     #[arg(short, long, global = true)]
     pub(super) quiet: bool,
+    /// Read options from this file instead of $XDG_CONFIG_HOME/longhaul/config.toml: TOML with a table per sub-command,
+    /// whose keys are its long options. The command line has precedence
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -62,6 +70,22 @@ pub(super) enum Command {
     Forward(Box<ForwardArgs>),
     /// Open TCP connections for `longhaul forward`
     Gateway(Box<GatewayArgs>),
+    /// Find settings of this machine, and properties of a path, that slow longhaul down
+    Doctor(DoctorArgs),
+    /// Measure the throughput of a path, as iperf3 does
+    Perf(Box<perf::options::Options>),
+    /// Measure the capacity, available bandwidth, round trip, buffer and loss of a path
+    Probe(probe::Options),
+    /// Run a program over an emulated link (Linux)
+    #[cfg(target_os = "linux")]
+    #[command(
+        subcommand,
+        after_help = "Examples:
+  longhaul link relay --listen 127.0.0.1:7001 --to 127.0.0.1:7000 --scenario geo
+  sudo longhaul link shell --rate 20mbit --rtt 600ms --queue 1bdp -- curl http://intranet.example/
+  longhaul link list                               The scenarios"
+    )]
+    Link(Box<longhaul_linkem::args::Command>),
     /// Show the fingerprint of this machine's key, which is made at first use
     #[command(after_help = "Examples:
   longhaul identity          SHA256:...
@@ -113,6 +137,9 @@ pub(super) struct SendArgs {
     /// Trust the key of a receiver that is not known yet, and remember it
     #[arg(long, conflicts_with = "plaintext")]
     pub(super) accept_new: bool,
+    /// Also trust a receiver whose certificate the authority in this file (PEM) has signed for HOST
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plaintext", "code"])]
+    pub(super) ca: Option<PathBuf>,
     /// Authenticate both ends by the one-time code that `longhaul receive --code` shows, instead of their keys
     #[arg(long, value_name = "CODE", conflicts_with_all = ["plaintext", "accept_new"])]
     pub(super) code: Option<Code>,
@@ -128,12 +155,18 @@ pub(super) struct SendArgs {
     /// Do not keep permissions and modification times
     #[arg(long)]
     no_attributes: bool,
+    /// Compress contents (Zstandard) where that saves bytes
+    #[arg(long)]
+    compress: bool,
     /// Continue interrupted files where they were interrupted, which is the default
     #[arg(long, overrides_with = "no_resume")]
     resume: bool,
     /// Send files from their beginning
     #[arg(long, overrides_with = "resume")]
     no_resume: bool,
+    /// Send at most this many bits per second, with a suffix K, M, G (of 1000)
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub(super) limit: Option<Rate>,
     /// After the connection has failed, try to connect again for this long, such as 90s, 5m or 1h; 0 does not try
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_duration)]
     pub(super) retry: Duration,
@@ -147,7 +180,7 @@ pub(super) struct SendArgs {
 impl SendArgs {
     /// Returns how files are sent.
     pub(super) fn options(&self) -> Options {
-        Options { resume: self.resume || !self.no_resume, attributes: !self.no_attributes }
+        Options { resume: self.resume || !self.no_resume, attributes: !self.no_attributes, compress: self.compress }
     }
 
     /// Returns the receiver and the files, if both are given.
@@ -183,6 +216,9 @@ pub(super) struct ReceiveArgs {
     /// Accept the sender with this key; may be given several times
     #[arg(long, value_name = "FINGERPRINT", conflicts_with = "plaintext")]
     pub(super) allow: Vec<Fingerprint>,
+    /// Also accept senders whose certificate the authority in this file (PEM) has signed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plaintext", "code"])]
+    pub(super) ca: Option<PathBuf>,
     /// Show a one-time code, and accept one connection of a sender that knows it, within ten minutes and three attempts;
     /// keys are not needed
     #[arg(long, conflicts_with_all = ["plaintext", "allow"])]
@@ -195,12 +231,23 @@ pub(super) struct ReceiveArgs {
     pub(super) once: bool,
     #[command(flatten)]
     pub(super) existing: ExistingArgs,
+    /// Accept at most this many bytes in total, with a suffix K, M, G, T (of 1024), until the receiver ends; a file counts
+    /// as at least 4K, and bytes of interrupted files that can be continued count, too
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub(super) max_bytes: Option<u64>,
+    /// Accept at most this many bytes from each key
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "plaintext")]
+    pub(super) max_bytes_per_peer: Option<u64>,
     /// Accept names that begin with a dot or a dash
     #[arg(long)]
     pub(super) allow_hidden: bool,
     /// Do not encrypt, and accept any sender; on an address other than loopback, `--plaintext=yes-on-this-network`
     #[arg(long, value_name = "CONFIRMATION", num_args = 0..=1, require_equals = true, default_missing_value = "loopback")]
     pub(super) plaintext: Option<Plaintext>,
+    /// Also answer path probes, such as those of `longhaul doctor` and `longhaul probe`, with their arrival times; they are
+    /// not authenticated
+    #[arg(long)]
+    pub(super) reflect: bool,
     /// Print a JSON object per received file, each on a line of standard output
     #[arg(long)]
     pub(super) json: bool,
@@ -363,6 +410,38 @@ pub(super) struct GatewayArgs {
 #[derive(Debug, Args)]
 pub(super) struct IdentityArgs {
     /// Print a JSON object with the fingerprint and the file of the key
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Finds settings of this machine, and properties of a path, that slow longhaul down.
+///
+/// Prints a line per finding, with the command that mends it. With HOST, where `longhaul receive --reflect` has to run, the
+/// path is checked too: whether it passes UDP, changes ECN or DSCP, its MTU, and whether it limits the rate of UDP. For
+/// that, packets are sent for a few seconds, at up to --bandwidth, and only if HOST answers probes.
+///
+/// The exit code is 1 if something is wrong.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  longhaul doctor                                  This machine only
+  longhaul doctor --bandwidth 100M --rtt 600ms     Its buffers, for a path of this bandwidth-delay product
+  longhaul doctor 192.0.2.7                        Also the path to `longhaul receive --reflect`
+  longhaul doctor 192.0.2.7 --nat 2m               Also the lifetime of a NAT's binding, which takes two minutes")]
+pub(super) struct DoctorArgs {
+    /// The reflector; without a port, 7000
+    #[arg(value_name = "HOST[:PORT]")]
+    pub(super) host: Option<String>,
+    /// Rate of the path in bit/s, with a suffix K, M, G (of 1000). Without it, the highest rate that was seen to pass, which
+    /// is looked for up to 64M
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub(super) bandwidth: Option<Rate>,
+    /// Round-trip time of the path, such as 600ms. Without it, that to HOST
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
+    pub(super) rtt: Option<Duration>,
+    /// Look for the lifetime of a NAT's binding, up to this time, which the check takes; at most 10m
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration, requires = "host")]
+    pub(super) nat: Option<Duration>,
+    /// Print a JSON object per finding, each on a line
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, anyhow, bail};
-use longhaul_tls::{Fingerprint, Identity, SecureConnector, SecureStream, TlsError};
+use longhaul_tls::{Authority, Fingerprint, Identity, SecureConnector, SecureStream, TlsError};
 use tokio::time::timeout;
 
 use super::lists::KnownPeers;
@@ -59,6 +59,8 @@ pub(super) struct Dialer<'a> {
     pub(super) identity: Identity,
     pub(super) known: KnownPeers,
     pub(super) accept_new: bool,
+    /// Authority that vouches for peers, and the name that the peer's certificate has to have.
+    pub(super) authority: Option<(Authority, String)>,
 }
 
 impl Dialer<'_> {
@@ -69,8 +71,10 @@ impl Dialer<'_> {
                 result => result.with_context(|| self.failed()),
             };
         }
-        // The first attempt learns the key and ends. Logs and captures are for the connection that carries the files.
-        let key = match self.attempt(None, &self.transport.unlogged()).await? {
+        // Unless an authority vouches for the peer, the first attempt learns the key and ends. Logs and captures are for the
+        // connection that carries the files.
+        let first = if self.authority.is_some() { self.transport.clone() } else { self.transport.unlogged() };
+        let key = match self.attempt(None, &first).await? {
             Err(TlsError::UnknownKey(key)) => key,
             result => return result.with_context(|| self.failed()),
         };
@@ -89,7 +93,10 @@ impl Dialer<'_> {
         key: Option<Fingerprint>,
         transport: &TransportArgs,
     ) -> Result<Result<SecureStream, TlsError>> {
-        let connector = SecureConnector::new(&self.identity, key)?;
+        let connector = match &self.authority {
+            Some((authority, name)) => SecureConnector::trusting(&self.identity, key, authority, name)?,
+            None => SecureConnector::new(&self.identity, key)?,
+        };
         let stream = transport.connect(self.addresses).await?;
         let connecting = timeout(transport.patience(), connector.connect(stream));
         Ok(connecting.await.unwrap_or(Err(TlsError::TimedOut)))

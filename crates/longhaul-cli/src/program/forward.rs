@@ -74,6 +74,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         identity: home.identity()?,
         known: home.known_peers()?,
         accept_new: args.accept_new,
+        authority: None,
     };
     let stream = match &args.code {
         Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,

@@ -17,7 +17,7 @@ pub(super) struct Home(PathBuf);
 
 impl Home {
     pub(super) fn find() -> Result<Self> {
-        match directory(|name| std::env::var_os(name)) {
+        match directory("XDG_DATA_HOME", ".local/share", |name| std::env::var_os(name)) {
             Some(data) => Ok(Self(data.join(DIRECTORY))),
             None => bail!("there is no place for the key: neither XDG_DATA_HOME nor HOME is an absolute path"),
         }
@@ -41,11 +41,16 @@ impl Home {
     }
 }
 
-/// Returns the directory for data of the user's programs (XDG Base Directory Specification 0.8, where a relative path
-/// counts as unset).
-fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+/// Returns the directory for the configuration of the user's programs.
+pub(super) fn config_directory() -> Option<PathBuf> {
+    directory("XDG_CONFIG_HOME", ".config", |name| std::env::var_os(name))
+}
+
+/// Returns the directory that the variable `name` contains, or `usual` in the user's home directory (XDG Base Directory
+/// Specification 0.8, where a relative path counts as unset).
+fn directory(name: &str, usual: &str, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+    absolute(name).or_else(|| absolute("HOME").map(|home| home.join(usual)))
 }
 
 #[cfg(test)]
@@ -63,7 +68,11 @@ mod tests {
             (&[("XDG_DATA_HOME", "data"), ("HOME", "home")], None),
         ] {
             let variable = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into());
-            assert_eq!(directory(variable), wanted.map(PathBuf::from), "{variables:?}");
+            assert_eq!(
+                directory("XDG_DATA_HOME", ".local/share", variable),
+                wanted.map(PathBuf::from),
+                "{variables:?}"
+            );
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul::TcpListener;
-use longhaul_tls::SecureListener;
 use longhaul_tls::admission::{Admission, Limits, Ticket};
+use longhaul_tls::{Authority, Fingerprint, SecureListener};
 use tokio::task::JoinSet;
 
 use super::access::Access;
@@ -51,11 +51,13 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         out,
         existing: args.existing.policy(),
         hidden: args.allow_hidden,
-        budget: Budget::default(),
+        budget: Budget::new(args.max_bytes).per_peer(args.max_bytes_per_peer),
         patience: args.transport.patience(),
         screen: screen.clone(),
     };
-    let listener = args.transport.listen(args.listen)?;
+    let socket = args.transport.socket(args.listen)?;
+    socket.set_reflect(args.reflect);
+    let listener = args.transport.listen_on(args.listen, socket)?;
     screen.warn(&format!("listening on {}", listener.local_addr()?));
     let server = Arc::new(Server { receiver, screen: screen.clone(), json: args.json });
     let once = args.once || stdout;
@@ -77,7 +79,9 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
             ));
             let access = Arc::new(access);
             let keys = Arc::clone(&access);
-            let listener = SecureListener::new(listener, &identity, move |key| keys.may(key, Permission::Send))?;
+            let may = move |key: &Fingerprint| keys.may(key, Permission::Send);
+            let authority = args.ca.as_deref().map(Authority::open).transpose()?;
+            let listener = SecureListener::trusting(listener, &identity, authority, may)?;
             let door = SecureDoor { listener, access: Arc::clone(&access) };
             tokio::select! {
                 served = serve(door, &server, once) => served,
@@ -96,7 +100,7 @@ fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)>
     let home = Home::find()?;
     let identity = home.identity()?;
     let access = Access::open(&home, args.allow.iter().map(|key| (*key, Permission::Send)).collect())?;
-    if access.count(Permission::Send) == 0 {
+    if access.count(Permission::Send) == 0 && args.ca.is_none() {
         bail!(
             "nobody may send: give the sender's key, which `longhaul identity` shows there, by --allow, or add the line \
              `SHA256:... NAME send` to {}",
@@ -143,12 +147,19 @@ impl Door for SecureDoor {
     async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
         let (stream, peer) = self.listener.accept().await?;
         let name = self.access.name(&stream.peer());
-        Ok((stream, peer, Some(name)))
+        Ok((stream, peer, Some(name).filter(|name| !name.is_empty())))
     }
 
     fn revoked(&self, stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
         let (access, key) = (Arc::clone(&self.access), stream.peer());
-        async move { access.revoked(&key, &[Permission::Send]).await }
+        // The list does not say whom an authority vouches for.
+        let listed = access.may(&key, Permission::Send);
+        async move {
+            match listed {
+                true => access.revoked(&key, &[Permission::Send]).await,
+                false => std::future::pending().await,
+            }
+        }
     }
 }
 

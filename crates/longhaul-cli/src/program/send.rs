@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use longhaul_tls::{Fingerprint, TlsError, tls_error};
+use longhaul_tls::{Authority, Fingerprint, TlsError, tls_error};
 
 use super::Screen;
 use super::args::{PORT, SendArgs};
@@ -31,23 +31,28 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let plan = Plan::new(sources.into_iter().flatten().collect());
     let addresses = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
     let addresses: Vec<_> = addresses.with_context(|| format!("cannot find {}", target.host))?.collect();
-    let mut delivery = Delivery { args, screen, plan, key: None, retry: args.retry, failures: 0 };
+    let transport = &args.transport.limited(args.limit);
+    let mut delivery = Delivery { args, transport, screen, plan, key: None, retry: args.retry, failures: 0 };
     let watch = Stopwatch::start();
     if args.plaintext {
         screen.warn("warning: --plaintext: nothing is encrypted, and anyone may be the receiver");
-        let stream = args.transport.connect(&addresses).await?;
+        let stream = transport.connect(&addresses).await?;
         let again = async |transport: TransportArgs| transport.connect(&addresses).await;
         return delivery.run(stream, watch, again).await;
     }
     let home = Home::find()?;
     let dialer = Dialer {
-        transport: &args.transport,
+        transport,
         addresses: &addresses,
         name: target.to_string(),
         role: "receiver",
         identity: home.identity()?,
         known: home.known_peers()?,
         accept_new: args.accept_new,
+        authority: match &args.ca {
+            Some(file) => Some((Authority::open(file)?, target.host.clone())),
+            None => None,
+        },
     };
     delivery.key = Some(dialer.identity.fingerprint());
     let stream = match &args.code {
@@ -69,6 +74,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
 /// Files on their way, over one connection after the other.
 struct Delivery<'a> {
     args: &'a SendArgs,
+    transport: &'a TransportArgs,
     screen: &'a Screen,
     plan: Plan,
     /// The key of this machine that is presented.
@@ -98,7 +104,7 @@ impl Delivery<'_> {
                 self.failures += usize::from(matches!(outcome, Outcome::Failed(..)));
                 report(args.json, screen, outcome);
             };
-            let patience = args.transport.patience();
+            let patience = self.transport.patience();
             let sent = session::send_over(stream, watch, patience, &mut self.plan, args.options(), screen, done).await;
             let Err(error) = sent else {
                 return if self.failures == 0 { Ok(()) } else { Err(anyhow!("{} files were not sent", self.failures)) };
@@ -119,7 +125,7 @@ impl Delivery<'_> {
                 pause = (pause * 2).min(MAX_PAUSE);
                 watch = Stopwatch::start();
                 connections += 1;
-                match again(args.transport.for_connection(connections)).await {
+                match again(self.transport.for_connection(connections)).await {
                     Ok(stream) => break stream,
                     Err(error) if !is_outage(&error) => return Err(error),
                     Err(error) if since.elapsed() >= self.retry => {

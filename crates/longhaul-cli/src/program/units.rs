@@ -21,15 +21,17 @@ pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// Parses a time: a number, which may have a fraction, and the unit `s`, `m`, `h` or `d`; without a unit, seconds.
+/// Parses a time: a number, which may have a fraction, and the unit `us`, `ms`, `s`, `m`, `h` or `d`; without a unit, seconds.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match text.get(digits.len()..) {
+        Some("us") => 1e-6,
+        Some("ms") => 1e-3,
         Some("" | "s") => 1.0,
         Some("m" | "min") => 60.0,
         Some("h") => 3600.0,
         Some("d") => 86_400.0,
-        _ => return Err(format!("{text:?} has no unit s, m, h or d")),
+        _ => return Err(format!("{text:?} has no unit us, ms, s, m, h or d")),
     };
     let number: f64 = digits.parse().map_err(|_| format!("{text:?} is not a time, such as 90s or 1h"))?;
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("{text:?} is out of range"))
@@ -57,6 +59,8 @@ mod tests {
             ("0", 0),
             ("90", 90_000),
             ("1.5s", 1500),
+            ("600ms", 600),
+            ("2000us", 2),
             ("5m", 300_000),
             ("2min", 120_000),
             ("1h", 3_600_000),

@@ -12,6 +12,7 @@ use tokio::time::Interval;
 
 use super::{LEAST_PROGRESS, PROGRESS_TIME, ReceiveError};
 use crate::files::parts::Lease;
+use crate::packing::Unpacker;
 use crate::progress::{self, Progress};
 use crate::protocol::{self, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
 use crate::transport::Transport;
@@ -111,6 +112,9 @@ pub(super) struct Body {
     before: u64,
     /// Additional time for the first progress.
     grace: Duration,
+    /// Decompresses chunks, once there was a compressed one, from this buffer.
+    unpacker: Option<Unpacker>,
+    packed: Vec<u8>,
     /// Link to a connection that wants to continue the file.
     pub(super) lease: Option<Arc<Lease>>,
     progress: Progress,
@@ -120,7 +124,18 @@ pub(super) struct Body {
 impl Body {
     pub(super) fn new(size: Option<u64>, progress: Progress) -> Self {
         let ticks = progress::ticks();
-        Self { size, received: 0, waited: 0, before: 0, grace: Duration::ZERO, lease: None, progress, ticks }
+        Self {
+            size,
+            received: 0,
+            waited: 0,
+            before: 0,
+            grace: Duration::ZERO,
+            unpacker: None,
+            packed: Vec::new(),
+            lease: None,
+            progress,
+            ticks,
+        }
     }
 
     /// The first `bytes` bytes are here.
@@ -142,6 +157,7 @@ impl Body {
     ) -> Result<Option<Vec<u8>>, Fault> {
         match (self.message(peer).await?, self.size) {
             (protocol::CHUNK, _) => {}
+            (protocol::PACKED, _) => return self.unpack(peer, chunk).await.map(Some),
             (protocol::END, Some(size)) if self.received < size => return Err(ProtocolError::WrongSize(size).into()),
             (protocol::END, _) => return Ok(None),
             (protocol::ABANDONED, _) => return Err(ProtocolError::Abandoned.into()),
@@ -157,6 +173,32 @@ impl Body {
         chunk.resize(len as usize, 0);
         self.fill(peer, &mut chunk, true).await?;
         Ok(Some(chunk))
+    }
+
+    /// Reads a compressed chunk into the buffer `chunk`.
+    async fn unpack(&mut self, peer: &mut Peer<'_, impl Transport>, mut chunk: Vec<u8>) -> Result<Vec<u8>, Fault> {
+        let len = u32::from_be_bytes(self.fixed(peer).await?);
+        if len as usize > MAX_CHUNK {
+            return Err(ProtocolError::ChunkTooLong(len).into());
+        }
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.resize(len as usize, 0);
+        let before = self.received;
+        // The bytes of the frame count as progress while it arrives.
+        self.fill(peer, &mut packed, true).await?;
+        let mut unpacker = match self.unpacker.take() {
+            Some(unpacker) => unpacker,
+            None => Unpacker::new().map_err(ProtocolError::BadPacking)?,
+        };
+        let unpacked = unpacker.unpack(&packed, &mut chunk);
+        (self.unpacker, self.packed, self.received) = (Some(unpacker), packed, before);
+        unpacked.map_err(ProtocolError::BadPacking)?;
+        let contents = chunk.len() as u64;
+        if let Some(size) = self.size.filter(|size| contents > size - self.received) {
+            return Err(ProtocolError::WrongSize(size).into());
+        }
+        self.received += contents;
+        Ok(chunk)
     }
 
     /// Reads the first byte of a message.
@@ -213,7 +255,7 @@ impl Body {
     /// Counts a tick spent waiting; `now` bytes have been received.
     fn wait(&mut self, now: u64) -> Result<(), Fault> {
         self.waited += 1;
-        if now - self.before >= LEAST_PROGRESS {
+        if now.saturating_sub(self.before) >= LEAST_PROGRESS {
             (self.waited, self.before, self.grace) = (0, now, Duration::ZERO);
         }
         if progress::INTERVAL * self.waited >= PROGRESS_TIME + self.grace { Err(Fault::Slow) } else { Ok(()) }

@@ -44,10 +44,10 @@ struct Target {
     hasher: GroupHasher,
 }
 
-type Written = (Target, Vec<u8>, io::Result<()>);
+type Written = (Box<Target>, Vec<u8>, io::Result<()>);
 
 enum State {
-    Idle(Target),
+    Idle(Box<Target>),
     /// A chunk is being written.
     Busy(JoinHandle<Written>),
     /// The file could not be written.
@@ -70,7 +70,7 @@ pub(super) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send 
 impl Disk {
     /// Creates a writer for `sink`. `hasher` has the bytes that are in it.
     pub(super) fn new(sink: Sink, hasher: GroupHasher) -> Self {
-        Self { state: State::Idle(Target { sink, hasher }), spare: Vec::new() }
+        Self { state: State::Idle(Box::new(Target { sink, hasher })), spare: Vec::new() }
     }
 
     /// Returns a buffer for the next chunk.
@@ -82,7 +82,7 @@ impl Disk {
     pub(super) async fn write(&mut self, chunk: Vec<u8>) -> io::Result<()> {
         let mut target = self.idle().await?;
         self.state = State::Busy(tokio::task::spawn_blocking(move || {
-            let Target { sink, hasher } = &mut target;
+            let Target { sink, hasher } = &mut *target;
             let written = sink.write_all(&chunk);
             // A group is recorded after it has been written.
             let result = written.and_then(|()| hasher.update(&chunk, |group| sink.record(group)));
@@ -93,11 +93,11 @@ impl Disk {
 
     /// Returns the file after the last write, and the hasher of its contents.
     pub(super) async fn finish(mut self) -> io::Result<(Sink, GroupHasher)> {
-        let Target { sink, hasher } = self.idle().await?;
+        let Target { sink, hasher } = *self.idle().await?;
         Ok((sink, hasher))
     }
 
-    async fn idle(&mut self) -> io::Result<Target> {
+    async fn idle(&mut self) -> io::Result<Box<Target>> {
         match std::mem::replace(&mut self.state, State::Failed) {
             State::Idle(target) => Ok(target),
             State::Busy(writing) => {

@@ -95,7 +95,7 @@ fn chunk(len: usize) -> Vec<u8> {
 async fn send(transport: DuplexStream, sources: Vec<Source>) -> Result<Vec<Option<blake3::Hash>>, SendError> {
     let mut hashes = Vec::new();
     let done = |_: &Source, delivery: Delivery, _: &DuplexStream| hashes.push(delivery.hash());
-    let options = Options { resume: false, attributes: true };
+    let options = Options { resume: false, attributes: true, compress: false };
     Sender::new(transport).send(&mut Plan::new(sources), options, &Screen::hidden(), done).await.map(|()| hashes)
 }
 
@@ -154,12 +154,47 @@ async fn hostile_input_ends_with_a_sentence() {
     }
     let (error, _) = scene.hears(b"long").await;
     assert_eq!(error, "the peer closed the connection in the middle of a message");
-    let (error, _) = scene.hears(&[file(b"cut", 1 << 60), chunk(200_000), vec![7; 100_000]].concat()).await;
+    let (error, _) = scene.hears(&[file(b"cut", 300_000), chunk(200_000), vec![7; 100_000]].concat()).await;
     assert_eq!(
         error,
-        "receiving cut failed after 0 of 1152921504606846976 bytes: the peer closed the connection in the middle of a message"
+        "receiving cut failed after 0 of 300000 bytes: the peer closed the connection in the middle of a message"
     );
+    let (error, answer) = scene.hears(&file(b"huge", 1 << 60)).await;
+    assert!(error.starts_with("cannot write huge: it needs 1048576.00 TiB of space, and "), "{error}");
+    assert!(answer.get(11..).unwrap().starts_with(b"cannot write it: it needs"));
     assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
+fn packed(contents: &[u8]) -> Vec<u8> {
+    let frame = zstd::bulk::compress(contents, 3).unwrap();
+    [&protocol::packed_start(frame.len() as u32)[..], &frame].concat()
+}
+
+#[tokio::test]
+async fn compressed_chunks_are_bounded_and_have_to_be_valid() {
+    let scene = Scene::new();
+    let garbage = [&protocol::packed_start(6)[..], b"garbage"].concat();
+    let wrong = "a compressed chunk is not valid: ";
+    for (body, said) in [
+        (packed(&vec![0; MAX_CHUNK + 1]), wrong),
+        (packed(&vec![0; 64 << 20]), wrong),
+        (garbage, wrong),
+        (protocol::packed_start(MAX_CHUNK as u32 + 1).to_vec(), "a chunk of 262145 bytes is too long"),
+        ([packed(b"ab"), packed(b"cd")].concat(), "the contents differ in length from the 3 bytes"),
+        ([packed(b"ab"), vec![protocol::END]].concat(), "the contents differ in length from the 3 bytes"),
+    ] {
+        let (error, answer) = scene.hears(&[file(b"packed", 3), body].concat()).await;
+        assert!(error.contains(said), "{error}");
+        assert_eq!(answer.get(11..), Some(b"its contents are not as announced".as_slice()), "{error}");
+    }
+    assert!(scene.names().is_empty());
+    let mixed = [file(b"mixed", 7), packed(b"ab"), chunk(3), b"cde".to_vec(), packed(b""), packed(b"fg")].concat();
+    let end = [vec![protocol::END], blake3::hash(b"abcdefg").as_bytes().to_vec()].concat();
+    let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+    theirs.write_all(&[mixed, end].concat()).await.unwrap();
+    theirs.shutdown().await.unwrap();
+    scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap();
+    assert_eq!(fs::read(scene.out().join("mixed")).unwrap(), b"abcdefg");
 }
 
 #[tokio::test]
@@ -272,7 +307,7 @@ async fn stalled_uploads_block_no_other_and_are_ended() {
     let scene = Scene::new();
     let (receiver, begun) = (
         &scene.receiver,
-        [file(b"stalled", 1 << 30), chunk(MAX_CHUNK), vec![7; MAX_CHUNK], chunk(MAX_CHUNK), vec![7]].concat(),
+        [file(b"stalled", 1_000_000), chunk(MAX_CHUNK), vec![7; MAX_CHUNK], chunk(MAX_CHUNK), vec![7]].concat(),
     );
     let mut stalled = tokio::task::JoinSet::new();
     let mut peers = Vec::new();

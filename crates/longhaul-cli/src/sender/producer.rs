@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::source::Contents;
 use super::{Options, SendError, Source};
 use crate::groups::{GROUP, GroupHasher, Prefix};
+use crate::packing::Packer;
 use crate::progress::Screen;
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply};
 
@@ -79,6 +80,8 @@ pub(super) struct Producer {
     next: u64,
     /// All files before this number need not be sent any more.
     settled: u64,
+    /// Compresses chunks, if they are to be compressed.
+    packer: Option<Packer>,
 }
 
 impl Producer {
@@ -90,11 +93,14 @@ impl Producer {
         screen: Screen,
     ) -> Self {
         let batch = Batch { bytes: protocol::MAGIC.to_vec(), marks: Vec::new() };
-        Self { feed, spares, replies, options, screen, batch, next: 0, settled: 0 }
+        Self { feed, spares, replies, options, screen, batch, next: 0, settled: 0, packer: None }
     }
 
     /// Produces the batches of `sources` until the connection has failed.
     pub(super) fn run(mut self, sources: Vec<Arc<Source>>) -> Result<(), SendError> {
+        if self.options.compress {
+            self.packer = Some(Packer::new().map_err(SendError::Compress)?);
+        }
         let mut all = sources.iter().map(|source| self.file(source));
         match all.by_ref().collect::<Result<(), Stop>>().and_then(|()| self.flush()) {
             Ok(()) | Err(Stop::Gone) => Ok(()),
@@ -250,7 +256,13 @@ impl Producer {
         if let Some(head) = bytes.get_mut(start..body) {
             head.copy_from_slice(&protocol::chunk_start(read as u32));
         }
-        hasher.update(bytes.get(body..).unwrap_or_default(), |_| io::Result::Ok(()))?;
+        let contents = bytes.get(body..).unwrap_or_default();
+        hasher.update(contents, |_| io::Result::Ok(()))?;
+        if let Some(packed) = self.packer.as_mut().and_then(|packer| packer.pack(contents)) {
+            bytes.truncate(start);
+            bytes.extend(protocol::packed_start(packed.len() as u32));
+            bytes.extend(packed);
+        }
         self.batch.marks.push(Mark::Contents(read as u64));
         Ok(read as u64)
     }

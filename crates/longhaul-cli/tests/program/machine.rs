@@ -29,6 +29,7 @@ impl Machine {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.env("XDG_DATA_HOME", self.path("data")).env("HOME", self.directory.path());
+        command.env_remove("XDG_CONFIG_HOME");
         for variable in ["QLOGFILE", "QLOGDIR", "RUST_LOG"] {
             command.env_remove(variable);
         }
@@ -146,7 +147,7 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    fn new(mut child: Child) -> Self {
+    pub(crate) fn new(mut child: Child) -> Self {
         let said = BufReader::new(child.stderr.take().unwrap());
         Self { child, address: String::new(), said, before: String::new() }
     }

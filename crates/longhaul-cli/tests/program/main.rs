@@ -1,14 +1,28 @@
 //! The program `longhaul` as users run it: processes over real sockets.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
+mod authority;
 mod codes;
 #[cfg(unix)]
 mod directories;
+#[cfg(target_os = "linux")]
+mod disk;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod forward;
+#[cfg(target_os = "linux")]
+mod link;
 #[cfg(unix)]
 mod lists;
 mod machine;
 mod monitoring;
+mod packaging;
+mod perf;
+#[cfg(target_os = "linux")]
+mod probe;
+#[cfg(target_os = "linux")]
+mod probe_hops;
+mod process;
 #[cfg(unix)]
 mod remote;
 #[cfg(target_os = "linux")]

@@ -5,6 +5,46 @@ use std::process::Stdio;
 
 use crate::machine::{Machine, failed, json_lines};
 
+#[cfg(target_os = "linux")]
+#[test]
+fn contents_are_compressed_where_that_saves_bytes() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let receiver = there.receive(&["--allow", &here.key(), "--overwrite"]);
+    let send = |file: &str, option: &[&str]| {
+        let (output, bytes) = crate::disk::send_over_a_link(&here, &receiver, &[&[file], option].concat());
+        assert!(output.status.success(), "{output:?}");
+        let name = std::path::Path::new(file).file_name().unwrap();
+        assert!(fs::read(there.path("out").join(name)).unwrap() == fs::read(file).unwrap());
+        bytes
+    };
+    let text = here.path("text").into_os_string().into_string().unwrap();
+    fs::write(&text, "a long way, in private\n".repeat(200_000)).unwrap();
+    let noise = here.path("noise").into_os_string().into_string().unwrap();
+    let mut random = vec![0; 4 << 20];
+    getrandom::fill(&mut random).unwrap();
+    fs::write(&noise, random).unwrap();
+    assert!(send(&text, &["--compress"]) < 200_000);
+    assert!(send(&text, &[]) > 4_600_000);
+    // The rest is headers, and what is retransmitted.
+    let (plain, packed) = (send(&noise, &[]), send(&noise, &["--compress"]));
+    assert!(packed > 4 << 20 && packed < plain + plain / 2, "{packed} and {plain}");
+}
+
+/// A busy machine can only make it slower.
+#[test]
+fn a_limit_on_the_rate_is_kept() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let receiver = there.receive(&["--allow", &here.key(), "--overwrite"]);
+    let file = here.file("file", 1_000_000);
+    for congestion in ["cubic", "bbr", "new-reno"] {
+        let sent = here.send(&receiver, &[&file, "--limit", "8M", "-C", congestion, "--json"]);
+        let seconds = json_lines(&sent.stdout)[0]["seconds"].as_f64().unwrap();
+        // The first packets leave in one burst.
+        assert!(seconds > 0.8, "{congestion}: {seconds} s");
+    }
+    assert!(failed(&here.send(&receiver, &[&file, "--limit", "0"]), 2).contains("is not a rate in bits per second"));
+}
+
 #[test]
 fn files_of_all_sizes_travel_encrypted_and_both_ends_report_them() {
     let (there, here) = (Machine::new(), Machine::new());

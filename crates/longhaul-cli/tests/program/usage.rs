@@ -53,6 +53,30 @@ fn wrong_use_ends_with_2_and_a_failure_with_1() {
     assert_eq!(refused, "longhaul send: cannot connect to 127.0.0.1:9: connection refused\n");
 }
 
+#[test]
+fn options_come_from_a_file_unless_the_command_line_has_them() {
+    let machine = Machine::new();
+    let file = machine.path(".config/longhaul/config.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "[identity]\njson = true\n").unwrap();
+    assert_eq!(json_lines(&machine.run(&["identity"]).stdout).len(), 1);
+    let other = machine.path("other.toml");
+    std::fs::write(&other, "# nothing\n\n[identity]\nyaml = true\n").unwrap();
+    let other = other.to_str().unwrap();
+    let unknown = failed(&machine.run(&["identity", "--config", other]), 2);
+    let said = format!("longhaul: {other}, line 4: unknown key \"yaml\"; the keys are the options of");
+    assert!(unknown.starts_with(&said), "{unknown}");
+    std::fs::write(other, "[send]\nretry = 'soon'\n").unwrap();
+    let invalid = failed(&machine.run(&["--config", other, "send", "host", "file"]), 2);
+    assert!(invalid.starts_with(&format!("longhaul: {other}, line 2: invalid value 'soon'")), "{invalid}");
+    // The value of another sub-command's table is not used, and the command line's own is.
+    assert!(machine.run(&["--config", other, "identity"]).status.success());
+    let missing = failed(&machine.run(&["--config", other, "send", "--retry", "0", "127.0.0.1:9", "none"]), 1);
+    assert!(missing.contains("cannot open none"), "{missing}");
+    let absent = failed(&machine.run(&["identity", "--config", "/nonexistent/file"]), 1);
+    assert!(absent.starts_with("longhaul: cannot read /nonexistent/file: "), "{absent}");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_program_ends_with_130() {

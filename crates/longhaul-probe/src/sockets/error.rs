@@ -18,13 +18,15 @@ pub enum Error {
         source: io::Error,
     },
     /// The host has no program with that UDP port.
-    #[error("{0} refuses: no program has that UDP port (start `receive --reflect --listen {0}` there)")]
+    #[error("{0} refuses: no program has that UDP port (start `longhaul receive --reflect --listen {0}` there)")]
     Refused(SocketAddr),
     /// The host runs longhaul, but does not reflect probes.
-    #[error("{0} speaks longhaul, but does not answer probes: it has to be started as `receive --reflect`")]
+    #[error("{0} speaks longhaul, but does not answer probes: it has to be started as `longhaul receive --reflect`")]
     NoReflector(SocketAddr),
     /// The host answers neither probes nor segments.
-    #[error("{0} does not answer: is `receive --reflect` running there, and does the path let UDP through both ways?")]
+    #[error(
+        "{0} does not answer: is `longhaul receive --reflect` running there, and does the path let UDP through both ways?"
+    )]
     Silent(SocketAddr),
     /// The host refused a probe in the middle of the measurement.
     #[error("the reflector has gone away")]
@@ -45,10 +47,12 @@ pub enum Error {
     #[error("cannot start")]
     Runtime(#[source] io::Error),
     /// The host refuses connections.
-    #[error("{0} refuses: nothing there takes a transfer (start `receive --listen {0}` there)")]
+    #[error("{0} refuses: nothing there takes a transfer (start `longhaul receive --plaintext --listen {0}` there)")]
     TransferRefused(SocketAddr),
     /// The host does not answer the handshake.
-    #[error("{0} does not answer: is `receive` running there, and does the path let UDP through both ways?")]
+    #[error(
+        "{0} does not answer: is `longhaul receive --plaintext` running there, and does the path let UDP through both ways?"
+    )]
     TransferSilent(SocketAddr),
     /// The connection for the transfer cannot be established.
     #[error("cannot connect to {address}")]
@@ -86,7 +90,7 @@ pub enum Error {
         reason: String,
     },
     /// The receiver ends the transfer without a reason.
-    #[error("{0} ends the transfer: what runs there is not `receive`, or of another version")]
+    #[error("{0} ends the transfer: what runs there is not `longhaul receive --plaintext`, or of another version")]
     Ended(SocketAddr),
     /// The measurement consists of nothing.
     #[error("nothing was measured")]

@@ -1,7 +1,7 @@
 //! `probe` as users run it: against `receive --reflect`, over loopback and over an emulated link.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::thread;
 
 use longhaul::{TcpSocket, TcpStream};
@@ -11,7 +11,7 @@ use longhaul_linkem::log::Logs;
 use longhaul_linkem::relay::{Options, Running};
 use serde_json::Value;
 
-use crate::common::{Process, json, listening, receive};
+use crate::process::{Process, json, listening, program, receive};
 
 /// A running receiver. It is killed when dropped.
 struct Receiver {
@@ -44,7 +44,7 @@ impl Receiver {
 }
 
 fn probe(address: &str, options: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_probe")).arg(address).args(options).output().unwrap()
+    program("probe").arg(address).args(options).output().unwrap()
 }
 
 fn relay(link: &str, to: SocketAddr) -> Running {
@@ -58,7 +58,7 @@ fn relay(link: &str, to: SocketAddr) -> Running {
 /// Returns the last error line of a program that failed without a report.
 fn complaint(output: &Output) -> String {
     assert!(output.stdout.is_empty());
-    crate::common::complaint(output)
+    crate::process::complaint(output)
 }
 
 /// Returns whether a report has no doubts. On a machine that is too busy to measure, the report says so and its
@@ -206,7 +206,9 @@ fn what_has_learnt_nothing_fails_with_its_report() {
     assert!(report["methods"][0]["capacity_bps"].is_null() && report["base_rtt_us"].is_number(), "{report}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.ends_with("probe: no method has found a rate: --time gives them longer, --method names another\n"),
+        said.ends_with(
+            "longhaul probe: no method has found a rate: --time gives them longer, --method names another\n"
+        ),
         "{said}"
     );
 }
@@ -237,7 +239,7 @@ fn a_path_that_drops_everything_of_a_transfer_is_said_to() {
     let relay = relay("--rate 20mbit --rtt 10ms --mtu 300B", receiver.address);
     let address = relay.local_addr().to_string();
     let said = complaint(&probe(&address, &["--method", "tcpprobe"]));
-    assert_eq!(said, format!("probe: {address} takes a transfer, but the path drops packets of 576 bytes"));
+    assert_eq!(said, format!("longhaul probe: {address} takes a transfer, but the path drops packets of 576 bytes"));
 }
 
 fn closed() -> String {
@@ -252,7 +254,7 @@ fn a_host_where_nobody_listens_is_said_to_refuse() {
     assert_eq!(
         said,
         format!(
-            "probe: {address} refuses: no program has that UDP port (start `receive --reflect --listen {address}` there)"
+            "longhaul probe: {address} refuses: no program has that UDP port (start `longhaul receive --reflect --listen {address}` there)"
         )
     );
 }
@@ -261,19 +263,19 @@ fn a_host_where_nobody_listens_is_said_to_refuse() {
 fn a_host_that_says_nothing_is_given_up() {
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let said = complaint(&probe(&mute.local_addr().unwrap().to_string(), &["--json"]));
-    assert!(said.contains("does not answer: is `receive --reflect` running there"), "{said}");
+    assert!(said.contains("does not answer: is `longhaul receive --reflect` running there"), "{said}");
 }
 
 #[test]
 fn a_transfer_that_nobody_takes_ends_with_a_sentence() {
     let address = closed();
     let said = complaint(&probe(&address, &["--method", "tcpprobe"]));
-    let refused = "refuses: nothing there takes a transfer (start `receive --listen";
-    assert_eq!(said, format!("probe: {address} {refused} {address}` there)"));
+    let refused = "refuses: nothing there takes a transfer (start `longhaul receive --plaintext --listen";
+    assert_eq!(said, format!("longhaul probe: {address} {refused} {address}` there)"));
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = mute.local_addr().unwrap().to_string();
     let said = complaint(&probe(&address, &["--method", "tcpprobe", "--json"]));
-    assert!(said.contains("does not answer: is `receive` running there"), "{said}");
+    assert!(said.contains("does not answer: is `longhaul receive --plaintext` running there"), "{said}");
 }
 
 #[test]

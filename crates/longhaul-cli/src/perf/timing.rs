@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::protocol::Params;
-use longhaul_cli::report::Stopwatch;
+use crate::report::Stopwatch;
 
 /// Times at which a stream starts and ends.
 #[derive(Clone, Debug)]

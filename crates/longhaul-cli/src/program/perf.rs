@@ -1,35 +1,33 @@
-//! Measures the throughput of a path, as iperf3 does.
+//! `longhaul perf`.
 
-use std::process::ExitCode;
+use std::cell::Cell;
 
 use anyhow::{Context, Result};
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
-use longhaul_cli::transport::{self, interrupted};
-use longhaul_examples::perf::options::Options;
-use longhaul_examples::perf::protocol::Params;
-use longhaul_examples::perf::text::Reporter;
-use longhaul_examples::perf::{client, server};
 use tokio::sync::watch;
 use tokio::time::sleep;
+
+use super::{Reported, Screen, WrongUse};
+use crate::perf::options::Options;
+use crate::perf::protocol::Params;
+use crate::perf::text::Reporter;
+use crate::perf::{client, server};
+use crate::transport::interrupted;
 
 /// Environment variable that is set for a server in the background.
 const IN_BACKGROUND: &str = "LONGHAUL_PERF_IN_BACKGROUND";
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let options = Options::parse();
-    let params = if options.transport.wants_list() { Ok(Params::default()) } else { options.params() };
-    let params = params.unwrap_or_else(|what| Options::command().error(ErrorKind::ArgumentConflict, what).exit());
+/// Runs the client or the server.
+pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
+    let params = if options.transport.wants_list() { Params::default() } else { options.params().map_err(WrongUse)? };
     if options.daemon {
         if std::env::var_os(IN_BACKGROUND).is_none() {
-            return transport::outcome("perf", start_in_background(&options));
+            return start_in_background(options);
         }
         // A session of its own lets the server outlive the terminal.
         #[cfg(unix)]
         let _ = rustix::process::setsid();
     }
-    let mut reported = false;
+    let reported = Cell::new(false);
     let (stop, stopped) = watch::channel(false);
     let patience = options.transport.patience();
     let ends = async {
@@ -42,18 +40,17 @@ async fn main() -> ExitCode {
             }
         }
     };
-    let work = run(&options, &params, stopped, &mut reported);
-    let code = transport::run_until("perf", &options.transport, work, ends).await;
-    if reported { ExitCode::FAILURE } else { code }
+    let result = super::transfer(&options.transport, screen, ends, || work(options, &params, stopped, &reported));
+    if reported.get() { Err(Reported.into()) } else { result }
 }
 
 /// Runs the client or the server; `reported` is set if a failure was printed in the requested format.
-async fn run(options: &Options, params: &Params, stop: watch::Receiver<bool>, reported: &mut bool) -> Result<()> {
+async fn work(options: &Options, params: &Params, stop: watch::Receiver<bool>, reported: &Cell<bool>) -> Result<()> {
     let Some(host) = &options.client else { return server::run(options).await };
     let mut report = Reporter::new(options, true)?;
     let outcome = client::run(options, host, params, stop, &mut report).await;
     report.end(&outcome);
-    *reported = outcome.is_err();
+    reported.set(outcome.is_err());
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use longhaul_cli::report::Stopwatch;
+use crate::report::Stopwatch;
 
 /// Processor time and memory at one point in time.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser};
+use clap::Parser;
 
 use super::limits::Limits;
 use super::protocol::{Direction, Params, Protocol};
 use super::units::{Scale, parse_rate, parse_scale, parse_size};
-use longhaul_cli::transport::{Choice, TransportArgs};
+use crate::transport::{Choice, TransportArgs};
 
 /// Default block length over TCP in bytes, as in iperf3.
 const TCP_LENGTH: u64 = 128 << 10;
@@ -49,8 +49,8 @@ pub struct Options {
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
     /// Also report processor and memory use, and congestion control
-    #[arg(short = 'V', long)]
-    pub verbose: bool,
+    #[arg(short = 'V')]
+    pub details: bool,
     /// Report in JSON
     #[arg(short = 'J', long)]
     pub json: bool,
@@ -75,9 +75,6 @@ pub struct Options {
     /// Use IPv6 only
     #[arg(short = '6', long)]
     pub version6: bool,
-    /// Print the version
-    #[arg(short = 'v', long, action = ArgAction::Version)]
-    version: (),
     /// The server's limits.
     #[command(flatten)]
     pub limits: Limits,
@@ -87,7 +84,7 @@ pub struct Options {
     pub connect_timeout: Option<u64>,
     #[command(flatten)]
     test: TestOptions,
-    /// Options common to all examples.
+    /// Options of every program that opens connections.
     #[command(flatten)]
     pub transport: TransportArgs,
 }

@@ -15,7 +15,7 @@ use super::protocol::{Direction, Params, Protocol};
 use super::results::{Interval, MAX_SAMPLES, Results, StreamInterval, StreamResult, UdpSample};
 use super::session::{Event, Start};
 use super::units::{Scale, rate, size};
-use longhaul_cli::names::escaped;
+use crate::names::escaped;
 
 /// Maximum number of bytes of its report that a server keeps for the client.
 const WRITTEN: usize = 1 << 20;
@@ -92,7 +92,7 @@ impl Reporter {
             stream: options.json_stream,
             file: options.logfile.as_ref().map(open).transpose()?,
             written: RefCell::default(),
-            verbose: options.verbose,
+            verbose: options.details,
             scale: options.format.unwrap_or_default(),
             client,
             params: options.params().unwrap_or_else(|_| Params::default()),
@@ -262,7 +262,7 @@ impl Reporter {
             Ok((ours, theirs)) if !self.json => self.summary(ours, theirs),
             Ok(_) => {}
             Err(error) if !self.json || !self.client => {
-                eprintln!("perf: error - {}", escaped(&format!("{error:#}")));
+                eprintln!("longhaul perf: error - {}", escaped(&format!("{error:#}")));
             }
             Err(_) => {}
         }
@@ -320,7 +320,7 @@ impl Reporter {
         }
     }
 
-    /// Prints the details that `--verbose` adds.
+    /// Prints the details that `-V` adds.
     fn details(&self, ours: &Results, theirs: &Results) {
         let role = |sends: &[StreamResult]| match sends.first() {
             Some(stream) if stream.sender => "sender",

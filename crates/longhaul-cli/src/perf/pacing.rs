@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-use longhaul_cli::report::Stopwatch;
+use crate::report::Stopwatch;
 
 /// Departure times of datagrams, in seconds after the start.
 #[derive(Debug)]
@@ -55,6 +55,16 @@ fn exponential(mean: f64, random: &mut ChaCha8Rng) -> f64 {
     -mean * (1.0 - uniform).ln()
 }
 
+/// Registers a descriptor with the current tokio runtime.
+///
+/// # Errors
+/// Returns the system's error if it cannot be registered.
+#[cfg(target_os = "linux")]
+#[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
+pub fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
+    tokio::io::unix::AsyncFd::new(inner)
+}
+
 /// Waits for times on a stopwatch. It must be created and used within one tokio runtime.
 #[derive(Debug)]
 pub struct Sleeper {
@@ -71,7 +81,7 @@ impl Sleeper {
     /// Returns the system's error if it provides no timer.
     pub fn new(clock: Stopwatch) -> io::Result<Self> {
         let timer = longhaul_sys::linux::Timer::new()?;
-        Ok(Self { clock, timer: crate::shim::async_fd(timer)? })
+        Ok(Self { clock, timer: async_fd(timer)? })
     }
 
     /// Returns at `time`, some tens of microseconds late; at once if that time has passed.

@@ -12,19 +12,16 @@ use longhaul_probe::MethodKind;
 use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
 use longhaul_units::Span;
 
-use longhaul_cli::protocol::{self, FileHeader, Kind, Reply, Timestamp};
-use longhaul_cli::report;
+use crate::protocol::{self, FileHeader, Kind, Reply, Timestamp};
+use crate::report;
 use tokio::io::AsyncReadExt as _;
-
-/// Size in the header of the file that TCPProbe sends: more than a transfer ever reaches.
-const SIZE: u64 = 1 << 40;
 
 /// Text at the end of `--help`.
 fn more() -> String {
     format!(
         "\
-tcpprobe needs a plain `receive` there, the other methods one with --reflect; `all` makes do with what there is. tcpprobe
-sends a file that it breaks off: the receiver keeps nothing of it, and says that it was interrupted.
+tcpprobe needs `longhaul receive --plaintext` there, the other methods `longhaul receive --reflect`; `all` makes do with
+what there is. tcpprobe sends a file that it breaks off: the receiver keeps nothing of it, and says that it was interrupted.
 
 --json: {}
 
@@ -33,7 +30,7 @@ The exit code is 0 if a method found a rate or --hops a hop.",
     )
 }
 
-/// Measures a path to `receive`: capacity, available bandwidth, round trip, buffer and loss.
+/// Measures a path to `longhaul receive`: capacity, available bandwidth, round trip, buffer and loss.
 ///
 /// Rates count IP packets, and are those of the way to the receiver. Progress goes to standard error. A method has
 /// converged if its own criterion is met and its confidence is a half or more. Where findings exclude each other, or
@@ -123,7 +120,8 @@ impl Application for EndlessFile {
         getrandom::fill(&mut random).map_err(|error| io::Error::other(format!("no random number: {error}")))?;
         let name = format!("longhaul-probe-{:016x}", u64::from_ne_bytes(random));
         let modified = Timestamp::default();
-        let (kind, size) = (Kind::File, Some(SIZE));
+        // A receiver that is told a size finds out whether there is space for it.
+        let (kind, size) = (Kind::File, None);
         let header = FileHeader { kind, name, size, modified, mode: 0o600, keeps: false, asks: false };
         let header = protocol::encode_header(&header).map_err(io::Error::other)?;
         Ok([&protocol::MAGIC[..], &header].concat())

@@ -19,7 +19,7 @@ use super::runner::{Channel, Stream};
 use super::session::{self, Event, Terms};
 use super::text::Reporter;
 use super::{tcp, udp};
-use longhaul_cli::transport::{self, TransportArgs};
+use crate::transport::{self, TransportArgs};
 
 /// Maximum time to connect to a listener of the system's TCP.
 const TCP_PATIENCE: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{Process, complaint};
+use crate::process::{Process, complaint, program};
 
 /// A running server. It is killed when dropped.
 struct Server {
@@ -13,7 +13,7 @@ struct Server {
 }
 
 fn perf(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_perf"));
+    let mut command = program("perf");
     command.args(arguments).env_remove("QLOGFILE").env_remove("QLOGDIR");
     command
 }
@@ -291,7 +291,7 @@ fn failures_say_why() {
     // A port that was free a moment ago.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let refused = perf(&["-c", "127.0.0.1", "-p", &free]).output().unwrap();
-    assert_eq!(complaint(&refused), "perf: error - unable to connect to server: connection refused");
+    assert_eq!(complaint(&refused), "longhaul perf: error - unable to connect to server: connection refused");
     let refused = perf(&["-c", "127.0.0.1", "-p", &free, "-J"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(at(&json(&refused), "error"), "unable to connect to server: connection refused");
@@ -379,7 +379,7 @@ fn one_test_at_a_time() {
     let second = server.client("-t 1").output().unwrap();
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_eq!(complaint(&second), "perf: error - the server is busy running a test. try again later");
+    assert_eq!(complaint(&second), "longhaul perf: error - the server is busy running a test. try again later");
 }
 
 /// Writes `bytes` to a server and reads until the connection ends.
@@ -428,7 +428,7 @@ async fn a_server_survives_its_clients() {
 /// there.
 #[tokio::test]
 async fn a_server_sends_datagrams_only_to_addresses_that_answer() {
-    use longhaul_examples::perf::protocol::{self, Challenge, Direction, Hello, Knock, Message, Params, Protocol};
+    use longhaul_cli::perf::protocol::{self, Challenge, Direction, Hello, Knock, Message, Params, Protocol};
     use std::net::{SocketAddr, UdpSocket};
     let server = Server::start(&[]);
     let address: SocketAddr = format!("127.0.0.1:{}", server.port).parse().unwrap();
@@ -505,7 +505,7 @@ fn a_server_has_limits() {
         ("-P 65 --bidir -t 1", "the server allows 128 streams (--max-streams)"),
     ] {
         let refused = server.client(options).output().unwrap();
-        assert_eq!(complaint(&refused), format!("perf: error - {limit}"));
+        assert_eq!(complaint(&refused), format!("longhaul perf: error - {limit}"));
     }
     // The limit ends a test without a duration.
     let server = Server::start(&["--max-time", "1"]);

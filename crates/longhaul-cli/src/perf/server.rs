@@ -17,7 +17,7 @@ use super::runner::{Channel, Stream};
 use super::session::{self, Event, Terms};
 use super::text::Reporter;
 use super::{tcp, udp};
-use longhaul_cli::transport::{self, Choice};
+use crate::transport::{self, Choice};
 
 /// Maximum number of greeted connections that wait to be served: more than the streams of any test.
 const WAITING: usize = 512;

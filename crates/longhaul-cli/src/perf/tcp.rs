@@ -14,7 +14,7 @@ use tokio::time::{Interval, MissedTickBehavior, sleep};
 use super::meter::Meter;
 use super::protocol::Params;
 use super::timing::Timing;
-use longhaul_cli::transport;
+use crate::transport;
 
 /// Interval at which the connection's state is sampled.
 const SAMPLING: Duration = Duration::from_millis(10);

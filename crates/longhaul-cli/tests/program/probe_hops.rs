@@ -9,7 +9,7 @@ use longhaul_cli::files::TempDir;
 use longhaul_sys::linux::{NetNs, veth};
 use serde_json::Value;
 
-use crate::common::{Process, json, listening, receive};
+use crate::process::{Process, json, listening, program, receive};
 
 /// Address of the far end.
 const SERVER: &str = "10.97.3.2:7000";
@@ -72,7 +72,7 @@ impl Route {
     }
 
     fn probe(&self, options: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_probe"));
+        let mut command = program("probe");
         command.arg(SERVER).args(options.split_whitespace());
         self.nodes[0].run(|| command.output()).unwrap().unwrap()
     }

@@ -13,7 +13,7 @@ use super::protocol::{Direction, Params, Protocol};
 use super::results::{Interval, Results, StreamInterval, StreamResult, UdpSample};
 use super::text::{Reporter, bits_per_second, by_role, stream_id};
 use super::usage::Cpu;
-use longhaul_cli::report::{WallClock, json_line};
+use crate::report::{WallClock, json_line};
 
 /// Returns the complete report of a test; after an error, the part that is known.
 #[must_use]

@@ -1,0 +1,116 @@
+//! Lifetime of the binding that a NAT on the path keeps for a silent socket.
+//!
+//! The clock in a reflector's answers has a secret origin for each pair of addresses. If the NAT has forgotten a socket and
+//! gives it another port, the next answer has another origin. A NAT that gives it the same port again is not noticed; it
+//! does not harm connections either, as long as the silent end speaks first.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::Finding;
+use super::prober::{Prober, Reflected, nanos};
+
+/// Periods of silence that are tried, in seconds. RFC 4787, REQ-5, requires two minutes and recommends five.
+const SILENCES: [u64; 13] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300];
+/// Change of the clocks' distance that is no other origin: both clocks and the path differ by less.
+const SAME: Duration = Duration::from_secs(60);
+/// Number of packets, and how long the answer to each is awaited.
+const TRIES: (u32, Duration) = (6, Duration::from_secs(1));
+/// Seconds between keep-alives of an idle connection with the default of `--timeout`.
+const KEEP_ALIVE: u64 = 5;
+
+/// What became of a silent socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Changed,
+    /// No answer came.
+    Lost,
+}
+
+/// Finds the longest silence, of at most `limit`, after which packets still come from the same address and port. Takes as
+/// long as `limit`.
+///
+/// # Errors
+/// Returns an error of the system's sockets.
+pub async fn check(peer: SocketAddr, limit: Duration) -> io::Result<Finding> {
+    let mut silences: Vec<_> = SILENCES.into_iter().filter(|seconds| *seconds < limit.as_secs()).collect();
+    silences.push(limit.as_secs().max(1));
+    let mut sockets = JoinSet::new();
+    for seconds in silences {
+        sockets.spawn(async move { Ok((seconds, fate(peer, Duration::from_secs(seconds)).await?)) });
+    }
+    let fates = sockets.join_all().await.into_iter().collect::<io::Result<Vec<_>>>()?;
+    Ok(judge(fates))
+}
+
+async fn fate(peer: SocketAddr, silence: Duration) -> io::Result<Fate> {
+    let mut prober = Prober::connect(peer)?;
+    let (tries, patience) = TRIES;
+    let size = prober.smallest();
+    let Some(before) = prober.exchange(size, tries, patience).await? else { return Ok(Fate::Lost) };
+    tokio::time::sleep(silence).await;
+    let Some(after) = prober.exchange(size, tries, patience).await? else { return Ok(Fate::Lost) };
+    let distance = distance(&after).wrapping_sub(distance(&before));
+    let change = distance.min(distance.wrapping_neg());
+    Ok(if change <= nanos(SAME) { Fate::Kept } else { Fate::Changed })
+}
+
+/// Returns the reflector's clock minus that of the socket.
+fn distance(reflected: &Reflected) -> u64 {
+    reflected.answer.arrived.wrapping_sub(nanos(reflected.sent))
+}
+
+fn judge(mut fates: Vec<(u64, Fate)>) -> Finding {
+    const CHECK: &str = "nat-binding";
+    fates.sort_unstable_by_key(|(seconds, _)| *seconds);
+    let changed = fates.iter().find(|(_, fate)| *fate == Fate::Changed).map(|(seconds, _)| *seconds);
+    let before = |limit| fates.iter().rfind(|(seconds, fate)| *seconds < limit && *fate == Fate::Kept);
+    let kept = before(changed.unwrap_or(u64::MAX)).map(|(seconds, _)| *seconds);
+    match (kept, changed) {
+        (None, None) => Finding::unknown(CHECK, "no probe was answered after a silence"),
+        (Some(kept), None) => {
+            Finding::ok(CHECK, format!("packets come from the same address and port after {kept} s of silence"))
+        }
+        (kept, Some(changed)) => {
+            let found = format!(
+                "a NAT gives a socket another address or port after {} to {changed} s of silence; idle connections send \
+                 keep-alives every {KEEP_ALIVE} s",
+                kept.unwrap_or(0)
+            );
+            if changed > KEEP_ALIVE {
+                return Finding::ok(CHECK, found);
+            }
+            // Keep-alives are sent after a third of the timeout.
+            let timeout = (kept.unwrap_or(1) * 3).max(1);
+            Finding::wrong(CHECK, found).mend(format!("longhaul send --timeout {timeout} ..."))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn the_lifetime_is_between_the_last_kept_and_the_first_changed_binding() {
+        use Fate::{Changed, Kept, Lost};
+        for (fates, verdict, part) in [
+            (&[(10, Kept), (1, Kept), (5, Lost)][..], Verdict::Ok, "after 10 s"),
+            (&[(1, Kept), (2, Changed), (5, Changed)], Verdict::Wrong, "after 1 to 2 s"),
+            (&[(1, Changed)], Verdict::Wrong, "after 0 to 1 s"),
+            (&[(30, Kept), (45, Changed), (60, Kept)], Verdict::Ok, "after 30 to 45 s"),
+            (&[(1, Lost)], Verdict::Unknown, "no probe"),
+        ] {
+            let finding = judge(fates.to_vec());
+            assert_eq!(finding.verdict, verdict, "{finding}");
+            assert!(finding.found.contains(part), "{finding}");
+        }
+        let finding = judge(vec![(1, Kept), (2, Kept), (5, Changed)]);
+        assert_eq!(finding.command.as_deref(), Some("longhaul send --timeout 6 ..."));
+    }
+}

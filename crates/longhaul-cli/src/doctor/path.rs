@@ -1,0 +1,174 @@
+//! Checks of the path to a reflector.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use longhaul_probe::sockets::{self, Error};
+
+use super::prober::Prober;
+use super::{Finding, ramp};
+use crate::report;
+
+/// Largest IP packet that longhaul sends unless told otherwise, in bytes.
+const MTU: usize = 1500;
+/// UDP payload in bytes that longhaul assumes to pass every path.
+const BASE_PAYLOAD: usize = 1232;
+/// Number of packets after which a size or a mark is given up.
+const TRIES: u32 = 4;
+/// Time for which an answer is awaited, besides two round trips.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// Number of packets that measure the round-trip time.
+const SAMPLES: u32 = 5;
+
+/// ECN codepoints (RFC 3168, section 5), by their bits.
+const ECN: [&str; 4] = ["Not-ECT", "ECT(1)", "ECT(0)", "CE"];
+/// DiffServ codepoints that are tried: expedited forwarding, assured forwarding, and lower effort (RFC 8622).
+const DSCP: [(&str, u8); 3] = [("EF", 46), ("AF11", 10), ("LE", 1)];
+
+/// What the checks found.
+#[derive(Clone, Debug, Default)]
+pub struct Path {
+    /// The findings.
+    pub findings: Vec<Finding>,
+    /// Shortest round-trip time.
+    pub rtt: Option<Duration>,
+    /// Highest rate that the path carried, in bit/s.
+    pub rate: Option<u64>,
+}
+
+/// Checks the path to the reflector at `peer`, with packets at rates up to `max_rate` bit/s. Nothing but a few small
+/// packets is sent to an address that does not answer probes.
+///
+/// # Errors
+/// Returns an error of the system's sockets.
+pub async fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
+    const CHECK: &str = "udp";
+    let reach = tokio::task::spawn_blocking(move || sockets::Prober::connect(peer, &|_| {}).map(drop));
+    match reach.await.context("cannot look for the reflector")? {
+        Ok(()) => {}
+        Err(error @ (Error::Refused(_) | Error::NoReflector(_) | Error::Silent(_))) => {
+            let finding = Finding::wrong(CHECK, error.to_string());
+            let command = format!("longhaul receive --reflect --listen {peer}");
+            return Ok(Path { findings: vec![finding.mend(command)], ..Path::default() });
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let mut prober = Prober::connect(peer).with_context(|| format!("cannot send to {peer}"))?;
+    let Some(rtt) = round_trip(&mut prober).await? else {
+        let finding = Finding::wrong(CHECK, format!("{peer} has answered, and does not answer any more"));
+        return Ok(Path { findings: vec![finding], ..Path::default() });
+    };
+    let patience = PATIENCE + rtt * 2;
+    let reached = format!("{peer} answers after {}", report::time(Some(rtt)));
+    let mut findings = vec![Finding::ok(CHECK, reached)];
+    findings.push(ecn(&mut prober, patience).await?);
+    findings.push(dscp(&mut prober, patience).await?);
+    let (mtu, finding) = path_mtu(&mut prober, patience).await?;
+    findings.push(finding);
+    let size = mtu.min(BASE_PAYLOAD + prober.headers());
+    let (rate, finding) = ramp::check(&mut prober, rtt, size, max_rate).await?;
+    findings.push(finding);
+    Ok(Path { findings, rtt: Some(rtt), rate })
+}
+
+async fn round_trip(prober: &mut Prober) -> io::Result<Option<Duration>> {
+    let mut shortest = None;
+    for _ in 0..SAMPLES {
+        if let Some(reflected) = prober.exchange(prober.smallest(), TRIES, PATIENCE * 4).await? {
+            let rtt = reflected.rtt();
+            shortest = Some(shortest.map_or(rtt, |shortest: Duration| shortest.min(rtt)));
+        }
+    }
+    Ok(shortest)
+}
+
+/// What arrived of a packet with a given TOS or traffic class.
+enum Arrival {
+    As(u8),
+    /// The reflector does not know.
+    Unknown,
+    Lost,
+}
+
+async fn arrival(prober: &mut Prober, tos: u8, patience: Duration) -> io::Result<Arrival> {
+    prober.set_tos(tos)?;
+    let reflected = prober.exchange(prober.smallest(), TRIES, patience).await?;
+    prober.set_tos(0)?;
+    Ok(match reflected.map(|reflected| reflected.answer.tos) {
+        Some(Some(tos)) => Arrival::As(tos),
+        Some(None) => Arrival::Unknown,
+        None => Arrival::Lost,
+    })
+}
+
+async fn ecn(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
+    const CHECK: &str = "ecn";
+    let name = |bits: u8| ECN.get(usize::from(bits & 3)).copied().unwrap_or_default();
+    let mut faults = Vec::new();
+    for sent in [2, 1, 3] {
+        match arrival(prober, sent, patience).await? {
+            // A router may mark congestion.
+            Arrival::As(tos) if tos & 3 == sent || tos & 3 == 3 => {}
+            Arrival::As(tos) => faults.push(format!("{} arrives as {}", name(sent), name(tos))),
+            Arrival::Lost => faults.push(format!("packets with {} are lost", name(sent))),
+            Arrival::Unknown => return Ok(Finding::unknown(CHECK, "the reflector does not report it")),
+        }
+    }
+    Ok(match faults.is_empty() {
+        true => Finding::ok(CHECK, "ECN codepoints arrive as they are sent"),
+        false => Finding::wrong(
+            CHECK,
+            format!("the path changes the ECN field, so that congestion shows by losses only: {}", faults.join(", ")),
+        ),
+    })
+}
+
+async fn dscp(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
+    const CHECK: &str = "dscp";
+    let (mut changed, mut lost) = (Vec::new(), Vec::new());
+    for (name, sent) in DSCP {
+        match arrival(prober, sent << 2, patience).await? {
+            Arrival::As(tos) if tos >> 2 == sent => {}
+            Arrival::As(tos) => changed.push(format!("{name} arrives as {}", tos >> 2)),
+            Arrival::Lost => lost.push(format!("packets with {name} are lost")),
+            Arrival::Unknown => return Ok(Finding::unknown(CHECK, "the reflector does not report it")),
+        }
+    }
+    // A provider may choose the codepoints inside its network (RFC 2474), and only priorities depend on them.
+    Ok(match (lost.is_empty(), changed.is_empty()) {
+        (true, true) => Finding::ok(CHECK, "DiffServ codepoints arrive as they are sent"),
+        (true, false) => Finding::note(CHECK, format!("priorities end on the way: {}", changed.join(", "))),
+        (false, _) => Finding::wrong(CHECK, [lost, changed].concat().join(", ")),
+    })
+}
+
+/// Returns the largest packet that passes, of at most [`MTU`] bytes.
+async fn path_mtu(prober: &mut Prober, patience: Duration) -> io::Result<(usize, Finding)> {
+    const CHECK: &str = "path-mtu";
+    if cfg!(not(target_os = "linux")) {
+        return Ok((prober.smallest(), Finding::unknown(CHECK, "it is measured on Linux only")));
+    }
+    if prober.exchange(MTU, TRIES, patience).await?.is_some() {
+        return Ok((MTU, Finding::ok(CHECK, format!("packets of {MTU} bytes pass"))));
+    }
+    // Invariant: `good` passes, `bad` does not.
+    let (mut good, mut bad) = (prober.smallest(), MTU);
+    while bad - good > 1 {
+        let middle = good.midpoint(bad);
+        if prober.exchange(middle, TRIES, patience).await?.is_some() {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    let needed = BASE_PAYLOAD + prober.headers();
+    let found = format!("packets of {good} bytes pass, and larger ones do not");
+    let finding = if good >= needed {
+        Finding::ok(CHECK, found)
+    } else {
+        Finding::wrong(CHECK, format!("{found}; longhaul needs {needed} bytes"))
+    };
+    Ok((good, finding))
+}

@@ -1,0 +1,173 @@
+//! Short ramp of rates that looks for a limit on UDP.
+//!
+//! A queue in front of the bottleneck delays packets before it drops them. A policer, or a provider that limits UDP, drops
+//! them without delaying others.
+
+use std::io;
+use std::time::Duration;
+
+use longhaul_units::text;
+use tokio::time::sleep;
+
+use super::Finding;
+use super::prober::{Prober, Reflected};
+
+/// Rate of the first step in bit/s. Each step has twice the rate of the step before.
+const FIRST: u64 = 1_000_000;
+/// Duration of a step. The whole ramp sends at most twice the bytes of its last step.
+const STEP: Duration = Duration::from_millis(200);
+/// Time between two bursts of a step.
+const TICK: Duration = Duration::from_millis(2);
+/// Fraction of packets lost in a step that is more than random loss.
+const LOST: f64 = 0.1;
+/// Queueing delay that shows a queue.
+const QUEUE: Duration = Duration::from_millis(5);
+/// Number of times that a step is repeated before it counts as lossy: this machine may have been busy.
+const REPEATS: u32 = 2;
+
+/// Result of a step.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// Rate at which packets were sent, in bit/s.
+    rate: u64,
+    lost: f64,
+    /// Queueing delay that three quarters of the packets did not exceed.
+    queueing: Duration,
+}
+
+/// Raises the rate of packets of `size` bytes up to `max_rate` bit/s until packets are lost. Returns the highest rate that
+/// the path carried.
+pub(super) async fn check(
+    prober: &mut Prober,
+    rtt: Duration,
+    size: usize,
+    max_rate: u64,
+) -> io::Result<(Option<u64>, Finding)> {
+    const CHECK: &str = "udp-rate";
+    let (mut carried, mut rate) = (None, FIRST.min(max_rate));
+    loop {
+        let mut step = run(prober, rtt, size, rate).await?;
+        for _ in 0..REPEATS {
+            if step.lost > LOST {
+                let again = run(prober, rtt, size, rate).await?;
+                step = if again.lost < step.lost { again } else { step };
+            }
+        }
+        if step.lost > LOST {
+            return Ok((carried, judge(CHECK, carried, &step)));
+        }
+        carried = Some(rate);
+        if rate >= max_rate {
+            let rate = text::rate(rate as f64);
+            return Ok((
+                carried,
+                Finding::ok(CHECK, format!("the path carries {rate} of UDP, and more was not tried")),
+            ));
+        }
+        rate = (rate * 2).min(max_rate);
+    }
+}
+
+fn judge(check: &'static str, carried: Option<u64>, step: &Step) -> Finding {
+    let at = text::rate(step.rate as f64);
+    let carries = carried.map_or_else(String::new, |rate| format!("the path carries {}; ", text::rate(rate as f64)));
+    let percent = step.lost * 100.0;
+    if step.queueing >= QUEUE {
+        let delay = crate::report::time(Some(step.queueing));
+        return Finding::note(
+            check,
+            format!("{carries}at {at}, {percent:.0} % is lost after a queueing delay of {delay}, as at a full link"),
+        );
+    }
+    let finding = Finding::wrong(
+        check,
+        format!(
+            "{carries}at {at}, {percent:.0} % is lost without a queueing delay: UDP is limited on the way, or the path \
+             loses packets at random"
+        ),
+    );
+    match carried {
+        Some(rate) => finding.mend(format!("longhaul send --limit {}K ...", rate / 1000)),
+        None => finding,
+    }
+}
+
+/// Sends packets at a rate for the time of a step, and waits for their answers.
+async fn run(prober: &mut Prober, rtt: Duration, size: usize, rate: u64) -> io::Result<Step> {
+    prober.start_train();
+    let bits = size as u64 * 8;
+    let count = u32::try_from((rate as f64 * STEP.as_secs_f64() / bits as f64).ceil() as u64).unwrap_or(u32::MAX);
+    let begun = prober.now();
+    let mut sent = 0;
+    let mut answers = Vec::new();
+    while sent < count {
+        let elapsed = prober.now().saturating_sub(begun);
+        let due = 1 + (elapsed.as_secs_f64() * rate as f64 / bits as f64) as u64;
+        while sent < count && u64::from(sent) < due {
+            prober.send(sent, size).await?;
+            sent += 1;
+        }
+        let until = prober.now() + TICK;
+        while answers.len() < count as usize * 2
+            && let Some(reflected) = prober.receive(until).await?
+        {
+            answers.push(reflected);
+        }
+    }
+    // The queue may hold a second of packets.
+    let until = prober.now() + rtt * 2 + Duration::from_secs(1);
+    while answers.len() < count as usize
+        && let Some(reflected) = prober.receive(until).await?
+    {
+        answers.push(reflected);
+    }
+    // The queue empties before the next step.
+    sleep(rtt.min(STEP)).await;
+    Ok(summary(&answers, count, rate, rtt))
+}
+
+fn summary(answers: &[Reflected], count: u32, rate: u64, rtt: Duration) -> Step {
+    let mut indices: Vec<_> = answers.iter().map(|reflected| reflected.answer.probe.index).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    let lost = 1.0 - indices.len() as f64 / f64::from(count.max(1));
+    // A busy machine delays single answers, and a full queue most of them.
+    let mut delays: Vec<_> = answers.iter().map(|reflected| reflected.rtt().saturating_sub(rtt)).collect();
+    delays.sort_unstable();
+    let queueing = delays.get(delays.len() * 3 / 4).copied().unwrap_or_default();
+    Step { rate, lost, queueing }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_wire::probe::{Answer, Probe};
+
+    use super::super::Verdict;
+    use super::*;
+
+    fn answer(index: u32, rtt_millis: u64) -> Reflected {
+        let answer = Answer { probe: Probe { index, ..Probe::default() }, ..Answer::default() };
+        Reflected { answer, sent: Duration::ZERO, heard: Duration::from_millis(rtt_millis) }
+    }
+
+    #[test]
+    fn losses_without_a_queue_are_a_limit() {
+        let rtt = Duration::from_millis(40);
+        let policed: Vec<_> = (0..60).map(|index| answer(index, 40)).collect();
+        let step = summary(&policed, 100, 8_000_000, rtt);
+        assert!((step.lost - 0.4).abs() < 1e-9);
+        let finding = judge("udp-rate", Some(4_000_000), &step);
+        assert_eq!(finding.verdict, Verdict::Wrong);
+        assert_eq!(finding.command.as_deref(), Some("longhaul send --limit 4000K ..."));
+        let queued: Vec<_> = (0..60).map(|index| answer(index, 40 + u64::from(index) * 2)).collect();
+        let finding = judge("udp-rate", Some(4_000_000), &summary(&queued, 100, 8_000_000, rtt));
+        assert_eq!((finding.verdict, finding.command.is_none()), (Verdict::Note, true), "{finding}");
+    }
+
+    #[test]
+    fn duplicates_replace_no_lost_packet() {
+        let twice = [answer(0, 40), answer(0, 40), answer(1, 40)];
+        assert_eq!(summary(&twice, 4, 1, Duration::from_millis(40)).lost, 0.5);
+        assert_eq!(summary(&[], 0, 1, Duration::ZERO).queueing, Duration::ZERO);
+    }
+}

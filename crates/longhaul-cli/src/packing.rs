@@ -1,0 +1,133 @@
+//! Compression of chunks (Zstandard, RFC 8878), each by itself.
+
+use std::io;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::protocol::MAX_CHUNK;
+
+/// Compression level: the fastest of zstd's regular ones, which keeps up with fast links.
+const LEVEL: i32 = 1;
+/// Largest number of chunks that are sent as they are before compression is tried again.
+const MAX_PAUSE: u32 = 64;
+
+/// Compresses chunks where that saves a tenth of their length. After chunks that cannot be compressed, pauses: 1, 2, 4 chunks
+/// and so on, up to [`MAX_PAUSE`].
+pub(crate) struct Packer {
+    compressor: Compressor<'static>,
+    packed: Vec<u8>,
+    /// Length of the latest pause, and what is left of it.
+    pause: u32,
+    left: u32,
+}
+
+impl Packer {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { compressor: Compressor::new(LEVEL)?, packed: Vec::new(), pause: 0, left: 0 })
+    }
+
+    /// Returns the compressed chunk, if it is worth it.
+    pub(crate) fn pack(&mut self, chunk: &[u8]) -> Option<&[u8]> {
+        if self.left > 0 {
+            self.left -= 1;
+            return None;
+        }
+        self.packed.clear();
+        // A result that does not fit is an error, and not worth it.
+        self.packed.reserve(chunk.len() - chunk.len() / 10);
+        if self.compressor.compress_to_buffer(chunk, &mut self.packed).is_ok()
+            && self.packed.len() <= chunk.len() - chunk.len() / 10
+        {
+            self.pause = 0;
+            return Some(&self.packed);
+        }
+        self.pause = (self.pause * 2).clamp(1, MAX_PAUSE);
+        self.left = self.pause;
+        None
+    }
+}
+
+/// Decompresses chunks of at most [`MAX_CHUNK`] bytes.
+pub(crate) struct Unpacker(Decompressor<'static>);
+
+impl Unpacker {
+    pub(crate) fn new() -> io::Result<Self> {
+        Decompressor::new().map(Self)
+    }
+
+    /// Decompresses a chunk into `chunk`. Memory is bounded: the contents are written to `chunk` directly, and more than
+    /// [`MAX_CHUNK`] bytes are an error.
+    pub(crate) fn unpack(&mut self, packed: &[u8], chunk: &mut Vec<u8>) -> io::Result<()> {
+        chunk.clear();
+        // The decompressor fills the capacity, which a buffer that is used again may exceed.
+        chunk.resize(MAX_CHUNK, 0);
+        let len = self.0.decompress_to_buffer(packed, chunk.as_mut_slice())?;
+        chunk.truncate(len);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn chunks_come_back() {
+        let (mut packer, mut unpacker) = (Packer::new().unwrap(), Unpacker::new().unwrap());
+        for chunk in [vec![7; MAX_CHUNK], b"abc".repeat(1000), vec![0; 64]] {
+            let packed = packer.pack(&chunk).unwrap();
+            assert!(packed.len() < chunk.len() / 2);
+            let mut back = vec![1; 10];
+            unpacker.unpack(packed, &mut back).unwrap();
+            assert!(back == chunk);
+        }
+        assert_eq!(packer.pack(b""), None);
+    }
+
+    #[test]
+    fn what_does_not_get_smaller_is_tried_rarely() {
+        let mut packer = Packer::new().unwrap();
+        let noise = noise(MAX_CHUNK);
+        let mut tried = 0;
+        for _ in 0..1000 {
+            tried += u32::from(packer.left == 0);
+            assert_eq!(packer.pack(&noise), None);
+        }
+        assert!((10..30).contains(&tried), "{tried}");
+        // It is noticed when the contents change.
+        assert!((0..=MAX_PAUSE).any(|_| packer.pack(&[0; 1000]).is_some()));
+        assert!(packer.pack(&[0; 1000]).is_some());
+    }
+
+    #[test]
+    fn bombs_and_garbage_are_refused() {
+        let mut unpacker = Unpacker::new().unwrap();
+        let mut chunk = Vec::new();
+        for len in [MAX_CHUNK + 1, 100 << 20] {
+            let bomb = zstd::bulk::compress(&vec![0; len], 19).unwrap();
+            assert!(bomb.len() < 20_000 && unpacker.unpack(&bomb, &mut chunk).is_err());
+        }
+        let good = zstd::bulk::compress(&vec![5; MAX_CHUNK], 1).unwrap();
+        for at in 0..good.len() {
+            let _ = unpacker.unpack(&good[..at], &mut chunk);
+            let mut wrong = good.clone();
+            wrong[at] ^= 0x55;
+            let _ = unpacker.unpack(&wrong, &mut chunk);
+        }
+        assert!(unpacker.unpack(&noise(1000), &mut chunk).is_err());
+        assert!(chunk.capacity() <= 2 * MAX_CHUNK);
+        unpacker.unpack(&good, &mut chunk).unwrap();
+        assert_eq!(chunk.len(), MAX_CHUNK);
+    }
+}

@@ -1,0 +1,258 @@
+//! The configuration file: options of the command line, in TOML.
+//!
+//! Keys are derived from clap's definition of the command line. Options of the file are put in front of those that the
+//! command line gives, unless it gives the same option or one that excludes it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, Parser};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::args::Cli;
+use super::home;
+
+/// Name of the file in the directory for configuration.
+const FILE: &str = "longhaul/config.toml";
+/// Identifier of the option that names another file.
+const CONFIG: &str = "config";
+
+/// Parses the command line of the process, with the options of the configuration file.
+///
+/// # Errors
+/// Returns an error if the file cannot be read or is not valid. Ends the process if the command line is not valid.
+pub(super) fn parse() -> Result<Cli> {
+    let given: Vec<_> = std::env::args_os().collect();
+    let command = Cli::command();
+    let matches = command.clone().get_matches_from(&given);
+    let Some((file, text)) = read(matches.get_one::<PathBuf>(CONFIG))? else { return Ok(Cli::parse()) };
+    let settings = Settings::parse(&text, &command).map_err(|fault| fault.at(&file))?;
+    let arguments = settings.arguments(&command, &matches, given);
+    Cli::try_parse_from(arguments).map_err(|error| match settings.line_of(&error) {
+        Some(line) => super::WrongUse(format!("{}, line {line}: {}", file.display(), plain(&error))).into(),
+        None => error.exit(),
+    })
+}
+
+/// Returns the file and its text, or `None` if there is no file at the usual place.
+fn read(named: Option<&PathBuf>) -> Result<Option<(PathBuf, String)>> {
+    let Some(file) = named.cloned().or_else(|| home::config_directory().map(|directory| directory.join(FILE))) else {
+        return Ok(None);
+    };
+    match fs::read_to_string(&file) {
+        Ok(text) => Ok(Some((file, text))),
+        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
+}
+
+/// Returns the first line of clap's message, without `error: `.
+fn plain(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// A fault in the file.
+#[derive(Debug)]
+struct Fault {
+    line: usize,
+    what: String,
+}
+
+impl Fault {
+    fn at(self, file: &Path) -> anyhow::Error {
+        super::WrongUse(format!("{}, line {}: {}", file.display(), self.line, self.what)).into()
+    }
+}
+
+/// An option of the file.
+#[derive(Debug)]
+struct Setting {
+    /// Sub-commands to which it belongs.
+    path: Vec<String>,
+    /// Identifier of clap's argument.
+    id: String,
+    /// The words of the command line.
+    words: Vec<String>,
+    line: usize,
+}
+
+/// All options of the file.
+#[derive(Debug, Default)]
+struct Settings(Vec<Setting>);
+
+impl Settings {
+    fn parse(text: &str, command: &Command) -> Result<Self, Fault> {
+        let table = DeTable::parse(text).map_err(|error| Fault {
+            line: line(text, error.span().unwrap_or_default()),
+            what: error.message().to_owned(),
+        })?;
+        let mut settings = Self::default();
+        settings.collect(text, command, &[], table.get_ref())?;
+        Ok(settings)
+    }
+
+    /// Adds the options of the sub-command `command`, whose name is the end of `path`, and of those below it.
+    fn collect(&mut self, text: &str, command: &Command, path: &[String], table: &DeTable<'_>) -> Result<(), Fault> {
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            let fault = |what| Fault { line: line(text, key.span()), what };
+            let below = command.get_subcommands().find(|below| below.get_name() == name && !below.is_hide_set());
+            if let Some(below) = below {
+                let DeValue::Table(table) = value.get_ref() else {
+                    return Err(fault(format!("{name} is a sub-command: its options belong under [{name}]")));
+                };
+                self.collect(text, below, &[path, &[name.to_owned()]].concat(), table)?;
+                continue;
+            }
+            let root = path.is_empty();
+            let Some(arg) = command.get_arguments().find(|arg| key_of(arg, root).as_deref() == Some(name)) else {
+                let of = if root { "longhaul".to_owned() } else { format!("longhaul {}", path.join(" ")) };
+                return Err(fault(format!("unknown key {name:?}; the keys are the options of `{of} --help`")));
+            };
+            let words = words(arg, value).ok_or_else(|| fault(format!("{name} is {}", wanted(arg))))?;
+            let (path, id) = (path.to_vec(), arg.get_id().to_string());
+            self.0.push(Setting { path, id, words, line: line(text, key.span()) });
+        }
+        Ok(())
+    }
+
+    /// Returns the command line with the options of the file.
+    fn arguments(&self, command: &Command, matches: &ArgMatches, given: Vec<OsString>) -> Vec<OsString> {
+        let (mut command, mut matches, mut path) = (command, matches, Vec::new());
+        // Words to be inserted, and their places.
+        let mut inserted = vec![(1, self.words(command, matches, &path))];
+        let mut at = 0;
+        while let Some((name, below)) = matches.subcommand()
+            && let Some(place) = place(given.get(at + 1..).unwrap_or_default(), name)
+            && let Some(found) = command.find_subcommand(name)
+        {
+            at += 1 + place;
+            (command, matches) = (found, below);
+            path.push(name.to_owned());
+            inserted.push((at + 1, self.words(command, matches, &path)));
+        }
+        let mut arguments = given;
+        for (place, words) in inserted.into_iter().rev() {
+            arguments.splice(place..place, words.into_iter().map(OsString::from));
+        }
+        arguments
+    }
+
+    /// Returns the options of the sub-command `path` that the command line leaves to the file.
+    fn words(&self, command: &Command, matches: &ArgMatches, path: &[String]) -> Vec<String> {
+        let given: Vec<_> = command
+            .get_arguments()
+            .filter(|arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine))
+            .collect();
+        let of_here = self.0.iter().filter(|setting| setting.path == path);
+        let kept = of_here.filter(|setting| {
+            let arg = command.get_arguments().find(|arg| arg.get_id().as_str() == setting.id);
+            arg.is_some_and(|arg| {
+                given.iter().all(|given| given.get_id() != arg.get_id() && !exclude(command, arg, given))
+            })
+        });
+        kept.flat_map(|setting| setting.words.clone()).collect()
+    }
+
+    /// Returns the line of the option that an error of clap is about.
+    fn line_of(&self, error: &clap::Error) -> Option<usize> {
+        let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+        let option = argument.split([' ', '=', '<']).next()?;
+        let is_it = |word: &String| word.split('=').next() == Some(option);
+        self.0.iter().find(|setting| setting.words.iter().any(is_it)).map(|setting| setting.line)
+    }
+}
+
+/// Returns the key of an option, or `None` if it has none: operands, and options that only make sense on the command line.
+fn key_of(arg: &Arg, root: bool) -> Option<String> {
+    let id = arg.get_id().as_str();
+    if arg.is_positional() || matches!(id, "help" | "version" | CONFIG) || arg.is_global_set() && !root {
+        return None;
+    }
+    Some(arg.get_long().map_or_else(|| id.replace('_', "-"), str::to_owned))
+}
+
+/// Returns whether two options exclude each other.
+fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
+    let lists = |one: &Arg, other: &Arg| {
+        command.get_arg_conflicts_with(one).iter().any(|conflict| conflict.get_id() == other.get_id())
+    };
+    let share_a_group = command.get_groups().any(|group| {
+        let has = |arg: &Arg| group.get_args().any(|id| id == arg.get_id());
+        !group.clone().is_multiple() && has(one) && has(other)
+    });
+    lists(one, other) || lists(other, one) || share_a_group
+}
+
+/// Returns the place of a sub-command among the words after the program or the sub-command above.
+fn place(words: &[OsString], name: &str) -> Option<usize> {
+    let mut is_value = false;
+    words.iter().position(|word| {
+        let skipped = std::mem::replace(&mut is_value, word == OsStr::new("--config"));
+        !skipped && word == OsStr::new(name)
+    })
+}
+
+/// Returns an option's words on the command line, or `None` if it does not take such a value.
+fn words(arg: &Arg, value: &Spanned<DeValue<'_>>) -> Option<Vec<String>> {
+    let name = match (arg.get_long(), arg.get_short()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some(short)) => format!("-{short}"),
+        (None, None) => return None,
+    };
+    let with = |text: String| match arg.get_long() {
+        Some(_) => format!("{name}={text}"),
+        None => format!("{name}{text}"),
+    };
+    match (arg.get_action(), value.get_ref()) {
+        (ArgAction::SetTrue, DeValue::Boolean(true)) => Some(vec![name]),
+        (ArgAction::SetTrue, DeValue::Boolean(false)) => Some(Vec::new()),
+        (ArgAction::SetTrue, _) => None,
+        (ArgAction::Count, value) => {
+            let times = scalar(value)?.parse::<u8>().ok()?;
+            Some(vec![name; times.into()])
+        }
+        (ArgAction::Append, DeValue::Array(values)) => {
+            values.iter().map(|value| scalar(value.get_ref()).map(with)).collect()
+        }
+        (_, DeValue::Boolean(is_on)) if arg.get_num_args().is_some_and(|range| range.min_values() == 0) => {
+            Some(if *is_on { vec![name] } else { Vec::new() })
+        }
+        (_, value) => scalar(value).map(|text| vec![with(text)]),
+    }
+}
+
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n.to_string()),
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        _ => None,
+    }
+}
+
+/// Says what kind of value an option takes.
+fn wanted(arg: &Arg) -> &'static str {
+    match arg.get_action() {
+        ArgAction::SetTrue => "true or false",
+        ArgAction::Count => "a number of times, such as 2",
+        ArgAction::Append => "a text or a number, or a list of them",
+        _ => "a text or a number",
+    }
+}
+
+/// Returns the number of the line in which a part of the text begins.
+fn line(text: &str, span: Range<usize>) -> usize {
+    text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
+}
+
+#[cfg(test)]
+mod tests;

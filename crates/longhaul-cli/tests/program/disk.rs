@@ -1,0 +1,154 @@
+//! Receivers that cannot write: a full disk, a read-only file system, no permission.
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use longhaul_link::spec::{Direction, LinkOptions};
+use longhaul_linkem::log::Logs;
+use longhaul_linkem::relay::{Options, Running};
+
+use crate::machine::{Machine, Receiver, failed};
+
+/// Starts a receiver for `here` after the commands `before`, in a mount namespace of its own. `None` if that is not
+/// permitted.
+fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]) -> Option<Receiver> {
+    let out = there.path("out");
+    fs::create_dir_all(&out).unwrap();
+    let script = format!("set -e; out=$0; {before}; exec \"$@\"");
+    let isolated = ["--mount", "sh", "-c", &script];
+    let tried = Command::new("unshare").args(isolated).arg(&out).arg("true").output();
+    match tried {
+        Ok(output) if output.status.success() => {}
+        other => {
+            eprintln!("skipped: needs root and mount namespaces: {other:?}");
+            return None;
+        }
+    }
+    let program = there.command(&["receive", "--listen", "127.0.0.1:0", "--allow", &here.key(), "--out"]);
+    let mut command = Command::new("unshare");
+    command.args(isolated).arg(&out).arg(program.get_program()).args(program.get_args()).arg(&out).args(options);
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    Some(Receiver::new(child).listening())
+}
+
+/// Sends over a relay; returns what the sender says, and the bytes that it has put on the link.
+fn refused(here: &Machine, receiver: &Receiver, files: &[&str]) -> (String, u64) {
+    let (output, bytes) = send_over_a_link(here, receiver, files);
+    (failed(&output, 1), bytes)
+}
+
+/// Sends over a relay; returns the bytes that the sender has put on the link.
+pub(crate) fn send_over_a_link(here: &Machine, receiver: &Receiver, files: &[&str]) -> (Output, u64) {
+    let mut link = LinkOptions::new();
+    link.read(&["--rtt", "20ms"]).unwrap();
+    let path = link.build(|file| Err(file.to_owned())).unwrap();
+    let options = Options::new("127.0.0.1:0".parse().unwrap(), receiver.address.parse().unwrap());
+    let relay = Running::start(&options, &path, Logs::default()).unwrap();
+    let address = relay.local_addr().to_string();
+    let output = here.run(&[&["send", "--accept-new", &address], files].concat());
+    let (engine, _) = relay.stop().unwrap();
+    (output, engine.stats(Direction::Up).all().offered_bytes)
+}
+
+#[test]
+fn a_full_disk_is_known_before_the_bytes_come() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let tmpfs = "mount -t tmpfs -o size=4m none $out";
+    let Some(mut receiver) = receive_after(&there, &here, tmpfs, &[]) else { return };
+    let (said, bytes) = refused(&here, &receiver, &[&here.file("large", 8 << 20)]);
+    assert!(said.contains("it needs 8.00 MiB of space, and "), "{said}");
+    assert!(bytes < 100_000, "{bytes} bytes were sent");
+    receiver.wait_for("cannot write large: it needs 8.00 MiB of space");
+    // What fits is received, and the space that was reserved for it is its own.
+    let fits = here.file("fits", 3 << 20);
+    assert!(here.send(&receiver, &[&fits]).status.success());
+    let (said, _) = refused(&here, &receiver, &[&here.file("rest", 2 << 20)]);
+    assert!(said.contains("it needs 2.00 MiB of space"), "{said}");
+    assert!(here.send(&receiver, &[&here.file("small", 100_000)]).status.success());
+}
+
+#[test]
+fn directories_that_cannot_be_written_are_known_before_the_bytes_come() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let mounts = "mkdir -p $out/files $out/other; \
+                  mount --bind $out/files $out/files; mount -o remount,ro,bind $out/files; \
+                  mount -t tmpfs none $out/other";
+    let Some(receiver) = receive_after(&there, &here, mounts, &[]) else { return };
+    for (name, reason) in [("files", "the file system is read-only"), ("other", "is on another file system than --out")]
+    {
+        fs::create_dir(here.path(name)).unwrap();
+        let file = here.file(&format!("{name}/large"), 8 << 20);
+        let (said, bytes) = refused(&here, &receiver, &[here.path(name).to_str().unwrap()]);
+        assert!(said.contains(reason), "{file}: {said}");
+        assert!(bytes < 100_000, "{bytes} bytes were sent");
+    }
+    // Beside them, everything is received.
+    assert!(here.send(&receiver, &[&here.file("beside", 8 << 20)]).status.success());
+}
+
+/// Root may write everywhere, so that the receiver runs as another user.
+#[test]
+fn a_missing_permission_is_known_before_the_bytes_come() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all";
+    there.key();
+    let root = there.path("");
+    let before = format!("mkdir -p $out/files; chown -R 65534:65534 {}; chown 0:0 $out/files", root.display());
+    let out = there.path("out");
+    let script = format!("set -e; out=$0; {before}; exec {nobody} \"$@\"");
+    let program = there.command(&["receive", "--listen", "127.0.0.1:0", "--allow", &here.key(), "--out"]);
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).arg(&out).arg(program.get_program());
+        command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    match run(&["--version"]).output() {
+        Ok(output) if output.status.success() => {}
+        other => {
+            eprintln!("skipped: cannot run as another user: {other:?}");
+            return;
+        }
+    }
+    let arguments: Vec<_> = program.get_args().map(|word| word.to_str().unwrap()).collect();
+    let arguments = [&arguments[..], &[out.to_str().unwrap()]].concat();
+    let receiver = Receiver::new(run(&arguments).spawn().unwrap()).listening();
+    fs::create_dir(here.path("files")).unwrap();
+    here.file("files/large", 8 << 20);
+    let (said, bytes) = refused(&here, &receiver, &[here.path("files").to_str().unwrap()]);
+    assert!(said.contains("the receiver has no permission to write there"), "{said}");
+    assert!(bytes < 100_000, "{bytes} bytes were sent");
+}
+
+#[test]
+fn a_target_that_cannot_be_written_ends_the_receiver_at_once() {
+    let (there, here) = (Machine::new(), Machine::new());
+    fs::write(there.path("out"), b"a file").unwrap();
+    let out = there.path("out").into_os_string().into_string().unwrap();
+    let said = failed(&there.run(&["receive", "--allow", &here.key(), "--out", &out]), 1);
+    assert!(said.starts_with(&format!("longhaul receive: cannot write to {out}: ")), "{said}");
+}
+
+#[test]
+fn a_sender_is_limited_by_its_own_budget_and_by_that_of_all() {
+    let (there, [one, other]) = (Machine::new(), [(); 2].map(|()| Machine::new()));
+    let keys = [one.key(), other.key()];
+    let limits = ["--max-bytes", "5M", "--max-bytes-per-peer", "3M", "--overwrite"];
+    let receiver = there.receive(&[&["--allow", &keys[0], "--allow", &keys[1]], &limits[..]].concat());
+    let (two, four) = (one.file("two", 2 << 20), one.file("four", 4 << 20));
+    assert!(failed(&one.send(&receiver, &[&four]), 1).contains("it exceeds what the receiver accepts"));
+    assert!(one.send(&receiver, &[&two]).status.success());
+    assert!(failed(&one.send(&receiver, &[&two]), 1).contains("it exceeds what the receiver accepts"));
+    assert!(other.send(&receiver, &[&two]).status.success());
+    let (_, said, _) = {
+        receiver.signal("-INT");
+        receiver.end()
+    };
+    assert!(said.contains("would exceed --max-bytes-per-peer (3145728 bytes)"), "{said}");
+}
