@@ -2,13 +2,13 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use arrayvec::ArrayVec;
-use longhaul_cc::{Ack, AckedSegment, Episode, RttSample, SendLimit};
+use longhaul_cc::estimate::PairSample;
+use longhaul_cc::{Ack, Episode, RateSample, RttSample, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 
-use super::arrivals::{Reports, of_segment};
+use super::arrivals::Reports;
 use super::loss::AckOutcome;
-use super::pairs::PairDelivery;
 use super::sender::WindowField;
 use super::timers::Timer;
 use super::{Connection, Event, SegmentMeta};
@@ -16,55 +16,37 @@ use crate::info::add;
 use crate::observer::ConnectionEvent;
 use crate::rtt::MAX_RTO;
 use crate::scoreboard::{Burst, Record};
-use crate::seq;
 
-/// Properties of the segments that one ACK newly delivers, collected in one pass.
-#[derive(Default)]
-struct Delivery {
-    /// The segment sent last, with its snapshot.
-    newest: Option<(Record, Burst)>,
-    /// Send times of the oldest and the newest segment that were never retransmitted, for RTT samples (Karn's
-    /// algorithm).
-    oldest_clean: Option<Time>,
-    newest_clean: Option<Time>,
-    /// Send time of the newest retransmission.
-    retransmitted: Option<Time>,
-    mtu_probe: bool,
-    proves_spurious: bool,
-    /// Present if the segment with our CE mark is delivered: whether it was sent only once.
-    asked: Option<bool>,
-    pair: PairDelivery,
+mod delivery;
+
+use delivery::{Attribution, Delivery, acked_segment};
+
+/// Acceptable segment with an ACK. Its numbers are stream offsets.
+#[derive(Clone, Copy)]
+pub(super) struct AckSegment<'a> {
+    pub(super) now: Time,
+    pub(super) meta: &'a SegmentMeta,
+    pub(super) header: &'a Header,
+    /// Its sequence number.
+    pub(super) start: u64,
+    /// The offset in our stream that it acknowledges.
+    pub(super) ack: u64,
+    /// Bytes of data that it carries.
+    pub(super) len: usize,
 }
 
-impl Delivery {
-    /// Returns the send times of the newest and the oldest segment that yield an RTT sample. Segments sent before a
-    /// retransmission that the same ACK covers are excluded, because the receiver may have held them back until it
-    /// arrived.
-    fn clean(&self) -> Option<(Time, Time)> {
-        let (newest, oldest) = self.newest_clean.zip(self.oldest_clean)?;
-        match self.retransmitted {
-            Some(at) if newest <= at => None,
-            Some(_) => Some((newest, newest)),
-            None => Some((newest, oldest)),
-        }
+impl AckSegment<'_> {
+    /// Returns when the host received it.
+    fn received_at(&self) -> Time {
+        self.meta.rx_time.unwrap_or(self.now).min(self.now)
     }
 
-    /// Adds a segment. `copy` means that a probe's copy may have been delivered instead.
-    fn note(&mut self, record: &Record, burst: &Burst, copy: bool) {
-        let key = (burst.sent_at, record.end());
-        if self.newest.as_ref().is_none_or(|(r, b)| key > (b.sent_at, r.end())) {
-            self.newest = Some((*record, *burst));
-        }
-        if copy {
-            // The send time of the delivered copy is unknown.
-        } else if !record.is_retransmitted() {
-            self.oldest_clean = Some(self.oldest_clean.map_or(burst.sent_at, |t| t.min(burst.sent_at)));
-            self.newest_clean = self.newest_clean.max(Some(burst.sent_at));
-        } else {
-            self.retransmitted = self.retransmitted.max(Some(burst.sent_at));
-        }
-        self.mtu_probe |= record.is_mtu_probe();
-        self.pair.note(record);
+    fn echo(&self) -> Option<u32> {
+        self.header.options.timestamps.map(|timestamps| timestamps.echo)
+    }
+
+    fn has(&self, flag: Flags) -> bool {
+        self.header.flags.contains(flag)
     }
 }
 
@@ -73,92 +55,75 @@ impl Delivery {
 struct Before {
     in_flight: u64,
     flight_size: u64,
+    /// Bytes by which the ACK advances SND.UNA.
+    una_advanced: u64,
+    /// The ACK has changed SND.WND.
+    window_changed: bool,
 }
 
 impl Before {
     /// Returns an ACK event with the fields that are always set.
-    fn event(self, now: Time, meta: &SegmentMeta) -> Ack<'static> {
-        let mut event = Ack::new(now);
-        event.rx_time = meta.rx_time;
-        event.coalesced = meta.coalesced;
+    fn event(self, segment: &AckSegment<'_>) -> Ack<'static> {
+        let mut event = Ack::new(segment.now);
+        event.rx_time = segment.meta.rx_time;
+        event.coalesced = segment.meta.coalesced;
         event.prior_in_flight = Bytes(self.in_flight);
         event.flight_size = Bytes(self.flight_size);
         event
     }
 }
 
+/// What an ACK says about the extensions.
+struct ExtensionAnswers {
+    pair: Option<PairSample>,
+    /// A D-SACK that belongs to none of them.
+    dsack: Option<(u64, u64)>,
+    /// The ACK answers a probe.
+    is_probe_answer: bool,
+    /// The ACK was, or may have been, triggered by a probe or by data of the RC3 loop, so it is no duplicate ACK.
+    is_about_probes: bool,
+}
+
+/// Samples that an ACK yields.
+struct Samples {
+    rtt: Option<RttSample>,
+    rate: Option<RateSample>,
+    pair: Option<PairSample>,
+}
+
+/// Losses that an ACK reveals, and the state of the recovery episode.
+struct Losses {
+    bytes: u64,
+    episode: Episode,
+}
+
 impl Connection {
     /// Processes the ACK field, window and SACK option of an acceptable segment (RFC 9293, section 3.10.7.4, fifth
     /// step).
-    pub(super) fn process_ack(
-        &mut self,
-        now: Time,
-        meta: &SegmentMeta,
-        header: &Header,
-        seq_offset: u64,
-        ack: u64,
-        len: usize,
-    ) {
-        // RFC 9293, section 3.10.7.4: update SND.WND from the newest segment.
-        let before = Before { in_flight: self.pipe(), flight_size: self.snd.flight_size() };
-        let window_changed = self.update_window(header, seq_offset, ack);
-        let una_advanced = ack.saturating_sub(self.snd.una());
-        if una_advanced == 0 && header.options.sack.is_empty() && len > 0 {
-            // The segment has data but does not acknowledge anything new.
-            self.after_window_change(now, window_changed);
+    pub(super) fn process_ack(&mut self, segment: &AckSegment<'_>) {
+        let (in_flight, flight_size) = (self.pipe(), self.snd.flight_size());
+        let window_changed = self.update_window(segment);
+        let una_advanced = segment.ack.saturating_sub(self.snd.una());
+        let before = Before { in_flight, flight_size, una_advanced, window_changed };
+        // A segment with data that acknowledges nothing new is no ACK.
+        if una_advanced > 0 || !segment.header.options.sack.is_empty() || segment.len == 0 {
+            self.process_acknowledgments(segment, before);
+        }
+        self.after_window_change(segment.now, window_changed);
+    }
+
+    /// Processes what the segment acknowledges.
+    fn process_acknowledgments(&mut self, segment: &AckSegment<'_>, before: Before) {
+        let (now, una_advanced) = (segment.now, before.una_advanced);
+        let reports = self.read_arrivals(segment.header, segment.ack);
+        let delivery = self.deliver(segment, before, &reports);
+        let answers = self.process_extensions(segment, &delivery, &reports);
+        let outcome = self.ack_outcome(segment, before, &delivery, &answers);
+        let has_news = delivery.bytes > 0 || una_advanced > 0 || answers.is_probe_answer || segment.has(Flags::ECE);
+        if !has_news && !outcome.duplicate && outcome.dsack.is_none() {
             return;
         }
-
-        // RFC 2018: update the scoreboard from the cumulative ACK and the SACK blocks.
-        let at = meta.rx_time.unwrap_or(now).min(now);
-        let reports = self.read_arrivals(header, ack);
-        let mut delivery = Delivery::default();
-        delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
-        let (passed, nxt) = (self.snd.board().passed_bytes(), self.snd.nxt());
-        let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
-        // Data of the RC3 loop that SND.UNA passed was never in flight, so the window did not deliver it.
-        let passed = passed.saturating_sub(self.snd.board().passed_bytes()) + (self.snd.nxt() - nxt);
-        let cumulative = una_advanced.saturating_sub(passed);
-        if una_advanced > 0 || delivered > 0 {
-            self.observers.report_detail(now, || ConnectionEvent::DataAcked { cumulative, delivered });
-        }
-
-        // Extensions: data of the RC3 loop, our own CE marks, flipped pairs and probes. A D-SACK for one of these is
-        // no sign of a spurious retransmission.
-        let ahead = self.report_rc3_arrivals(at);
-        if let Some(once) = delivery.asked {
-            self.ext.ecn_check.on_delivered(once);
-        }
-        let pair = self.process_pair_ack(at, meta, delivery.pair, &reports);
-        let dsack = self.find_dsack(header, ack);
-        let answer = self.take_probe_answer(now, header, ack, dsack);
-        if answer.filled(delivered) {
-            self.loss.on_probe_filled_hole();
-        }
-        let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.snd.is_rc3_duplicate(*left, *right));
-
-        // RFC 5681, section 2: determine whether this is a duplicate ACK.
-        let is_about_probes = answer.arrived || answer.owns_dsack || ahead > 0 || self.reports_rc3_data(header, ack);
-        let repeats = una_advanced == 0 && len == 0 && !window_changed && self.repeats_una(ack, before);
-        let outcome = AckOutcome {
-            una_advanced,
-            newly_sacked: delivered.saturating_sub(cumulative),
-            duplicate: repeats && !is_about_probes,
-            dsack,
-            echo: header.options.timestamps.map(|t| t.echo),
-            proves_spurious: self.proves_spurious(&delivery),
-        };
-        let has_news = delivered > 0 || una_advanced > 0 || answer.arrived || header.flags.contains(Flags::ECE);
-        if !has_news && !outcome.duplicate && dsack.is_none() {
-            self.after_window_change(now, window_changed);
-            return;
-        }
-
-        // Samples: delivery rate, and RTT (RFC 6298; RFC 7323, section 4).
-        self.cc.rate.on_delivered(delivered, at);
-        let rtt = self.take_rtt_samples(now, at, header, &delivery, before.flight_size);
-        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min()));
-
+        let samples = self.take_samples(segment, before, &delivery, answers.pair);
         // RFC 9293: release the data below SND.UNA. RFC 8899: a delivered probe confirms its size.
         if una_advanced > 0 {
             self.on_una_advanced();
@@ -166,46 +131,186 @@ impl Connection {
         if delivery.mtu_probe && self.pmtu.on_probe_delivered() {
             self.change_mss(now);
         }
-
-        // Undo (RFC 3522, RFC 5682, RFC 2883), then loss detection (RFC 8985, RFC 6675, RFC 5681).
-        let spurious = self.check_spurious(now, &outcome);
-        let (newly_lost, episode) = self.detect_losses(at, &outcome);
-        if episode == Episode::Enter {
-            self.cc.history.forget_rate();
-        }
-
-        // Report everything to the controller in one event.
-        let mut event = before.event(now, meta);
-        event.cumulative = Bytes(cumulative);
-        event.delivered = Bytes(delivered);
-        event.newly_lost = Bytes(newly_lost);
-        (event.rtt, event.rate, event.pair) = (rtt, rate, pair);
-        if let Some(rate) = &event.rate {
-            self.cc.note_rate(rate);
-        }
-        event.ecn_echo = self.take_congestion_echo(header);
-        event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
-        self.report_ack(event);
-
+        let losses = self.update_recovery(segment, &outcome);
+        self.report_delivery(segment, before, &delivery, samples, losses);
         // Restart the retransmission timer (RFC 6298, section 5).
         if una_advanced > 0 {
             self.on_progress(now);
         } else {
             self.arm_retransmission(now);
         }
-        self.after_window_change(now, window_changed);
     }
 
-    /// Returns whether the delivery proves that a timeout was spurious. Without SACK, the receiver may have held back
-    /// data that is acknowledged together with a retransmission (RFC 5682, section 2.1, step 2).
-    fn proves_spurious(&self, delivery: &Delivery) -> bool {
-        delivery.proves_spurious && (self.negotiated.sack || delivery.retransmitted.is_none())
+    /// Updates the scoreboard from the cumulative ACK and the SACK blocks (RFC 2018), and returns what they deliver.
+    fn deliver(&mut self, segment: &AckSegment<'_>, before: Before, reports: &Reports) -> Delivery {
+        let mut delivery = Delivery::default();
+        delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
+        let (passed, nxt) = (self.snd.board().passed_bytes(), self.snd.nxt());
+        delivery.bytes = self.mark_delivered(segment, before.una_advanced, reports, &mut delivery);
+        // Data of the RC3 loop that SND.UNA passed was never in flight, so the window did not deliver it.
+        let passed = passed.saturating_sub(self.snd.board().passed_bytes()) + (self.snd.nxt() - nxt);
+        delivery.cumulative = before.una_advanced.saturating_sub(passed);
+        if before.una_advanced > 0 || delivery.bytes > 0 {
+            let (cumulative, delivered) = (delivery.cumulative, delivery.bytes);
+            self.observers.report_detail(segment.now, || ConnectionEvent::DataAcked { cumulative, delivered });
+        }
+        delivery
     }
 
-    /// Returns whether `ack` repeats SND.UNA while data is in flight (RFC 5681, section 2) and does not answer a
-    /// zero-window probe.
-    fn repeats_una(&self, ack: u64, before: Before) -> bool {
-        ack == self.snd.una() && before.flight_size > 0 && !self.persist.is_in_flight()
+    /// Applies the cumulative ACK and the SACK blocks to the scoreboard, and returns the bytes newly delivered.
+    fn mark_delivered(
+        &mut self,
+        segment: &AckSegment<'_>,
+        una_advanced: u64,
+        reports: &Reports,
+        delivery: &mut Delivery,
+    ) -> u64 {
+        let (at, ack) = (segment.received_at(), segment.ack);
+        let (mss, blocks) = (u64::from(self.mss()), self.sack_blocks(segment));
+        let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min(), self.ext.ecn_check.asked_at());
+        let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
+        let (loss, segments) = (&mut self.loss, &mut self.cc.segments);
+        let mut on_delivered = |record: &Record, burst: &Burst| {
+            let origin = attribution.of(record, burst);
+            loss.on_delivered(record, burst.sent_at, at, origin.is_ambiguous);
+            delivery.proves_spurious |= loss.proves_spurious(record);
+            delivery.add(record, burst, origin);
+            if let Some(segments) = segments {
+                segments.acked.push(acked_segment(record, burst, reports));
+            }
+        };
+        self.snd.set_rc3_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
+        let mut bytes = 0;
+        if una_advanced > 0 {
+            bytes = self.snd.acknowledge(ack, mss, &mut on_delivered);
+        }
+        let mut refused = false;
+        for block in blocks {
+            match self.snd.sack(block, mss, &mut on_delivered) {
+                Some(newly) => bytes = bytes.saturating_add(newly),
+                None => refused = true,
+            }
+        }
+        if refused {
+            self.count_invalid_ack();
+        }
+        bytes
+    }
+
+    /// Returns the SACK blocks above SND.UNA as stream offsets. Others are ignored.
+    ///
+    /// They are in ascending order (RFC 8985, section 6.2, step 3). The option lists the newest block first; the others
+    /// would look overtaken if the ACK reports them for the first time.
+    fn sack_blocks(&self, segment: &AckSegment<'_>) -> ArrayVec<(u64, u64), { SackBlocks::CAPACITY }> {
+        let ack = segment.ack;
+        let to_offsets = |block: &SackBlock| {
+            let (left, right) = (self.numbers.our_offset(block.left, ack), self.numbers.our_offset(block.right, ack));
+            (left >= ack as i64 && right > left).then_some((left as u64, right as u64))
+        };
+        let blocks = segment.header.options.sack.iter().filter(|_| self.negotiated.sack);
+        let mut blocks: ArrayVec<_, { SackBlocks::CAPACITY }> = blocks.filter_map(to_offsets).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    /// Passes the ACK to the extensions: data of the RC3 loop, our own CE marks, flipped pairs and probes. A D-SACK for
+    /// one of these is no sign of a spurious retransmission.
+    fn process_extensions(
+        &mut self,
+        segment: &AckSegment<'_>,
+        delivery: &Delivery,
+        reports: &Reports,
+    ) -> ExtensionAnswers {
+        let AckSegment { now, meta, header, ack, .. } = *segment;
+        let at = segment.received_at();
+        let ahead = self.report_rc3_arrivals(at);
+        if let Some(once) = delivery.asked {
+            self.ext.ecn_check.on_delivered(once);
+        }
+        let pair = self.process_pair_ack(at, meta, delivery.pair, reports);
+        let dsack = self.find_dsack(header, ack);
+        let answer = self.take_probe_answer(now, header, ack, dsack);
+        if answer.filled(delivery.bytes) {
+            self.loss.on_probe_filled_hole();
+        }
+        ExtensionAnswers {
+            pair,
+            dsack: dsack.filter(|(left, right)| !answer.owns_dsack && !self.snd.is_rc3_duplicate(*left, *right)),
+            is_probe_answer: answer.arrived,
+            is_about_probes: answer.arrived || answer.owns_dsack || ahead > 0 || self.reports_rc3_data(header, ack),
+        }
+    }
+
+    /// Returns the effects of the ACK on loss recovery. It is a duplicate ACK (RFC 5681, section 2) if it repeats
+    /// SND.UNA while data is in flight and does not answer a probe of any kind.
+    fn ack_outcome(
+        &self,
+        segment: &AckSegment<'_>,
+        before: Before,
+        delivery: &Delivery,
+        answers: &ExtensionAnswers,
+    ) -> AckOutcome {
+        let repeats = before.una_advanced == 0
+            && segment.len == 0
+            && !before.window_changed
+            && segment.ack == self.snd.una()
+            && before.flight_size > 0
+            && !self.persist.is_in_flight();
+        AckOutcome {
+            una_advanced: before.una_advanced,
+            newly_sacked: delivery.bytes.saturating_sub(delivery.cumulative),
+            duplicate: repeats && !answers.is_about_probes,
+            dsack: answers.dsack,
+            echo: segment.echo(),
+            // Without SACK, the receiver may have held back data that is acknowledged together with a retransmission
+            // (RFC 5682, section 2.1, step 2).
+            proves_spurious: delivery.proves_spurious && (self.negotiated.sack || delivery.retransmitted.is_none()),
+        }
+    }
+
+    /// Takes samples of the delivery rate and the RTT (RFC 6298; RFC 7323, section 4).
+    fn take_samples(
+        &mut self,
+        segment: &AckSegment<'_>,
+        before: Before,
+        delivery: &Delivery,
+        pair: Option<PairSample>,
+    ) -> Samples {
+        self.cc.rate.on_delivered(delivery.bytes, segment.received_at());
+        let rtt = self.take_rtt_samples(segment, delivery, before.flight_size);
+        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min()));
+        Samples { rtt, rate, pair }
+    }
+
+    /// Undoes spurious recovery (RFC 3522, RFC 5682, RFC 2883), then detects losses (RFC 8985, RFC 6675, RFC 5681).
+    fn update_recovery(&mut self, segment: &AckSegment<'_>, outcome: &AckOutcome) -> Losses {
+        let spurious = self.check_spurious(segment.now, outcome);
+        let (bytes, episode) = self.detect_losses(segment.received_at(), outcome);
+        if episode == Episode::Enter {
+            self.cc.history.forget_rate();
+        }
+        Losses { bytes, episode: if spurious && episode == Episode::In { Episode::None } else { episode } }
+    }
+
+    /// Reports the ACK to the controller in one event.
+    fn report_delivery(
+        &mut self,
+        segment: &AckSegment<'_>,
+        before: Before,
+        delivery: &Delivery,
+        samples: Samples,
+        losses: Losses,
+    ) {
+        let mut event = before.event(segment);
+        event.cumulative = Bytes(delivery.cumulative);
+        event.delivered = Bytes(delivery.bytes);
+        (event.newly_lost, event.episode) = (Bytes(losses.bytes), losses.episode);
+        (event.rtt, event.rate, event.pair) = (samples.rtt, samples.rate, samples.pair);
+        if let Some(rate) = &event.rate {
+            self.cc.note_rate(rate);
+        }
+        event.ecn_echo = self.take_congestion_echo(segment);
+        self.report_ack(event);
     }
 
     /// Sets the fields that every ACK event carries and calls the controller.
@@ -213,9 +318,9 @@ impl Connection {
         let mut segments = self.cc.segments.take();
         let mut event: Ack<'_> = event;
         if let Some(segments) = &segments {
-            // Answers of routers, probe results, and data in flight.
             (event.acked, event.lost) = (&segments.acked, &segments.lost);
         }
+        // Answers of routers, probe results, and data in flight.
         event.network = self.take_network_answer();
         event.total_delivered = Bytes(self.cc.rate.delivered);
         let probes = self.ext.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
@@ -258,84 +363,6 @@ impl Connection {
         self.report_ack(event);
     }
 
-    /// Applies the cumulative ACK and the SACK blocks, and returns the bytes newly delivered.
-    fn deliver(
-        &mut self,
-        at: Time,
-        header: &Header,
-        ack: u64,
-        una_advanced: u64,
-        reports: &Reports,
-        delivery: &mut Delivery,
-    ) -> u64 {
-        let echo = header.options.timestamps.map(|t| t.echo);
-        let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min(), self.ext.ecn_check.asked_at());
-        let mss = u64::from(self.mss());
-        let (loss, segments) = (&mut self.loss, &mut self.cc.segments);
-        let mut on_delivered = |record: &Record, burst: &Burst| {
-            // RFC 8985, section 6.2, step 2: an ACK that arrives too early, or echoes an older timestamp, belongs to
-            // the original transmission. Above a hole the echo does not apply, because it belongs to the data before
-            // the hole (RFC 7323, section 4.3).
-            let early = min_rtt.is_some_and(|min| at - burst.sent_at < min);
-            let in_order = record.end() <= ack;
-            let older = in_order && echo.is_some_and(|e| seq::later(clock.value(burst.sent_at), e));
-            let copy = record.is_copied() && echo != Some(clock.value(burst.sent_at));
-            // Data already sent by the RC3 loop is retransmitted as new data, and so counts as a retransmission.
-            let twice = record.is_retransmitted() || record.is_early();
-            let ambiguous = (copy && !record.is_early()) || (twice && (early || older));
-            // A CE mark set by this sender may let the segment overtake earlier ones, if marked packets have a
-            // separate queue (RFC 9331, section 5.1).
-            let asked = asked_at == Some(record.start);
-            if asked {
-                delivery.asked = Some(!record.is_retransmitted() && !record.is_copied());
-            }
-            loss.on_delivered(record, burst.sent_at, at, ambiguous || asked);
-            delivery.proves_spurious |= loss.proves_spurious(record);
-            delivery.note(record, burst, copy);
-            if let Some(segments) = segments {
-                let mut segment = AckedSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
-                segment.kind = record.kind();
-                segment.tag = burst.tag;
-                if let Some(report) = of_segment(reports, record.start) {
-                    (segment.arrival, segment.arrival_coalesced) = (Some(report.at), report.coalesced);
-                }
-                segments.acked.push(segment);
-            }
-        };
-        self.snd.set_rc3_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
-        // The cumulative ACK advances SND.UNA.
-        let mut bytes = 0;
-        if una_advanced > 0 {
-            bytes = self.snd.acknowledge(ack, mss, &mut on_delivered);
-        }
-        // SACK blocks.
-        let mut refused = false;
-        if self.negotiated.sack {
-            let to_offsets = |block: &SackBlock| {
-                (self.numbers.our_offset(block.left, ack), self.numbers.our_offset(block.right, ack))
-            };
-            // Blocks are applied in ascending order (RFC 8985, section 6.2, step 3). The option lists the newest
-            // block first; the others would look overtaken if the ACK reports them for the first time.
-            let mut blocks: ArrayVec<_, { SackBlocks::CAPACITY }> =
-                header.options.sack.iter().map(to_offsets).collect();
-            blocks.sort_unstable();
-            for (left, right) in blocks {
-                // A block is ignored unless it lies completely within the data sent above SND.UNA.
-                if left < ack as i64 || right <= left {
-                    continue;
-                }
-                match self.snd.sack((left as u64, right as u64), mss, &mut on_delivered) {
-                    Some(newly) => bytes = bytes.saturating_add(newly),
-                    None => refused = true,
-                }
-            }
-        }
-        if refused {
-            self.count_invalid_ack();
-        }
-        bytes
-    }
-
     /// Returns the range of a D-SACK in the first SACK block, if there is one (RFC 2883, section 4).
     fn find_dsack(&self, header: &Header, ack: u64) -> Option<(u64, u64)> {
         if !self.negotiated.sack {
@@ -356,11 +383,11 @@ impl Connection {
     }
 
     /// Updates SND.WND from the newest segment (RFC 9293, section 3.10.7.4). Returns whether the window changed.
-    fn update_window(&mut self, header: &Header, seq_offset: u64, ack: u64) -> bool {
+    fn update_window(&mut self, segment: &AckSegment<'_>) -> bool {
         // The window in a SYN is not scaled (RFC 7323, section 2.2).
-        let shift = if header.flags.contains(Flags::SYN) { 0 } else { self.negotiated.send_shift };
-        let window = u64::from(header.window) << shift;
-        let update = self.snd.update_window(WindowField { seq: seq_offset, ack, window, shift });
+        let shift = if segment.has(Flags::SYN) { 0 } else { self.negotiated.send_shift };
+        let window = u64::from(segment.header.window) << shift;
+        let update = self.snd.update_window(WindowField { seq: segment.start, ack: segment.ack, window, shift });
         add(&mut self.stats.windows_shrunk, u64::from(update.shrank));
         update.changed
     }
@@ -368,19 +395,13 @@ impl Connection {
     /// Takes RTT samples. The newest segment that was never retransmitted yields the path's RTT; the oldest, whose
     /// sample includes the delay of the ACK, is used for the RTO. If there is none, the timestamp echo is used (RFC
     /// 7323, section 4).
-    fn take_rtt_samples(
-        &mut self,
-        now: Time,
-        at: Time,
-        header: &Header,
-        delivery: &Delivery,
-        flight: u64,
-    ) -> Option<RttSample> {
+    fn take_rtt_samples(&mut self, segment: &AckSegment<'_>, delivery: &Delivery, flight: u64) -> Option<RttSample> {
+        let at = segment.received_at();
         let (newest, oldest) = match delivery.clean() {
             Some(clean) => clean,
             None => {
                 let (record, burst) = delivery.newest.as_ref()?;
-                let echo = header.options.timestamps?.echo;
+                let echo = segment.echo()?;
                 if !record.is_retransmitted() || echo != self.numbers.clock.value(burst.sent_at) {
                     return None;
                 }
@@ -393,7 +414,7 @@ impl Connection {
             // A longer time without a retransmission is only possible if this host was suspended.
             return None;
         }
-        self.rtt.observe(now, rtt);
+        self.rtt.observe(segment.now, rtt);
         self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.mss()));
         self.loss.on_rtt_sample();
         Some(RttSample::new(rtt, newest))
@@ -419,8 +440,8 @@ impl Connection {
     /// CWR is sent on the next new data, so the ACK of the data in flight at the reduction still carries ECE. An
     /// echo of our own CE mark is confirmed by CWR too but is no congestion signal; it may hide a mark by the network
     /// for one round trip.
-    fn take_congestion_echo(&mut self, header: &Header) -> bool {
-        let echo = self.negotiated.ecn && header.flags.contains(Flags::ECE);
+    fn take_congestion_echo(&mut self, segment: &AckSegment<'_>) -> bool {
+        let echo = self.negotiated.ecn && segment.has(Flags::ECE);
         let is_ours = self.ext.ecn_check.on_ack(self.snd.una(), echo);
         if !echo || !self.snd.respond_to_ece() || is_ours {
             return false;

@@ -6,6 +6,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags, Header, Timestamps};
 
 use super::ack_schedule::Arrived;
+use super::acking::AckSegment;
 use super::handshake::reset_for;
 use super::receiver::Extent;
 use super::timers::Timer;
@@ -154,7 +155,8 @@ impl Connection {
         self.heard_from_peer(now);
         self.take_user_timeout(segment.header.options.user_timeout);
         self.arm_keep_alive(now);
-        self.process_ack(now, meta, segment.header, segment.start.max(0) as u64, ack, segment.payload.len());
+        let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
+        self.process_ack(&AckSegment { now, meta, header, start, ack, len });
         self.on_segment_after_outage(now);
         self.deny_unanswered_request();
         self.report_network_answer(now);

@@ -1,0 +1,129 @@
+//! Segments that one ACK delivers: which transmission it belongs to, and what it says about the path.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use longhaul_cc::AckedSegment;
+use longhaul_units::{Bytes, Span, Time};
+
+use super::super::arrivals::{Reports, of_segment};
+use super::super::pairs::PairDelivery;
+use crate::scoreboard::{Burst, Record};
+use crate::seq;
+use crate::timestamps::TimestampClock;
+
+/// Properties of the segments that one ACK newly delivers, collected in one pass.
+#[derive(Default)]
+pub(super) struct Delivery {
+    /// Bytes newly delivered, and bytes by which SND.UNA advanced. The latter do not include data of the RC3 loop,
+    /// which was never in flight.
+    pub(super) bytes: u64,
+    pub(super) cumulative: u64,
+    /// The segment sent last, with its snapshot.
+    pub(super) newest: Option<(Record, Burst)>,
+    /// Send times of the oldest and the newest segment that were never retransmitted, for RTT samples (Karn's
+    /// algorithm).
+    oldest_clean: Option<Time>,
+    newest_clean: Option<Time>,
+    /// Send time of the newest retransmission.
+    pub(super) retransmitted: Option<Time>,
+    pub(super) mtu_probe: bool,
+    pub(super) proves_spurious: bool,
+    /// Present if the segment with our CE mark is delivered: whether it was sent only once.
+    pub(super) asked: Option<bool>,
+    pub(super) pair: PairDelivery,
+}
+
+impl Delivery {
+    /// Returns the send times of the newest and the oldest segment that yield an RTT sample. Segments sent before a
+    /// retransmission that the same ACK covers are excluded, because the receiver may have held them back until it
+    /// arrived.
+    pub(super) fn clean(&self) -> Option<(Time, Time)> {
+        let (newest, oldest) = self.newest_clean.zip(self.oldest_clean)?;
+        match self.retransmitted {
+            Some(at) if newest <= at => None,
+            Some(_) => Some((newest, newest)),
+            None => Some((newest, oldest)),
+        }
+    }
+
+    /// Adds a segment.
+    pub(super) fn add(&mut self, record: &Record, burst: &Burst, origin: Origin) {
+        if origin.is_asked {
+            self.asked = Some(!record.is_retransmitted() && !record.is_copied());
+        }
+        let key = (burst.sent_at, record.end());
+        if self.newest.as_ref().is_none_or(|(r, b)| key > (b.sent_at, r.end())) {
+            self.newest = Some((*record, *burst));
+        }
+        if origin.is_copy {
+            // The send time of the delivered copy is unknown.
+        } else if !record.is_retransmitted() {
+            self.oldest_clean = Some(self.oldest_clean.map_or(burst.sent_at, |t| t.min(burst.sent_at)));
+            self.newest_clean = self.newest_clean.max(Some(burst.sent_at));
+        } else {
+            self.retransmitted = self.retransmitted.max(Some(burst.sent_at));
+        }
+        self.mtu_probe |= record.is_mtu_probe();
+        self.pair.note(record);
+    }
+}
+
+/// What tells which transmission of a segment an ACK belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct Attribution {
+    /// When the ACK arrived.
+    pub(super) at: Time,
+    /// The offset that it acknowledges.
+    pub(super) ack: u64,
+    /// The timestamp that it echoes.
+    pub(super) echo: Option<u32>,
+    pub(super) clock: TimestampClock,
+    pub(super) min_rtt: Option<Span>,
+    /// Offset of the segment that was sent with our own CE mark.
+    pub(super) asked_at: Option<u64>,
+}
+
+/// Transmission that an ACK belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// The ACK may belong to an earlier transmission, or the segment may have overtaken others.
+    pub(super) is_ambiguous: bool,
+    /// A probe's copy may have been delivered instead.
+    pub(super) is_copy: bool,
+    /// The segment was sent with our own CE mark.
+    pub(super) is_asked: bool,
+}
+
+impl Attribution {
+    /// Returns the origin of a delivered segment that was last sent in `burst`.
+    pub(super) fn of(&self, record: &Record, burst: &Burst) -> Origin {
+        // RFC 8985, section 6.2, step 2: an ACK that arrives too early, or echoes an older timestamp, belongs to the
+        // original transmission. Above a hole the echo does not apply, because it belongs to the data before the hole
+        // (RFC 7323, section 4.3).
+        let early = self.min_rtt.is_some_and(|min| self.at - burst.sent_at < min);
+        let in_order = record.end() <= self.ack;
+        let value = || self.clock.value(burst.sent_at);
+        let older = in_order && self.echo.is_some_and(|echo| seq::later(value(), echo));
+        let is_copy = record.is_copied() && self.echo != Some(value());
+        // Data already sent by the RC3 loop is retransmitted as new data, and so counts as a retransmission.
+        let twice = record.is_retransmitted() || record.is_early();
+        let is_ambiguous = (is_copy && !record.is_early()) || (twice && (early || older));
+        // A CE mark set by this sender may let the segment overtake earlier ones, if marked packets have a separate
+        // queue (RFC 9331, section 5.1).
+        let is_asked = self.asked_at == Some(record.start);
+        Origin { is_ambiguous: is_ambiguous || is_asked, is_copy, is_asked }
+    }
+}
+
+/// Returns the report of a delivered segment to the controller.
+pub(super) fn acked_segment(record: &Record, burst: &Burst, reports: &Reports) -> AckedSegment {
+    let mut segment = AckedSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
+    segment.kind = record.kind();
+    segment.tag = burst.tag;
+    if let Some(report) = of_segment(reports, record.start) {
+        (segment.arrival, segment.arrival_coalesced) = (Some(report.at), report.coalesced);
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests;
