@@ -234,7 +234,8 @@ pub struct Row {
     /// The reason why the row is not reproducible: what is missing.
     pub not_reproducible: Option<String>,
     /// A note printed with the row.
-    pub remark: Option<String>,
+    #[serde(alias = "remark")]
+    pub note: Option<String>,
 }
 
 /// Statistic over the runs of a cell.
@@ -281,4 +282,19 @@ impl Values {
 /// Returns an error with file, line and field if the text is not TOML, or has unknown or missing fields.
 pub fn read(file: &str, text: &str) -> Result<Definition, Fault> {
     toml::from_str(text).map_err(|error| Fault::of_toml(file, text, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_may_use_the_former_name_of_a_note() {
+        let start = "id = 'x'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '1s'\nbottleneck = ''\n[metrics]\n";
+        for key in ["note", "remark"] {
+            let text = format!("{start}[[rows]]\nid = 'r'\n{key} = 'Why.'\n");
+            assert_eq!(read("x.toml", &text).unwrap().rows[0].note.as_deref(), Some("Why."), "{key}");
+        }
+        assert!(read("x.toml", &format!("{start}[[rows]]\nid = 'r'\nnote = 'a'\nremark = 'b'\n")).is_err());
+    }
 }

@@ -45,7 +45,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("start-closed-forms.toml", include_str!("../experiments/start-closed-forms.toml")),
     ("starts-and-paths.toml", include_str!("../experiments/starts-and-paths.toml")),
     ("starts-and-priorities.toml", include_str!("../experiments/starts-and-priorities.toml")),
-    ("starts-by-laws.toml", include_str!("../experiments/starts-by-laws.toml")),
+    ("starts-by-avoidance.toml", include_str!("../experiments/starts-by-avoidance.toml")),
     ("starts.toml", include_str!("../experiments/starts.toml")),
     ("swift-start-deep-queue.toml", include_str!("../experiments/swift-start-deep-queue.toml")),
     ("swift-start-figure-16.toml", include_str!("../experiments/swift-start-figure-16.toml")),

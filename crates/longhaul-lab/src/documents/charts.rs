@@ -82,16 +82,16 @@ runs = 2
 quick-runs = 1
 duration = "2s"
 bottleneck = "--rate 1mbit --rtt 10ms"
-axes = [{ name = "law", choices = ["cubic", "new-reno"] }]
-flows = [{ name = "x", congestion = "{law}" }]
+axes = [{ name = "controller", choices = ["cubic", "new-reno"] }]
+flows = [{ name = "x", congestion = "{controller}" }]
 metrics = { goodput = { value = "goodput(x)", unit = "Mb/s" } }
 series = { read = { value = "read(x)", unit = "bytes" } }
 "#;
 
     const CHART: &str = r#"{"id":"x","title":"","about":"","caption":"","label":"read","unit":"kB","step":1.0,
 "from":{"experiment":"x","series":"read","scale":0.001,"metric":"goodput"},
-"lines":[{"name":"limit","runs":[[9.0]]},{"name":"old","label":"CUBIC","at":{"law":"cubic"},"runs":[[1.0]]},
-{"name":"other","label":"NewReno","at":{"law":"new-reno"},"runs":[[1.0]]}]}"#;
+"lines":[{"name":"limit","runs":[[9.0]]},{"name":"old","label":"CUBIC","at":{"controller":"cubic"},"runs":[[1.0]]},
+{"name":"other","label":"NewReno","at":{"controller":"new-reno"},"runs":[[1.0]]}]}"#;
 
     /// Lines without choices and lines with missing runs remain.
     #[test]

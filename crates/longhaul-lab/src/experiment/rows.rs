@@ -84,7 +84,7 @@ impl Row {
                 reading.names()?;
                 (None, reason.clone())
             }
-            (None, Some(rule)) => (Some(reading.judged(rule, paper.len())?), row.remark.clone().unwrap_or_default()),
+            (None, Some(rule)) => (Some(reading.judged(rule, paper.len())?), row.note.clone().unwrap_or_default()),
             _ => {
                 let id = row.id.get_ref();
                 let what = format!("row {id} needs either `rule`, or `not-reproducible` with the reason");

@@ -11,7 +11,7 @@ pub(super) fn table(section: &Section<'_>) -> String {
     format!(
         "<div class=\"rows\"><table><thead><tr><th scope=\"col\">Row</th><th scope=\"col\">Verdict</th>\
          <th scope=\"col\">Metric</th><th scope=\"col\">Paper</th><th scope=\"col\">Ours (95 % interval)</th>\
-         <th scope=\"col\">Rule</th><th scope=\"col\">Remark</th></tr></thead><tbody>{rows}</tbody></table></div>"
+         <th scope=\"col\">Rule</th><th scope=\"col\">Note</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )
 }
 

@@ -51,7 +51,7 @@ mod tests {
         "id = 'x'\nruns = 3\nduration = '9s'\n[metrics]\na = 'goodput(x)'\n[[rows]]\nid = 'r'\n[[rows]]\nid = 's'\n";
 
     #[test]
-    fn judgements_and_remarks_do_not_affect_the_comparison() {
+    fn judgements_and_notes_do_not_affect_the_comparison() {
         let kept = Kept::new(TEXT, 1);
         for (from, to) in
             [("", "# Why.\n"), ("runs = 3", "runs = 9"), ("'r'", "'q'"), ("id = 'x'\nruns = 3", "runs = 3\nid = 'x'")]

@@ -369,11 +369,11 @@ fn metrics_relate_cells() {
         format!(
             "id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '20s'\n\
              bottleneck = '--rate 10mbit --rtt 40ms --queue 2bdp'\n\
-             axes = [{{ name = 'udp', choices = ['0mbit', '4mbit'] }}, {{ name = 'law', choices = ['cubic', 'new-reno'] }}]\n\
-             flows = [{{ name = 'x', congestion = '{{law}}' }}]\n\
+             axes = [{{ name = 'udp', choices = ['0mbit', '4mbit'] }}, {{ name = 'controller', choices = ['cubic', 'new-reno'] }}]\n\
+             flows = [{{ name = 'x', congestion = '{{controller}}' }}]\n\
              traffic = [{{ name = 'c', kind = 'cbr', rate = '{{udp}}', packet = '1500B' }}]\n\
              [metrics]\nm = {{ value = 'goodput(x, 5s, 20s)', unit = '', {relative} }}\n\
-             [[rows]]\nid = '1'\nmetric = 'm'\nat = {{ law = 'new-reno' }}\nover = 'udp'\norder = ['0mbit', '4mbit']\nrule = 'decreasing'"
+             [[rows]]\nid = '1'\nmetric = 'm'\nat = {{ controller = 'new-reno' }}\nover = 'udp'\norder = ['0mbit', '4mbit']\nrule = 'decreasing'"
         )
     };
     for (form, alone, beside) in [("", 1.0, 0.6), (", form = 'harm'", 0.0, 0.4)] {

@@ -361,9 +361,9 @@ fn values_of_a_list_have_the_names_of_their_own_cells() {
     };
     let text = [
         first.to_owned(),
-        row("r", "law", "each = 'loss'", "['cubic', 'westwood']", ""),
-        row("s", "loss", "at = { law = 'cubic' }", "['0.1%', '0.001%']", "paper = [2, 1]"),
-        row("t", "law", "at = { loss = '0.1%' }", "['new-reno', 'cubic', 'westwood']", ""),
+        row("r", "controller", "each = 'loss'", "['cubic', 'westwood']", ""),
+        row("s", "loss", "at = { controller = 'cubic' }", "['0.1%', '0.001%']", "paper = [2, 1]"),
+        row("t", "controller", "at = { loss = '0.1%' }", "['new-reno', 'cubic', 'westwood']", ""),
     ];
     let page = html_of(&[&text.concat()]);
     let rows = between(&page, "<tr data-verdict=", "</tr>");

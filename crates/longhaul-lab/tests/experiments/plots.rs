@@ -21,21 +21,21 @@ fn experiment() -> Experiment {
 fn records(experiment: &Experiment) -> Vec<Record> {
     let mut records = Vec::new();
     for (cell, choices) in experiment.cells.iter().enumerate() {
-        let (law, loss) = (choices.places[0] as f64, choices.places[1] as f64);
+        let (controller, loss) = (choices.places[0] as f64, choices.places[1] as f64);
         for seed in 1..=10 {
             let luck = ((seed * 7919 + cell as u64 * 104_729) % 101) as f64 / 101.0 - 0.5;
-            let goodput = 48.0 / (1.0 + law) / (1.0 + loss) * (1.0 + 0.2 * luck);
-            let delay = 12.0 + 9.0 * law + 6.0 * luck;
+            let goodput = 48.0 / (1.0 + controller) / (1.0 + loss) * (1.0 + 0.2 * luck);
+            let delay = 12.0 + 9.0 * controller + 6.0 * luck;
             let mut record = Record { cell, seed, values: vec![Some(delay), Some(goodput)], ..Record::default() };
-            let period = 7.0 + 2.0 * law;
+            let period = 7.0 + 2.0 * controller;
             let saw = |t: f64| 1.0 + ((t + luck * 3.0) % period) / period;
             let times = || (0..600).map(|n| f64::from(n) * 0.1);
             let series = &mut record.series;
-            series.insert("window".into(), times().map(|t| (t, 600_000.0 * saw(t) / (1.0 + law))).collect());
-            series.insert("threshold".into(), times().map(|t| (t, 500_000.0 / (1.0 + law))).collect());
+            series.insert("window".into(), times().map(|t| (t, 600_000.0 * saw(t) / (1.0 + controller))).collect());
+            series.insert("threshold".into(), times().map(|t| (t, 500_000.0 / (1.0 + controller))).collect());
             series.insert(
                 "rate".into(),
-                (0..60).map(|s| (f64::from(s), 20.0 * saw(f64::from(s)) / (1.0 + law))).collect(),
+                (0..60).map(|s| (f64::from(s), 20.0 * saw(f64::from(s)) / (1.0 + controller))).collect(),
             );
             let rtt = |t: f64| 65.0 + 20.0 * (saw(t) - 1.0) + 3.0 * (t * 17.3).sin();
             series.insert("rtts".into(), times().map(|t| (t, rtt(t))).collect());
@@ -244,8 +244,8 @@ fn the_papers_own_values_are_drawn() {
         let ours = of(&document, "ours").next().map(|bar| number(bar, "height")).unwrap();
         of(&document, "paper").map(|bar| 20.0 * number(bar, "height") / ours).collect::<Vec<f64>>()
     };
-    let by_law = [[49.43, 22.83, 12.92], [30.25, 12.14, 8.6], [4.71, 3.03, 2.26]].concat();
-    for (id, wanted) in [("westwood-table-5", by_law), ("bbe-figure-4", vec![15.4, 15.4])] {
+    let by_controller = [[49.43, 22.83, 12.92], [30.25, 12.14, 8.6], [4.71, 3.03, 2.26]].concat();
+    for (id, wanted) in [("westwood-table-5", by_controller), ("bbe-figure-4", vec![15.4, 15.4])] {
         let got = papers(id);
         assert!(
             got.len() == wanted.len() && got.iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 0.01),
@@ -279,8 +279,8 @@ fn faults_of_pictures_are_named() {
             "plots.metrics: they are drawn along x, so that `metric` and `by` cannot be given",
         ),
         (
-            "metric = \"goodput\"\nby = \"loss\"\nover = \"law\"\nexpected",
-            "metrics = [\"goodput\", \"delay\"]\nat = { loss = \"0.1%\" }\nover = \"law\"\nexpected",
+            "metric = \"goodput\"\nby = \"loss\"\nover = \"controller\"\nexpected",
+            "metrics = [\"goodput\", \"delay\"]\nat = { loss = \"0.1%\" }\nover = \"controller\"\nexpected",
             "plots.metrics: the metrics of a picture must have the same unit: \"goodput\" is in \"Mb/s\", \"delay\" in \"ms\"",
         ),
         (
@@ -290,23 +290,23 @@ fn faults_of_pictures_are_named() {
         ),
         ("kind = \"bars\"", "kind = \"bars\"\nbin = 2.0", "plots.bin: a picture of kind \"bars\" has no `bin`"),
         (
-            "by = \"loss\"\nover = \"law\"\nexpected",
-            "by = \"lost\"\nover = \"law\"\nexpected",
-            "plots.by: there is no axis \"lost\"; there are: law, loss",
+            "by = \"loss\"\nover = \"controller\"\nexpected",
+            "by = \"lost\"\nover = \"controller\"\nexpected",
+            "plots.by: there is no axis \"lost\"; there are: controller, loss",
         ),
         (
-            "by = \"loss\"\nover = \"law\"\nexpected",
-            "by = \"law\"\nover = \"law\"\nexpected",
+            "by = \"loss\"\nover = \"controller\"\nexpected",
+            "by = \"controller\"\nover = \"controller\"\nexpected",
             "plots.over: `over` and `by` are the same axis",
         ),
         (
             "order = [\"new-reno\", \"westwood\"]",
             "order = [\"reno\"]",
-            "plots.order: \"reno\" is not a choice on the axis \"law\"; there are: westwood, ",
+            "plots.order: \"reno\" is not a choice on the axis \"controller\"; there are: westwood, ",
         ),
         (
-            "at = { loss = \"0.1%\" }\nover = \"law\"\norder = [\"new-reno\"",
-            "over = \"law\"\norder = [\"new-reno\"",
+            "at = { loss = \"0.1%\" }\nover = \"controller\"\norder = [\"new-reno\"",
+            "over = \"controller\"\norder = [\"new-reno\"",
             "plots.at: picture runs needs a choice on the axis \"loss\"",
         ),
         (

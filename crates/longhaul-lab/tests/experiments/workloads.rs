@@ -57,9 +57,9 @@ fn the_bottleneck_has_its_load() {
 /// connections, and each workload has its own arrivals.
 #[test]
 fn epochs_are_told_apart_by_size_and_name() {
-    let lines = |law: &str| {
+    let lines = |controller: &str| {
         format!(
-            "bottleneck = '--rate 100mbit --rtt 10ms'\n[[workloads]]\nname = 'w'\nkind = 'http'\nload = '10%'\ncongestion = '{law}'\n\
+            "bottleneck = '--rate 100mbit --rtt 10ms'\n[[workloads]]\nname = 'w'\nkind = 'http'\nload = '10%'\ncongestion = '{controller}'\n\
              [[workloads]]\nname = 'v'\nkind = 'http'\nload = '10%'\ncongestion = 'cubic'"
         )
     };
