@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use compare::{Change, Comparison, MetricChange, RowChange, Unlike, compare};
 pub use error::ResultsError;
-pub use findings::written;
+pub use findings::{write_list, written};
 pub use folder::{Asked, Folder};
 pub use held::{Held, Results};
 pub use kept::Kept;
@@ -52,6 +52,8 @@ const PICTURES: &str = "plots";
 const TABLES: &str = "tables.md";
 /// The page of all experiments.
 const PAGE: &str = "index.html";
+/// List of the rows that are not reproduced, in Markdown.
+const LIST: &str = "not-reproduced.md";
 
 /// Returns the name and version of this program, as stored in folders.
 #[must_use]

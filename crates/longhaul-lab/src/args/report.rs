@@ -13,10 +13,11 @@ use crate::rule::Verdict;
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
-    /// Folder of results. Its pictures and its page, index.html, are drawn again.
+    /// Folder of results. Its pictures and its page, index.html, are drawn again, and the rows that are not
+    /// reproduced are listed in not-reproduced.md.
     dir: PathBuf,
     /// Document in which the part between `<!-- results -->` and `<!-- end of results -->` is replaced by the numbers
-    /// of rows per paper and the rows that are not reproduced.
+    /// of rows per paper, and of rows per experiment that are not reproduced.
     #[arg(long, value_name = "FILE")]
     findings: Option<PathBuf>,
     /// Folder of documents. Tables of the experiments in DIR, between `<!-- table: EXPERIMENT TABLE -->` and
@@ -36,6 +37,7 @@ impl Report {
         let results = Results::read(&self.dir)?;
         let report = results::Report::of(&results);
         results::illustrate(&results)?;
+        results::write_list(&results, &report)?;
         if let Some(file) = &self.findings {
             let told = || file.display().to_string();
             let document = fs::read_to_string(file).with_context(told)?;

@@ -1,8 +1,10 @@
-//! Summary of the rows in a document, next to text written by hand.
+//! Summary of the rows for a document, and the list of rows that are not reproduced.
 
 use std::fmt::Write;
 
+use super::held::Results;
 use super::report::{Report, Reported, paper};
+use super::{LIST, ResultsError, write};
 use crate::judge::{Judged, Numbers};
 use crate::rule::Verdict;
 
@@ -18,30 +20,64 @@ pub fn written(document: &str, report: &Report) -> Option<String> {
     if MARKS.iter().any(|mark| before.contains(mark) || after.contains(mark)) {
         return None;
     }
-    Some(format!("{before}{}\n\n{}\n{}{after}", MARKS[0], tables(report), MARKS[1]))
+    Some(format!("{before}{}\n\n{}\n{}{after}", MARKS[0], summary(report), MARKS[1]))
 }
 
-/// Returns the numbers of rows per paper, and the rows that are not reproduced with the reasons.
-fn tables(report: &Report) -> String {
+/// Writes the rows of a folder that are not reproduced, with the reasons, to `not-reproduced.md` in the folder.
+///
+/// # Errors
+/// Returns an error of the system.
+pub fn write_list(results: &Results, report: &Report) -> Result<(), ResultsError> {
+    write::whole(&results.path.join(LIST), list(report).as_bytes())
+}
+
+/// Returns the numbers of rows per paper, and the experiments of each paper with the numbers of rows that are not
+/// reproduced.
+fn summary(report: &Report) -> String {
     let mut text = "| paper | reproduced | not | not reproducible | not run |\n|---|---|---|---|---|\n".to_owned();
     for paper in &report.papers {
         let counts = [paper.reproduced, paper.not_reproduced, paper.not_reproducible, paper.incomplete];
         let _ = writeln!(text, "| {} | {} |", paper.paper, counts.map(|count| count.to_string()).join(" | "));
     }
-    for known in &report.papers {
-        let of_paper = report.experiments.iter().filter(|one| paper(&one.source) == known.paper);
-        let lines: String = of_paper.map(missed).collect();
-        if !lines.is_empty() {
-            let _ = write!(text, "\n### {}\n\n{lines}", known.paper);
-        }
+    let mut lines = String::new();
+    for (name, experiments) in by_paper(report) {
+        let counts = experiments.iter().map(|one| format!("`{}` {}", one.experiment, missed(one).count()));
+        let _ = writeln!(lines, "* {name}: {}", counts.collect::<Vec<_>>().join(", "));
+    }
+    if !lines.is_empty() {
+        let _ = write!(text, "\nNumber of rows per experiment that are not reproduced or not reproducible:\n\n{lines}");
     }
     text
 }
 
+/// Returns the rows that are not reproduced, with the reasons, by paper and experiment.
+fn list(report: &Report) -> String {
+    let mut text = "# Rows that are not reproduced\n".to_owned();
+    for (name, experiments) in by_paper(report) {
+        let lines: String = experiments.into_iter().map(reasons).collect();
+        let _ = write!(text, "\n## {name}\n\n{lines}");
+    }
+    text
+}
+
+/// Returns the papers that have rows that are not reproduced, each with the experiments that have such rows.
+fn by_paper(report: &Report) -> impl Iterator<Item = (&str, Vec<&Reported>)> {
+    report.papers.iter().filter_map(|known| {
+        let of_paper = report.experiments.iter().filter(|one| paper(&one.source) == known.paper);
+        let experiments: Vec<&Reported> = of_paper.filter(|one| missed(one).next().is_some()).collect();
+        (!experiments.is_empty()).then_some((known.paper.as_str(), experiments))
+    })
+}
+
+/// Returns the rows of an experiment that are not reproduced or not reproducible.
+fn missed(one: &Reported) -> impl Iterator<Item = &Judged> {
+    one.rows.iter().filter(|row| row.verdict != Verdict::Reproduced)
+}
+
 /// Returns one item per reason for which rows of an experiment are not reproduced.
-fn missed(one: &Reported) -> String {
+fn reasons(one: &Reported) -> String {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for row in one.rows.iter().filter(|row| row.verdict != Verdict::Reproduced) {
+    for row in missed(one) {
         match reasons.iter_mut().find(|(reason, _)| *reason == row.reason) {
             Some((_, rows)) => rows.push(values(row)),
             None => reasons.push((&row.reason, vec![values(row)])),
@@ -93,7 +129,7 @@ fn short(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Times;
+    use super::super::{Paper, Times};
     use super::*;
 
     #[test]
@@ -103,8 +139,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn rows_that_are_not_reproduced_are_grouped_by_reason() {
+    /// Returns a report on an experiment with four rows, of which one is reproduced, and on one without rows to list.
+    fn report() -> Report {
         let row = |row: &str, verdict, ours, paper, reason: &str| Judged {
             experiment: "x".into(),
             row: row.into(),
@@ -119,16 +155,10 @@ mod tests {
             reason: reason.into(),
             seeds: 1,
         };
-        let rows = vec![
-            row("a", Verdict::NotReproduced, Some(3.0), None, "bursts"),
-            row("b", Verdict::Reproduced, Some(1.0), None, "bursts"),
-            row("c", Verdict::NotReproduced, None, Some(1.5), "bursts"),
-            row("d", Verdict::NotReproducible, None, None, "no number"),
-        ];
-        let one = Reported {
-            experiment: "x".into(),
+        let one = |name: &str, source: &str, rows| Reported {
+            experiment: name.into(),
             title: "X".into(),
-            source: "Nobody, table 1".into(),
+            source: source.into(),
             program: String::new(),
             ended: 1,
             all: 1,
@@ -136,11 +166,42 @@ mod tests {
             times: Times::of(&[], 0.0),
             flow_seconds_per_second: 0.0,
         };
+        let rows = vec![
+            row("a", Verdict::NotReproduced, Some(3.0), None, "Bursts."),
+            row("b", Verdict::Reproduced, Some(1.0), None, "Bursts."),
+            row("c", Verdict::NotReproduced, None, Some(1.5), "Bursts."),
+            row("d", Verdict::NotReproducible, None, None, "No number."),
+        ];
+        let all = vec![row("e", Verdict::Reproduced, Some(1.0), None, "")];
+        let paper = |name: &str, reproduced, not_reproduced, not_reproducible| Paper {
+            paper: name.into(),
+            reproduced,
+            not_reproduced,
+            not_reproducible,
+            incomplete: 0,
+        };
+        Report {
+            experiments: vec![one("x", "Nobody, table 1", rows), one("y", "Somebody", all)],
+            papers: vec![paper("Nobody", 1, 2, 1), paper("Somebody", 1, 0, 0)],
+        }
+    }
+
+    #[test]
+    fn the_list_groups_rows_by_reason() {
         assert_eq!(
-            missed(&one),
-            "* `x`: a (3 s, expected: at most 2); c (no value, expected: 1.5, at most 2): bursts\n\
-             * `x`: d (not reproducible): no number\n"
+            list(&report()),
+            "# Rows that are not reproduced\n\n## Nobody\n\n\
+             * `x`: a (3 s, expected: at most 2); c (no value, expected: 1.5, at most 2): Bursts.\n\
+             * `x`: d (not reproducible): No number.\n"
         );
+    }
+
+    #[test]
+    fn the_summary_counts_rows_per_paper_and_experiment() {
+        let text = summary(&report());
+        assert!(text.contains("\n| Nobody | 1 | 2 | 1 | 0 |\n| Somebody | 1 | 0 | 0 | 0 |\n"), "{text}");
+        assert!(text.ends_with(":\n\n* Nobody: `x` 3\n"), "{text}");
+        assert!(!text.contains("Bursts"), "reasons are in the list only: {text}");
     }
 
     #[test]

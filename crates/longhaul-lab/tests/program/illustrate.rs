@@ -45,3 +45,26 @@ fn a_folder_has_pictures_and_a_page() {
     assert_eq!(files.iter().map(|file| place.bytes(file)).collect::<Vec<_>>(), before);
     assert_eq!(text(&place.bytes("out/index.html")), page);
 }
+
+/// `report` lists the rows that are not reproduced in the folder. A document gets their numbers only.
+#[test]
+fn the_list_is_in_the_folder_and_its_summary_in_the_document() {
+    let place = Place::new("findings");
+    let missed = "\n[[rows]]\nid = \"4\"\nmetric = \"share\"\nat = { rate = \"2mbit\", loss = \"3%\" }\nrule = \"at least 2\"\nnote = \"A share is at most 1.\"\n";
+    let file = place.file("small.toml", &(SMALL.to_owned() + missed));
+    let document = place.file("findings.md", "Before.\n\n<!-- results -->\n<!-- end of results -->\n");
+    lab(&["run", &file, "--quick", "--out", &place.path("out")]);
+    let report = lab(&["report", &place.path("out"), "--findings", &document]);
+    assert_eq!(report.status.code(), Some(1), "{}", text(&report.stderr));
+    let list = text(&place.bytes("out/not-reproduced.md"));
+    assert!(
+        list.starts_with("# Rows that are not reproduced\n\n## nobody\n\n* `small`: 3 (not reproducible)"),
+        "{list}"
+    );
+    assert!(list.ends_with(", expected: at least 2): A share is at most 1.\n"), "{list}");
+    let summary = text(&place.bytes("findings.md"));
+    assert!(summary.starts_with("Before.\n\n<!-- results -->\n\n| paper |"), "{summary}");
+    assert!(summary.ends_with("\n* nobody: `small` 2\n\n<!-- end of results -->\n"), "{summary}");
+    let again = lab(&["run", &file, "--quick", "--out", &place.path("out")]);
+    assert_eq!(again.status.code(), Some(1), "the folder can still be used: {}", text(&again.stderr));
+}
