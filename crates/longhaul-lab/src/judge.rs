@@ -61,9 +61,11 @@ pub fn judge(experiment: &Experiment, records: &[Record], seeds: u32) -> Vec<Jud
     experiment.rows.iter().map(|row| judge_row(experiment, row, &records, seeds)).collect()
 }
 
+/// Judges one row by the runs of its cells.
 fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32) -> Judged {
     let id = experiment.definition.id.get_ref().clone();
     let paper: Vec<Option<f64>> = row.paper.iter().copied().map(Some).collect();
+    // A row without a rule is not reproducible and has no values.
     let Some(judged) = &row.judged else {
         let none = || Numbers::One(None);
         return Judged {
@@ -81,9 +83,11 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
             seeds: 0,
         };
     };
+    // The estimates of all cells of the row: lower bound, value and upper bound.
     let compares = judged.rule.compares();
     let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| estimate(records, *cell, judged)).collect();
     let pick = |nth: usize| Numbers::new(each.iter().map(|each| each.map(|each| each[nth])).collect(), compares);
+    // The rule applies to the values. If one is missing, the row is not reproduced.
     let ours: Option<Vec<f64>> = each.iter().map(|each| each.map(|[_, ours, _]| ours)).collect();
     let used = used(records, judged, seeds);
     let holds = ours.is_some_and(|ours| judged.rule.holds(&ours, &row.paper, &row.deviations));

@@ -1,4 +1,4 @@
-//! Random scenarios: paths and company drawn from a distribution, one scenario per seed.
+//! Random scenarios: paths and competing traffic drawn from a distribution, one scenario per seed.
 //!
 //! [`text`] returns an experiment with a cell per controller and scenario, which is checked, run, stored and reported
 //! like any other. `docs/lab.md` describes the distribution and the score.
@@ -11,7 +11,7 @@ mod limit;
 mod request;
 
 pub use definition::text;
-pub use draw::{Aqm, Company, Loss, Policer, Reordering, Scenario, Step, Traffic};
+pub use draw::{Aqm, Competition, Loss, Policer, Reordering, Scenario, Step, Traffic};
 pub use error::RandomError;
 pub use request::{Request, Seeds, Set, names};
 

@@ -88,6 +88,7 @@ impl Run {
             let real = Real { experiments: &experiments, seeds, at: &self.at, is_json: self.json, out, overwrite };
             return real.execute();
         }
+        // The identity of each experiment's runs, and the number of concurrent runs.
         let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(runs, each)).collect();
         let in_real_time = experiments.iter().any(|experiment| experiment.definition.real_time);
         let processors = || thread::available_parallelism().map_or(1, usize::from);
@@ -95,6 +96,7 @@ impl Run {
         if at_a_time == 0 {
             bail!("--jobs 0 runs nothing");
         }
+        // The requested cells of each experiment.
         let asked = experiments.iter().zip(&texts).zip(&kept);
         let asked: Vec<Asked<'_>> = asked.map(|((experiment, text), kept)| Asked { experiment, text, kept }).collect();
         let cells = experiments.iter().map(|experiment| chosen::cells(experiment, &self.at)).collect::<Result<_>>()?;
@@ -113,6 +115,7 @@ impl Run {
             }
             session.keep_in(folder);
         }
+        // All runs are made here; the session judges and prints each experiment when its runs are complete.
         session.run(self.shard, at_a_time)
     }
 

@@ -113,6 +113,7 @@ impl Reading<'_> {
     /// Checks that the plot has all fields that its kind needs and no others.
     fn fields(self, kind: Kind) -> Result<(), Fault> {
         let plot = self.plot;
+        // Whether the file sets a field of `FIELDS`, the last of which is `expected`.
         let given = |field: &str| match field {
             "metric" => plot.metric.is_some(),
             "metrics" => !plot.metrics.is_empty(),
@@ -134,11 +135,13 @@ impl Reading<'_> {
             _ => !plot.expected.is_empty(),
         };
         let word = plot.kind.get_ref();
+        // No field may be set that has no effect on this kind of picture.
         for (field, kinds) in FIELDS {
             if given(field) && !kinds.contains(&kind) {
                 return Err(self.wrong(field, format!("a picture of kind {word:?} has no `{field}`")));
             }
         }
+        // Each kind needs certain fields. Some allow a choice between two of them.
         let needed: &[&str] = match kind {
             Kind::OverTime | Kind::TimeSequence => &["series"],
             Kind::Histogram => &["series", "bin"],
@@ -269,12 +272,14 @@ impl Reading<'_> {
             };
             self.place(axis, choice, "plots.at")?;
         }
+        // `over` distinguishes the lines, and `by` the positions along x.
         let over = self.axis(plot.over.as_ref(), "plots.over")?;
         let by = self.axis(plot.by.as_ref(), "plots.by")?;
         if over.is_some() && over == by {
             let at = plot.over.as_ref().unwrap_or(&plot.kind);
             return Err(self.source.fault(at, "plots.over", "`over` and `by` are the same axis"));
         }
+        // Each other axis has a fixed choice, or is free: its choices are shown along x or pooled.
         let lines = self.lines(over)?;
         let (mut fixed, mut free) = (Vec::new(), Vec::new());
         for (nth, axis) in axes.iter().enumerate() {
@@ -290,6 +295,7 @@ impl Reading<'_> {
                 }
             }
         }
+        // The cells with the fixed choices, by line.
         let fits = |cell: &(usize, &Cell)| fixed.iter().all(|(axis, place)| cell.1.places[*axis] == *place);
         let cells: Vec<(usize, &Cell)> = self.cells.iter().enumerate().filter(fits).collect();
         let of_line = |place: &Option<usize>| {
@@ -299,6 +305,7 @@ impl Reading<'_> {
         };
         let choice = |axis: usize, place: usize| axes[axis].choices[place].name.get_ref().clone();
         let grid: Vec<Vec<usize>> = lines.iter().map(of_line).collect();
+        // The names of positions and lines, made of the choices on their axes.
         let along = |cell: &usize| {
             let names = free.iter().map(|axis| choice(*axis, self.cells[*cell].places[*axis]));
             names.collect::<Vec<String>>().join(", ")

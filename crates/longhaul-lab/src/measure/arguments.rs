@@ -142,6 +142,7 @@ impl<'a> Asked<'a> {
 
     /// Takes the arguments of a parameter and returns the remaining arguments.
     fn take(&mut self, parameter: Parameter, from: &'a [Argument]) -> Result<&'a [Argument], String> {
+        // Access to the next argument: of any kind, a name, or the number of leading ones of a kind.
         let one = || from.split_first().ok_or_else(|| self.usage());
         let name = || match one()? {
             (Argument::Name(name), rest) => Ok((name.as_str(), rest)),
@@ -149,6 +150,7 @@ impl<'a> Asked<'a> {
         };
         let leading = |of_kind: fn(&Argument) -> bool| from.iter().take_while(|argument| of_kind(argument)).count();
         match parameter {
+            // Names. A link is optional, and measures of several flows have several names.
             Parameter::Link => {
                 let (link, rest) = link(from)?;
                 self.link = link;
@@ -168,6 +170,7 @@ impl<'a> Asked<'a> {
                 self.quantile = Quantile::parse(name)?;
                 Ok(rest)
             }
+            // Sizes: one that is required, or two optional bounds.
             Parameter::Bytes => match one()? {
                 (Argument::Size(bytes), rest) => {
                     self.bytes = *bytes;
@@ -182,6 +185,7 @@ impl<'a> Asked<'a> {
                 }
                 _ => Ok(from),
             },
+            // Lists: all leading names are causes or classes, and all leading times belong to the measure.
             Parameter::Causes | Parameter::CausesAndClasses => {
                 let (names, rest) = from.split_at(leading(|argument| matches!(argument, Argument::Name(_))));
                 for name in names {

@@ -348,12 +348,14 @@ impl Canvas {
         Tag::new("path").set("class", "grid").set("d", &path)
     }
 
+    /// Returns both axes with their ticks and the label of the y axis.
     fn axes(&self) -> Tag {
         let mut axes = Tag::new("g");
         let (left, bottom) = (coordinate(self.left), coordinate(self.bottom));
         let mut path = format!("M{left} {}V{bottom}H{}", coordinate(self.top), coordinate(self.right));
         match &self.x {
             Axis::Numbers { ticks, .. } => {
+                // Ticks at numbers. A text that would overlap the previous one is omitted.
                 let mut free = f64::NEG_INFINITY;
                 for (place, text) in ticks.iter().filter_map(|(tick, text)| Some((self.x(*tick)?, text))) {
                     path += &format!("M{} {bottom}v5", coordinate(place));
@@ -366,6 +368,7 @@ impl Canvas {
                 }
             }
             Axis::Names { .. } => {
+                // Names centred in their slots, on several lines, or turned if they are too wide.
                 for (n, lines) in self.names.iter().enumerate() {
                     let (from, wide) = self.slot(n);
                     if let (Some(turn), Some(name)) = (self.turn, lines.first()) {
@@ -381,6 +384,7 @@ impl Canvas {
                 }
             }
         }
+        // The y axis has numbers, or the names of rows in a heat map.
         match &self.y {
             Axis::Numbers { ticks, .. } => {
                 for (place, text) in ticks.iter().filter_map(|(tick, text)| Some((self.y(*tick)?, text))) {
@@ -395,6 +399,7 @@ impl Canvas {
                 }
             }
         }
+        // The label of the y axis, turned by 90 degrees.
         for (n, line) in self.y_label.iter().enumerate() {
             let place = (MARGIN + 9.0 + n as f64 * LINE, (self.top + self.bottom) / 2.0);
             axes.push(&upright(place, "middle", "label", line));

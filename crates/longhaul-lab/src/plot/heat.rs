@@ -19,12 +19,15 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (name, unit) = picture.metric(metric);
     let name = picture.plot.label.clone().unwrap_or(name);
     let is_log = picture.plot.log_y;
+    // The shade of a field encodes its value, between the extremes of all fields.
     let (low, high) = extent(drawn.iter().filter_map(|drawn| drawn.runs.value), is_log).unwrap_or((0.0, 1.0));
     let shade = Scale { low, high, is_log, from: 0.0, to: DARKEST };
+    // Columns are wide enough for the longest number.
     let texts = drawn.iter().flat_map(|drawn| drawn.runs.value.into_iter().chain(drawn.paper)).map(ticks::short);
     let least = texts.map(|text| width(&text, NUMBER)).fold(0.0, f64::max) + APART;
     let x = Axis::Names { names: grid.by.names.clone(), label: picture.by_label().into(), least };
     let y = Axis::names(&grid.over.names, &grid.over.axis);
+    // Description and caption.
     let measured = if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") };
     let about = format!("{measured} by {} and {}; darker is more.", grid.over.axis, grid.by.axis);
     let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
@@ -33,6 +36,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let of = if runs > 1 { format!("{} of {runs} runs", picture.statistic()) } else { "One run each".into() };
     let how = format!("{measured}. {of}; darker is more.{small}");
     let mut canvas = picture.canvas(picture.around(Vec::new(), &about, &how), x, y);
+    // One rectangle per cell with our value, and the paper's value below it.
     for one in &drawn {
         let ((left, wide), (top, high)) = (canvas.slot(one.by), canvas.row(one.over));
         let mut group = Tag::new("g").child(&Tag::new("title").text(&picture.tell(one, unit)));

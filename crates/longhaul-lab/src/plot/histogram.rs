@@ -11,6 +11,7 @@ const MOST_BINS: f64 = 400.0;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let all = values(picture);
+    // Bins cover the range of all samples, so that the histograms are comparable.
     let everything = || all.iter().flat_map(|(_, values)| values.iter().copied());
     let low = everything().fold(f64::INFINITY, f64::min);
     let high = everything().fold(f64::NEG_INFINITY, f64::max);
@@ -18,6 +19,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let first = if low.is_finite() { (low / bin).floor() } else { 0.0 };
     let shares: Vec<(String, Vec<f64>)> =
         all.iter().map(|(name, values)| (name.clone(), shares(values, first, bin))).collect();
+    // The x axis has the series' unit, and the y axis percentages.
     let (name, unit) =
         picture.plot.series.first().map_or(("", ""), |series| (series.name.as_str(), series.unit.as_str()));
     let name = picture.plot.label.clone().unwrap_or_else(|| name.replace('-', " "));
@@ -28,6 +30,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     );
     let y = shares.iter().flat_map(|(_, shares)| shares.iter().copied());
     let y = Axis::of(y, Wish { name: "share of the samples", unit: "%", is_log: false, zero: true, about: 6 });
+    // Legend and caption.
     let legend = shares
         .iter()
         .enumerate()
@@ -39,6 +42,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     if shares.iter().all(|(_, shares)| shares.is_empty()) {
         canvas.nothing();
     }
+    // One outline per histogram, from the x axis over all bins and back to the x axis.
     for (nth, (name, shares)) in shares.iter().enumerate() {
         let mut corners = vec![(first * bin, 0.0)];
         for (place, share) in shares.iter().enumerate() {

@@ -9,8 +9,10 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (plot, metric) = (picture.plot, picture.one());
     let drawn = picture.drawn(metric);
     let (name, unit) = picture.metric(metric);
+    // The y axis covers our values with their intervals, and the paper's values.
     let values = drawn.iter().flat_map(|drawn| drawn.runs.drawn().chain(drawn.paper));
     let y = picture.y_axis(metric, values, !plot.log_y);
+    // Legend, description and caption.
     let mut legend = picture.keys(Look::LineAndMark);
     if drawn.iter().any(|drawn| drawn.paper.is_some()) {
         legend.push(Key { look: Look::HollowMark, name: "paper".into() });
@@ -19,6 +21,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let by = &plot.grid.by;
     let about = format!("Lines of {name} against {}, one per {}.", by.axis, plot.grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "bars"));
+    // Choices that are numbers of one unit are drawn to scale, others in slots of equal width.
     let along = choices::numbers(&by.names);
     let mut canvas = picture.canvas(around, x_axis(picture, along.as_ref()), y);
     let place = |canvas: &super::canvas::Canvas, nth: usize| match &along {
@@ -29,6 +32,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         }
     };
     for over in 0..plot.grid.cells.len() {
+        // A line through the values, in the order of their positions.
         let line: Vec<_> = drawn.iter().filter(|drawn| drawn.over == over).collect();
         let mut points: Vec<(f64, Option<f64>)> = line
             .iter()
@@ -37,6 +41,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let through = path::through(points.into_iter().map(|(x, y)| Some((x, y?))));
         let mut group = Tag::new("g").child(&style::line(over, &through));
+        // A mark per cell: the paper's value, the interval, and our value on top.
         for one in line {
             let Some(x) = place(&canvas, one.by) else { continue };
             let mut marks = Tag::new("g").child(&Tag::new("title").text(&picture.tell(one, unit)));

@@ -32,6 +32,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         line.mean.iter().zip(spread).flat_map(|((_, mean), spread)| [mean - spread, mean + spread])
     });
     let values: Vec<f64> = values.collect();
+    // Axes. The y axis is named after the series, if there are few.
     let (name, unit) = match &plot.series[..] {
         [one] => (one.name.replace('-', " "), one.unit.as_str()),
         [first, ..] => (several(&plot.series), first.unit.as_str()),
@@ -40,6 +41,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     // The lower edge of the band may be below zero, where no value can be.
     let y = picture.y_of(&name, unit, values.into_iter().map(|value| if band { value.max(0.0) } else { value }), true);
     let x = Axis::between((plot.from, plot.to.unwrap_or(end)), "time", "s", 0.0);
+    // Legend, description and caption.
     let mut legend: Vec<Key> = lines
         .iter()
         .filter(|line| !line.name.is_empty())

@@ -33,7 +33,7 @@ impl Picture<'_> {
         metric.map_or((String::new(), ""), |(name, metric)| (super::spoken(name), metric.unit.as_str()))
     }
 
-    /// Returns the index of the only metric.
+    /// Returns the index of the first metric, the only one for most kinds of pictures.
     pub(super) fn one(&self) -> usize {
         self.plot.metrics.first().copied().unwrap_or(usize::MAX)
     }
@@ -53,7 +53,7 @@ impl Picture<'_> {
             .collect()
     }
 
-    /// Returns the values of all cells in all metrics. Several metrics are placed along x.
+    /// Returns the values of all cells in all metrics. If there are several metrics, each has a position along x.
     pub(super) fn drawn_in_all(&self) -> Vec<Drawn> {
         let metrics = &self.plot.metrics;
         let of = |(nth, metric): (usize, &usize)| {
@@ -87,6 +87,7 @@ impl Picture<'_> {
         self.y_of(&name, unit, values, zero)
     }
 
+    /// Returns a y axis with this name and unit, unless the plot has a label.
     pub(super) fn y_of(&self, name: &str, unit: &str, values: impl Iterator<Item = f64>, zero: bool) -> Axis {
         let expected = self.plot.expected.iter().map(|expected| expected.value);
         let name = self.plot.label.as_deref().unwrap_or(name);
@@ -99,11 +100,12 @@ impl Picture<'_> {
         self.plot.grid.over.names.get(nth).map_or("", String::as_str)
     }
 
+    /// Returns the name of a choice along x.
     pub(super) fn by(&self, nth: usize) -> &str {
         self.plot.grid.by.names.get(nth).map_or("", String::as_str)
     }
 
-    /// Returns the label below the choices along x.
+    /// Returns the label of the x axis.
     pub(super) fn by_label(&self) -> &str {
         self.plot.by_label.as_ref().unwrap_or(&self.plot.grid.by.axis)
     }
@@ -114,20 +116,20 @@ impl Picture<'_> {
         names.filter(|(_, name)| !name.is_empty()).map(|(n, name)| Key { look: look(n), name: name.clone() }).collect()
     }
 
-    /// Returns the legend entries of the values known in advance.
+    /// Returns the legend entries of the expected values.
     pub(super) fn expected_keys(&self) -> impl Iterator<Item = Key> {
         let expected = self.plot.expected.iter().enumerate();
         expected.map(|(nth, expected)| Key { look: Look::Expected(nth), name: expected.label.clone() })
     }
 
-    /// Creates a canvas with lines at the values known in advance.
+    /// Creates a canvas with lines at the expected values.
     pub(super) fn canvas(&self, around: Around, x: Axis, y: Axis) -> Canvas {
         let mut canvas = Canvas::new(around, x, y);
         self.expected(&mut canvas);
         canvas
     }
 
-    /// Draws the values known in advance.
+    /// Draws a line at each expected value.
     pub(super) fn expected(&self, canvas: &mut Canvas) {
         for (nth, expected) in self.plot.expected.iter().enumerate() {
             canvas.expected(nth, expected.value);
@@ -168,7 +170,7 @@ impl Picture<'_> {
         }
     }
 
-    /// Returns a series of each drawn run of a cell.
+    /// Returns the points of a series for each drawn run of a cell.
     pub(super) fn recorded(&self, cell: usize, name: &str) -> impl Iterator<Item = &[(f64, f64)]> {
         let chosen =
             move |record: &&Record| record.cell == cell && self.plot.seed.is_none_or(|seed| seed == record.seed);
@@ -176,7 +178,7 @@ impl Picture<'_> {
         self.records.iter().filter(chosen).filter_map(move |record| record.series.get(&name).map(Vec::as_slice))
     }
 
-    /// Returns a text about the drawn runs.
+    /// Returns a sentence such as "Run 1." or "10 runs." that says which runs are drawn.
     pub(super) fn which(&self) -> String {
         match self.plot.seed {
             Some(seed) => format!("Run {seed}."),

@@ -11,9 +11,11 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (x_drawn, y_drawn) = (picture.drawn(along), picture.drawn(up));
     let (x_name, x_unit) = picture.metric(along);
     let (y_name, y_unit) = picture.metric(up);
+    // Both axes cover all runs and the paper's values.
     let wish = Wish { name: &x_name, unit: x_unit, is_log: plot.log, zero: false, about: 7 };
     let x = Axis::of(x_drawn.iter().flat_map(|drawn| drawn.runs.values().chain(drawn.paper)), wish);
     let y = picture.y_axis(up, y_drawn.iter().flat_map(|drawn| drawn.runs.values().chain(drawn.paper)), false);
+    // Legend, description and caption.
     let mut legend = picture.keys(Look::Mark);
     let papers = || x_drawn.iter().zip(&y_drawn).filter_map(|(x, y)| Some((x.over, x.paper?, y.paper?)));
     if papers().next().is_some() {
@@ -27,6 +29,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let about = format!("{y_name} against {x_name}, one mark per cell and one dot per run.");
     let how = if has_more { format!("Marks: {}.", picture.statistic().to_lowercase()) } else { String::new() };
     let mut canvas = picture.canvas(picture.around(legend, &about, &how), x, y);
+    // Per choice on `over`: dots for single runs, a mark per cell, and hollow marks for the paper's values.
     for over in 0..plot.grid.cells.len() {
         let of_line = || x_drawn.iter().zip(&y_drawn).filter(move |(x, _)| x.over == over);
         let mut group = Tag::new("g");

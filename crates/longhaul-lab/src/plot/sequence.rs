@@ -20,6 +20,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let cell = plot.grid.cells.first().and_then(|line| line.first()).copied().unwrap_or(usize::MAX);
     let seed = plot.seed.unwrap_or(1);
     let record = picture.records.iter().find(|record| record.cell == cell && record.seed == seed);
+    // The recorded points of the chosen run, by the kind of series.
     let of = |call: &str| -> Vec<(f64, f64)> {
         let named = plot.series.iter().find(|series| series.call == call);
         let series = named.and_then(|named| record?.series.get(&named.name));
@@ -28,6 +29,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         points.filter(|(time, value)| time.is_finite() && value.is_finite() && is_in(*time)).collect()
     };
     let (segments, resent, acks) = (of("segments"), of("resent"), of("acks"));
+    // Axes, legend and caption.
     let all = || segments.iter().chain(&resent).chain(&acks);
     let end = all().map(|(time, _)| *time).fold(plot.from, f64::max);
     let y = picture.y_of("sequence number", "bytes", all().map(|(_, value)| *value), plot.from == 0.0);
@@ -44,10 +46,12 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     if all().next().is_none() {
         canvas.nothing();
     }
+    // Acknowledgments are a staircase: the acknowledged sequence number holds until the next ACK.
     let steps = acks.windows(2).flat_map(|two| [two[0], (two[1].0, two[0].1)]).chain(acks.last().copied());
     let steps: Vec<(f64, f64)> = steps.collect();
     let path = through(thinned(&steps, 2).iter().map(|(x, y)| canvas.point(*x, *y)));
     canvas.marks.push(&style::dashed((ACKED, 0), &path).set("data-of", "acks"));
+    // New data are vertical strokes, and retransmissions are marks on top of them.
     let places: Vec<(f64, f64)> = segments.iter().filter_map(|(x, y)| canvas.point(*x, *y)).collect();
     let sent = Tag::new("path").set("class", &style::class(SENT, "thick")).set("d", &upright(&places));
     canvas.marks.push(&sent.set("data-of", "segments"));

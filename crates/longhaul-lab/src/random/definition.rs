@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::draw::{Aqm, Company, Scenario};
+use super::draw::{Aqm, Competition, Scenario};
 use super::{Request, VERSION};
 
 /// Range of the windows and send buffers in bytes: the default, and the largest window that TCP can announce.
 const WINDOWS: [u64; 2] = [64 << 20, 1 << 30];
-/// Waiting time of ACKs at the way back in milliseconds.
+/// Waiting time of ACKs at the return path in milliseconds.
 const BACK_QUEUE: u64 = 200;
 const LEAST_BACK_QUEUE: u64 = 20_000;
 /// Name of the choice without any controller, which shows what other flows have by themselves.
@@ -58,16 +58,18 @@ pairs = 10
 #[must_use]
 pub fn text(request: &Request) -> String {
     let scenarios: Vec<Scenario> = request.seeds.each().map(Scenario::draw).collect();
-    let has = |is: fn(&Company) -> bool| scenarios.iter().any(|scenario| is(&scenario.company));
-    let (has_others, has_short) =
-        (has(|company| matches!(company, Company::Others { .. })), has(|company| matches!(company, Company::Short(_))));
+    let has = |is: fn(&Competition) -> bool| scenarios.iter().any(|scenario| is(&scenario.competition));
+    let (has_others, has_short) = (
+        has(|competition| matches!(competition, Competition::Others { .. })),
+        has(|competition| matches!(competition, Competition::Short(_))),
+    );
     let mut text = head(request);
     axes(&mut text, request, &scenarios);
     text += OWN;
     if has_others {
         text += OTHERS;
     }
-    if has(|company| matches!(company, Company::Traffic(_))) {
+    if has(|competition| matches!(competition, Competition::Traffic(_))) {
         text += TRAFFIC;
     }
     if has_short {
@@ -114,20 +116,20 @@ fn quoted<T: std::fmt::Display>(names: &[T]) -> String {
 
 /// Returns the variables of a scenario.
 fn variables(scenario: &Scenario) -> Vec<(&'static str, String)> {
-    let own_start = if matches!(scenario.company, Company::Others { are_first: true, .. }) { 10 } else { 0 };
+    let own_start = if matches!(scenario.competition, Competition::Others { are_first: true, .. }) { 10 } else { 0 };
     let other_start = 10 - own_start;
     let of_duration = |percent: u64| format!("{}ms", scenario.duration * 10 * percent);
-    let (others, other) = match scenario.company {
-        Company::Others { count, are_new_reno, .. } => (count, if are_new_reno { "new-reno" } else { "cubic" }),
+    let (others, other) = match scenario.competition {
+        Competition::Others { count, are_new_reno, .. } => (count, if are_new_reno { "new-reno" } else { "cubic" }),
         _ => (0, "cubic"),
     };
-    let (kind, traffic) = match scenario.company {
-        Company::Traffic(traffic) => {
+    let (kind, traffic) = match scenario.competition {
+        Competition::Traffic(traffic) => {
             (if traffic.is_poisson { "poisson" } else { "cbr" }, scenario.rate * traffic.percent / 100)
         }
         _ => ("cbr", 0),
     };
-    let load = if let Company::Short(load) = scenario.company { load } else { 0 };
+    let load = if let Competition::Short(load) = scenario.competition { load } else { 0 };
     // All flows of the same kind have started after a quarter of the run.
     let apart = scenario.duration * 250 / scenario.own();
     let mut variables = vec![
@@ -155,7 +157,7 @@ fn measured(scenario: &Scenario) -> [(&'static str, String); 7] {
     let end = scenario.duration * 1000;
     let half = end / 2;
     let (part, base) = (format!("{half}ms, {end}ms"), scenario.rtt as f64 / 1e3);
-    let others = matches!(scenario.company, Company::Others { .. });
+    let others = matches!(scenario.competition, Competition::Others { .. });
     let utility =
         format!("ln(max(goodput(own) / {:.6}, 0.001)) - 0.1 * ln(1 + delay(p95) / {base})", scenario.limit(0, end));
     let fairness = format!("0 - unfairness(own, {}, {part})", if others { "other" } else { "own" });
@@ -173,10 +175,13 @@ fn measured(scenario: &Scenario) -> [(&'static str, String); 7] {
         ("fairness", if is_fairness { fairness } else { none() }),
         ("used", format!("100 * {all} / {:.6}", scenario.limit(half, end))),
         ("victim", if others { format!("goodput(other, {part})") } else { none() }),
-        ("response", if matches!(scenario.company, Company::Short(_)) { "epoch(short, mean)".into() } else { none() }),
+        (
+            "response",
+            if matches!(scenario.competition, Competition::Short(_)) { "epoch(short, mean)".into() } else { none() },
+        ),
         (
             "competitive",
-            if scenario.company == Company::Alone {
+            if scenario.competition == Competition::Alone {
                 format!("100 * phase-share(own, competitive, {late}ms, {end}ms)")
             } else {
                 none()
@@ -196,10 +201,12 @@ fn link(scenario: &Scenario) -> String {
         link.push(' ');
         link += &option;
     };
-    match scenario.bunching {
+    // The return path has a constant rate, or delivers ACKs in bursts.
+    match scenario.burst_interval {
         0 => add(format!("--rate-down {}kbit", scenario.back)),
-        millis => add(format!("--trace-down {millis}x{}", scenario.bunch())),
+        millis => add(format!("--trace-down {millis}x{}", scenario.burst_packets())),
     }
+    // Queue management, with ECN.
     match scenario.aqm {
         Aqm::DropTail => {}
         Aqm::CoDel => add("--aqm-up codel".into()),
@@ -213,6 +220,7 @@ fn link(scenario: &Scenario) -> String {
     if scenario.ecn {
         add("--ecn-up".into());
     }
+    // Impairments of data packets: random loss, jitter, reordering, a policer.
     if let Some(loss) = scenario.loss {
         let mean = loss.ppm as f64 / 1e6;
         match loss.burst {
@@ -233,6 +241,7 @@ fn link(scenario: &Scenario) -> String {
     if let Some(policer) = scenario.policer {
         add(format!("--policer-up {}kbit,{}B", policer.rate, policer.burst));
     }
+    // Changes over time: steps of rate and delay, then handovers and outages in the order of time.
     for step in &scenario.steps {
         add(format!("--step-up {}ms,{}kbit,{}us", step.at, step.rate, step.rtt));
         add(format!("--step-down {}ms,-,{}us", step.at, step.rtt));
@@ -309,16 +318,18 @@ const SUMMARY: &[Column] = &[
     ("p5", "p5(score)", 2, |_| true),
     ("one flow: median", "median(utility)", 2, |scenario| !scenario.is_shared()),
     ("one flow: p5", "p5(utility)", 2, |scenario| !scenario.is_shared()),
-    ("alone: median", "median(utility)", 2, |scenario| scenario.company == Company::Alone),
-    ("alone: p5", "p5(utility)", 2, |scenario| scenario.company == Company::Alone),
-    ("own kind: median", "median(fairness)", 2, |scenario| matches!(scenario.company, Company::Own(_))),
-    ("own kind: p5", "p5(fairness)", 2, |scenario| matches!(scenario.company, Company::Own(_))),
-    ("others: median", "median(fairness)", 2, |scenario| matches!(scenario.company, Company::Others { .. })),
-    ("others: p5", "p5(fairness)", 2, |scenario| matches!(scenario.company, Company::Others { .. })),
-    ("harm: median", "median(harm)", 2, |scenario| matches!(scenario.company, Company::Others { .. })),
-    ("harm: p95", "p95(harm)", 2, |scenario| matches!(scenario.company, Company::Others { .. })),
-    ("harm to short flows", "median(harm-to-short)", 2, |scenario| matches!(scenario.company, Company::Short(_))),
-    ("competitive alone, %", "mean(competitive)", 1, |scenario| scenario.company == Company::Alone),
+    ("alone: median", "median(utility)", 2, |scenario| scenario.competition == Competition::Alone),
+    ("alone: p5", "p5(utility)", 2, |scenario| scenario.competition == Competition::Alone),
+    ("own kind: median", "median(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
+    ("own kind: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
+    ("others: median", "median(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
+    ("others: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
+    ("harm: median", "median(harm)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
+    ("harm: p95", "p95(harm)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
+    ("harm to short flows", "median(harm-to-short)", 2, |scenario| {
+        matches!(scenario.competition, Competition::Short(_))
+    }),
+    ("competitive alone, %", "mean(competitive)", 1, |scenario| scenario.competition == Competition::Alone),
 ];
 
 fn tables(text: &mut String, request: &Request, scenarios: &[Scenario]) {

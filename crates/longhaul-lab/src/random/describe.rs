@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::draw::{Aqm, Company, Scenario};
+use super::draw::{Aqm, Competition, Scenario};
 
 impl fmt::Display for Scenario {
     /// Writes the properties that differ from a plain link: `24.1 Mb/s, 120 ms, queue 0.31 BDP, loss 0.02 %`.
@@ -11,6 +11,7 @@ impl fmt::Display for Scenario {
         // A queue of few packets is larger than drawn.
         let bdp = self.rate as f64 * self.rtt as f64 / 8_000.0;
         write!(out, ", queue {:.2} BDP", self.queue as f64 / bdp)?;
+        // Queue management.
         match self.aqm {
             Aqm::DropTail => {}
             Aqm::CoDel => out.write_str(", CoDel")?,
@@ -20,6 +21,7 @@ impl fmt::Display for Scenario {
         if self.ecn {
             out.write_str(" with ECN")?;
         }
+        // Impairments of data packets.
         if let Some(loss) = self.loss {
             write!(out, ", loss {} %", loss.ppm as f64 / 1e4)?;
             if let Some(burst) = loss.burst {
@@ -37,6 +39,7 @@ impl fmt::Display for Scenario {
             let kilobytes = thousandth(policer.burst);
             write!(out, ", policer {} Mb/s with {kilobytes} kB", thousandth(policer.rate))?;
         }
+        // Changes over time.
         if let [step, ..] = self.steps[..] {
             let rates: Vec<String> = self.steps.iter().map(|step| thousandth(step.rate).to_string()).collect();
             write!(out, ", every {} s a step ({} Mb/s)", thousandth(step.at), rates.join(", "))?;
@@ -47,23 +50,25 @@ impl fmt::Display for Scenario {
         if let Some((at, length)) = self.outage {
             write!(out, ", outage of {} s at {} s", thousandth(length), thousandth(at))?;
         }
-        match self.company {
-            Company::Alone => {}
-            Company::Own(count) => write!(out, ", {count} of its kind")?,
-            Company::Others { count, are_new_reno, are_first } => {
+        // Competing flows and traffic.
+        match self.competition {
+            Competition::Alone => {}
+            Competition::Own(count) => write!(out, ", {count} of its kind")?,
+            Competition::Others { count, are_new_reno, are_first } => {
                 let (name, order) =
                     (if are_new_reno { "NewReno" } else { "CUBIC" }, if are_first { "first" } else { "last" });
                 write!(out, ", {count} {name} {order}")?;
             }
-            Company::Traffic(traffic) => {
+            Competition::Traffic(traffic) => {
                 let kind = if traffic.is_poisson { "Poisson" } else { "constant" };
                 write!(out, ", {} % {kind} traffic", traffic.percent)?;
             }
-            Company::Short(load) => write!(out, ", {load} % short flows")?,
+            Competition::Short(load) => write!(out, ", {load} % short flows")?,
         }
+        // The return path.
         write!(out, ", back {} Mb/s", thousandth(self.back))?;
-        if self.bunching > 0 {
-            write!(out, " every {} ms", self.bunching)?;
+        if self.burst_interval > 0 {
+            write!(out, " every {} ms", self.burst_interval)?;
         }
         Ok(())
     }

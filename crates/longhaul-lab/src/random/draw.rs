@@ -56,11 +56,11 @@ pub struct Scenario {
     /// An outage, which loses all packets: start and duration in milliseconds.
     pub outage: Option<(u64, u64)>,
     /// The other flows.
-    pub company: Company,
-    /// Rate of the way back in kb/s.
+    pub competition: Competition,
+    /// Rate of the return path in kb/s.
     pub back: u64,
-    /// Interval in milliseconds at which the way back delivers packets in bunches, or 0 if it delivers them as they come.
-    pub bunching: u64,
+    /// Interval in milliseconds at which the return path delivers packets in bursts, or 0 if it delivers them as they come.
+    pub burst_interval: u64,
     /// Duration of the run in seconds.
     pub duration: u64,
 }
@@ -115,7 +115,7 @@ pub struct Step {
 
 /// The other flows on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Company {
+pub enum Competition {
     /// None.
     Alone,
     /// Flows with the same controller: the number of all of them.
@@ -159,9 +159,9 @@ enum Property {
     Steps = 9,
     Handovers = 10,
     Outage = 11,
-    Company = 12,
+    Competition = 12,
     Back = 13,
-    Bunching = 14,
+    BurstInterval = 14,
 }
 
 impl Scenario {
@@ -169,6 +169,7 @@ impl Scenario {
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let draw = |property: Property| Draw(Random::new(seed, (u64::from(VERSION) << 32) | property as u64));
+        // Each property has its own random stream, so that a new property does not change the others.
         let rate = draw(Property::Rate).log(1_000.0, 1_000_000.0);
         let rtt = draw(Property::Rtt).log(4_000.0, 700_000.0);
         let queue_permille = draw(Property::Queue).log(50.0, 8_000.0);
@@ -177,7 +178,7 @@ impl Scenario {
         let queue = three(bdp * queue_permille as f64 / 1e3).max(6_000);
         let (aqm, ecn) = aqm(draw(Property::Aqm));
         let back = rate as f64 / draw(Property::Back).log_real(1.0, 50.0);
-        let (bunching, back) = bunching(draw(Property::Bunching), back);
+        let (burst_interval, back) = burst_interval(draw(Property::BurstInterval), back);
         let mut scenario = Self {
             seed,
             rate,
@@ -193,16 +194,18 @@ impl Scenario {
             steps: Vec::new(),
             handovers: Vec::new(),
             outage: outage(draw(Property::Outage)),
-            company: company(draw(Property::Company)),
+            competition: competition(draw(Property::Competition)),
             back,
-            bunching,
+            burst_interval,
             duration: 0,
         };
+        // The duration depends on the events, and events after the end are removed.
         let (period, steps) = steps(draw(Property::Steps), rate, rtt);
         let handovers = handovers(draw(Property::Handovers));
         scenario.duration = scenario.seconds(period, !handovers.is_empty());
         let end = scenario.duration * 1000;
         scenario.steps = steps.into_iter().filter(|step| step.at < end).collect();
+        // Handovers that overlap the outage are removed, too.
         let is_free = |(at, length): &(u64, u64)| {
             let meets = |(from, lasts): (u64, u64)| *at < from + lasts && from < at + length;
             *at < end && !scenario.outage.is_some_and(meets)
@@ -227,19 +230,19 @@ impl Scenario {
     /// Returns whether flows with congestion control share the link, so that the score is their fairness.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
-        matches!(self.company, Company::Own(_) | Company::Others { .. })
+        matches!(self.competition, Competition::Own(_) | Competition::Others { .. })
     }
 
-    /// Returns the number of packets of 1504 bytes in a bunch of the way back.
+    /// Returns the number of packets of 1504 bytes in a burst of the return path.
     #[must_use]
-    pub fn bunch(&self) -> u64 {
-        (self.back as f64 * self.bunching as f64 / OPPORTUNITY).round() as u64
+    pub fn burst_packets(&self) -> u64 {
+        (self.back as f64 * self.burst_interval as f64 / OPPORTUNITY).round() as u64
     }
 
     /// Returns the number of flows with the controller.
     #[must_use]
     pub const fn own(&self) -> u64 {
-        if let Company::Own(count) = self.company { count } else { 1 }
+        if let Competition::Own(count) = self.competition { count } else { 1 }
     }
 }
 
@@ -334,22 +337,22 @@ fn outage(mut draw: Draw) -> Option<(u64, u64)> {
     fails.then_some((at, length))
 }
 
-fn company(mut draw: Draw) -> Company {
+fn competition(mut draw: Draw) -> Competition {
     let kind = draw.0.unit();
     let (own, others, percent, load) = (draw.whole(2, 16), draw.whole(1, 4), draw.whole(10, 80), draw.whole(10, 50));
     let (first, second) = (draw.chance(0.5), draw.chance(0.5));
     match kind {
-        kind if kind < 0.4 => Company::Alone,
-        kind if kind < 0.6 => Company::Own(own),
-        kind if kind < 0.8 => Company::Others { count: others, are_new_reno: first, are_first: second },
-        kind if kind < 0.95 => Company::Traffic(Traffic { percent, is_poisson: first }),
-        _ => Company::Short(load),
+        kind if kind < 0.4 => Competition::Alone,
+        kind if kind < 0.6 => Competition::Own(own),
+        kind if kind < 0.8 => Competition::Others { count: others, are_new_reno: first, are_first: second },
+        kind if kind < 0.95 => Competition::Traffic(Traffic { percent, is_poisson: first }),
+        _ => Competition::Short(load),
     }
 }
 
-/// Returns the interval of ACK bunches in milliseconds and the rate of the way back in kb/s, which carries a whole number
-/// of packets per interval. If it has no capacity for one, ACKs are not bunched.
-fn bunching(mut draw: Draw, back: f64) -> (u64, u64) {
+/// Returns the interval of ACK bursts in milliseconds and the rate of the return path in kb/s, which carries a whole number
+/// of packets per interval. If it has no capacity for one, there are no bursts.
+fn burst_interval(mut draw: Draw, back: f64) -> (u64, u64) {
     let millis = draw.whole(0, 20);
     let packets = (back * millis as f64 / OPPORTUNITY).round();
     if packets >= 1.0 { (millis, three(packets * OPPORTUNITY / millis as f64)) } else { (0, three(back)) }

@@ -1,6 +1,6 @@
 //! The goodput that a link allows.
 
-use super::draw::{Company, Scenario};
+use super::draw::{Competition, Scenario};
 
 /// Payload in an IP packet, of 1500 bytes.
 const PAYLOAD: f64 = 1448.0 / 1500.0;
@@ -29,9 +29,9 @@ impl Scenario {
         }
         let rate = self.steps.iter().rev().find(|step| step.at <= at).map_or(self.rate, |step| step.rate);
         let rate = self.policer.map_or(rate, |policer| rate.min(policer.rate)) as f64;
-        let percent = match self.company {
-            Company::Traffic(traffic) => traffic.percent,
-            Company::Short(load) => load,
+        let percent = match self.competition {
+            Competition::Traffic(traffic) => traffic.percent,
+            Competition::Short(load) => load,
             _ => 0,
         };
         (rate - self.rate as f64 * percent as f64 / 100.0).max(LEFT * rate)
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn limits_by_hand() {
         let plain = Scenario { rate: 10_000, steps: Vec::new(), handovers: Vec::new(), ..Scenario::draw(1) };
-        let plain = Scenario { outage: None, policer: None, loss: None, company: Company::Alone, ..plain };
+        let plain = Scenario { outage: None, policer: None, loss: None, competition: Competition::Alone, ..plain };
         let near = |scenario: &Scenario, from: u64, expected: f64| {
             let limit = scenario.limit(from, 10_000);
             assert!((limit - expected * PAYLOAD).abs() < 1e-9, "{limit} {expected}");
@@ -65,9 +65,9 @@ mod tests {
         near(&Scenario { loss: Some(Loss { ppm: 30_000, burst: None }), ..plain.clone() }, 0, 9.7);
         let policer = Policer { rate: 6_000, burst: 9_000 };
         near(&Scenario { policer: Some(policer), ..plain.clone() }, 0, 6.0);
-        let traffic = |percent| Company::Traffic(Traffic { percent, is_poisson: true });
-        near(&Scenario { company: traffic(30), ..plain.clone() }, 0, 7.0);
-        near(&Scenario { company: traffic(80), policer: Some(policer), ..plain.clone() }, 0, 0.6);
-        near(&Scenario { company: Company::Short(25), ..plain }, 0, 7.5);
+        let traffic = |percent| Competition::Traffic(Traffic { percent, is_poisson: true });
+        near(&Scenario { competition: traffic(30), ..plain.clone() }, 0, 7.0);
+        near(&Scenario { competition: traffic(80), policer: Some(policer), ..plain.clone() }, 0, 0.6);
+        near(&Scenario { competition: Competition::Short(25), ..plain }, 0, 7.5);
     }
 }

@@ -47,6 +47,7 @@ fn run_here(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
 }
 
 async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
+    // Sockets: receivers listen first, because the emulated link needs their addresses.
     let (flows, ranges) = flows(setup, seed);
     let mut network = Network::new(setup, seed)?;
     let outside = network.outside();
@@ -55,6 +56,7 @@ async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let addresses = network.connect(receivers(&listeners, &traffic)?)?;
     let (to_flows, to_traffic) = addresses.split_at(flows.len());
     let sockets = flows.iter().map(|flow| flow.socket(&network)).collect::<std::io::Result<Vec<_>>>()?;
+    // Measurement starts with the transfers and traffic.
     let meter = Meter::start();
     let clock = Stopwatch::start();
     let goes_on = !traffic.is_empty();
@@ -64,11 +66,14 @@ async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     for (number, (ends, to)) in listeners.into_iter().zip(sockets).zip(to_flows.to_vec()).enumerate() {
         all.begin(number, ends, to);
     }
+    // The run lasts until its duration is over, or all flows have ended.
     let (samples, last) = all.samples(setup).await;
+    // Resources are read before the network is torn down.
     let Usage { seconds, processor_seconds, ends_processor_seconds, waited_seconds } = meter.usage();
     let memory_bytes = peak_memory();
     let (traffic_lateness, unsent) = traffic.stop()?;
     let Ended { link, lateness, lost } = network.stop()?;
+    // The link's final counters belong to the end of the run.
     let mut outcome = all.outcome(setup, ranges, samples);
     let end = Sample { links: vec![link], ..last };
     outcome.samples.insert(setup.duration, end);

@@ -118,23 +118,27 @@ impl World {
         samples: BTreeMap<Span, Sample>,
         probes: BTreeMap<String, Probed>,
     ) -> (Outcome, BTreeMap<String, Points>) {
+        // Drops per link, and the series that contain them.
         let dropped = |link: usize| self.drops.get(link).map(|drops| drops.borrow().clone()).unwrap_or_default();
         let first_drops = (0..self.links.len()).map(|link| dropped(link).first).collect();
         let end = |recorder: Recorder| {
             let drops = dropped(recorder.setup.link).all.unwrap_or_default();
             recorder.end(&drops)
         };
+        // A goal has the packet counts at the time when it was reached, or those at the end of the run.
         let all_data = self.data();
         let data = |goal: &super::Goal| {
             let counts = if goal.reached.is_some() { goal.data } else { all_data };
             ((goal.flows.start, goal.bytes), counts.map(|count| count as f64))
         };
         let data = self.goals.iter().map(data).collect();
+        // Values per flow, and the times at which goals were reached.
         let series = self.recorders.into_iter().map(end).collect();
         let of_goal = |goal: super::Goal| Some(((goal.flows.start, goal.bytes), goal.reached?));
         let of_window = |goal: super::WindowGoal| Some(((goal.flows.start, goal.bytes, goal.since), goal.reached?));
         let begun = |flow: &super::Watched| flow.opened.map(|opened| opened - Time::ZERO);
         let followed = || self.flows.iter().map(|flow| flow.followed.clone().unwrap_or_default());
+        // All measures read this outcome.
         let outcome = Outcome {
             duration: setup.duration,
             links: setup.links.iter().map(|link| link.there.clone()).collect(),

@@ -92,12 +92,14 @@ impl Real<'_> {
 
     /// Makes all runs of an experiment and prints its rows. Returns whether these are reproduced, and their values.
     fn run(&self, experiment: &Experiment, cells: &BTreeSet<usize>) -> Result<(bool, Values)> {
+        // All runs in virtual time come first, for the comparison.
         let runs = || cells.iter().flat_map(|cell| (1..=u64::from(self.seeds)).map(move |seed| (*cell, seed)));
         let in_virtual_time = |(cell, seed)| -> Result<Record> {
             let record = world::run(&experiment.setups[cell], cell, seed);
             Ok(record.with_context(|| name(experiment, cell))?.finite())
         };
         let simulated: Vec<Record> = runs().map(in_virtual_time).collect::<Result<_>>()?;
+        // The same runs over real sockets, one at a time.
         let (mut records, mut all_took) = (Vec::new(), Vec::new());
         for (cell, seed) in runs() {
             let run = real::run(&experiment.setups[cell], cell, seed).with_context(|| name(experiment, cell))?;
@@ -106,6 +108,7 @@ impl Real<'_> {
             records.push(run.record);
             all_took.push(took);
         }
+        // Rows are judged by the values in real time. Rows that need other cells are left out.
         let judged = judge::judge(experiment, &records, self.seeds);
         let simulated_rows = judge::judge(experiment, &simulated, self.seeds);
         let (mut well, mut left_out) = (true, 0);
@@ -125,6 +128,7 @@ impl Real<'_> {
             print::out(&if self.is_json { serde_json::to_string(&line)? } else { line.text() })?;
             lines.push(line);
         }
+        // The folder gets the printed rows, and all runs with the resources that they used.
         if let Some(folder) = self.out {
             let id = experiment.definition.id.get_ref();
             Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took }.write(folder)?;

@@ -4,8 +4,8 @@ use super::*;
 use crate::experiment::Experiment;
 use crate::random::{Request, Seeds, Set, text};
 
-/// A kind of company.
-type Is = fn(&Company) -> bool;
+/// Whether a scenario has a kind of competition.
+type Is = fn(&Competition) -> bool;
 
 fn all(seeds: std::ops::RangeInclusive<u64>) -> Vec<Scenario> {
     seeds.map(Scenario::draw).collect()
@@ -71,13 +71,13 @@ fn shares_are_those_of_the_distribution() {
     share("steps", 0.2, &|scenario| !scenario.steps.is_empty());
     share("handovers", 0.1, &|scenario| !scenario.handovers.is_empty());
     share("outage", 0.05, &|scenario| scenario.outage.is_some());
-    share("alone", 0.4, &|scenario| scenario.company == Company::Alone);
-    share("own kind", 0.2, &|scenario| matches!(scenario.company, Company::Own(_)));
-    share("others", 0.2, &|scenario| matches!(scenario.company, Company::Others { .. }));
-    share("NewReno", 0.1, &|scenario| matches!(scenario.company, Company::Others { are_new_reno: true, .. }));
-    share("others first", 0.1, &|scenario| matches!(scenario.company, Company::Others { are_first: true, .. }));
-    share("traffic", 0.15, &|scenario| matches!(scenario.company, Company::Traffic(_)));
-    share("short flows", 0.05, &|scenario| matches!(scenario.company, Company::Short(_)));
+    share("alone", 0.4, &|scenario| scenario.competition == Competition::Alone);
+    share("own kind", 0.2, &|scenario| matches!(scenario.competition, Competition::Own(_)));
+    share("others", 0.2, &|scenario| matches!(scenario.competition, Competition::Others { .. }));
+    share("NewReno", 0.1, &|scenario| matches!(scenario.competition, Competition::Others { are_new_reno: true, .. }));
+    share("others first", 0.1, &|scenario| matches!(scenario.competition, Competition::Others { are_first: true, .. }));
+    share("traffic", 0.15, &|scenario| matches!(scenario.competition, Competition::Traffic(_)));
+    share("short flows", 0.05, &|scenario| matches!(scenario.competition, Competition::Short(_)));
     // Medians and quartiles of log-uniform distributions: geometric means of their ends.
     let between = |least: f64, most: f64, share: f64| least * (most / least).powf(share);
     for quantile in [0.25, 0.5, 0.75] {
@@ -99,10 +99,10 @@ fn values_are_within_the_stated_ranges() {
         assert!((1_000..=1_000_000).contains(&scenario.rate), "{seed}");
         assert!((4_000..=700_000).contains(&scenario.rtt) && scenario.queue >= 6_000, "{seed}");
         assert!(scenario.loss.is_none_or(|loss| (10..=30_000).contains(&loss.ppm)), "{seed}");
-        assert!(scenario.jitter <= 10_000 && scenario.bunching <= 20, "{seed}");
-        assert_eq!(scenario.bunch() > 0, scenario.bunching > 0, "{seed}");
+        assert!(scenario.jitter <= 10_000 && scenario.burst_interval <= 20, "{seed}");
+        assert_eq!(scenario.burst_packets() > 0, scenario.burst_interval > 0, "{seed}");
         assert!((8..=60).contains(&scenario.duration), "{seed}");
-        // A bunch can be half a packet larger than drawn, of one packet.
+        // A burst can be half a packet larger than drawn, of one packet.
         let least = scenario.rate as f64 / 50.0 * 0.6;
         assert!(scenario.back as f64 >= least && scenario.back as f64 <= 2.02 * scenario.rate as f64, "{seed}");
         let end = scenario.duration * 1000;
@@ -133,15 +133,15 @@ fn each_scenario_of_both_sets_is_valid() {
 
 /// An experiment with a single scenario has only what this scenario needs.
 #[test]
-fn each_company_is_valid_by_itself() {
+fn each_competition_is_valid_by_itself() {
     let kinds: [(&str, Is); 4] = [
-        ("own", |company| matches!(company, Company::Own(_))),
-        ("other", |company| matches!(company, Company::Others { .. })),
-        ("traffic", |company| matches!(company, Company::Traffic(_))),
-        ("short", |company| matches!(company, Company::Short(_))),
+        ("own", |competition| matches!(competition, Competition::Own(_))),
+        ("other", |competition| matches!(competition, Competition::Others { .. })),
+        ("traffic", |competition| matches!(competition, Competition::Traffic(_))),
+        ("short", |competition| matches!(competition, Competition::Short(_))),
     ];
     for (name, has) in kinds {
-        let seed = (1..).find(|seed| has(&Scenario::draw(*seed).company)).unwrap();
+        let seed = (1..).find(|seed| has(&Scenario::draw(*seed).competition)).unwrap();
         let seeds: Seeds = format!("{seed}..{seed}").parse().unwrap();
         let text = text(&Request::new(Set::Any, Some(seeds), vec!["cubic".into()]).unwrap());
         let experiment = Experiment::read("random-any", &text).unwrap();
