@@ -320,16 +320,20 @@ const SUMMARY: &[Column] = &[
     ("one flow: p5", "p5(utility)", 2, |scenario| !scenario.is_shared()),
     ("alone: median", "median(utility)", 2, |scenario| scenario.competition == Competition::Alone),
     ("alone: p5", "p5(utility)", 2, |scenario| scenario.competition == Competition::Alone),
-    ("own kind: median", "median(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
-    ("own kind: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
-    ("others: median", "median(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
-    ("others: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
+    ("same controller: median", "median(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
+    ("same controller: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
+    ("CUBIC or NewReno: median", "median(fairness)", 2, |scenario| {
+        matches!(scenario.competition, Competition::Others { .. })
+    }),
+    ("CUBIC or NewReno: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
     ("harm: median", "median(harm)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
     ("harm: p95", "p95(harm)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
     ("harm to short flows", "median(harm-to-short)", 2, |scenario| {
         matches!(scenario.competition, Competition::Short(_))
     }),
-    ("competitive alone, %", "mean(competitive)", 1, |scenario| scenario.competition == Competition::Alone),
+    ("single flow in competitive mode, %", "mean(competitive)", 1, |scenario| {
+        scenario.competition == Competition::Alone
+    }),
 ];
 
 fn tables(text: &mut String, request: &Request, scenarios: &[Scenario]) {
