@@ -165,6 +165,39 @@ async fn hostile_input_ends_with_a_sentence() {
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
 
+/// An empty file counts as 4 KiB, so that a budget ends the flood. The sender reads no reply before the end.
+#[tokio::test]
+async fn a_million_empty_files_end_with_the_budget() {
+    let mut scene = Scene::new();
+    scene.receiver.budget = Budget::new(Some(1 << 20));
+    let (mut ours, theirs) = tokio::io::duplex(64 << 10);
+    let (mut replies, mut files) = tokio::io::split(theirs);
+    let flood = async {
+        files.write_all(&protocol::MAGIC).await.unwrap();
+        let end = [&[protocol::END][..], blake3::hash(b"").as_bytes()].concat();
+        for number in 0..1_000_000 {
+            let file = file(format!("empty-{number}").as_bytes(), 0);
+            let file = file.strip_prefix(&protocol::MAGIC).unwrap();
+            // The receiver discards the rest, so that its reason arrives.
+            if files.write_all(&[file, &end].concat()).await.is_err() {
+                return;
+            }
+        }
+        files.shutdown().await.unwrap();
+    };
+    let serve = async {
+        let error = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap_err();
+        drop(ours);
+        error.to_string()
+    };
+    let (error, ()) = tokio::join!(serve, flood);
+    assert_eq!(error, "empty-256 would exceed --max-bytes (1048576 bytes)");
+    assert_eq!(scene.names().len(), 256);
+    let mut told = Vec::new();
+    replies.read_to_end(&mut told).await.unwrap();
+    assert!(told.ends_with(b"it exceeds what the receiver accepts"));
+}
+
 fn packed(contents: &[u8]) -> Vec<u8> {
     let frame = zstd::bulk::compress(contents, 3).unwrap();
     [&protocol::packed_start(frame.len() as u32)[..], &frame].concat()
