@@ -374,4 +374,12 @@ pub enum PathEvent {
         /// Payload bytes.
         bytes: Bytes,
     },
+    /// The application shares with this connection what connections to the same host have found (ensemble sharing; RFC
+    /// 9040, section 7). Nothing is in flight. A controller may ignore it.
+    Shared {
+        /// Time of the event.
+        now: Time,
+        /// This connection's share of their congestion windows.
+        window: Bytes,
+    },
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use self::listen::ListenPermits;
 use self::permit::Permits;
 use self::remote::{Groups, Listen};
-use crate::monitor::{Monitor, Observed, TunnelGuard};
+use crate::monitor::{Monitor, Observed, TunnelGuard, warm_up};
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Ended, Flow, Frame, Group, Reason, Target, Traffic, Tunnel, TunnelError};
 
@@ -81,7 +81,7 @@ impl Gateway {
         mut event: impl FnMut(Event<'_>),
     ) -> Result<Option<S>, TunnelError> {
         let mut tunnel = Tunnel::start(stream).await?;
-        let seen = self.monitor.tunnel(&peer.name, &peer.address.to_string(), &tunnel);
+        let seen = self.monitor.tunnel(&peer.name, peer.address, &tunnel);
         let mut session = Session { gateway: self, peer, seen: &seen, ending };
         match session.streams(&mut tunnel, &mut event).await? {
             Purpose::Ended => {}
@@ -113,7 +113,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Serves the streams that the peer opens, until it ends the tunnel or uses it for something else.
-    async fn streams<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn streams<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &mut self,
         tunnel: &mut Tunnel<S>,
         event: &mut impl FnMut(Event<'_>),
@@ -161,13 +161,14 @@ impl Session<'_> {
     }
 
     /// Relays the stream that was opened on `tunnel`.
-    async fn relay<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn relay<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         tunnel: &mut Tunnel<S>,
         local: TcpStream,
         target: &Target,
     ) -> Result<Ended, TunnelError> {
         let traffic = Arc::new(Traffic::default());
+        warm_up(tunnel, self.seen);
         let stream = self.seen.stream(target, &traffic);
         let flow = Flow { idle: self.gateway.idle, limits: &self.peer.limits, traffic: &traffic };
         let relayed = tunnel::relay(tunnel, local, flow).await;

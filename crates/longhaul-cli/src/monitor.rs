@@ -1,6 +1,7 @@
 //! Observation of a running forwarder or gateway: what its tunnels carry, for metrics and for a page.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::tunnel::{Ended, Reason, Target, Traffic, Tunnel, Watch};
 
 pub mod http;
 mod metrics;
+mod share;
 mod status;
 
 /// Interval between two samples.
@@ -98,7 +100,7 @@ struct Point {
 
 struct TunnelState {
     peer: String,
-    address: String,
+    address: SocketAddr,
     probe: Probe,
     link: Link,
     /// What limited the sender since the sample before.
@@ -123,6 +125,7 @@ struct Link {
     rtt: Option<Duration>,
     min_rtt: Option<Duration>,
     cwnd_bytes: u64,
+    acked_bytes: u64,
     retransmissions: u64,
     retransmitted_bytes: u64,
     limited: LimitedBy,
@@ -132,11 +135,26 @@ struct Link {
 pub trait Observed: Send + 'static {
     /// Returns the state, if there is one.
     fn tcp_info(&self) -> Option<TcpInfo>;
+
+    /// Shares with the connection what others have found, as [`longhaul::TcpStream::share_window`] does.
+    fn share_window(&self, bytes: u64);
 }
 
 impl Observed for SecureStream {
     fn tcp_info(&self) -> Option<TcpInfo> {
         self.info().ok()
+    }
+
+    fn share_window(&self, bytes: u64) {
+        // A connection that has failed is found to have failed by its next use.
+        let _ = self.tcp().share_window(bytes);
+    }
+}
+
+/// Lets a tunnel on which a stream begins start with its share of what other tunnels to the same host have found.
+pub(crate) fn warm_up<S: Observed + AsyncRead + AsyncWrite + Unpin>(tunnel: &Tunnel<S>, seen: &TunnelGuard) {
+    if let Some(window) = seen.share() {
+        tunnel.inspect(|stream| stream.share_window(window));
     }
 }
 
@@ -160,12 +178,12 @@ impl Monitor {
     pub fn tunnel<S: Observed + AsyncRead + AsyncWrite + Unpin>(
         &self,
         peer: &str,
-        address: &str,
+        address: SocketAddr,
         tunnel: &Tunnel<S>,
     ) -> TunnelGuard {
         let watch = tunnel.watch();
         let probe: Probe = Box::new(move || link(&watch));
-        let (peer, address) = (peer.to_owned(), address.to_owned());
+        let peer = peer.to_owned();
         let mut state = self.state();
         state.totals.tunnels += 1;
         state.next += 1;
@@ -213,6 +231,7 @@ fn link<S: Observed>(watch: &Watch<S>) -> Option<Link> {
         rtt: info.rtt,
         min_rtt: info.min_rtt,
         cwnd_bytes: info.snd_cwnd_bytes,
+        acked_bytes: info.bytes_acked,
         retransmissions: info.total_retrans,
         retransmitted_bytes: info.bytes_retrans,
         limited: info.limited_by,

@@ -225,6 +225,7 @@ impl Controller for ProbeToy {
             PathEvent::IdleRestart { now: _, idle } => self.note(idle.as_nanos()),
             PathEvent::Spurious { now: _, timeout, in_flight } => self.note(u64::from(timeout) ^ in_flight.0),
             PathEvent::Ahead { at: _, bytes } => self.note(bytes.0),
+            PathEvent::Shared { now: _, window } => self.note(window.0),
         }
         self.bound(path.mss);
     }

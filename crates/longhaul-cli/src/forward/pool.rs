@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, sleep, timeout};
 
-use crate::monitor::{Monitor, PoolState};
+use crate::monitor::{Monitor, PoolState, warm_up};
 use crate::progress::Screen;
 use crate::transport::Connection;
 use crate::tunnel::rate::Limits;
@@ -345,9 +345,8 @@ impl Shared {
 
     /// Serves connections until the tunnel ends. Returns the connection if it did not fail.
     async fn serve(&self, mut tunnel: Tunnel<SecureStream>) -> Option<SecureStream> {
-        let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten();
-        let address = address.map(|address| address.to_string()).unwrap_or_default();
-        let seen = self.config.monitor.tunnel(&self.config.gateway, &address, &tunnel);
+        let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten()?;
+        let seen = self.config.monitor.tunnel(&self.config.gateway, address, &tunnel);
         while !tunnel.is_leaving() {
             let Job { local, target } = match self.next_job(&mut tunnel).await {
                 Next::Job(job) => job,
@@ -358,6 +357,7 @@ impl Shared {
                 }
             };
             let traffic = Arc::new(Traffic::default());
+            warm_up(&tunnel, &seen);
             let stream = seen.stream(&target, &traffic);
             let relayed = async {
                 tunnel.open(target.clone()).await?;

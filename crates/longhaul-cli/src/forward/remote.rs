@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::listen::RemoteForward;
 use super::pool::{Connect, PoolConfig};
-use crate::monitor::TunnelGuard;
+use crate::monitor::{TunnelGuard, warm_up};
 use crate::progress::Screen;
 use crate::transport::Connection;
 use crate::tunnel::{self, Ended, Flow, Frame, Group, Reason, Target, Traffic, Tunnel, TunnelError};
@@ -220,9 +220,8 @@ impl Shared {
         places: &Arc<Semaphore>,
         mut ending: watch::Receiver<bool>,
     ) {
-        let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten();
-        let address = address.map(|address| address.to_string()).unwrap_or_default();
-        let seen = self.config.monitor.tunnel(&self.config.gateway, &address, &tunnel);
+        let Some(address) = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten() else { return };
+        let seen = self.config.monitor.tunnel(&self.config.gateway, address, &tunnel);
         let mut place = Some(place);
         let served = async {
             tunnel.send(&Frame::Offer(self.group)).await?;
@@ -284,6 +283,7 @@ impl Shared {
             }
         };
         let traffic = Arc::new(Traffic::default());
+        warm_up(tunnel, seen);
         let stream = seen.stream(target, &traffic);
         let flow = Flow { idle: self.config.idle, limits: &self.config.limits, traffic: &traffic };
         let relayed = tunnel::relay(tunnel, local, flow).await;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Event, Session, becomes};
-use crate::monitor::Monitor;
+use crate::monitor::{Monitor, Observed};
 use crate::tunnel::{self, Frame, Group, Reason, Target, Tunnel, TunnelError};
 
 /// Maximum number of listeners of a group, and of groups of a key.
@@ -140,7 +140,7 @@ impl Queue {
     }
 
     /// Waits for a connection. `None` if the group or the tunnel has ended.
-    async fn next<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn next<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         tunnel: &mut Tunnel<S>,
         ending: &mut watch::Receiver<bool>,
@@ -180,7 +180,7 @@ impl Queue {
 }
 
 /// Listens for a forwarder until it ends the tunnel.
-pub(super) async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
+pub(super) async fn listen<S: AsyncRead + AsyncWrite + Unpin + Observed>(
     session: &mut Session<'_>,
     tunnel: &mut Tunnel<S>,
     first: Listen,
@@ -265,7 +265,7 @@ async fn accept(listener: TcpListener, target: Target, queue: Arc<Queue>, monito
 }
 
 /// Opens streams on a tunnel that a forwarder offers, until one end ends it.
-pub(super) async fn offered<S: AsyncRead + AsyncWrite + Unpin>(
+pub(super) async fn offered<S: AsyncRead + AsyncWrite + Unpin + Observed>(
     session: &mut Session<'_>,
     tunnel: &mut Tunnel<S>,
     group: Group,

@@ -106,7 +106,7 @@ impl Connection {
         let (sent_bytes, received_bytes) = stream.traffic.now();
         Self {
             peer: tunnel.peer.clone(),
-            address: tunnel.address.clone(),
+            address: tunnel.address.to_string(),
             target: stream.target.to_string(),
             open_seconds: rounded(now.saturating_duration_since(stream.opened)),
             sent_bytes,

@@ -7,6 +7,8 @@ impl Observed for DuplexStream {
     fn tcp_info(&self) -> Option<TcpInfo> {
         None
     }
+
+    fn share_window(&self, _bytes: u64) {}
 }
 
 /// Returns a tunnel over a pipe.
@@ -34,7 +36,7 @@ async fn bytes_and_ends_are_counted_during_and_after_streams() {
     let monitor = Monitor::new(Role::Forward);
     monitor.set_pool(|| PoolState { idle: 1, busy: 2, building: 3, waiting: 4 });
     let (here, _there) = tunnel().await;
-    let seen = monitor.tunnel("gw", "192.0.2.1:7443", &here);
+    let seen = monitor.tunnel("gw", "192.0.2.1:7443".parse().unwrap(), &here);
     let target: Target = "h.example:80".parse().unwrap();
     for (reason, sent) in [(Ended::Orderly, 100), (Ended::There(Reason::Refused), 0), (Ended::Here(Reason::Idle), 7)] {
         let traffic = Arc::default();
@@ -117,7 +119,7 @@ async fn rates_and_the_history_are_those_of_the_last_samples() {
     });
     sleep(INTERVAL / 2).await;
     let (here, _there) = tunnel().await;
-    let seen = monitor.tunnel("<b>ship", "[2001:db8::1]:9", &here);
+    let seen = monitor.tunnel("<b>ship", "[2001:db8::1]:9".parse().unwrap(), &here);
     let traffic = Arc::default();
     let stream = seen.stream(&"[2001:db8::2]:80".parse().unwrap(), &traffic);
     pass(&traffic, 1000, 30_000);
@@ -149,7 +151,7 @@ async fn the_data_has_a_limited_number_of_connections() {
     let (here, _there) = tunnel().await;
     let target: Target = "h:1".parse().unwrap();
     let traffic: Vec<Arc<Traffic>> = (0..600).map(|_| Arc::default()).collect();
-    let seen: Vec<_> = traffic.iter().map(|_| monitor.tunnel("p", "a", &here)).collect();
+    let seen: Vec<_> = traffic.iter().map(|_| monitor.tunnel("p", "192.0.2.1:1".parse().unwrap(), &here)).collect();
     let _streams: Vec<_> = seen.iter().zip(&traffic).map(|(seen, traffic)| seen.stream(&target, traffic)).collect();
     pass(&traffic[599], 5000, 0);
     monitor.state().sample(Duration::from_secs(1));

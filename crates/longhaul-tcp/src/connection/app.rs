@@ -282,6 +282,14 @@ impl Connection {
         self.life.pressure = pressure;
     }
 
+    /// Shares with this connection what connections to the same host have found: its part of their congestion windows
+    /// (RFC 9040, section 7). Ignored while data is in flight, before the handshake has completed, and by most controllers.
+    pub fn share_window(&mut self, now: Time, window: longhaul_units::Bytes) {
+        if self.state() == State::Established && !self.snd.has_outstanding() {
+            self.tell(&PathEvent::Shared { now, window });
+        }
+    }
+
     /// Disables or enables the Nagle algorithm.
     pub fn set_nodelay(&mut self, nodelay: bool) {
         self.snd.set_nodelay(nodelay);

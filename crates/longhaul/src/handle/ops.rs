@@ -189,6 +189,12 @@ impl Handle {
         done.ok_or(io::ErrorKind::NotConnected.into())
     }
 
+    pub(crate) fn share_window(&self, window: longhaul_units::Bytes) -> io::Result<()> {
+        let now = Io::now();
+        let done = self.shared.drive(self.id, |connection, _| connection.share_window(now, window));
+        done.ok_or(io::ErrorKind::NotConnected.into())
+    }
+
     pub(crate) fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         let done = self.shared.drive(self.id, |connection, _| connection.set_nodelay(nodelay));
         done.ok_or(io::ErrorKind::NotConnected.into())

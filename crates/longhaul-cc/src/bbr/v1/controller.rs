@@ -110,7 +110,7 @@ impl Controller for BbrV1 {
             PathEvent::Mss { .. } => self.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(),
             // After an idle period, data is paced at the known bandwidth, so the window stays.
-            PathEvent::IdleRestart { .. } | PathEvent::Ahead { .. } => {}
+            PathEvent::IdleRestart { .. } | PathEvent::Ahead { .. } | PathEvent::Shared { .. } => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use longhaul_units::Bytes;
 
 use super::super::aggregation::Aggregation;
+use super::super::pacing::Pacing;
 use super::super::recovery::Turn;
 use super::super::sample::Sample;
 use super::super::{in_flight_after, restarts_from_idle};
@@ -29,6 +30,22 @@ impl Bbr {
         if self.total_delivered == Bytes::ZERO {
             let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
             (self.cwnd, self.initial_cwnd) = (self.cwnd.min(initial), self.initial_cwnd.min(initial));
+        }
+    }
+}
+
+impl Bbr {
+    /// Starts with this window instead of the initial one, and paces it as the draft paces the initial one. The estimates
+    /// stay those of this connection's own samples. After the first Startup, the window is known better.
+    fn on_shared(&mut self, window: Bytes, path: &Path) {
+        let window = window.min(self.cap).as_f64();
+        if self.state == State::Startup && !self.filled && window > self.cwnd {
+            self.cwnd = window;
+            let pacing = Pacing::initial(State::Startup.pacing_gain(), window, path.min_rtt.or(path.srtt));
+            if pacing.rate() > self.pacing.rate() {
+                self.pacing = pacing;
+                self.pacing.set_quantum(self.mss, 2);
+            }
         }
     }
 }
@@ -96,6 +113,7 @@ impl Controller for Bbr {
             PathEvent::Established { now, .. } => self.begin(*now, path),
             PathEvent::Mss { .. } => self.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(event),
+            PathEvent::Shared { window, .. } => self.on_shared(*window, path),
             // After an idle period, data is paced at the known bandwidth, so the window stays.
             PathEvent::IdleRestart { .. } | PathEvent::Ahead { .. } => {}
         }

@@ -3,6 +3,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::super::world::{MSS, World, near};
 use super::congestion::inflight_at_loss;
 use super::*;
+use crate::PathEvent;
 
 /// A bottleneck of 10 MB/s (80 Mb/s) and 50 ms, with 500 segments in flight and a queue of `queues` times as many.
 fn world(queues: f64) -> World {
@@ -271,4 +272,38 @@ fn an_application_with_little_to_send_never_fills_the_pipe() {
     world.offer = Some(1e6);
     world.run_to(4.5);
     assert_eq!(world.phase(), "startup");
+}
+
+/// A share of other connections' windows is sent in the first round trip, and the start-up continues from there.
+#[test]
+fn a_shared_window_replaces_the_initial_one() {
+    let sent_in_a_round = |window: Option<u64>| {
+        let mut world = World::new("bbr", 2_500_000.0, Span::from_millis(600), Bytes(1_500_000));
+        if let Some(window) = window {
+            let event = PathEvent::Shared { now: world.now, window: Bytes(window) };
+            let path = world.path;
+            world.controller.on_event(&event, &path);
+        }
+        world.run_to(0.599);
+        let first = world.in_flight.0;
+        world.run_to(4.0);
+        (first, world.delivered.0)
+    };
+    let (plain, shared) = (sent_in_a_round(None), sent_in_a_round(Some(100_000)));
+    // The first ACK has just arrived.
+    assert_eq!((plain.0, shared.0), (9_000, 99_000));
+    assert!(shared.1 > plain.1 + 1_000_000, "{shared:?} {plain:?}");
+    // A smaller one changes nothing, and one that is too large is limited by the path's queue, not by the controller.
+    assert_eq!(sent_in_a_round(Some(5_000)), plain);
+}
+
+#[test]
+fn a_shared_window_is_ignored_once_the_pipe_was_full() {
+    let mut world = World::new("bbr", 1_000_000.0, Span::from_millis(50), Bytes(100_000));
+    world.run_to(5.0);
+    let before = world.control();
+    let event = PathEvent::Shared { now: world.now, window: Bytes(10_000_000) };
+    let path = world.path;
+    world.controller.on_event(&event, &path);
+    assert_eq!(world.control(), before);
 }

@@ -108,6 +108,8 @@ impl Controller for Composed {
             PathEvent::IdleRestart { now, idle } => self.on_idle_restart(now, idle, path),
             PathEvent::Spurious { now, timeout, .. } => self.undo(now, timeout, path),
             PathEvent::Ahead { at, bytes } => self.tell_stages(&StageEvent::Ahead { at, bytes }, path),
+            // A start-up scheme has its own source of earlier results, and the initial window is otherwise RFC 6928's.
+            PathEvent::Shared { .. } => {}
         }
         self.bound();
     }
