@@ -24,6 +24,8 @@ mod probe;
 mod probe_hops;
 mod process;
 #[cfg(unix)]
+mod programs;
+#[cfg(unix)]
 mod remote;
 #[cfg(target_os = "linux")]
 mod resume;

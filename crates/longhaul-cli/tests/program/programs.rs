@@ -1,0 +1,151 @@
+//! Unmodified programs through a forwarder. Without the program or its server, a test prints a message and passes.
+use std::fs::{self, File, Permissions};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use longhaul_cli::files::TempDir;
+
+use crate::machine::{Machine, Receiver};
+
+/// A server that is killed when dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a server, and waits until its port is open.
+fn serve(command: &mut Command, port: u16) -> Server {
+    let mut server = Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    for _ in 0..600 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return server;
+        }
+        assert!(server.0.try_wait().unwrap().is_none(), "the server ended: {command:?}");
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("the server does not listen: {command:?}");
+}
+
+/// Returns a port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn is_there(program: &Path) -> bool {
+    let there = program.exists();
+    if !there {
+        eprintln!("skipped: there is no {}", program.display());
+    }
+    there
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+/// Forwards a port to `port` of this machine. Its address is that of the local port.
+fn forward(port: u16) -> (Machine, Machine, Receiver, Receiver) {
+    let (there, here) = (Machine::new(), Machine::new());
+    let target = format!("127.0.0.1:{port}");
+    let gateway = there.gateway(&["--allow", &here.key(), "--permit", &target]);
+    let forward = here.forward(&gateway.address, &["-L", &format!("0:{target}")]);
+    (there, here, gateway, forward)
+}
+
+fn local_port(forward: &Receiver) -> &str {
+    forward.address.rsplit_once(':').unwrap().1
+}
+
+#[test]
+fn ssh_runs_a_command_and_copies_its_input() {
+    let (sshd, ssh) = (Path::new("/usr/sbin/sshd"), Path::new("/usr/bin/ssh"));
+    if !is_there(sshd) || !is_there(ssh) {
+        return;
+    }
+    if !is_root() {
+        eprintln!("skipped: sshd needs root");
+        return;
+    }
+    let directory = TempDir::create().unwrap();
+    let path = |name: &str| directory.path().join(name).into_os_string().into_string().unwrap();
+    for name in ["host", "user"] {
+        let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(name)]).status();
+        assert!(made.unwrap().success());
+    }
+    // Where sshd drops its privileges.
+    fs::create_dir_all("/run/sshd").unwrap();
+    let port = free_port();
+    let config = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nPidFile none\n\
+         PermitRootLogin yes\nUsePAM no\n",
+        path("host"),
+        path("user.pub")
+    );
+    fs::write(path("config"), config).unwrap();
+    let _server = serve(Command::new(sshd).args(["-D", "-f", &path("config")]), port);
+    let (_there, _here, _gateway, forward) = forward(port);
+    let input = path("input");
+    fs::write(&input, crate::forward::contents(1, 2_000_000)).unwrap();
+    let output = Command::new(ssh)
+        .args(["-i", &path("user"), "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no"])
+        .args(["-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes", "-F", "none", "-p", local_port(&forward)])
+        .args(["root@127.0.0.1", "cat; echo done >&2; exit 7"])
+        .stdin(File::open(&input).unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(output.stdout == fs::read(&input).unwrap() && said.contains("done"), "{said}");
+}
+
+/// Returns the directory with the programs of the newest PostgreSQL server.
+fn postgres() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+    versions.filter_map(|entry| Some(entry.ok()?.path().join("bin"))).filter(|bin| bin.join("initdb").exists()).max()
+}
+
+#[test]
+fn psql_queries_a_server() {
+    let Some(bin) = postgres().filter(|_| is_there(Path::new("/usr/bin/psql"))) else {
+        eprintln!("skipped: there is no PostgreSQL server");
+        return;
+    };
+    let directory = TempDir::create().unwrap();
+    let data = directory.path().join("data");
+    fs::create_dir(&data).unwrap();
+    // The server does not run as root.
+    let program = |name: &str| {
+        let mut command = Command::new(if is_root() { "runuser" } else { "env" });
+        if is_root() {
+            command.args(["-u", "postgres", "--"]);
+        }
+        command.arg(bin.join(name)).arg("-D").arg(&data).current_dir("/");
+        command
+    };
+    if is_root() {
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        assert!(Command::new("chown").arg("postgres").arg(&data).status().unwrap().success());
+    }
+    let made = program("initdb").args(["-U", "postgres", "-A", "trust", "--no-sync"]).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let port = free_port();
+    let _server = serve(program("postgres").args(["-h", "127.0.0.1", "-p", &port.to_string(), "-k", "", "-F"]), port);
+    let (_there, _here, _gateway, forward) = forward(port);
+    let rows = "select sum(n), max(length(repeat('x', n))) from generate_series(1, 10000) n";
+    let output = Command::new("psql")
+        .args(["-h", "127.0.0.1", "-p", local_port(&forward), "-U", "postgres", "-At", "-c", rows])
+        .args(["-c", "select repeat('y', 1000000)"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let expected = format!("50005000|10000\n{}\n", "y".repeat(1_000_000));
+    assert!(text == expected, "{}", String::from_utf8_lossy(&output.stderr));
+}
