@@ -1,7 +1,8 @@
 //! Log of a connection.
 
 use longhaul_tcp::{
-    ConnectionError, ConnectionEvent, Observer, Parameters, RecoveryState, SegmentRecord, State, TimerKind,
+    ConnectionError, ConnectionEvent, InitialSequence, Observer, Parameters, RecoveryState, SegmentRecord, State,
+    TimerKind,
 };
 use longhaul_units::{Span, Time};
 use serde::{Serialize, Serializer};
@@ -219,7 +220,7 @@ impl<S: Sink> Log<S> {
     fn begin(&mut self, now: Time) {
         let Some(parameters) = self.parameters.take() else { return };
         let Self { start, sink, .. } = self;
-        let (ours, peers) = parameters.initial_sequence;
+        let InitialSequence { iss: ours, irs: peers } = parameters.initial_sequence;
         let (client, server) = if start.role == Role::Client { (ours, peers) } else { (peers, ours) };
         let id = format!("{client:08x}{server:08x}");
         let started =

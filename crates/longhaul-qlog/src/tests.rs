@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use longhaul_cc::SendLimit;
 use longhaul_tcp::{
-    ConnectionError, ConnectionEvent, Ecn, LossTrigger, Metrics, Parameters, RecoveryState, SegmentRecord, State,
-    TimerKind,
+    ConnectionError, ConnectionEvent, Ecn, InitialSequence, LossTrigger, Metrics, Parameters, RecoveryState,
+    SegmentRecord, State, TimerKind,
 };
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock};
@@ -139,7 +139,7 @@ fn parameters() -> Parameters {
         window_scaling: true,
         ecn: false,
         microseconds: false,
-        initial_sequence: (1, 2),
+        initial_sequence: InitialSequence { iss: 1, irs: 2 },
     }
 }
 

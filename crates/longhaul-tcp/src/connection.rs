@@ -24,7 +24,7 @@ use longhaul_units::{Bytes, Time};
 
 use crate::config::Config;
 use crate::error::ConnectionError;
-use crate::info::Stats;
+use crate::info::{NegotiatedOptions, Stats};
 use crate::rtt::RttEstimator;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
@@ -105,6 +105,14 @@ pub(crate) struct Negotiated {
     pub(crate) whole_window: bool,
     /// Whether either side may request a different ACK frequency of the other.
     pub(crate) ack_rate: bool,
+}
+
+impl Negotiated {
+    /// Returns what applications and logs may want to know.
+    fn options(self) -> NegotiatedOptions {
+        let Self { sack, timestamps, window_scaling, ecn, microseconds, .. } = self;
+        NegotiatedOptions { sack, timestamps, window_scaling, ecn, microseconds }
+    }
 }
 
 /// TCP connection. The [module](self) describes the order of calls.

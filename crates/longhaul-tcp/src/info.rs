@@ -43,8 +43,8 @@ pub(crate) fn add(counter: &mut u64, more: u64) {
 pub struct Info {
     /// State of the connection.
     pub state: State,
-    /// Our initial sequence number and, once its SYN has arrived, the peer's.
-    pub initial_sequence: (u32, u32),
+    /// Initial sequence numbers of both sides.
+    pub initial_sequence: InitialSequence,
     /// Name of the congestion controller.
     pub congestion: String,
     /// Phase of the congestion controller.
@@ -91,8 +91,8 @@ pub struct Info {
     pub unread: Bytes,
     /// Bytes written that have not been sent.
     pub unsent: Bytes,
-    /// Whether SACK, timestamps, window scaling, ECN and microsecond timestamps are in use, in this order.
-    pub options: [bool; 5],
+    /// Options and features in use.
+    pub options: NegotiatedOptions,
     /// Whether the peer reports the arrival times of our segments.
     pub arrival_times: bool,
     /// Results of flipped pairs, if they are sent.
@@ -170,6 +170,30 @@ pub struct Info {
     pub age: Span,
     /// Memory of the connection's buffers and records, in bytes.
     pub memory: usize,
+}
+
+/// Initial sequence numbers of both sides (RFC 9293, section 3.4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InitialSequence {
+    /// ISS: ours.
+    pub iss: u32,
+    /// IRS: the peer's; 0 until its SYN has arrived.
+    pub irs: u32,
+}
+
+/// Options and features that both sides have agreed on in the handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NegotiatedOptions {
+    /// Whether SACK is in use (RFC 2018).
+    pub sack: bool,
+    /// Whether timestamps are in use (RFC 7323).
+    pub timestamps: bool,
+    /// Whether windows are scaled (RFC 7323).
+    pub window_scaling: bool,
+    /// Whether ECN is in use (RFC 3168).
+    pub ecn: bool,
+    /// Whether timestamps count microseconds.
+    pub microseconds: bool,
 }
 
 /// Results of flipped pairs of segments (TCPProbe).

@@ -33,7 +33,9 @@ pub use config::{Config, EndpointConfig, KeepAlive, MIN_KEEP_ALIVE};
 pub use connection::{Blocked, Connection, Event, Payload, SegmentMeta};
 pub use endpoint::{ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointStats};
 pub use error::{ConnectionError, HostError};
-pub use info::{AckRateInfo, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
+pub use info::{
+    AckRateInfo, Info, InitialSequence, NegotiatedOptions, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo,
+};
 pub use longhaul_wire::Ecn;
 pub use observer::{
     ConnectionEvent, Detail, EcnState, IncomingObservers, LossTrigger, Metrics, Observer, Parameters, RecoveryState,

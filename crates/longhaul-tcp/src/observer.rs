@@ -12,6 +12,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::{Ecn, Header, ParseError};
 
 use crate::error::{ConnectionError, HostError};
+use crate::info::InitialSequence;
 use crate::named::named;
 use crate::state::State;
 use crate::tuple::Tuple;
@@ -276,8 +277,8 @@ pub struct Parameters {
     pub ecn: bool,
     /// Whether timestamps count microseconds.
     pub microseconds: bool,
-    /// Our initial sequence number and the peer's.
-    pub initial_sequence: (u32, u32),
+    /// Initial sequence numbers of both sides.
+    pub initial_sequence: InitialSequence,
 }
 
 /// Metrics of a connection's path, congestion controller and loss recovery.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use longhaul_cc::StartupOutcome;
 use longhaul_tcp::{
-    AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo, RecoveryState, SavedPathInfo, State as TcpState,
+    AckRateInfo, HostError, Info, NegotiatedOptions, NetworkInfo, PairInfo, ProbeInfo, RecoveryState, SavedPathInfo,
+    State as TcpState,
 };
 use longhaul_units::{Rate, Span};
 
@@ -446,7 +447,7 @@ impl TcpInfo {
         let limited_by = LimitedBy::of(&info);
         let duration = |span: Option<Span>| span.map(Duration::from);
         let mss = u64::from(info.mss).max(1);
-        let [sack, timestamps, wscale, ecn, microseconds] = info.options;
+        let NegotiatedOptions { sack, timestamps, window_scaling: wscale, ecn, microseconds } = info.options;
         let [app, _, _, peer_window, send_buffer, _] = info.limited;
         let all = info.limited.into_iter().fold(Span::ZERO, |sum, span| sum + span);
         Self {

@@ -79,7 +79,7 @@ fn qlog(name: &str, datagrams: &[&[u8]]) {
 /// Others are not changed.
 fn answer(endpoint: &Endpoint, id: longhaul_tcp::ConnId, datagram: &[u8]) -> Vec<u8> {
     let mut datagram = datagram.to_vec();
-    let isn = endpoint.connection(id).map_or(0, |c| c.info(Time::ZERO).initial_sequence.0);
+    let isn = endpoint.connection(id).map_or(0, |c| c.info(Time::ZERO).initial_sequence.iss);
     if datagram.len() >= 12 && datagram[0] & 128 != 0 {
         // Data offset and flags, then window, sequence number, acknowledgment number, and up to three words of
         // options.

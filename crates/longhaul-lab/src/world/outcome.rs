@@ -153,7 +153,7 @@ impl FlowSample {
         self.segments = info.data_segments_out as f64;
         self.resent = info.segments_retransmitted as f64;
         self.dsacks = info.dsacks as f64;
-        self.has_sack = info.options[0];
+        self.has_sack = info.options.sack;
         self.recoveries = info.recoveries as f64;
         self.undone = info.spurious_recoveries as f64;
         self.timeouts = info.timeouts as f64;

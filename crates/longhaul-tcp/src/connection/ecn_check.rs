@@ -111,10 +111,16 @@ impl EcnCheck {
         self.missing >= MAX_MISSING
     }
 
-    /// Returns the number of marked segments and of missing echoes.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.marked, self.missing)
+    pub(super) fn counts(&self) -> EchoCounts {
+        EchoCounts { asked: self.marked, missing: self.missing }
     }
+}
+
+/// Numbers of segments that were sent with CE, and of those that arrived without being echoed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EchoCounts {
+    pub(super) asked: u64,
+    pub(super) missing: u64,
 }
 
 impl Connection {

@@ -2,6 +2,7 @@
 
 use longhaul_units::Time;
 
+use crate::info::InitialSequence;
 use crate::seq;
 use crate::timestamps::TimestampClock;
 
@@ -21,6 +22,11 @@ pub(super) struct Numbers {
 impl Numbers {
     pub(super) fn new(iss: u32, clock: TimestampClock, now: Time) -> Self {
         Self { iss, irs: 0, clock, peer_syn: (0, now) }
+    }
+
+    /// Returns the initial sequence numbers of both sides.
+    pub(super) fn initial(&self) -> InitialSequence {
+        InitialSequence { iss: self.iss, irs: self.irs }
     }
 
     /// Returns the sequence number of an offset in our stream.

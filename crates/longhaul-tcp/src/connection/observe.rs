@@ -296,7 +296,7 @@ impl Connection {
             window_scaling: agreed.window_scaling,
             ecn: agreed.ecn,
             microseconds: agreed.microseconds,
-            initial_sequence: (self.numbers.iss, self.numbers.irs),
+            initial_sequence: self.numbers.initial(),
         }
     }
 

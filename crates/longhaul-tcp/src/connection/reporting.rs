@@ -22,10 +22,10 @@ impl Connection {
     pub fn info(&self, now: Time) -> Info {
         let now = now.max(self.timers.now());
         let stats = &self.stats;
-        let agreed = self.negotiated;
+        let echoes = self.ext.ecn_check.counts();
         Info {
             state: self.life.state,
-            initial_sequence: (self.numbers.iss, self.numbers.irs),
+            initial_sequence: self.numbers.initial(),
             congestion: self.cc.controller.name(),
             phase: self.cc.controller.snapshot().phase,
             startup: self.cc.controller.startup(),
@@ -49,7 +49,7 @@ impl Connection {
             recv_buffer: Bytes(self.rcv.capacity()),
             unread: Bytes::from(self.rcv.unread()),
             unsent: Bytes(self.snd.unsent()),
-            options: [agreed.sack, agreed.timestamps, agreed.window_scaling, agreed.ecn, agreed.microseconds],
+            options: self.negotiated.options(),
             arrival_times: self.ext.arrivals.is_some(),
             pairs: self.ext.pairs.as_ref().map(|pairs| pairs.info()),
             network: self.ext.network.info(),
@@ -76,8 +76,8 @@ impl Connection {
             paws_dropped: stats.paws_dropped,
             windows_shrunk: stats.windows_shrunk,
             ce_in: stats.ce_in,
-            echoes_asked: self.ext.ecn_check.counts().0,
-            echoes_missing: self.ext.ecn_check.counts().1,
+            echoes_asked: echoes.asked,
+            echoes_missing: echoes.missing,
             host_error: self.peer.host_errors.last(),
             host_errors: self.peer.host_errors.count(),
             r1_reached: self.is_past_r1(),

@@ -10,7 +10,8 @@ use longhaul_cc::SendLimit;
 use longhaul_units::{Span, Time};
 
 use crate::{
-    Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Info, RecoveryState, State, Tuple,
+    Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Info, NegotiatedOptions, RecoveryState,
+    State, Tuple,
 };
 
 mod ecn_check;
@@ -183,7 +184,8 @@ fn a_clean_transfer_retransmits_nothing() {
     let info = net.transfer(ids, 3_000_000, Span::from_secs(30));
     assert_eq!((info.bytes_retransmitted, info.timeouts, info.recoveries), (0, 0, 0));
     assert_eq!(info.min_rtt, Some(Span::from_millis(100)));
-    assert_eq!(info.options, [true, true, true, true, true]);
+    let all = NegotiatedOptions { sack: true, timestamps: true, window_scaling: true, ecn: true, microseconds: true };
+    assert_eq!(info.options, all);
     assert_eq!(info.plpmtu, 1472);
 }
 

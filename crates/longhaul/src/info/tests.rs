@@ -1,6 +1,6 @@
 //! Checks that every field of a snapshot has the value of the engine's field, in the documented unit.
 
-use longhaul_tcp::{Config, Endpoint, EndpointConfig, RecoveryState, State, Tuple};
+use longhaul_tcp::{Config, Endpoint, EndpointConfig, NegotiatedOptions, RecoveryState, State, Tuple};
 use longhaul_units::{Bytes, Rate, Time};
 use serde_json::{Value, json};
 
@@ -52,7 +52,8 @@ fn numbers(info: &mut Info) {
     (info.peer_window, info.recv_buffer, info.unread, info.unsent) = (Bytes(11), Bytes(12), Bytes(13), Bytes(14));
     info.delivery_rate = Some(Rate::from_bytes_per_sec(15));
     info.pacing_rate = Some(Rate::from_bytes_per_sec(16));
-    info.options = [true, false, false, true, true];
+    info.options =
+        NegotiatedOptions { sack: true, timestamps: false, window_scaling: false, ecn: true, microseconds: true };
     (info.bytes_acked, info.bytes_sent, info.bytes_retransmitted, info.bytes_received) = (17, 18, 19, 20);
     (info.bytes_lost, info.duplicate_bytes_in, info.bytes_refused) = (21, 22, 23);
     (info.segments_in, info.segments_out, info.data_segments_out, info.segments_retransmitted) = (24, 25, 26, 27);

@@ -75,7 +75,7 @@ type Seen = Rc<RefCell<Wire>>;
 /// Records what end 0 sends, and drops the segments for which `lose` returns true; its arguments are the range and
 /// whether the low-priority loop sent it.
 fn watch(net: &mut Net, a: ConnId, mut lose: impl FnMut(&Range<u64>, bool) -> bool + 'static) -> Seen {
-    let isn = info(net, a).initial_sequence.0;
+    let isn = info(net, a).initial_sequence.iss;
     let seen = Rc::new(RefCell::new(Wire { isn, ..Wire::default() }));
     let (wire, dscp) = (Rc::clone(&seen), Rc::clone(&net.dscp));
     net.lose = Box::new(move |_, from, datagram| {

@@ -48,7 +48,7 @@ fn one_connection(net: &mut Net, bytes: usize, rest: Span, held: bool, config: &
         net.pump();
         net.ends[1].connection(b).unwrap().state() == State::TimeWait
     });
-    let first = net.ends[1].connection(b).unwrap().info(net.now).initial_sequence.0;
+    let first = net.ends[1].connection(b).unwrap().info(net.now).initial_sequence.iss;
     if !held {
         net.ends[1].release(net.now, b);
     }
