@@ -323,7 +323,7 @@ impl Connection {
         // Answers of routers, probe results, and data in flight.
         event.network = self.take_network_answer();
         event.total_delivered = Bytes(self.cc.rate.delivered);
-        let probes = self.ext.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
+        let probes = self.ext.take_probe_report();
         (event.probes_acked, event.probes_lost) = (probes.acked, probes.lost);
         event.in_flight = Bytes(self.pipe());
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board().sacked_bytes());

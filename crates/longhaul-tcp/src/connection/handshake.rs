@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use longhaul_cc::{AckFrequency, Detection, Granted, PathEvent};
+use longhaul_cc::{Detection, Granted, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
-use super::ack_frequency::{self, AckRequests};
-use super::probes::{self, Probes};
+use super::probes;
 use super::timers::Timer;
 use super::{Connection, Event, Negotiated, SegmentMeta};
 use crate::batch::Batch;
@@ -385,22 +384,9 @@ impl Connection {
         let mut granted = Granted::basic();
         granted.detection = self.loss.detection;
         granted.segments = needs.required.segments || needs.preferred.segments;
-        granted.arrival_times = self.ext.arrivals.is_some();
         granted.whole_window = self.negotiated.whole_window;
         granted.saved_path = self.cc.history.has_saved_path();
-        let wanted = self.config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
-        granted.pairs = wanted && self.negotiated.sack;
-        self.ext.pairs = granted.pairs.then(Box::default);
-        self.ext.network.set_negotiated(self.ext.network.kind().filter(|_| self.negotiated.network));
-        granted.network_header = self.ext.network.kind();
-        granted.probes = probes::wants(&needs) && self.negotiated.sack && self.negotiated.timestamps;
-        granted.probe_echo = self.negotiated.probe_echo;
-        self.ext.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
-        let ack_frequency = ack_frequency::wanted(&needs);
-        // A peer that permits network feedback also honours ACK rate requests (`docs/wire.md`).
-        let heeds = self.negotiated.ack_rate || self.negotiated.network;
-        granted.ack_frequency = heeds && ack_frequency != AckFrequency::Usual;
-        self.ext.ack_frequency = heeds.then(|| Box::new(AckRequests::new(ack_frequency)));
+        self.ext.start(self.negotiated, &needs, self.config.probe_pairs, &mut granted);
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }

@@ -104,26 +104,23 @@ impl Connection {
         } else {
             batch.push_like_last(sequence, start, len);
         }
-        if let Some(probes) = &mut self.ext.probes {
-            let info = probes.info_mut();
+        self.ext.count_probes(|info| {
             add(&mut info.sent, 1);
             add(&mut info.bytes_sent, u64::from(len));
-        }
+        });
         let before = self.pipe();
         self.report_sent(now, TxId(0), len, before, SegmentKind::Probe);
     }
 
     /// Counts a new segment whose data the RC3 loop had sent before in vain.
     pub(super) fn count_rc3_resend(&mut self) {
-        if let Some(probes) = &mut self.ext.probes {
-            add(&mut probes.info_mut().lost, 1);
-        }
+        self.ext.count_probes(|info| add(&mut info.lost, 1));
     }
 
     /// Counts an acknowledgment of data that was not sent.
     pub(super) fn count_invalid_ack(&mut self) {
-        if let Some(probes) = self.ext.probes.as_mut().filter(|_| self.snd.has_rc3()) {
-            add(&mut probes.info_mut().refused, 1);
+        if self.snd.has_rc3() {
+            self.ext.count_probes(|info| add(&mut info.refused, 1));
         }
     }
 
@@ -137,11 +134,10 @@ impl Connection {
     /// Reports newly arrived data of the tail to the controller, and returns its length in bytes.
     pub(super) fn report_rc3_arrivals(&mut self, at: Time) -> u64 {
         let Some((bytes, segments)) = self.snd.take_rc3_arrivals() else { return 0 };
-        if let Some(probes) = &mut self.ext.probes {
-            let info = probes.info_mut();
+        self.ext.count_probes(|info| {
             add(&mut info.acked, segments);
             add(&mut info.carried, bytes);
-        }
+        });
         self.tell(&PathEvent::Ahead { at, bytes: Bytes(bytes) });
         bytes
     }

@@ -83,7 +83,7 @@ impl Connection {
             r1_reached: self.is_past_r1(),
             user_timeout: self.config.user_timeout,
             peer_user_timeout: self.peer.user_timeout.remote(),
-            delivered: self.cc.rate.delivered + self.ext.probes.as_ref().map_or(0, |probes| probes.info().carried),
+            delivered: self.cc.rate.delivered + self.ext.carried(),
             limited: self.cc.limits.spent(now, self.life.state.is_synchronized()),
             age: now - self.life.created_at,
             memory: self.memory(),

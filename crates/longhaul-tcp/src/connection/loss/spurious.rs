@@ -246,7 +246,7 @@ impl Connection {
     fn process_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.dsacks += 1;
-        let flipped = self.ext.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right));
+        let flipped = self.ext.is_flipped(left, right);
         if self.loss.spurious.on_dsack((left, right)) && !flipped {
             self.loss.rack.widen(self.snd.una(), self.snd.nxt());
         }
