@@ -20,8 +20,8 @@ fn time_to_retransmit(first_ack_is_lost: bool) -> Span {
 }
 
 /// The first block of a SACK option is the newest (RFC 2018, section 4). If an ACK is the first to report two blocks,
-/// for example because an ACK was lost, their order of arrival is unknown. Lost segments are then retransmitted at once,
-/// without a reordering window of a quarter of a round trip.
+/// for example because an ACK was lost, their order of arrival is unknown. Lost segments are then retransmitted at
+/// once, without a reordering window of a quarter of a round trip.
 #[test]
 fn two_new_blocks_in_one_ack_are_no_reordering() {
     assert_eq!(time_to_retransmit(true), time_to_retransmit(false));
