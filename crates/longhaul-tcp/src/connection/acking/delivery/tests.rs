@@ -19,10 +19,10 @@ fn ack(millis: u64, echoed: u64) -> Attribution {
     Attribution { at: at(millis), ack: 10_001, echo, clock: clock(), min_rtt: Some(MIN_RTT), asked_at: None }
 }
 
-/// A board with two segments, sent at 0 ms and at 10 ms.
+/// A board with three segments, sent at 0 ms, 5 ms and 10 ms.
 fn board() -> Scoreboard {
     let mut board = Scoreboard::new();
-    for (start, millis) in [(1, 0), (1001, 10)] {
+    for (start, millis) in [(1, 0), (1001, 5), (2001, 10)] {
         board.begin_burst(Burst::new(at(millis)));
         board.push(start, 1000, false, false);
     }
@@ -106,7 +106,7 @@ fn samples_come_from_segments_that_were_sent_once() {
             retransmit(&mut board, millis);
         }
         let origin = Origin { is_ambiguous: false, is_copy: false, is_asked: false };
-        for index in board.head_index()..board.head_index() + 2 {
+        for index in board.head_index()..board.head_index() + 3 {
             let record = *board.get(index).unwrap();
             delivery.add(&record, board.burst_of(&record), origin);
         }
