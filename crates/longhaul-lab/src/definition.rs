@@ -290,7 +290,8 @@ mod tests {
 
     #[test]
     fn files_may_use_the_former_name_of_a_note() {
-        let start = "id = 'x'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '1s'\nbottleneck = ''\n[metrics]\n";
+        let start = "id = 'x'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '1s'\nbottleneck = ''\n\
+                     [metrics]\n";
         for key in ["note", "remark"] {
             let text = format!("{start}[[rows]]\nid = 'r'\n{key} = 'Why.'\n");
             assert_eq!(read("x.toml", &text).unwrap().rows[0].note.as_deref(), Some("Why."), "{key}");

@@ -59,7 +59,8 @@ pub struct Scenario {
     pub competition: Competition,
     /// Rate of the return path in kb/s.
     pub back: u64,
-    /// Interval in milliseconds at which the return path delivers packets in bursts, or 0 if it delivers them as they come.
+    /// Interval in milliseconds at which the return path delivers packets in bursts, or 0 if it delivers them as they
+    /// come.
     pub burst_interval: u64,
     /// Duration of the run in seconds.
     pub duration: u64,
@@ -350,8 +351,8 @@ fn competition(mut draw: Draw) -> Competition {
     }
 }
 
-/// Returns the interval of ACK bursts in milliseconds and the rate of the return path in kb/s, which carries a whole number
-/// of packets per interval. If it has no capacity for one, there are no bursts.
+/// Returns the interval of ACK bursts in milliseconds and the rate of the return path in kb/s, which carries a whole
+/// number of packets per interval. If it has no capacity for one, there are no bursts.
 fn burst_interval(mut draw: Draw, back: f64) -> (u64, u64) {
     let millis = draw.whole(0, 20);
     let packets = (back * millis as f64 / OPPORTUNITY).round();

@@ -45,7 +45,8 @@ fn summary(report: &Report) -> String {
         let _ = writeln!(lines, "* {name}: {}", counts.collect::<Vec<_>>().join(", "));
     }
     if !lines.is_empty() {
-        let _ = write!(text, "\nNumber of rows per experiment that are not reproduced or not reproducible:\n\n{lines}");
+        text += "\nNumber of rows per experiment that are not reproduced or not reproducible:\n\n";
+        text += &lines;
     }
     text
 }

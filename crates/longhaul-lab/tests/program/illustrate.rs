@@ -50,7 +50,8 @@ fn a_folder_has_pictures_and_a_page() {
 #[test]
 fn the_list_is_in_the_folder_and_its_summary_in_the_document() {
     let place = Place::new("findings");
-    let missed = "\n[[rows]]\nid = \"4\"\nmetric = \"share\"\nat = { rate = \"2mbit\", loss = \"3%\" }\nrule = \"at least 2\"\nnote = \"A share is at most 1.\"\n";
+    let missed = "\n[[rows]]\nid = '4'\nmetric = 'share'\nat = { rate = '2mbit', loss = '3%' }\nrule = 'at least 2'\n\
+                  note = 'A share is at most 1.'\n";
     let file = place.file("small.toml", &(SMALL.to_owned() + missed));
     let document = place.file("findings.md", "Before.\n\n<!-- results -->\n<!-- end of results -->\n");
     lab(&["run", &file, "--quick", "--out", &place.path("out")]);
