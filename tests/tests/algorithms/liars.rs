@@ -10,6 +10,7 @@ mod marks;
 mod times;
 mod world;
 
+use longhaul_tests::long;
 use longhaul_units::Span;
 use longhaul_wire::Arrival;
 
@@ -178,6 +179,9 @@ fn times_of_arrival() {
     judge(&TIMED[..1], Path { warm: UDT_WARM, ..PLAIN });
     judge(&TIMED[1..], Path { seconds: 10, ..PLAIN });
     judge(&TIMED, LOSSY);
+    if !long() {
+        return;
+    }
     let shared = Contest { path: Path { times: true, ..SHARED }, seeds: 8 };
     // `a_queue_that_is_concealed` tests LEDBAT++, and `shares_of_udt` tests UDT.
     let pairs = TIMED.into_iter().filter(|name| name.starts_with("westwood"));
@@ -265,5 +269,7 @@ fn shares_of_udt() {
     let path = Path { mbit: 3, warm: UDT_WARM, seconds: 100, ..CHANCE };
     let lies: [Named; 3] = [("needless", needless), ("dripping", || drip(10)), ("split", split)];
     Contest { path, seeds: 16 }.judge_under(["udt"], HONEST, &lies);
-    Contest { path: Path { times: true, ..path }, seeds: 16 }.judge_under(["udt"], TRUE_TIMES, &TIMES);
+    if long() {
+        Contest { path: Path { times: true, ..path }, seeds: 16 }.judge_under(["udt"], TRUE_TIMES, &TIMES);
+    }
 }
