@@ -252,7 +252,8 @@ impl CopaCubic {
         let rtt = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
         let (base, empty) = (self.base().as_secs_f64(), self.empty());
         mode.on_dip_ack(ack, rtt, self.capacity.rate());
-        if self.config.trials {
+        // Without the capacity, a dip shows nothing.
+        if self.config.trials && self.capacity.rate().is_some() {
             let rate = self.rounds.rate();
             let trial = || rate.map(|rate| Trial::new(before, rate, base, queueing, false));
             mode.on_queue(ack, Delay { queueing, rtt, empty }, before, trial);

@@ -47,6 +47,8 @@ const LONG: f64 = 0.5;
 pub(super) struct Cruise {
     /// The window in bytes when the queue was last nearly empty.
     pub(super) unfilled: f64,
+    /// The delivery rate then.
+    unfilled_rate: Option<f64>,
     /// Maximum queueing delay of this round trip in seconds, and the maximum delay above the minimum RTT.
     queueing: f64,
     raw: f64,
@@ -71,6 +73,7 @@ impl Default for Cruise {
     fn default() -> Self {
         Self {
             unfilled: 0.0,
+            unfilled_rate: None,
             queueing: 0.0,
             raw: 0.0,
             unused: 0,
@@ -161,9 +164,14 @@ impl CopaCubic {
         }
     }
 
-    /// Returns twice the delay of the queue that Copa keeps at this rate, in seconds.
+    /// Returns twice the delay of the queue that Copa keeps at `rate`, in seconds.
+    fn kept_queueing(&self, rate: Option<f64>) -> Option<f64> {
+        rate.map(|rate| 2.0 * KEPT * self.mss.as_f64() / rate)
+    }
+
+    /// Returns the same for the current rate, or zero if that is unknown.
     fn usual_queueing(&self) -> f64 {
-        self.rounds.rate().map_or(0.0, |rate| 2.0 * KEPT * self.mss.as_f64() / rate)
+        self.kept_queueing(self.rounds.rate()).unwrap_or_default()
     }
 
     fn on_cruise_round(&mut self, ack: &Ack<'_>, path: &Path) {
@@ -182,6 +190,7 @@ impl CopaCubic {
         }
         if self.copa.filled_rounds() <= 1 {
             self.cruise.unfilled = self.copa.window();
+            self.cruise.unfilled_rate = self.rounds.rate();
         }
         let is_new = self.cruise.newcomer > 0 && queueing > self.empty() && share.is_some_and(|share| share < ALONE);
         self.cruise.newcomer = self.cruise.newcomer.saturating_sub(1);
@@ -211,11 +220,13 @@ impl CopaCubic {
         (has_lost && !is_over).then_some(rate)
     }
 
-    /// Finds the cause of a queue that remains. A queue of what Copa keeps at this rate needs none, unless it remains
-    /// for long.
+    /// Finds the cause of a queue that remains. A queue of what Copa keeps needs none, unless it remains for long. The
+    /// rate is that of the last empty queue if that is higher: where others fill the queue, the flow gives way, and would
+    /// take their queue for what Copa keeps at its own shrinking rate.
     fn on_filled(&mut self, share: Option<f64>, is_new: bool) {
         let queueing = self.copa.delays().queueing();
-        let usual = self.usual_queueing().min(LONG * self.base().as_secs_f64());
+        let before = self.kept_queueing(self.cruise.unfilled_rate).unwrap_or(f64::INFINITY);
+        let usual = self.usual_queueing().min(before).min(LONG * self.base().as_secs_f64());
         let is_due = is_new || queueing > usual || self.copa.filled_rounds() > PATIENCE;
         let Some(rate) = self.rounds.rate().filter(|_| is_due) else { return };
         let window = self.copa.window();

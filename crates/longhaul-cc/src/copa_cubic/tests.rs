@@ -1,7 +1,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::*;
-use crate::{AckedSegment, TxId};
+use crate::{AckedSegment, RttSample, TxId};
 
 const MSS: Bytes = Bytes(1448);
 
@@ -105,4 +105,32 @@ fn a_timeout_leaves_one_segment() {
         controller.on_event(&spurious, &path);
         assert_eq!(controller.control().cwnd, MSS * 100, "{mode:?}");
     }
+}
+
+/// Four segments take 4 ms at the rate before the queue, and 40 ms at a tenth of it. A queue of 20 ms is thus not the one
+/// that Copa keeps, although the flow has given way, and is tested after five round trips.
+#[test]
+fn a_queue_is_compared_with_the_rate_before_it() {
+    let path = Path { srtt: Some(Span::from_millis(100)), ..Path::new(MSS) };
+    let mut granted = Granted::basic();
+    granted.pacing = true;
+    let mut controller = established(&granted);
+    controller.begin_cruise(100.0 * MSS.as_f64(), false);
+    let mut delivered = Bytes::ZERO;
+    let mut round = |controller: &mut CopaCubic, number: u64, segments: u64, rtt: u64| {
+        delivered += MSS * segments;
+        let mut ack = Ack::new(Time::from_nanos(number * 100_000_000));
+        (ack.round_start, ack.cwnd_limited, ack.total_delivered) = (true, true, delivered);
+        (ack.delivered, ack.cumulative) = (MSS * segments, MSS * segments);
+        ack.rtt =
+            Some(RttSample { rtt: Span::from_millis(rtt), sent_at: Time::from_nanos((number - 1) * 100_000_000) });
+        controller.on_ack(&ack, &path);
+    };
+    (1..10).for_each(|number| round(&mut controller, number, 100, 100));
+    assert!(matches!(controller.mode, Mode::Cruise));
+    let tested = (10..30).find(|&number| {
+        round(&mut controller, number, if number < 13 { 100 } else { 10 }, 120);
+        matches!(controller.mode, Mode::Trial(_))
+    });
+    assert!(tested.is_some_and(|number| number < 20), "{tested:?}");
 }
