@@ -188,6 +188,30 @@ fn times_of_arrival() {
     shared.judge_under(pairs, TRUE_TIMES, &TIMES);
 }
 
+/// Controllers that use arrival times of data segments from the first round trip: for the capacity at the start, and
+/// `copa-cubic` also for its share of the link and for the queue. False times gain nothing alone, and from a competing
+/// flow at most what CUBIC has, because CUBIC is what `copa-cubic` becomes without reliable times.
+///
+/// Times as sent are those of a link without a bottleneck, and a sender cannot tell them from the truth: they conceal
+/// the queue, which is not tested (SECURITY.md).
+#[test]
+fn times_of_arrival_at_the_start_and_for_the_queue() {
+    let names = ["copa-cubic", "swift-start-hardened(gamma=1)+cubic"];
+    let lies = TIMES.into_iter().filter(|lie| lie.0 != "as sent").collect::<Vec<_>>();
+    for path in [Path { seconds: 10, ..PLAIN }, Path { seconds: 40, ..LOSSY }] {
+        Contest { path: Path { times: true, ..path }, seeds: 3 }.judge_under(names, TRUE_TIMES, &lies);
+    }
+    let shared = Contest { path: Path { times: true, ..NOISY }, seeds: 8 };
+    let goodput = |name, lie| mean(&shared.outcomes(name, lie), |outcome| outcome.goodput);
+    let fair = goodput("cubic", TRUE_TIMES);
+    for lie in lies {
+        for name in names {
+            let liar = goodput(name, lie);
+            assert!(liar <= 1.05 * fair, "{name}, {}: {liar} for {fair}", lie.0);
+        }
+    }
+}
+
 /// A false capacity has an effect if losses occur at a queue that is neither full nor empty, and are not all random.
 #[test]
 fn times_of_arrival_and_queues_half_full() {
