@@ -79,7 +79,7 @@ mod tests {
         memory.paths.find(HOST, "cubic").is_some()
     }
 
-    /// Metrics older than an hour are ignored, including the time that they spent in a file.
+    /// Metrics expire after one hour; the time in the file counts.
     #[test]
     fn a_file_grows_old() {
         let directory = TempDir::create().unwrap();

@@ -76,7 +76,7 @@ pub(crate) const LINK: u8 = 8;
 const KEEPS: u8 = 2;
 /// Flag of a header: the sender waits for what is here before it sends the contents.
 const ASKS: u8 = 1;
-/// Length of a header without its first byte and its texts.
+/// Length in bytes of the fixed fields of a file header, without the type byte and the strings.
 const HEADER_LEN: usize = 1 + 8 + 12 + 4;
 /// Size of a file whose size is not known.
 const UNKNOWN_SIZE: u64 = u64::MAX;

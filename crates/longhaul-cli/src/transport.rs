@@ -116,7 +116,7 @@ impl TransportArgs {
     /// Returns the options with the congestion control `name`, unless another one was chosen.
     ///
     /// # Errors
-    /// Returns the error of the name.
+    /// Returns an error if `name` is not a known congestion control.
     pub fn or_congestion(&self, name: &str) -> Result<Self, ParseCongestionError> {
         let congestion = self.congestion.clone().map_or_else(|| parse_congestion(name), Ok)?;
         Ok(Self { congestion: Some(congestion), ..self.clone() })
