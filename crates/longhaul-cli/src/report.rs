@@ -57,27 +57,7 @@ impl WallClock {
     /// Formats the time as an HTTP date (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
     #[must_use]
     pub fn http_date(self) -> String {
-        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-        const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-        let (mut days, time) = (self.seconds() / 86_400, self.seconds() % 86_400);
-        let weekday = WEEKDAYS[(days % 7) as usize];
-        let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        let mut year = 1970;
-        while days >= 365 + u64::from(leap(year)) {
-            days -= 365 + u64::from(leap(year));
-            year += 1;
-        }
-        let february = 28 + u64::from(leap(year));
-        let mut month = "";
-        for (name, length) in MONTHS.iter().zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]) {
-            month = name;
-            if days < length {
-                break;
-            }
-            days -= length;
-        }
-        let (hours, minutes, seconds) = (time / 3600, time / 60 % 60, time % 60);
-        format!("{weekday}, {:02} {month} {year} {hours:02}:{minutes:02}:{seconds:02} GMT", days + 1)
+        httpdate::fmt_http_date(std::time::UNIX_EPOCH + Duration::from_millis(self.0))
     }
 }
 

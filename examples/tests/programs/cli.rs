@@ -8,7 +8,8 @@ use std::process::{Command, Output, Stdio};
 use longhaul_cli::files::TempDir;
 use serde_json::Value;
 
-use crate::common::{Process, complaint, listening, receive};
+use crate::child::{Process, complaint, listening};
+use crate::common::receive;
 
 struct Receiver {
     process: Process,

@@ -1,39 +1,6 @@
-//! Child processes of tests, and their output.
-use std::io::{BufRead, BufReader, Read};
+//! Commands of the example programs.
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-
-/// A running program whose output is read. It is killed when dropped.
-pub(crate) struct Process {
-    pub(crate) child: Child,
-    /// Its output.
-    pub(crate) said: Box<dyn BufRead + Send>,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Process {
-    pub(crate) fn new(child: Child, said: impl Read + Send + 'static) -> Self {
-        Self { child, said: Box::new(BufReader::new(said)) }
-    }
-
-    /// Reads up to the next line that begins with `beginning`; returns the rest of that line.
-    pub(crate) fn wait_for(&mut self, beginning: &str) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.said.read_line(&mut line).unwrap() > 0, "the program ended before {beginning:?}");
-            if let Some(rest) = line.strip_prefix(beginning) {
-                return rest.trim().to_owned();
-            }
-        }
-    }
-}
+use std::process::{Command, Stdio};
 
 /// Returns a command for `receive` that listens on `listen` and puts files into `out`.
 pub(crate) fn receive(listen: &str, out: &Path, options: &[&str]) -> Command {
@@ -41,18 +8,4 @@ pub(crate) fn receive(listen: &str, out: &Path, options: &[&str]) -> Command {
     command.args(["--listen", listen, "--out"]).arg(out).args(options);
     command.env_remove("QLOGFILE").env_remove("QLOGDIR").stdout(Stdio::null()).stderr(Stdio::piped());
     command
-}
-
-/// Returns the running [`receive`] and the address on which it listens.
-pub(crate) fn listening(mut child: Child) -> (Process, String) {
-    let stderr = child.stderr.take().unwrap();
-    let mut process = Process::new(child, stderr);
-    let address = process.wait_for("listening on ");
-    (process, address)
-}
-
-/// Returns the last error line of a program that failed.
-pub(crate) fn complaint(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 mod authority;
+mod child;
 mod codes;
 #[cfg(unix)]
 mod directories;
