@@ -1,8 +1,5 @@
-//! Code shared by the example programs.
-//!
-//! `receive` and `send` are the two ends of [`longhaul_cli::protocol`], which carries files over one connection;
-//! [`quickstart`] runs both in one process, optionally over an emulated link. [`shim`] passes longhaul's datagrams to
-//! a kernel's TCP.
+//! Code shared by the example programs: [`quickstart`] races congestion controllers over emulated links, and [`shim`]
+//! passes longhaul's datagrams to a kernel's TCP.
 #![forbid(unsafe_code)]
 
 pub mod quickstart;

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul_cli::perf::pacing::async_fd;
 use longhaul_sys::linux::{Meta, RecvBatch, Transmit, Tun, UdpSocket};
 use longhaul_sys::pool::RecvPool;
 use longhaul_wire::shim::{FromTcp, IpFields, MAX_GROWTH, tcp_from_udp, udp_from_tcp};
@@ -315,6 +314,11 @@ fn open(socket: std::net::UdpSocket) -> io::Result<AsyncFd<UdpSocket>> {
     socket.set_send_buffer(SOCKET_BUFFER)?;
     socket.set_recv_buffer(SOCKET_BUFFER)?;
     async_fd(socket)
+}
+
+#[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
+fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<AsyncFd<T>> {
+    AsyncFd::new(inner)
 }
 
 async fn receive(socket: &AsyncFd<UdpSocket>, batch: &mut RecvBatch) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -38,6 +39,8 @@ use home::Home;
 const WRONG_USE: u8 = 2;
 /// Exit code of an interrupted program: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
+/// Longest time that the runtime has to end.
+const SHUTDOWN: Duration = Duration::from_secs(1);
 
 /// Wrong use that only the program finds, such as options that do not fit the address.
 #[derive(Debug, thiserror::Error)]
@@ -134,8 +137,8 @@ fn run_to_end<F: Future<Output = Result<()>>>(end: impl Future<Output = ()>, wor
             result = work() => result,
         }
     });
-    // A thread may still wait for standard input, which is not awaited.
-    runtime.shutdown_background();
+    // Event logs are complete when the runtime has ended. Only a thread that waits for standard input makes this long.
+    runtime.shutdown_timeout(SHUTDOWN);
     result
 }
 

@@ -46,8 +46,6 @@ pub struct Screen {
     bars: MultiProgress,
     lines: bool,
     quiet: bool,
-    /// Label of the transfers, instead of their files' names.
-    label: Option<String>,
 }
 
 impl Screen {
@@ -56,24 +54,13 @@ impl Screen {
     pub fn stderr() -> Self {
         let target = ProgressDrawTarget::stderr();
         let lines = target.is_hidden();
-        Self { bars: MultiProgress::with_draw_target(target), lines, quiet: false, label: None }
+        Self { bars: MultiProgress::with_draw_target(target), lines, quiet: false }
     }
 
     /// Displays only [warnings](Self::warn).
     #[must_use]
     pub fn hidden() -> Self {
-        Self {
-            bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
-            lines: false,
-            quiet: true,
-            label: None,
-        }
-    }
-
-    /// Returns the same destination, where transfers are displayed with this label instead of their files' names.
-    #[must_use]
-    pub fn labelled(&self, label: String) -> Self {
-        Self { label: Some(label), ..self.clone() }
+        Self { bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), lines: false, quiet: true }
     }
 
     /// Writes a line to standard error, above the bars, unless the screen is hidden.
@@ -99,7 +86,7 @@ impl Screen {
     /// Starts the display of the transfer of a file of `size` bytes, if the size is known.
     #[must_use]
     pub fn begin(&self, side: Side, name: &str, size: Option<u64>) -> Progress {
-        let name = shortened(self.label.as_deref().unwrap_or(name));
+        let name = shortened(name);
         let template = format!("{{prefix}} {{bar:{BAR}}} {{msg}}");
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = self.bars.add(

@@ -1,9 +1,7 @@
 //! Complete connections: opening, transfer of files, closing.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -12,10 +10,7 @@ use crate::protocol::ProtocolError;
 use crate::receiver::{File, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
-use crate::transport::{Connection, Snapshot, Transport, TransportArgs};
-
-/// Options of transfers over plain connections.
-const PLAIN: Options = Options { resume: false, attributes: true, compress: false };
+use crate::transport::{Connection, Snapshot, Transport};
 
 /// Result of a file.
 #[derive(Clone, Debug)]
@@ -28,23 +23,6 @@ pub enum Outcome {
     Failed(String, String),
     /// The directory or symbolic link with this path is at the receiver.
     Created(String),
-}
-
-/// Sends `sources` over one plain connection to the first of `addresses` that answers. `done` is called for each
-/// file, with the connection's state at that time.
-///
-/// # Errors
-/// Returns why a file was not confirmed; the files after it were not sent.
-pub async fn send(
-    args: &TransportArgs,
-    addresses: &[SocketAddr],
-    sources: Vec<Source>,
-    screen: &Screen,
-    done: impl FnMut(Outcome, &Snapshot),
-) -> Result<()> {
-    let watch = Stopwatch::start();
-    let stream = args.connect(addresses).await?;
-    Ok(send_over(stream, watch, args.patience(), &mut Plan::new(sources), PLAIN, screen, done).await?)
 }
 
 /// Sends the files of `plan` that are not settled over the connection `stream`, and closes it, within `patience`.

@@ -103,16 +103,6 @@ impl TransportArgs {
         matches!(self.congestion, Some(Choice::List))
     }
 
-    /// Returns the options for the other end of a connection within this process: files that hold one end only are
-    /// not written twice.
-    #[must_use]
-    pub fn for_other_end(&self) -> Self {
-        let mut other = self.clone();
-        other.connection.pcap = None;
-        other.connection.qlog_environment.file = None;
-        other
-    }
-
     /// Returns the options with the congestion control `name`, unless another one was chosen.
     ///
     /// # Errors

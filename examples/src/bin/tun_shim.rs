@@ -30,7 +30,6 @@ mod linux {
 
     use anyhow::{Context, Result};
     use clap::Parser;
-    use longhaul_cli::transport::{self, interrupted};
     use longhaul_examples::shim::{Impairment, Routes, Shim};
     use longhaul_sys::linux::{NetNs, Tun};
 
@@ -87,7 +86,13 @@ mod linux {
     }
 
     pub(super) async fn run() -> ExitCode {
-        transport::outcome("tun_shim", join(Args::parse()).await)
+        match join(Args::parse()).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("tun_shim: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
     }
 
     async fn join(args: Args) -> Result<()> {
@@ -119,7 +124,7 @@ mod linux {
         }
         let result = tokio::select! {
             result = shim.failed() => result.context("the relay failed"),
-            () = interrupted() => Ok(()),
+            interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot wait for a signal"),
         };
         println!("{:?}", shim.stats());
         result

@@ -11,9 +11,9 @@ use longhaul_units::{Span, Time};
 const PAYLOAD: u64 = 1448;
 const PACKET: u32 = PAYLOAD as u32 + 24 + 28;
 
-/// Time for which the generated file occupies the link at its full rate, in quarters of a second.
+/// Time for which the data occupies the link at its full rate, in quarters of a second.
 const QUARTERS: u64 = 16;
-/// Bounds of the generated file's size: long enough to include the steady state, and small enough for any disk.
+/// Bounds of the data's size in bytes.
 const SIZES: [u64; 2] = [64 << 10, 256 << 20];
 
 /// Value of `--link`.
@@ -27,7 +27,7 @@ pub enum Choice {
     Emulated(Box<Emulated>),
 }
 
-/// An emulated link over which the file is sent.
+/// An emulated link over which the data is sent.
 #[derive(Clone, Debug)]
 pub struct Emulated {
     /// The option's text.
@@ -86,9 +86,9 @@ pub fn list() -> String {
 }
 
 impl Emulated {
-    /// Returns the size of a file that takes about four seconds at the link's initial rate.
+    /// Returns the size in bytes of data that takes about four seconds at the link's initial rate.
     #[must_use]
-    pub fn file_size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         let [least, most] = SIZES;
         let rate = match &self.path.link.there.rate {
             LinkRate::Unlimited => return most,
@@ -101,7 +101,7 @@ impl Emulated {
         (rate / 4).saturating_mul(QUARTERS).clamp(least, most)
     }
 
-    /// Returns the minimum time in which any transport can deliver a file of `size` bytes.
+    /// Returns the minimum time in which any transport can deliver `size` bytes.
     #[must_use]
     pub fn least_time(&self, size: u64) -> Least {
         let Duplex { there, back } = &self.path.link;
@@ -155,16 +155,16 @@ mod tests {
     }
 
     #[test]
-    fn the_file_comes_down_a_link_of_a_name_and_options() {
+    fn the_data_comes_down_a_link_of_a_name_and_options() {
         let link = emulated("geo --loss-down 0.1% --seed 7");
         let geo = scenario::find("geo").unwrap().link();
         assert_eq!(link.path.link.there, geo.back.loss(longhaul_link::Loss::Uniform(0.001)));
         assert_eq!((&link.path.link.back, link.path.seed), (&geo.there, 7));
         // 40 Mbit/s for 4 s.
-        assert_eq!(link.file_size(), 20_000_000);
+        assert_eq!(link.size(), 20_000_000);
         assert!(matches!(parse("none"), Ok(Choice::Loopback)) && matches!(parse("list"), Ok(Choice::List)));
-        assert_eq!(emulated("--rtt 1s").file_size(), SIZES[1]);
-        assert_eq!(emulated("--rate 8kbit").file_size(), SIZES[0]);
+        assert_eq!(emulated("--rtt 1s").size(), SIZES[1]);
+        assert_eq!(emulated("--rate 8kbit").size(), SIZES[0]);
     }
 
     #[test]

@@ -1,106 +1,120 @@
 //! Transfer with one congestion controller.
 
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use longhaul::TcpListener;
-use longhaul_cli::files::Staging;
-use longhaul_cli::progress::Screen;
-use longhaul_cli::receiver::{self, Budget, Existing, Output, Receiver};
-use longhaul_cli::report::{Sent, Stopwatch};
-use longhaul_cli::sender::Source;
-use longhaul_cli::session;
-use longhaul_cli::transport::{Snapshot, TransportArgs};
+use anyhow::{Context, Result, ensure};
+use longhaul::{Congestion, TcpInfo, TcpListener, TcpSocket};
+use tokio::io::AsyncWriteExt;
 
+use super::data;
 use super::link::Emulated;
+use super::progress::Progress;
 use super::running::{Running, Seen};
 
-/// A transfer of a file from this process to itself.
-#[derive(Clone, Debug)]
+/// Bytes written or read at once.
+const BLOCK: usize = 64 << 10;
+
+/// A transfer from this process to itself.
+#[derive(Debug)]
 pub struct Racer {
-    /// The sender's options.
-    pub transport: TransportArgs,
-    /// The file.
-    pub path: PathBuf,
-    /// Directory for the received file.
-    pub out: PathBuf,
-    /// Emulated link between the ends; `None` is the loopback interface alone.
-    pub link: Option<Emulated>,
-    /// Destination of the progress display.
-    pub screen: Screen,
+    congestion: Congestion,
+    size: u64,
+    link: Option<Emulated>,
+    received: Arc<AtomicU64>,
 }
 
 /// Result of a transfer.
 #[derive(Clone, Debug)]
 pub struct Finish {
-    /// The sender's report.
-    pub sent: Sent,
-    /// State of the sender's connection at the end.
-    pub connection: Snapshot,
-    /// The received file.
-    pub received: receiver::File,
-    /// Time from the first packet until the receiver had the file.
+    /// Name of the congestion controller.
+    pub congestion: String,
+    /// Size of the data in bytes.
+    pub size: u64,
+    /// Time from the first packet until the receiver had all data.
     pub took: Duration,
+    /// Bytes sent more than once.
+    pub retransmitted: u64,
     /// Measurements of the link.
     pub seen: Option<Seen>,
 }
 
-impl Finish {
-    /// Returns whether the received file equals the sent one.
-    #[must_use]
-    pub fn is_right(&self) -> bool {
-        self.sent.blake3 == self.received.hash.to_hex().as_str()
-    }
-}
-
 impl Racer {
-    /// Sends and receives the file.
+    /// Creates a transfer of `size` bytes; `link` is between the ends, or the loopback interface alone.
+    #[must_use]
+    pub fn new(congestion: Congestion, size: u64, link: Option<Emulated>) -> Self {
+        Self { congestion, size, link, received: Arc::default() }
+    }
+
+    /// Returns what has been received so far, which continues to change.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress::new(self.congestion.to_string(), self.size, Arc::clone(&self.received))
+    }
+
+    /// Sends and receives the data.
     ///
     /// # Errors
-    /// Returns why the file was not delivered.
+    /// Returns why the data was not delivered.
+    #[expect(clippy::disallowed_methods, reason = "a transfer over sockets takes real time")]
     pub async fn run(self) -> Result<Finish> {
-        let source = Source::open(&self.path)?;
-        std::fs::create_dir(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
-        let receiving = self.transport.for_other_end();
-        let listener = receiving.listen((Ipv4Addr::LOCALHOST, 0).into())?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let server = listener.local_addr()?;
         let link = self.link.as_ref().map(|link| Running::start(link, server)).transpose()?;
         let address = link.as_ref().map_or(server, Running::addr);
-        let watch = Stopwatch::start();
-        let mut outcome = None;
-        let receiver = tokio::spawn(receive(receiving, listener, self.out, watch));
-        session::send(&self.transport, &[address], vec![source], &self.screen, |done, connection| {
-            if let session::Outcome::Sent(sent) = done {
-                outcome = Some((sent, connection.clone()));
-            }
-        })
-        .await?;
-        let (received, took) = receiver.await.context("the receiver failed")??;
-        let (sent, connection) = outcome.context("nothing was sent")?;
+        let start = Instant::now();
+        let received = Arc::clone(&self.received);
+        let receiver = tokio::spawn(async move {
+            let size = receive(&listener, &received).await?;
+            anyhow::Ok((size, start.elapsed()))
+        });
+        let info = self.send(address).await.context("the sender failed")?;
+        let (size, took) = receiver.await?.context("the receiver failed")?;
+        ensure!(size == self.size, "{size} of {} bytes have arrived", self.size);
         let seen = link.map(Running::stop).transpose()?;
-        Ok(Finish { sent, connection, received, took, seen })
+        Ok(Finish { congestion: info.congestion, size, took, retransmitted: info.bytes_retrans, seen })
+    }
+
+    /// Sends the data; returns the state of the connection at the end.
+    async fn send(&self, to: SocketAddr) -> Result<TcpInfo> {
+        let socket = TcpSocket::new_v4()?;
+        // Each controller has a link of its own, so nobody's share is at risk.
+        socket.allow_unsafe_congestion(self.link.is_some());
+        socket.set_congestion(self.congestion.clone())?;
+        let mut stream = socket.connect(to).await?;
+        let mut block = vec![0; BLOCK];
+        let mut sent = 0;
+        while sent < self.size {
+            let part = (self.size - sent).min(BLOCK as u64) as usize;
+            let block = block.get_mut(..part).unwrap_or_default();
+            data::fill(sent, block);
+            stream.write_all(block).await?;
+            sent += part as u64;
+        }
+        stream.shutdown().await?;
+        // The peer closes when it has everything.
+        ensure!(stream.read_bytes(1).await?.is_empty(), "the receiver sent data");
+        let info = stream.info()?;
+        stream.close().await?;
+        Ok(info)
     }
 }
 
-/// Accepts one connection and receives a file over it; returns the file and the time at which it was complete.
-async fn receive(
-    args: TransportArgs,
-    listener: TcpListener,
-    out: PathBuf,
-    watch: Stopwatch,
-) -> Result<(receiver::File, Duration)> {
-    let (stream, _) = listener.accept().await?;
-    let receiver = Receiver {
-        out: Output::Directory(Staging::open(&out).with_context(|| format!("cannot write to {}", out.display()))?),
-        existing: Existing::Refuse,
-        hidden: true,
-        budget: Budget::default(),
-        patience: args.patience(),
-        screen: Screen::hidden(),
-    };
-    let mut file = None;
-    session::receive(&receiver, stream, || {}, |received| file = Some((received, watch.elapsed()))).await?;
-    file.context("nothing was received")
+/// Accepts one connection and reads all of its data, which is checked; returns its size.
+async fn receive(listener: &TcpListener, received: &AtomicU64) -> Result<u64> {
+    let (mut stream, _) = listener.accept().await?;
+    let mut at = 0;
+    loop {
+        let block = stream.read_bytes(BLOCK).await?;
+        if block.is_empty() {
+            break;
+        }
+        ensure!(data::is_right(at, &block), "the {} bytes from {at} on differ from what was sent", block.len());
+        at += block.len() as u64;
+        received.store(at, Ordering::Relaxed);
+    }
+    stream.close().await?;
+    Ok(at)
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::link::Emulated;
 
-/// Measurements of a link in the direction of the file.
+/// Measurements of a link in the direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Queueing delay of packets: the median and the 95th percentile.

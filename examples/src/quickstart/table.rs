@@ -4,60 +4,70 @@ use std::time::Duration;
 
 use super::link::Least;
 use super::race::Finish;
-use longhaul_cli::report;
+use longhaul_units::{Span, text};
 
 /// Maximum width of a line in columns.
 const COLUMNS: usize = 80;
 
-/// Formats the results over a link with the lower bound `least` for this file: one column per controller, and one for
-/// the bound. A table that is wider than a terminal continues below.
+/// Formats the results: one column per controller, and one for `least`, the lower bound over an emulated link. A table
+/// that is wider than a terminal continues below.
 #[must_use]
-pub fn table(finishes: &[Finish], least: Least) -> String {
-    let size = finishes.first().map_or(0, |finish| finish.sent.bytes);
-    let mut rows = vec![Row::new("", finishes, |finish| finish.sent.congestion.clone(), "physical limit".into())];
-    rows.push(Row::new("time", finishes, |finish| seconds(finish.took), seconds(least.all)));
-    let goodput = |took| report::rate(report::bits_per_second(size, took));
-    rows.push(Row::new("goodput", finishes, |finish| goodput(finish.took), goodput(least.all)));
-    if !least.sending.is_zero() {
+pub fn table(finishes: &[Finish], least: Option<Least>) -> String {
+    let mut rows = vec![Row::new("", finishes, |finish| finish.congestion.clone(), "physical limit".into())];
+    let limit = |of: fn(Least) -> String| least.map_or_else(String::new, of);
+    rows.push(Row::new("time", finishes, |finish| seconds(finish.took), limit(|least| seconds(least.all))));
+    let size = finishes.first().map_or(0, |finish| finish.size);
+    let best = least.map_or_else(String::new, |least| goodput(size, least.all));
+    rows.push(Row::new("goodput", finishes, |finish| goodput(finish.size, finish.took), best));
+    if let Some(least) = least.filter(|least| !least.sending.is_zero()) {
         let share = |took: Duration| format!("{:.0} %", 100.0 * least.sending.as_secs_f64() / took.as_secs_f64());
         rows.push(Row::new("share of the link", finishes, |finish| share(finish.took), share(least.all)));
     }
-    let again = |finish: &Finish| report::size(finish.sent.retransmitted_bytes);
-    rows.push(Row::new("retransmitted", finishes, again, String::new()));
-    let queued = |of: fn([Duration; 2]) -> Duration| {
-        move |finish: &Finish| finish.seen.map_or_else(String::new, |seen| report::time(Some(of(seen.queued))))
-    };
-    rows.push(Row::new("queueing, median", finishes, queued(|[p50, _]| p50), "0 us".into()));
-    rows.push(Row::new("queueing, 95th %", finishes, queued(|[_, p95]| p95), "0 us".into()));
-    let dropped = |finish: &Finish| finish.seen.map_or_else(String::new, |seen| seen.dropped.to_string());
-    rows.push(Row::new("packets lost", finishes, dropped, String::new()));
-    let verdict = |finish: &Finish| if finish.is_right() { "match" } else { "DIFFER" }.to_owned();
-    rows.push(Row::new("hashes", finishes, verdict, String::new()));
+    rows.push(Row::new("retransmitted", finishes, |finish| text::size(finish.retransmitted), String::new()));
+    if least.is_some() {
+        rows.extend(of_the_link(finishes));
+    } else {
+        rows.iter_mut().for_each(|Row(cells)| drop(cells.pop()));
+    }
     lay_out(&rows)
 }
 
-/// Returns an explanation of the bound and the outcome in words.
+/// Returns the rows that the link measures.
+fn of_the_link(finishes: &[Finish]) -> [Row; 3] {
+    let none = || "0 us".to_owned();
+    let queued = |of: fn([Duration; 2]) -> Duration| {
+        move |finish: &Finish| finish.seen.map_or_else(String::new, |seen| time(of(seen.queued)))
+    };
+    let dropped = |finish: &Finish| finish.seen.map_or_else(String::new, |seen| seen.dropped.to_string());
+    [
+        Row::new("queueing, median", finishes, queued(|[p50, _]| p50), none()),
+        Row::new("queueing, 95th %", finishes, queued(|[_, p95]| p95), none()),
+        Row::new("packets lost", finishes, dropped, String::new()),
+    ]
+}
+
+/// Returns an explanation of the bound and the outcome in words; nothing without a bound.
 #[must_use]
-pub fn conclusion(finishes: &[Finish], least: Least) -> String {
+pub fn conclusion(finishes: &[Finish], least: Option<Least>) -> String {
+    let Some(least) = least else { return String::new() };
     let mut text = "physical limit: one round trip for the handshake, half of one for the way, and\n\
-                    the file at the link's full rate. No transport is faster.\n"
+                    the data at the link's full rate. No transport is faster.\n"
         .to_owned();
     let Some(best) = finishes.iter().min_by_key(|finish| finish.took) else { return text };
-    let name = |finish: &Finish| finish.sent.congestion.clone();
     text += &format!(
-        "\n{} had the file across after {}; the link needs {}.",
-        name(best),
+        "\n{} had the data across after {}; the link needs {}.",
+        best.congestion,
         seconds(best.took),
         seconds(least.all)
     );
     // The best controller is compared with CUBIC, the Internet's default, if it is present.
-    let cubic = finishes.iter().find(|finish| name(finish) == "cubic");
+    let cubic = finishes.iter().find(|finish| finish.congestion == "cubic");
     let slowest = finishes.iter().max_by_key(|finish| finish.took);
     if let Some(other) = cubic.filter(|cubic| cubic.took > best.took).or(slowest).filter(|other| other.took > best.took)
     {
         let times = other.took.as_secs_f64() / best.took.as_secs_f64().max(1e-9);
-        let known = if name(other) == "cubic" { ", which most of the Internet uses," } else { "" };
-        text += &format!("\n{}{known} took {times:.1} times as long.", name(other));
+        let known = if other.congestion == "cubic" { ", which most of the Internet uses," } else { "" };
+        text += &format!("\n{}{known} took {times:.1} times as long.", other.congestion);
     }
     text + "\n"
 }
@@ -108,28 +118,34 @@ fn seconds(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
 }
 
+fn time(time: Duration) -> String {
+    text::time(Span::from_nanos(time.as_nanos() as u64))
+}
+
+fn goodput(size: u64, took: Duration) -> String {
+    text::rate(8.0 * size as f64 / took.as_secs_f64().max(1e-9))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::quickstart::running::Seen;
-    use longhaul_cli::receiver::File;
-    use longhaul_cli::report::Sent;
-    use longhaul_cli::transport::Snapshot;
 
-    fn finish(congestion: &str, seconds: u64, contents: &[u8]) -> Finish {
-        let connection = Snapshot { congestion: congestion.into(), retransmitted_bytes: 2048, ..Snapshot::default() };
-        let took = Duration::from_secs(seconds);
-        let (bytes, hash) = (5_000_000, blake3::hash(b"sent"));
-        let sent = Sent::new("f".into(), (bytes, 0), took, &Snapshot::default(), &connection, &hash);
-        let received = File { name: "f".into(), bytes, resumed: 0, took, hash: blake3::hash(contents) };
+    fn finish(congestion: &str, seconds: u64) -> Finish {
         let queued = [Duration::ZERO, Duration::from_millis(20)];
-        Finish { sent, connection, received, took, seen: Some(Seen { queued, dropped: 3, is_reliable: true }) }
+        Finish {
+            congestion: congestion.into(),
+            size: 5_000_000,
+            took: Duration::from_secs(seconds),
+            retransmitted: 2048,
+            seen: Some(Seen { queued, dropped: 3, is_reliable: true }),
+        }
     }
 
     #[test]
     fn each_has_a_column_and_so_has_the_limit() {
-        let least = Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) };
-        let text = table(&[finish("cubic", 10, b"sent"), finish("a-longer-name", 4, b"else")], least);
+        let least = Some(Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) });
+        let text = table(&[finish("cubic", 10), finish("a-longer-name", 4)], least);
         let expected = [
             "                      cubic  a-longer-name  physical limit",
             "time                10.00 s         4.00 s          2.00 s",
@@ -139,19 +155,29 @@ mod tests {
             "queueing, median       0 us           0 us            0 us",
             "queueing, 95th %    20.0 ms        20.0 ms            0 us",
             "packets lost              3              3",
-            "hashes                match         DIFFER",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
-        let unlimited = table(&[finish("cubic", 10, b"sent")], Least { sending: Duration::ZERO, ..least });
-        assert!(!unlimited.contains("share"), "{unlimited}");
+        let unlimited = least.map(|least| Least { sending: Duration::ZERO, ..least });
+        assert!(!table(&[finish("cubic", 10)], unlimited).contains("share"));
+        let loopback = [
+            "                    cubic",
+            "time              10.00 s",
+            "goodput          4.0 Mb/s",
+            "retransmitted    2.00 KiB",
+        ];
+        let shown = table(&[finish("cubic", 10)], None);
+        assert_eq!(
+            shown.lines().map(|line| line.split_whitespace().collect()).collect::<Vec<Vec<_>>>(),
+            loopback.map(|line| line.split_whitespace().collect::<Vec<_>>())
+        );
     }
 
     /// Ten controllers need three tables. Each has all rows, and the bound is the last column of the last one.
     #[test]
     fn wide_tables_continue_below() {
-        let least = Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) };
+        let least = Some(Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) });
         let names: Vec<String> = (0..10).map(|number| format!("slow-start+{number}")).collect();
-        let finishes: Vec<Finish> = names.iter().map(|name| finish(name, 3, b"sent")).collect();
+        let finishes: Vec<Finish> = names.iter().map(|name| finish(name, 3)).collect();
         let text = table(&finishes, least);
         assert!(text.lines().all(|line| line.len() <= COLUMNS), "{text}");
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with(' ')).collect();
@@ -162,14 +188,14 @@ mod tests {
 
     #[test]
     fn the_last_words_compare_the_best_with_cubic() {
-        let least = Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) };
+        let least = Some(Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) });
         let of = |names: &[(&str, u64)]| {
-            let finishes: Vec<Finish> = names.iter().map(|(name, took)| finish(name, *took, b"sent")).collect();
+            let finishes: Vec<Finish> = names.iter().map(|(name, took)| finish(name, *took)).collect();
             let text = conclusion(&finishes, least);
             assert!(text.lines().all(|line| line.len() <= COLUMNS), "{text}");
             text.split_once("\n\n").unwrap().1.to_owned()
         };
-        let bbr = "bbr had the file across after 4.00 s; the link needs 2.00 s.\n";
+        let bbr = "bbr had the data across after 4.00 s; the link needs 2.00 s.\n";
         assert_eq!(of(&[("bbr", 4)]), bbr);
         let cubic = "cubic, which most of the Internet uses, took 2.5 times as long.\n";
         assert_eq!(of(&[("cubic", 10), ("hybla", 20), ("bbr", 4)]), format!("{bbr}{cubic}"));

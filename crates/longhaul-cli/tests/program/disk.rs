@@ -2,11 +2,10 @@
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
-use longhaul_link::spec::{Direction, LinkOptions};
-use longhaul_linkem::log::Logs;
-use longhaul_linkem::relay::{Options, Running};
+use longhaul_link::spec::Direction;
 
 use crate::machine::{Machine, Receiver, failed};
+use crate::relay::relay;
 
 /// Starts a receiver for `here` after the commands `before`, in a mount namespace of its own. `None` if that is not
 /// permitted.
@@ -44,11 +43,7 @@ fn refused(here: &Machine, receiver: &Receiver, files: &[&str]) -> (String, u64)
 
 /// Sends over a relay; returns the bytes that the sender has put on the link.
 pub(crate) fn send_over_a_link(here: &Machine, receiver: &Receiver, files: &[&str]) -> (Output, u64) {
-    let mut link = LinkOptions::new();
-    link.read(&["--rtt", "20ms"]).unwrap();
-    let path = link.build(|file| Err(file.to_owned())).unwrap();
-    let options = Options::new("127.0.0.1:0".parse().unwrap(), receiver.address.parse().unwrap());
-    let relay = Running::start(&options, &path, Logs::default()).unwrap();
+    let relay = relay("--rtt 20ms", receiver.address.parse().unwrap());
     let address = relay.local_addr().to_string();
     let output = here.run(&[&["send", "--accept-new", &address], files].concat());
     let (engine, _) = relay.stop().unwrap();

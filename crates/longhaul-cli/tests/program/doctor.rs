@@ -4,8 +4,6 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use longhaul_cli::files::TempDir;
-use longhaul_link::spec::LinkOptions;
-use longhaul_linkem::log::Logs;
 use longhaul_linkem::relay::{Options, Running};
 use serde_json::Value;
 
@@ -29,13 +27,9 @@ impl Scene {
         let out = TempDir::create().unwrap();
         let (mut process, address) = listening(receive("127.0.0.1:0", out.path(), &["--reflect"]).spawn().unwrap());
         process.ignore();
-        let words: Vec<_> = link.split_whitespace().collect();
-        let mut options = LinkOptions::new();
-        assert_eq!(options.read(&words).unwrap(), words.len());
-        let path = options.build(|file| Err(format!("{file}: no files here"))).unwrap();
         let mut options = Options::new("127.0.0.1:0".parse().unwrap(), address.parse().unwrap());
         options.idle = idle;
-        let relay = Running::start(&options, &path, Logs::default()).unwrap();
+        let relay = crate::relay::start(link, &options);
         Self { _process: process, _out: out, relay }
     }
 

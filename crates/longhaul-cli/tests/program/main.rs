@@ -2,8 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 mod authority;
-mod child;
 mod codes;
+#[cfg(target_os = "linux")]
+mod connection;
 #[cfg(unix)]
 mod directories;
 #[cfg(target_os = "linux")]
@@ -26,6 +27,8 @@ mod probe_hops;
 mod process;
 #[cfg(unix)]
 mod programs;
+#[cfg(target_os = "linux")]
+mod relay;
 #[cfg(unix)]
 mod remote;
 #[cfg(target_os = "linux")]

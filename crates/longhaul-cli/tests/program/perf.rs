@@ -210,8 +210,8 @@ fn udp_loses_nothing_on_loopback() {
 #[test]
 #[cfg(target_os = "linux")]
 fn second_ports_pass_a_relay() {
-    use longhaul_link::spec::{Direction, LinkOptions};
-    use longhaul_linkem::relay::{Options, Running};
+    use longhaul_link::spec::Direction;
+    use longhaul_linkem::relay::Options;
     use std::net::{SocketAddr, UdpSocket};
     let free = UdpSocket::bind("127.0.0.1:0").unwrap();
     let data = free.local_addr().unwrap().port();
@@ -220,11 +220,8 @@ fn second_ports_pass_a_relay() {
     // The client is told the port only, and assumes the server's address: the relay listens on a port of that number.
     let pair = |port: u16| [2, 1].map(|host| SocketAddr::from(([127, 0, 0, host], port)));
     let ([listen, to], [data_listen, data_to]) = (pair(server.port.parse().unwrap()), pair(data));
-    let mut link = LinkOptions::new();
-    link.read(&["--rate", "100mbit", "--rtt", "20ms", "--queue", "1000p"]).unwrap();
-    let link = link.build(|file| Err(file.to_owned())).unwrap();
     let options = Options::new(listen, to).and(data_listen, data_to);
-    let relay = Running::start(&options, &link, longhaul_linkem::log::Logs::default()).unwrap();
+    let relay = crate::relay::start("--rate 100mbit --rtt 20ms --queue 1000p", &options);
     let run = |options: &str| {
         let mut client = perf(&["-c", "127.0.0.2", "-p", &server.port, "-J"]);
         let output = client.args(options.split_whitespace()).output().unwrap();
@@ -333,15 +330,9 @@ fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
 #[test]
 #[cfg(target_os = "linux")]
 fn start_up_schemes_use_the_first_flight_or_report_why_not() {
-    use longhaul_link::spec::LinkOptions;
-    use longhaul_linkem::relay::{Options, Running};
     let server = Server::start(&["-B", "127.0.0.1", "-C", "jump-start+cubic"]);
     let to = format!("127.0.0.1:{}", server.port).parse().unwrap();
-    let mut link = LinkOptions::new();
-    link.read(&["--rate", "100mbit", "--rtt", "400ms", "--queue", "1000p"]).unwrap();
-    let link = link.build(|file| Err(file.to_owned())).unwrap();
-    let options = Options::new("127.0.0.1:0".parse().unwrap(), to);
-    let relay = Running::start(&options, &link, longhaul_linkem::log::Logs::default()).unwrap();
+    let relay = crate::relay::relay("--rate 100mbit --rtt 400ms --queue 1000p", to);
     let port = relay.local_addr().port().to_string();
     let run = |options: &str| {
         let mut client = perf(&["-c", "127.0.0.1", "-p", &port]);

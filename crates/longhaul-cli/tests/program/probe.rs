@@ -6,12 +6,10 @@ use std::thread;
 
 use longhaul::{TcpSocket, TcpStream};
 use longhaul_cli::files::TempDir;
-use longhaul_link::spec::LinkOptions;
-use longhaul_linkem::log::Logs;
-use longhaul_linkem::relay::{Options, Running};
 use serde_json::Value;
 
 use crate::process::{Process, json, listening, program, receive};
+use crate::relay::relay;
 
 /// A running receiver. It is killed when dropped.
 struct Receiver {
@@ -45,14 +43,6 @@ impl Receiver {
 
 fn probe(address: &str, options: &[&str]) -> Output {
     program("probe").arg(address).args(options).output().unwrap()
-}
-
-fn relay(link: &str, to: SocketAddr) -> Running {
-    let words: Vec<_> = link.split_whitespace().collect();
-    let mut options = LinkOptions::new();
-    assert_eq!(options.read(&words).unwrap(), words.len());
-    let path = options.build(|file| Err(format!("{file}: no files here"))).unwrap();
-    Running::start(&Options::new((to.ip(), 0).into(), to), &path, Logs::default()).unwrap()
 }
 
 /// Returns the last error line of a program that failed without a report.

@@ -4,18 +4,17 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use longhaul_link::spec::{Direction, LinkOptions};
-use longhaul_linkem::log::Logs;
-use longhaul_linkem::relay::{Options, Running};
+use longhaul_link::spec::Direction;
 
 use crate::machine::{Machine, Receiver, failed, json_lines};
+use crate::relay::slow;
 
 /// Interval between looks at the disk.
 const LOOK: Duration = Duration::from_millis(2);
 const MIB: u64 = 1 << 20;
 
 /// Returns the number of bytes in the unfinished files of `there`.
-fn unfinished(there: &Machine) -> u64 {
+pub(crate) fn unfinished(there: &Machine) -> u64 {
     let mut bytes = 0;
     for directory in fs::read_dir(there.path("out")).into_iter().flatten().flatten() {
         for file in fs::read_dir(directory.path()).into_iter().flatten().flatten() {
@@ -37,16 +36,6 @@ fn wait_for(there: &Machine, bytes: u64) {
 fn start(here: &Machine, address: &str, file: &str, options: &[&str]) -> Child {
     let mut command = here.command(&[&["send", "--accept-new", "--json", address, file], options].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-/// A link to `address` on which a file of 30 MB takes seconds, so that it can be interrupted on a busy machine.
-fn slow(address: &str) -> Running {
-    let mut link = LinkOptions::new();
-    let words = ["--rate", "100mbit", "--rtt", "10ms", "--queue", "200p"];
-    assert_eq!(link.read(&words).unwrap(), words.len());
-    let path = link.build(|file| Err(format!("{file}: no files here"))).unwrap();
-    let options = Options::new("127.0.0.1:0".parse().unwrap(), address.parse().unwrap());
-    Running::start(&options, &path, Logs::default()).unwrap()
 }
 
 /// Starts to send `file`, and kills the sender when more than `bytes` bytes are there.
