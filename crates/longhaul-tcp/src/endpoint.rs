@@ -35,21 +35,24 @@ use crate::timestamps::TimestampClock;
 use crate::tuple::Tuple;
 
 mod cookie;
+mod directory;
+mod group;
+mod limits;
 mod observe;
 mod opening;
 mod receiving;
 mod reflect;
 mod stray;
 mod table;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod time_wait;
 
+pub use group::EndpointGroup;
+use group::{Membership, Share};
 use reflect::Reflector;
 use stray::Buckets;
 use table::Table;
-use tally::{Tally, pressure};
 use time_wait::{Record, TimeWait};
 
 /// Distance from the last sequence number of a connection to the first of the next one between the same addresses:
@@ -144,10 +147,10 @@ struct Slot {
     held: bool,
     /// Whether this is a passive open that the application has not accepted yet.
     pending: bool,
-    /// Whether the peer opened the connection.
-    passive: bool,
+    /// The connections of the peer's address, if the peer opened this one.
+    share: Option<Arc<Share>>,
     memory: usize,
-    /// Memory charged to the peer address in the tally.
+    /// Memory charged to the peer's address.
     charged: usize,
     /// Metrics cache to update when the connection has finished sending.
     path_cache: Option<PathCache>,
@@ -157,10 +160,6 @@ struct Slot {
 struct Listener {
     config: Arc<Config>,
     ready: VecDeque<ConnId>,
-    /// Number of passive opens in progress or ready.
-    pending: usize,
-    /// Until this time, ACKs without a connection may return a SYN cookie.
-    cookies_until: Option<Time>,
 }
 
 /// Endpoint with all connections of one UDP socket. See the [module](self) for the order of calls.
@@ -171,7 +170,7 @@ pub struct Endpoint {
     slots: Vec<Option<Box<Slot>>>,
     free: Vec<(u32, u32)>,
     table: Table,
-    tally: Tally,
+    membership: Membership,
     listener: Option<Listener>,
     time_wait: TimeWait,
     /// Factory of observers for connections that peers open.
@@ -192,12 +191,17 @@ impl Endpoint {
     /// Creates an endpoint without connections.
     #[must_use]
     pub fn new(config: EndpointConfig, now: Time) -> Self {
+        let membership = Membership::alone(&config.secret);
+        Self::with(config, now, membership)
+    }
+
+    fn with(config: EndpointConfig, now: Time, membership: Membership) -> Self {
         let keys = Keys::new(&config.secret);
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             table: Table::new(keys.clone()),
-            tally: Tally::new(keys.clone()),
+            membership,
             listener: None,
             incoming_observers: None,
             time_wait: TimeWait::new(keys.clone(), config.max_time_wait),
@@ -223,19 +227,16 @@ impl Endpoint {
             listener.config = config;
             return;
         }
-        self.listener = Some(Listener { config, ready: VecDeque::new(), pending: 0, cookies_until: None });
+        self.listener = Some(Listener { config, ready: VecDeque::new() });
     }
 
     /// Stops answering SYNs and resets connections that were not accepted.
     pub fn unlisten(&mut self, now: Time) {
-        if self.listener.take().is_none() {
-            return;
-        }
+        let Some(listener) = self.listener.take() else { return };
+        self.membership.remove_ready(listener.ready.len());
         // This includes connections in the handshake, because the application could never get them.
         for id in self.ids(|slot| slot.pending) {
-            if let Some(slot) = self.slot_mut(id) {
-                slot.pending = false;
-            }
+            self.set_accepted(id);
             self.drive(now, id, Connection::abort);
             self.release(now, id);
         }
@@ -268,18 +269,25 @@ impl Endpoint {
     pub fn accept(&mut self) -> Option<ConnId> {
         let listener = self.listener.as_mut()?;
         let id = listener.ready.pop_front()?;
-        listener.pending = listener.pending.saturating_sub(1);
-        if let Some(slot) = self.slot_mut(id) {
-            slot.pending = false;
-        }
+        self.membership.remove_ready(1);
+        self.set_accepted(id);
         Some(id)
+    }
+
+    fn set_accepted(&mut self, id: ConnId) {
+        if self.slot_mut(id).is_some_and(|slot| std::mem::take(&mut slot.pending)) {
+            self.membership.remove_pending();
+        }
     }
 
     /// Opens a connection. Returns `None` if there already is one between these addresses, if they are not valid
     /// addresses of two hosts ([`Tuple::joins_two_hosts`]), or if the maximum number of connections is reached.
     pub fn connect(&mut self, now: Time, tuple: Tuple, config: Arc<Config>) -> Option<ConnId> {
         let now = self.advance(now);
-        if !tuple.joins_two_hosts() || self.table.find(&tuple).is_some() || self.live >= self.config.max_connections {
+        if !tuple.joins_two_hosts() || self.table.find(&tuple).is_some() {
+            return None;
+        }
+        if !self.membership.open(self.config.max_connections) {
             return None;
         }
         let previous = self.time_wait.get(&tuple);
@@ -287,7 +295,7 @@ impl Endpoint {
         let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now);
         let mut connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
         connection.draw_nonces_from(self.keys.nonces(&tuple, now));
-        let id = self.insert(tuple, connection, false);
+        let id = self.insert(tuple, connection, None);
         self.settle(id.slot);
         Some(id)
     }
@@ -473,14 +481,16 @@ impl Endpoint {
         (slot.generation == id.generation).then_some(slot)
     }
 
-    fn insert(&mut self, tuple: Tuple, mut connection: Connection, pending: bool) -> ConnId {
+    /// Adds a connection, which the limits have admitted: with its share if the peer opened it.
+    fn insert(&mut self, tuple: Tuple, mut connection: Connection, share: Option<Arc<Share>>) -> ConnId {
         let (index, generation) = self.free.pop().unwrap_or((self.slots.len() as u32, 0));
         connection.recall(self.now, tuple.remote.ip());
         let path_cache = connection.config.path_cache.clone();
-        let (passive, memory, charged) = (pending, 0, 0);
-        let (queued, held) = (false, true);
-        let slot = Slot { tuple, connection, generation, queued, held, pending, passive, memory, charged, path_cache };
-        self.tally.add(&slot);
+        let (memory, charged, queued, held, pending) = (0, 0, false, true, share.is_some());
+        if pending {
+            self.membership.add_pending();
+        }
+        let slot = Slot { tuple, connection, generation, queued, held, pending, share, memory, charged, path_cache };
         if index as usize == self.slots.len() {
             self.slots.push(None);
         }
@@ -488,10 +498,8 @@ impl Endpoint {
             *place = Some(Box::new(slot));
         }
         self.table.insert(tuple, index);
+        self.membership.enter(&tuple);
         self.live = self.live.saturating_add(1);
-        if let Some(listener) = self.listener.as_mut().filter(|_| pending) {
-            listener.pending = listener.pending.saturating_add(1);
-        }
         ConnId { slot: index, generation }
     }
 
@@ -513,13 +521,8 @@ impl Endpoint {
             Some(at) => self.wheel.set(index, at),
             None => self.wheel.cancel(index),
         }
-        let memory = slot.connection.memory();
-        self.memory = self.memory.saturating_add(memory).saturating_sub(slot.memory);
-        slot.memory = memory;
         slot.learn_path(self.now);
-        let all = pressure(self.memory, self.config.max_memory);
-        let its = pressure(self.tally.charge(slot), self.config.max_memory_per_address);
-        slot.connection.set_pressure(all.max(its));
+        self.charge(index);
         self.reap(index);
     }
 
@@ -534,6 +537,7 @@ impl Endpoint {
             if slot.pending {
                 if let (Event::Connected, Some(listener)) = (event, &mut self.listener) {
                     listener.ready.push_back(id);
+                    self.membership.add_ready();
                     self.events.push_back(EndpointEvent::Incoming);
                 }
                 continue;
@@ -555,14 +559,14 @@ impl Endpoint {
         if over && self.table.find(&slot.tuple) == Some(index) {
             // The addresses are free even if the application still holds the connection.
             let tuple = slot.tuple;
-            self.table.remove(&tuple);
+            self.unmap(&tuple);
         }
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         if waiting {
             let record = slot.connection.time_wait_record();
             let tuple = slot.tuple;
             self.time_wait.insert(tuple, record);
-            self.table.remove(&tuple);
+            self.unmap(&tuple);
         } else if !(over && (!slot.held || half_open)) {
             return;
         }
@@ -574,12 +578,7 @@ impl Endpoint {
         slot.connection.set_observed_time(self.now);
         slot.connection.end_observation();
         self.wheel.cancel(index);
-        self.memory = self.memory.saturating_sub(slot.memory);
-        self.live = self.live.saturating_sub(1);
-        self.tally.remove(&slot);
-        if let Some(listener) = self.listener.as_mut().filter(|_| slot.pending) {
-            listener.pending = listener.pending.saturating_sub(1);
-        }
+        self.discharge(&slot);
         self.free.push((index, slot.generation.wrapping_add(1)));
     }
 }

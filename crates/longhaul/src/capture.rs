@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::pcap;
@@ -25,6 +26,9 @@ const HOLD: Span = Span::from_millis(50);
 const HOLD_BYTES: usize = 4 << 20;
 /// Interval at which buffered packets are flushed to the file, as long as packets arrive.
 const FLUSH_INTERVAL: Span = Span::from_millis(500);
+
+/// A capture that all shards of a listener write.
+pub(crate) type SharedCapture = Arc<Mutex<Capture>>;
 
 /// A running capture.
 #[derive(Debug)]

@@ -103,19 +103,15 @@ pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, 
 }
 
 /// Creates an endpoint with `setup` on `socket`.
-pub(crate) fn endpoint(
+fn endpoint(
     socket: std::net::UdpSocket,
-    mut setup: Setup,
+    setup: Setup,
     role: SocketRole,
 ) -> io::Result<(Arc<Shared>, Habits, Arc<Config>)> {
     setup.check()?;
-    let io = Io::new(socket, role, setup.udp)?;
-    let local = io.local_addr()?;
-    let buffers = crate::shared::set_buffers(&io);
-    let endpoint = Endpoint::new(setup.endpoint_config(local)?, Io::now());
-    let shared = Shared::new(io, endpoint, local, buffers);
-    let habits = setup.apply(&mut shared.lock());
-    Ok((shared, habits, Arc::new(setup.config.engine)))
+    let shared = setup.shard(socket, role, |config| (Endpoint::new(config, Io::now()), None))?;
+    let (habits, config) = setup.split();
+    Ok((shared, habits, config))
 }
 
 /// Connects a UDP socket and returns the local and the peer's address as the system reports them. The system knows

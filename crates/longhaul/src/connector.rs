@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::ToSocketAddrs;
 
@@ -11,6 +12,7 @@ use crate::connect::{self, connected, unspecified};
 use crate::driver::Driver;
 use crate::io::{Io, Role, canonical};
 use crate::setup::{Habits, Setup};
+use crate::shards;
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
@@ -19,8 +21,8 @@ use crate::stream::TcpStream;
 ///
 /// The TCP inside UDP has the same port numbers as the UDP socket. A connector can therefore have at most one
 /// connection to a given address and port at a time; another attempt fails with `AddrInUse`. For several
-/// connections to one peer, use several connectors or [`TcpStream::connect`]. The connections of one connector are
-/// served by one core at a time.
+/// connections to one peer, use a connector of several shards ([`bind_sharded`](Self::bind_sharded)) or
+/// [`TcpStream::connect`]. The connections of one shard are served by one core at a time.
 ///
 /// Dropping the connector does not affect its connections. The socket is closed when the last of them has ended.
 ///
@@ -36,7 +38,10 @@ use crate::stream::TcpStream;
 /// ```
 #[derive(Debug)]
 pub struct TcpConnector {
-    pub(crate) shared: Arc<Shared>,
+    /// At least one.
+    shards: Vec<Arc<Shared>>,
+    /// The shard of the next connection, modulo their number.
+    next: AtomicUsize,
     habits: Habits,
     config: Arc<longhaul_tcp::Config>,
 }
@@ -59,11 +64,39 @@ impl TcpConnector {
         Err(last.unwrap_or_else(connect::no_address))
     }
 
+    /// Binds a connector with `shards` sockets, each with its own lock and task, to the first of `addr`'s addresses that
+    /// can be bound. The first socket is bound to `addr`, and the others to the same IP address and any port. New
+    /// connections go to the sockets in turn, and there can be as many to one peer address. See
+    /// [`TcpSocket::set_shards`](crate::TcpSocket::set_shards).
+    ///
+    /// # Errors
+    /// The same as [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
+    pub async fn bind_sharded(addr: impl ToSocketAddrs, shards: usize) -> io::Result<Self> {
+        let mut last = None;
+        for addr in tokio::net::lookup_host(addr).await? {
+            let mut setup = Setup::default();
+            setup.set_shards(shards)?;
+            match UdpSocket::bind(addr).and_then(|socket| Self::over(socket, setup)) {
+                Ok(connector) => return Ok(connector),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(connect::no_address))
+    }
+
     pub(crate) fn over(socket: UdpSocket, setup: Setup) -> io::Result<Self> {
-        let (shared, habits, config) = connect::endpoint(socket, setup, Role::Connector)?;
-        shared.lock().handles += 1;
-        Driver::spawn(Arc::clone(&shared));
-        Ok(Self { shared, habits, config })
+        let sockets = shards::bind_others(socket, setup.shards)?;
+        let shards = setup.open_shards(sockets, Role::Connector)?;
+        let (habits, config) = setup.split();
+        for shared in &shards {
+            shared.lock().handles += 1;
+            Driver::spawn(Arc::clone(shared));
+        }
+        Ok(Self { shards, next: AtomicUsize::new(0), habits, config })
+    }
+
+    pub(crate) fn first(&self) -> &Arc<Shared> {
+        &self.shards[0]
     }
 
     /// Opens a connection to the first of `addr`'s addresses that answers, as [`TcpStream::connect`] does.
@@ -90,32 +123,61 @@ impl TcpConnector {
 
     async fn connect_one(&self, addr: SocketAddr, config: &Arc<longhaul_tcp::Config>) -> io::Result<TcpStream> {
         let addr = canonical(addr);
-        if addr.is_ipv6() && self.shared.local.is_ipv4() {
+        if addr.is_ipv6() && self.first().local.is_ipv4() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the connector's socket supports IPv4 only"));
         }
         // Ask the system whether there is a route, and which local address it uses.
-        let [mut local, peer] = connect::reach(&UdpSocket::bind(unspecified(addr))?, addr)?;
-        local.set_port(self.shared.local.port());
-        if !self.shared.local.ip().is_unspecified() {
-            local = self.shared.local;
+        let route = connect::reach(&UdpSocket::bind(unspecified(addr))?, addr)?;
+        let first = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut outcome = self.open_on(first, route, config);
+        // Each shard can have one connection to an address: find one that has none.
+        for offset in 1..self.shards.len() {
+            if !outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+                break;
+            }
+            outcome = self.open_on(first.wrapping_add(offset), route, config);
         }
-        connected(connect::open(&self.shared, &self.habits, Arc::clone(config), [local, peer])?).await
+        connected(outcome?).await
     }
 
-    /// Returns the local address of the connector.
+    /// Opens a connection on a shard, whose number is taken modulo their count.
+    fn open_on(
+        &self,
+        index: usize,
+        [mut local, peer]: [SocketAddr; 2],
+        config: &Arc<longhaul_tcp::Config>,
+    ) -> io::Result<TcpStream> {
+        let shared = &self.shards[index % self.shards.len()];
+        if shared.local.ip().is_unspecified() {
+            local.set_port(shared.local.port());
+        } else {
+            local = shared.local;
+        }
+        connect::open(shared, &self.habits, Arc::clone(config), [local, peer])
+    }
+
+    /// Returns the number of shards.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns the local address of the connector, or that of its first shard; the others have other ports.
     ///
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.shared.local)
+        Ok(self.first().local)
     }
 }
 
 impl Drop for TcpConnector {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.handles -= 1;
-        state.wake_driver();
-        self.shared.settle(state, Io::now());
+        for shared in &self.shards {
+            let mut state = shared.lock();
+            state.handles -= 1;
+            state.wake_driver();
+            shared.settle(state, Io::now());
+        }
     }
 }

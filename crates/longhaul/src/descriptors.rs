@@ -53,7 +53,7 @@ impl TcpListener {
     /// # Errors
     /// Fails with the system's error.
     pub fn ttl(&self) -> io::Result<u32> {
-        self.shared.ttl()
+        self.first().ttl()
     }
 
     /// Sets the TTL or hop limit of sent packets, including those of the connections.
@@ -61,7 +61,7 @@ impl TcpListener {
     /// # Errors
     /// Fails with the system's error.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.shared.set_ttl(ttl)
+        self.set_ttl_of_all(ttl)
     }
 }
 
@@ -91,7 +91,7 @@ impl AsRef<Self> for TcpStream {
     }
 }
 
-/// Access to the descriptor of the UDP socket, to inspect it or set options. Data read from it is lost to the
+/// Access to the descriptor of the UDP socket, or that of the first shard, to inspect it or set options. Data read from it is lost to the
 /// connections.
 #[cfg(unix)]
 mod unix {
@@ -117,7 +117,7 @@ mod unix {
     }
 
     descriptor!(TcpStream, |stream| stream.handle.shared.io.descriptor());
-    descriptor!(TcpListener, |listener| listener.shared.io.descriptor());
-    descriptor!(TcpConnector, |connector| connector.shared.io.descriptor());
+    descriptor!(TcpListener, |listener| listener.first().io.descriptor());
+    descriptor!(TcpConnector, |connector| connector.first().io.descriptor());
     descriptor!(TcpSocket, |socket| socket.udp.as_fd());
 }

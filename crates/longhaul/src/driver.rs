@@ -52,7 +52,7 @@ impl Driver {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(_)) => {
                     if let Some(state) = guard {
-                        shared.settle(state, now);
+                        shared.settle_received(state, now);
                     }
                 }
                 Poll::Ready(Err(error)) => {
@@ -66,7 +66,7 @@ impl Driver {
                         Fault::Fatal => state.fail(&error),
                         _ => {}
                     }
-                    shared.settle(state, now);
+                    shared.settle_received(state, now);
                 }
             }
         }

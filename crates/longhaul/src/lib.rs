@@ -67,6 +67,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod accept_queue;
 mod capture;
 mod config;
 mod congestion;
@@ -81,12 +82,14 @@ mod info;
 mod io;
 mod limits;
 mod listener;
+mod listener_info;
 mod observe;
 mod path_cache;
 #[cfg(feature = "qlog")]
 mod qlog;
 mod rebind;
 mod setup;
+mod shards;
 mod shared;
 mod socket;
 mod stream;
@@ -103,6 +106,7 @@ pub use info::{
 };
 pub use io::UdpBackend;
 pub use listener::TcpListener;
+pub use listener_info::ListenerInfo;
 pub use longhaul_tcp::{ConnectionError, HostError, RecoveryState, State as TcpState};
 pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};
 pub use socket::TcpSocket;

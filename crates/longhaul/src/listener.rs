@@ -8,21 +8,30 @@ use std::task::{Context, Poll, ready};
 use tokio::net::ToSocketAddrs;
 use tokio::task::coop;
 
+use crate::accept_queue::AcceptQueue;
 use crate::config::Config;
 use crate::connect;
 use crate::driver::Driver;
 use crate::io::{Io, Role as SocketRole};
+use crate::listener_info::ListenerInfo;
 use crate::observe::local_of;
 use crate::rebind;
 use crate::setup::{Habits, Setup};
+use crate::shards;
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
 /// A TCP listener, like `tokio::net::TcpListener`. All its connections share its UDP socket.
+///
+/// One socket is served by one core at a time. A listener with several shards ([`bind_sharded`](Self::bind_sharded))
+/// has a socket for each, with the same address, among which the system distributes the connections by the addresses of
+/// their peers.
 #[derive(Debug)]
 pub struct TcpListener {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) habits: Habits,
+    /// At least one.
+    shards: Vec<Arc<Shared>>,
+    queue: Arc<AcceptQueue>,
+    habits: Habits,
 }
 
 impl TcpListener {
@@ -51,16 +60,57 @@ impl TcpListener {
         rebind::listen(addr, config.into())
     }
 
+    /// Listens on the first of `addr`'s addresses that can be bound, with `shards` sockets, each with its own lock and
+    /// task, so that a multi-threaded runtime can use as many cores. There are one accept queue and one set of limits.
+    /// The number of cores, [`available_parallelism`](std::thread::available_parallelism), is a sensible number for a
+    /// server with many clients. For other settings, see [`TcpSocket::set_shards`](crate::TcpSocket::set_shards), which
+    /// describes shards further.
+    ///
+    /// # Errors
+    /// The same as [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
+    pub async fn bind_sharded(addr: impl ToSocketAddrs, shards: usize) -> io::Result<Self> {
+        let mut last = None;
+        for addr in tokio::net::lookup_host(addr).await? {
+            let mut setup = Setup::default();
+            setup.set_shards(shards)?;
+            match rebind::listen(addr, setup) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(connect::no_address))
+    }
+
+    /// Listens on a bound socket, and on further ones with its address if there are to be several shards.
     pub(crate) fn over(socket: std::net::UdpSocket, setup: Setup) -> io::Result<Self> {
-        let (shared, habits, config) = connect::endpoint(socket, setup, SocketRole::Listener)?;
-        let mut state = shared.lock();
-        habits.observe_incoming(&mut state, shared.local);
-        state.endpoint.listen(config);
-        state.handles += 1;
-        drop(state);
-        rebind::remember(&shared);
-        Driver::spawn(Arc::clone(&shared));
-        Ok(Self { shared, habits })
+        let sockets = shards::bind_all(socket, setup.shards)?;
+        let members = setup.open_shards(sockets, SocketRole::Listener)?;
+        let (habits, config) = setup.split();
+        members.iter().for_each(|shared| shared.lock().handles += 1);
+        rebind::remember(&members);
+        let listener = Self::on(members, habits, &config);
+        listener.shards.iter().for_each(|shared| Driver::spawn(Arc::clone(shared)));
+        Ok(listener)
+    }
+
+    /// Makes shards listen, in which the listener is counted already.
+    pub(crate) fn on(shards: Vec<Arc<Shared>>, habits: Habits, config: &Arc<longhaul_tcp::Config>) -> Self {
+        let queue = Arc::new(AcceptQueue::default());
+        for (shared, index) in shards.iter().zip(0..) {
+            let mut state = shared.lock();
+            habits.observe_incoming(&mut state, shared.local);
+            state.accepting = Some((Arc::clone(&queue), index));
+            state.endpoint.listen(Arc::clone(config));
+        }
+        Self { shards, queue, habits }
+    }
+
+    pub(crate) fn set_ttl_of_all(&self, ttl: u32) -> io::Result<()> {
+        self.shards.iter().try_for_each(|shared| shared.set_ttl(ttl))
+    }
+
+    pub(crate) fn first(&self) -> &Arc<Shared> {
+        &self.shards[0]
     }
 
     /// Accepts the next connection.
@@ -87,26 +137,21 @@ impl TcpListener {
     }
 
     fn poll_accept_unbudgeted(&self, cx: &Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let mut state = self.shared.lock();
-        if let Some(kind) = state.fatal {
-            return Poll::Ready(Err(kind.into()));
+        loop {
+            let index = ready!(self.queue.poll_pop(cx))?;
+            let Some(shared) = self.shards.get(index as usize) else { continue };
+            let mut state = shared.lock();
+            let Some(id) = state.endpoint.accept() else { continue };
+            let Some(tuple) = state.endpoint.tuple(id) else { continue };
+            state.handles += 1;
+            drop(state);
+            let local = local_of(shared.local, &tuple);
+            let handle = self.habits.handle(shared, id, [local, tuple.remote]);
+            return Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)));
         }
-        let Some(id) = state.endpoint.accept() else {
-            state.incoming.register(cx);
-            return Poll::Pending;
-        };
-        let Some(tuple) = state.endpoint.tuple(id) else {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        };
-        state.handles += 1;
-        drop(state);
-        let local = local_of(self.shared.local, &tuple);
-        let handle = self.habits.handle(&self.shared, id, [local, tuple.remote]);
-        Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)))
     }
 
-    /// Stops listening and waits until all connections of this socket have ended: until the peers have acknowledged
+    /// Stops listening and waits until all connections of the listener's sockets have ended: until the peers have acknowledged
     /// everything that was written to the streams that have been closed or dropped. It waits for streams that the
     /// program still holds, too. Connections that were not accepted are reset.
     ///
@@ -115,20 +160,39 @@ impl TcpListener {
     /// # Errors
     /// Fails if the UDP socket has failed.
     pub async fn close(self) -> io::Result<()> {
-        let shared = Arc::clone(&self.shared);
+        let shards = self.shards.clone();
         drop(self);
-        std::future::poll_fn(|cx| {
-            let mut state = shared.lock();
-            if state.endpoint.is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            if let Some(kind) = state.fatal {
-                return Poll::Ready(Err(kind.into()));
-            }
-            state.idle.register(cx);
-            Poll::Pending
-        })
-        .await
+        for shared in &shards {
+            std::future::poll_fn(|cx| {
+                let mut state = shared.lock();
+                if state.endpoint.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                if let Some(kind) = state.fatal {
+                    return Poll::Ready(Err(io::Error::from(kind)));
+                }
+                state.idle.register(cx);
+                Poll::Pending
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of shards: that of [`TcpSocket::set_shards`](crate::TcpSocket::set_shards) on Linux, and 1
+    /// elsewhere. A listener that took over the sockets of an earlier one has those that were left.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns the state of the listener and all of its shards. The call locks one shard after the other, so that the
+    /// numbers are not all of the same moment.
+    #[must_use]
+    pub fn info(&self) -> ListenerInfo {
+        let mut info = ListenerInfo::default();
+        self.shards.iter().for_each(|shared| info.add(&shared.lock()));
+        info
     }
 
     /// Returns the local address of the listener.
@@ -136,17 +200,20 @@ impl TcpListener {
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.shared.local)
+        Ok(self.first().local)
     }
 }
 
 impl Drop for TcpListener {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        let now = Io::now();
-        state.handles -= 1;
-        state.endpoint.unlisten(now);
-        state.wake_driver();
-        self.shared.settle(state, now);
+        for shared in &self.shards {
+            let mut state = shared.lock();
+            let now = Io::now();
+            state.handles -= 1;
+            state.accepting = None;
+            state.endpoint.unlisten(now);
+            state.wake_driver();
+            shared.settle(state, now);
+        }
     }
 }

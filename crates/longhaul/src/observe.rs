@@ -1,6 +1,7 @@
 //! Observers of connections: tracing and qlog.
 
 use std::net::SocketAddr;
+use std::sync::PoisonError;
 
 use longhaul_tcp::{ConnId, Event, IncomingObservers, Observer, Tuple};
 use longhaul_units::Time;
@@ -94,8 +95,8 @@ impl State {
     }
 
     fn flush_captures(&mut self) {
-        for capture in &mut self.captures {
-            capture.flush();
+        for capture in &self.captures {
+            capture.lock().unwrap_or_else(PoisonError::into_inner).flush();
         }
     }
 }

@@ -13,63 +13,71 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::listener::TcpListener;
 use crate::setup::Setup;
-use crate::shared::Shared;
+use crate::shared::{Shared, State};
 
-/// Sockets that have, or have had, a listener, by local address.
-static LISTENED: LazyLock<Mutex<HashMap<SocketAddr, Weak<Shared>>>> = LazyLock::new(Mutex::default);
+/// Sockets that have, or have had, a listener, by local address: all of its shards.
+static LISTENED: LazyLock<Mutex<HashMap<SocketAddr, Vec<Weak<Shared>>>>> = LazyLock::new(Mutex::default);
 
 /// Number of entries above which those of closed sockets are removed.
 const SWEEP: usize = 64;
 
-fn listened() -> MutexGuard<'static, HashMap<SocketAddr, Weak<Shared>>> {
+fn listened() -> MutexGuard<'static, HashMap<SocketAddr, Vec<Weak<Shared>>>> {
     LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records a listener's socket, so that a later listener can take it over.
-pub(crate) fn remember(shared: &Arc<Shared>) {
+/// Records the sockets of a listener, so that a later listener can take them over.
+pub(crate) fn remember(shards: &[Arc<Shared>]) {
+    let Some(first) = shards.first() else { return };
     let mut listened = listened();
     if listened.len() >= SWEEP {
-        listened.retain(|_, socket| socket.strong_count() > 0);
+        listened.retain(|_, sockets| sockets.iter().any(|socket| socket.strong_count() > 0));
     }
-    listened.insert(shared.local, Arc::downgrade(shared));
+    listened.insert(first.local, shards.iter().map(Arc::downgrade).collect());
 }
 
-/// Returns the socket bound to exactly this address, if it has connections but no listener and is driven by the
+/// Returns the sockets bound to exactly this address that have connections but no listener and are driven by the
 /// current runtime.
-pub(crate) fn abandoned(addr: SocketAddr) -> Option<Arc<Shared>> {
-    let shared = listened().get(&addr)?.upgrade()?;
-    let ours = tokio::runtime::Handle::try_current().is_ok_and(|runtime| runtime.id() == shared.runtime);
-    let state = shared.lock();
-    let free = ours && !state.ended && state.fatal.is_none() && !state.endpoint.is_listening();
-    drop(state);
-    free.then_some(shared)
+pub(crate) fn abandoned(addr: SocketAddr) -> Vec<Arc<Shared>> {
+    let all: Vec<_> = listened().get(&addr).into_iter().flatten().filter_map(Weak::upgrade).collect();
+    let runtime = tokio::runtime::Handle::try_current().map(|runtime| runtime.id());
+    let ours = |shared: &Arc<Shared>| runtime.as_ref().is_ok_and(|id| *id == shared.runtime);
+    all.into_iter().filter(|shared| ours(shared) && is_free(&shared.lock())).collect()
 }
 
-/// Listens on `addr`, with a new socket or one that an earlier listener has left.
+fn is_free(state: &State) -> bool {
+    !state.ended && state.fatal.is_none() && !state.endpoint.is_listening()
+}
+
+/// Listens on `addr`, with new sockets or those that an earlier listener has left.
 pub(crate) fn listen(addr: SocketAddr, setup: Setup) -> io::Result<TcpListener> {
     match UdpSocket::bind(addr) {
         Ok(socket) => TcpListener::over(socket, setup),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => match abandoned(addr) {
-            Some(shared) => take_over(shared, setup),
-            None => Err(error),
+            free if free.is_empty() => Err(error),
+            free => take_over(free, setup),
         },
         Err(error) => Err(error),
     }
 }
 
-/// Listens on a socket that an earlier listener has left.
-pub(crate) fn take_over(shared: Arc<Shared>, mut setup: Setup) -> io::Result<TcpListener> {
+/// Listens on sockets that an earlier listener has left, as far as they are still free.
+pub(crate) fn take_over(shards: Vec<Arc<Shared>>, setup: Setup) -> io::Result<TcpListener> {
     setup.check()?;
-    let config = setup.endpoint_config(shared.local)?;
-    let mut state = shared.lock();
-    if state.ended || state.fatal.is_some() || state.endpoint.is_listening() {
+    let mut taken = Vec::new();
+    for shared in shards {
+        let config = setup.endpoint_config(shared.local)?;
+        let mut state = shared.lock();
+        if is_free(&state) {
+            state.handles += 1;
+            state.endpoint.set_limits(&config);
+            setup.apply(&mut state);
+            drop(state);
+            taken.push(shared);
+        }
+    }
+    if taken.is_empty() {
         return Err(io::ErrorKind::AddrInUse.into());
     }
-    state.handles += 1;
-    state.endpoint.set_limits(&config);
-    let habits = setup.apply(&mut state);
-    habits.observe_incoming(&mut state, shared.local);
-    state.endpoint.listen(Arc::new(std::mem::take(&mut setup.config).engine));
-    drop(state);
-    Ok(TcpListener { shared, habits })
+    let (habits, config) = setup.split();
+    Ok(TcpListener::on(taken, habits, &config))
 }

@@ -1,21 +1,22 @@
 //! Settings that are fixed before a socket connects or listens.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use longhaul_tcp::{ConnId, EndpointConfig};
+use longhaul_tcp::{ConnId, Endpoint, EndpointConfig};
 use longhaul_units::Time;
 
-use crate::capture::Capture;
+use crate::capture::SharedCapture;
 use crate::config::Config;
 use crate::congestion::{Congestion, UnsafeCongestion};
 use crate::handle::Handle;
-use crate::io::UdpBackend;
+use crate::io::{Io, Role as SocketRole, UdpBackend};
 use crate::limits::Limits;
 use crate::observe::{Incoming, Observers, Role};
-use crate::shared::{Shared, State};
+use crate::shards::{MAX_SHARDS, Shards};
+use crate::shared::{self, Shared, State};
 
 /// Settings of a socket that is not yet in use.
 #[derive(Debug, Default)]
@@ -24,14 +25,16 @@ pub(crate) struct Setup {
     pub(crate) allow_unsafe: bool,
     pub(crate) linger: Option<Duration>,
     pub(crate) dscp: u8,
-    pub(crate) capture: Option<Capture>,
+    pub(crate) capture: Option<SharedCapture>,
     pub(crate) observers: Observers,
     pub(crate) reflect: bool,
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
     pub(crate) udp: UdpBackend,
-    /// The socket of a former listener, to be taken over instead of opening a new one.
-    pub(crate) takes_over: Option<Arc<Shared>>,
+    /// Number of sockets of a listener or connector; 0 means 1.
+    pub(crate) shards: usize,
+    /// The sockets of a former listener, to be taken over instead of opening new ones.
+    pub(crate) takes_over: Vec<Arc<Shared>>,
 }
 
 impl From<Config> for Setup {
@@ -53,6 +56,16 @@ impl Setup {
         Congestion(self.config.engine.congestion.clone())
     }
 
+    /// Sets the number of sockets of a listener or connector.
+    pub(crate) fn set_shards(&mut self, shards: usize) -> io::Result<()> {
+        if !(1..=MAX_SHARDS).contains(&shards) {
+            let text = format!("a listener or connector has 1 to {MAX_SHARDS} shards, not {shards}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        self.shards = shards;
+        Ok(())
+    }
+
     /// Refuses a congestion controller for controlled environments only, unless it has been allowed.
     pub(crate) fn check(&self) -> io::Result<()> {
         let congestion = self.congestion();
@@ -71,15 +84,36 @@ impl Setup {
         Ok(config)
     }
 
-    /// Applies the settings that belong to the socket, and returns those for each connection.
-    pub(crate) fn apply(&mut self, state: &mut State) -> Habits {
+    /// Opens `socket` with an endpoint that `create` returns, and the shards to which it belongs.
+    pub(crate) fn shard(
+        &self,
+        socket: UdpSocket,
+        role: SocketRole,
+        create: impl FnOnce(EndpointConfig) -> (Endpoint, Option<Arc<Shards>>),
+    ) -> io::Result<Arc<Shared>> {
+        let io = Io::new(socket, role, self.udp)?;
+        let local = io.local_addr()?;
+        let buffers = shared::set_buffers(&io);
+        let (endpoint, shards) = create(self.endpoint_config(local)?);
+        let shared = Shared::new(io, endpoint, local, buffers, shards);
+        self.apply(&mut shared.lock());
+        Ok(shared)
+    }
+
+    /// Applies the settings that belong to a socket.
+    pub(crate) fn apply(&self, state: &mut State) {
         state.dscp = self.dscp;
-        state.captures.extend(self.capture.take());
+        state.captures.extend(self.capture.clone());
         #[cfg(feature = "qlog")]
         if self.observers.qlog.is_some() {
             state.logs.is_needed = true;
         }
-        Habits { linger: self.linger, observers: std::mem::take(&mut self.observers) }
+    }
+
+    /// Returns the settings for each connection, and their TCP settings.
+    pub(crate) fn split(self) -> (Habits, Arc<longhaul_tcp::Config>) {
+        let Self { config, linger, observers, .. } = self;
+        (Habits { linger, observers }, Arc::new(config.engine))
     }
 }
 
@@ -105,7 +139,7 @@ impl Habits {
 }
 
 /// Returns the secret key of this process, from the operating system. Without entropy, no socket can be created.
-fn secret() -> io::Result<&'static [u8; 32]> {
+pub(crate) fn secret() -> io::Result<&'static [u8; 32]> {
     static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
     if let Some(secret) = SECRET.get() {
         return Ok(secret);

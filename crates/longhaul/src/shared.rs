@@ -10,15 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use arrayvec::ArrayVec;
-use longhaul_tcp::{
-    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointEvent, Event, HostError, Tuple,
-};
+use longhaul_tcp::{Batch, ConnId, Connection, Destination, Endpoint, EndpointEvent, Event, HostError, Tuple};
 use longhaul_units::{Span, Time};
 
-use crate::capture::Capture;
+use crate::accept_queue::AcceptQueue;
+use crate::capture::SharedCapture;
 use crate::error::from_host;
-use crate::io::{Buffers, Fault, Incoming, Io, Outgoing};
+use crate::io::{Buffers, Fault, Io, Outgoing};
+use crate::shards::Shards;
 use crate::waiters::{Waiters, WakerSet};
+
+mod receive;
+
+use receive::Forwarded;
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
 const BATCHES_PER_TURN: usize = 16;
@@ -37,6 +41,8 @@ pub(crate) struct SocketStats {
     /// Sends that the kernel refused for lack of memory or another transient reason.
     pub(crate) send_faults: u64,
     pub(crate) too_long: u64,
+    /// Messages for a connection of another shard.
+    pub(crate) forwarded: u64,
 }
 
 #[derive(Debug)]
@@ -50,13 +56,17 @@ pub(crate) struct Shared {
     /// used.
     wildcard: bool,
     pub(crate) buffers: Buffers,
+    /// The shards of the listener that the socket was opened for, if there are several.
+    shards: Option<Arc<Shards>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) endpoint: Endpoint,
     pub(crate) waiters: Vec<Waiters>,
-    pub(crate) incoming: WakerSet,
+    /// The accept queue of the listener, and the number of this shard in it.
+    pub(crate) accepting: Option<(Arc<AcceptQueue>, u32)>,
+    forwarded: Vec<Forwarded>,
     /// Wakes the driver task.
     driver: Option<Waker>,
     batch: Batch,
@@ -72,7 +82,7 @@ pub(crate) struct State {
     pub(crate) ended: bool,
     pub(crate) stats: SocketStats,
     kernel_drops_seen: u32,
-    pub(crate) captures: Vec<Capture>,
+    pub(crate) captures: Vec<SharedCapture>,
     /// Declared after the endpoint, so that the logs have ended when it waits for them.
     #[cfg(feature = "qlog")]
     pub(crate) logs: crate::qlog::WaitForLogs,
@@ -98,11 +108,18 @@ pub(crate) enum Turn {
 }
 
 impl Shared {
-    pub(crate) fn new(io: Io, endpoint: Endpoint, local: SocketAddr, buffers: Buffers) -> Arc<Self> {
+    pub(crate) fn new(
+        io: Io,
+        endpoint: Endpoint,
+        local: SocketAddr,
+        buffers: Buffers,
+        shards: Option<Arc<Shards>>,
+    ) -> Arc<Self> {
         let state = State {
             endpoint,
             waiters: Vec::new(),
-            incoming: WakerSet::default(),
+            accepting: None,
+            forwarded: Vec::new(),
             driver: None,
             batch: Batch::default(),
             stuck: None,
@@ -125,7 +142,7 @@ impl Shared {
         // A connector tells its peers apart by their addresses alone, because the system chooses the local address.
         let wildcard = local.ip().is_unspecified() && !io.role().is_client();
         let runtime = tokio::runtime::Handle::current().id();
-        Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers })
+        Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers, shards })
     }
 
     /// Locks the state. Poisoning is ignored: a panic elsewhere can at worst leave counters inconsistent, because the
@@ -242,26 +259,6 @@ impl State {
         self.ended
     }
 
-    /// Passes a received message to the endpoint.
-    pub(crate) fn receive(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>, drops: Option<u32>) {
-        if let Some(drops) = drops {
-            self.stats.kernel_drops += u64::from(drops.wrapping_sub(self.kernel_drops_seen));
-            self.kernel_drops_seen = drops;
-        }
-        let tuple = shared.tuple(incoming.source, incoming.dst_ip);
-        let mut meta = DatagramMeta::new(incoming.source, incoming.stride);
-        meta.tuple = tuple;
-        meta.tos = incoming.tos;
-        meta.segment.rx_time = incoming.rx_time;
-        meta.segment.coalesced = incoming.coalesced;
-        meta.segment.ecn = Ecn::from_bits(incoming.ecn);
-        meta.segment.ttl = incoming.ttl;
-        for capture in &mut self.captures {
-            capture.received(now, shared.local, incoming);
-        }
-        self.endpoint.handle_datagram(now, &meta, incoming.data, incoming.shared);
-    }
-
     /// Sends pending batches for one turn.
     // A pause is in force, or the socket has failed.
     pub(crate) fn transmit(&mut self, shared: &Shared, now: Time) -> Turn {
@@ -324,8 +321,8 @@ impl State {
             outgoing.slices = &whole;
         }
         shared.io.send(&outgoing)?;
-        for capture in &mut self.captures {
-            capture.sent(now, shared.local, &outgoing);
+        for capture in &self.captures {
+            capture.lock().unwrap_or_else(PoisonError::into_inner).sent(now, shared.local, &outgoing);
         }
         Ok(())
     }
@@ -413,7 +410,9 @@ impl State {
             waiters.write.take(&mut self.wake);
             waiters.state.take(&mut self.wake);
         }
-        self.incoming.take(&mut self.wake);
+        if let (Some((queue, _)), Some(kind)) = (&self.accepting, self.fatal) {
+            queue.fail(kind, &mut self.wake);
+        }
         self.idle.take(&mut self.wake);
         self.wake_driver();
     }
@@ -441,7 +440,11 @@ impl State {
     pub(crate) fn finish(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                EndpointEvent::Incoming => self.incoming.take(&mut self.wake),
+                EndpointEvent::Incoming => {
+                    if let Some((queue, shard)) = &self.accepting {
+                        queue.push(*shard, &mut self.wake);
+                    }
+                }
                 EndpointEvent::Connection(id, event) => {
                     self.note(id, event);
                     let waiters = slot(&mut self.waiters, id);

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -362,7 +362,7 @@ impl TcpSocket {
     /// # Errors
     /// Fails if the file cannot be created.
     pub fn set_pcap(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        self.setup().capture = Some(Capture::create(path.as_ref())?);
+        self.setup().capture = Some(Arc::new(Mutex::new(Capture::create(path.as_ref())?)));
         Ok(())
     }
 
@@ -394,8 +394,11 @@ impl TcpSocket {
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         match self.udp.bind(&addr.into()) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let Some(shared) = rebind::abandoned(addr) else { return Err(error) };
-                self.setup().takes_over = Some(shared);
+                let free = rebind::abandoned(addr);
+                if free.is_empty() {
+                    return Err(error);
+                }
+                self.setup().takes_over = free;
                 Ok(())
             }
             bound => bound,
@@ -407,7 +410,7 @@ impl TcpSocket {
     /// # Errors
     /// Fails with the system's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        if let Some(shared) = &self.setup().takes_over {
+        if let Some(shared) = self.setup().takes_over.first() {
             return Ok(shared.local);
         }
         self.udp.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
@@ -460,9 +463,9 @@ impl TcpSocket {
         self.bind_if_unbound()?;
         let (udp, mut setup) = self.into_parts();
         setup.backlog = Some(backlog.max(1) as usize);
-        match setup.takes_over.take() {
-            Some(shared) => rebind::take_over(shared, setup),
-            None => TcpListener::over(udp, setup),
+        match std::mem::take(&mut setup.takes_over) {
+            free if free.is_empty() => TcpListener::over(udp, setup),
+            free => rebind::take_over(free, setup),
         }
     }
 
@@ -474,7 +477,7 @@ impl TcpSocket {
     fn into_client(self) -> io::Result<(std::net::UdpSocket, Setup)> {
         let (udp, setup) = self.into_parts();
         // A socket taken over from a listener can only listen.
-        if setup.takes_over.is_some() { Err(io::ErrorKind::AddrInUse.into()) } else { Ok((udp, setup)) }
+        if !setup.takes_over.is_empty() { Err(io::ErrorKind::AddrInUse.into()) } else { Ok((udp, setup)) }
     }
 
     pub(crate) fn into_parts(self) -> (std::net::UdpSocket, Setup) {

@@ -31,7 +31,7 @@ impl Endpoint {
         }
         connection.end_time_wait();
         let tuple = slot.tuple;
-        self.table.remove(&tuple);
+        self.unmap(&tuple);
         // The new connection takes its initial sequence number from this record.
         self.time_wait.insert(tuple, record);
         self.settle(index);
@@ -96,25 +96,25 @@ impl Endpoint {
     /// duplicate (RFC 9293, section 3.6.1, MAY-2).
     fn open_passively(&mut self, now: Time, meta: &DatagramMeta, segment: SegmentRecord<'_>, previous: Option<Record>) {
         let syn = segment.header;
-        let full = self.is_full_for(&meta.tuple) || self.memory >= self.config.max_memory;
         let Some(listener) = self.listener.as_ref() else { return };
-        if full {
-            add(&mut self.stats.refused, 1);
-            return;
-        }
         // A reused pair gets no cookie: its initial sequence number has to be beyond that of the previous connection,
         // and a late ACK of that connection could return the cookie.
-        let many = self.config.always_cookies || listener.pending >= self.config.backlog;
-        if many && previous.is_none() {
+        let many = self.config.always_cookies || self.membership.pending() >= self.config.backlog;
+        if many && previous.is_none() && !self.is_full_for(&meta.tuple) {
             self.send_cookie(now, meta.tuple, syn);
             return;
         }
         let config = Arc::clone(&listener.config);
+        let refused = many && previous.is_none() || self.is_out_of_memory();
+        let Some(share) = (if refused { None } else { self.admit(&meta.tuple) }) else {
+            add(&mut self.stats.refused, 1);
+            return;
+        };
         let iss = self.initial_sequence(&meta.tuple, now, previous);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now);
         let mut connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn, &meta.segment);
         connection.draw_nonces_from(self.keys.nonces(&meta.tuple, now));
-        let id = self.insert(meta.tuple, connection, true);
+        let id = self.insert(meta.tuple, connection, Some(share));
         self.observe_opened(now, id.slot);
         if let Some(connection) = self.connection_mut(id) {
             connection.report_received(now, segment);
@@ -123,8 +123,8 @@ impl Endpoint {
     }
 
     pub(super) fn send_cookie(&mut self, now: Time, tuple: Tuple, syn: &Header) {
-        let Some(listener) = self.listener.as_mut() else { return };
-        listener.cookies_until = Some(now + Span::from_secs(128));
+        let Some(listener) = self.listener.as_ref() else { return };
+        self.membership.set_cookies_until(Some(now + Span::from_secs(128)));
         let config = &listener.config;
         let what = cookie::Remembered::from_syn(syn, config.sack, config.timestamps, config.window_scaling, config.ecn);
         let (isn, stamp) = cookie::make(&self.keys, &tuple, syn.seq, now, what);
@@ -154,15 +154,16 @@ impl Endpoint {
     pub(super) fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<Option<u32>> {
         let listener = self.listener.as_ref()?;
         let plausible = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
-        if !plausible || listener.cookies_until.is_none_or(|until| now > until) {
+        if !plausible || self.membership.cookies_until().is_none_or(|until| now > until) {
             return None;
         }
         let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
         // If the accept queue is full, the ACK is dropped. The peer's data will return the cookie again.
-        if listener.ready.len() >= self.config.backlog || self.is_full_for(&meta.tuple) {
+        let share = if self.membership.ready() >= self.config.backlog { None } else { self.admit(&meta.tuple) };
+        let Some(share) = share else {
             add(&mut self.stats.refused, 1);
             return Some(None);
-        }
+        };
         add(&mut self.stats.cookies_accepted, 1);
         let stamp = ack.options.timestamps.unwrap_or_default();
         let syn = what.to_syn(ack.seq.wrapping_sub(1), stamp.value, ack.window);
@@ -173,7 +174,7 @@ impl Endpoint {
         let clock = TimestampClock::new(offset, now);
         let config = Arc::clone(&listener.config);
         let connection = Connection::accept_cookie(config, iss, clock, now, meta.tuple.is_ipv6(), &syn);
-        let slot = self.insert(meta.tuple, connection, true).slot;
+        let slot = self.insert(meta.tuple, connection, Some(share)).slot;
         self.observe_opened(now, slot);
         Some(Some(slot))
     }

@@ -8,6 +8,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Timestamps};
 
 use super::*;
 
+mod group;
 mod rules;
 mod time_wait;
 

@@ -15,6 +15,8 @@ mod net;
 mod qlog;
 #[cfg(feature = "qlog")]
 mod qlog_stall;
+#[cfg(target_os = "linux")]
+mod shards;
 mod stream;
 mod tls;
 mod traces;

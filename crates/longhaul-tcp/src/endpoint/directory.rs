@@ -1,0 +1,103 @@
+//! Directory of the connections of a group of endpoints.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::keys::Keys;
+use crate::tuple::Tuple;
+
+/// Number of parts, each with its lock. A lock is held for one lookup, and no other lock is taken meanwhile.
+const PARTS: usize = 16;
+
+/// Endpoint numbers by a keyed hash of the address pair. A collision of hashes names the wrong endpoint, which then
+/// handles the segment as one without a connection.
+#[derive(Debug)]
+pub(super) struct Directory {
+    keys: Keys,
+    parts: [Mutex<Part>; PARTS],
+}
+
+type Part = HashMap<u64, u32, BuildHasherDefault<Hashed>>;
+
+impl Directory {
+    pub(super) fn new(keys: Keys) -> Self {
+        Self { keys, parts: Default::default() }
+    }
+
+    pub(super) fn find(&self, tuple: &Tuple) -> Option<u32> {
+        let hash = self.keys.hash_one(tuple);
+        self.part(hash)?.get(&hash).copied()
+    }
+
+    pub(super) fn insert(&self, tuple: &Tuple, index: u32) {
+        let hash = self.keys.hash_one(tuple);
+        if let Some(mut part) = self.part(hash) {
+            part.insert(hash, index);
+        }
+    }
+
+    /// Removes the entry, unless another endpoint has a connection between the same addresses by now.
+    pub(super) fn remove(&self, tuple: &Tuple, index: u32) {
+        let hash = self.keys.hash_one(tuple);
+        if let Some(mut part) = self.part(hash)
+            && part.get(&hash) == Some(&index)
+        {
+            part.remove(&hash);
+        }
+    }
+
+    /// Locks the part that has entries with `hash`. Its bits 32 to 35 are not those that the hash table uses.
+    fn part(&self, hash: u64) -> Option<MutexGuard<'_, Part>> {
+        let part = self.parts.get((hash >> 32) as usize % PARTS)?;
+        Some(part.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Hasher of keys that are hashes already.
+#[derive(Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            self.0 ^= u64::from_le_bytes(word);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use super::*;
+
+    #[test]
+    fn an_entry_belongs_to_the_endpoint_that_made_it_last() {
+        let tuple =
+            |port: u16| Tuple { remote: SocketAddr::from(([192, 0, 2, 1], port)), local: IpAddr::from([192, 0, 2, 2]) };
+        let directory = Directory::new(Keys::new(&[1; 32]));
+        for port in 0..10_000 {
+            directory.insert(&tuple(port), u32::from(port) % 7);
+        }
+        assert!((0..10_000).all(|port| directory.find(&tuple(port)) == Some(u32::from(port) % 7)));
+        assert_eq!(directory.find(&tuple(10_000)), None);
+        directory.insert(&tuple(3), 5);
+        directory.remove(&tuple(3), 3);
+        assert_eq!(directory.find(&tuple(3)), Some(5), "of another endpoint");
+        directory.remove(&tuple(3), 5);
+        assert_eq!(directory.find(&tuple(3)), None);
+        let sizes = directory.parts.each_ref().map(|part| part.lock().unwrap().len());
+        assert!(sizes.iter().all(|size| (500..750).contains(size)), "{sizes:?}");
+    }
+}

@@ -1,0 +1,336 @@
+//! Counters and addresses of connections that the endpoints on several sockets have in common.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use longhaul_units::Time;
+
+use super::directory::Directory;
+use crate::keys::Keys;
+use crate::tuple::Tuple;
+
+/// What the endpoints on several sockets with one address share: the counters behind the limits of
+/// [`EndpointConfig`](crate::EndpointConfig), and a directory of their connections. Clones refer to the same group. An
+/// endpoint of [`Endpoint::new`](super::Endpoint::new) has a group of its own.
+#[derive(Clone, Debug)]
+pub struct EndpointGroup(Arc<Group>);
+
+#[derive(Debug)]
+struct Group {
+    /// Number of connections, without TIME-WAIT records.
+    live: AtomicUsize,
+    /// Number of passive opens that are in progress or wait for `accept`.
+    pending: AtomicUsize,
+    /// Number of connections that wait for `accept`.
+    ready: AtomicUsize,
+    /// Memory in bytes that the endpoints have published; see [`Membership::publish`].
+    memory: AtomicUsize,
+    /// Time in nanoseconds until which ACKs without a connection may return a SYN cookie; 0 if there are no cookies.
+    cookies_until: AtomicU64,
+    addresses: Mutex<HashMap<IpAddr, Arc<Share>, Keys>>,
+    directory: Directory,
+}
+
+/// Connections and memory of one peer address, which is an IPv4 address or an IPv6 /64 prefix, because a host can
+/// choose among all addresses of its subnet (RFC 4291, section 2.5.1; RFC 8981).
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    connections: AtomicU32,
+    memory: AtomicUsize,
+}
+
+/// An endpoint's part in its group.
+#[derive(Debug)]
+pub(super) struct Membership {
+    group: EndpointGroup,
+    /// Whether there can be other endpoints in the group.
+    shared: bool,
+    /// The number of the endpoint, if it is in the directory.
+    index: Option<u32>,
+    /// Memory of this endpoint that is contained in the group's sum.
+    published: usize,
+}
+
+impl EndpointGroup {
+    /// Creates a group whose hash tables are keyed with `secret`.
+    #[must_use]
+    pub fn new(secret: &[u8; 32]) -> Self {
+        let keys = Keys::new(secret);
+        Self(Arc::new(Group {
+            live: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
+            ready: AtomicUsize::new(0),
+            memory: AtomicUsize::new(0),
+            cookies_until: AtomicU64::new(0),
+            addresses: Mutex::new(HashMap::with_hasher(keys.clone())),
+            directory: Directory::new(keys),
+        }))
+    }
+
+    /// Returns the number of connections of all endpoints, including those that are closing.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.0.live.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of connections of all endpoints in the handshake or waiting for `accept`.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.0.pending.load(Ordering::Relaxed)
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Arc<Share>, Keys>> {
+        self.0.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Membership {
+    pub(super) fn new(group: EndpointGroup, index: Option<u32>) -> Self {
+        Self { group, shared: true, index, published: 0 }
+    }
+
+    /// Returns the membership of an endpoint with a group of its own.
+    pub(super) fn alone(secret: &[u8; 32]) -> Self {
+        Self { group: EndpointGroup::new(secret), shared: false, index: None, published: 0 }
+    }
+
+    /// Counts a connection unless there already are `limit` of them. Returns whether it was counted.
+    pub(super) fn open(&self, limit: usize) -> bool {
+        let more = |live: usize| live.checked_add(1).filter(|more| *more <= limit);
+        self.group.0.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Counts a passive open, like [`open`](Self::open), also for the peer's address.
+    pub(super) fn open_from(&self, address: IpAddr, limit: usize, limit_per_address: usize) -> Option<Arc<Share>> {
+        let mut addresses = self.group.addresses();
+        let key = prefix(address);
+        let taken = addresses.get(&key).map_or(0, |share| share.connections.load(Ordering::Relaxed) as usize);
+        if taken >= limit_per_address || !self.open(limit) {
+            return None;
+        }
+        let share = addresses.entry(key).or_default();
+        // Written only under the lock of the map.
+        let connections = share.connections.load(Ordering::Relaxed);
+        share.connections.store(connections.saturating_add(1), Ordering::Relaxed);
+        Some(Arc::clone(share))
+    }
+
+    /// Ends the count of a connection from `address`, which has `charged` bytes of its share.
+    pub(super) fn close(&self, address: IpAddr, share: Option<&Share>, charged: usize) {
+        saturating_sub(&self.group.0.live, 1);
+        let Some(share) = share else { return };
+        saturating_sub(&share.memory, charged);
+        let mut addresses = self.group.addresses();
+        let left = share.connections.load(Ordering::Relaxed).saturating_sub(1);
+        share.connections.store(left, Ordering::Relaxed);
+        if left == 0 {
+            addresses.remove(&prefix(address));
+        }
+    }
+
+    /// Returns whether a passive open would be refused because of these limits.
+    pub(super) fn is_full(&self, address: IpAddr, limit: usize, limit_per_address: usize) -> bool {
+        let count =
+            || self.group.addresses().get(&prefix(address)).map_or(0, |s| s.connections.load(Ordering::Relaxed));
+        self.group.connections() >= limit || count() as usize >= limit_per_address
+    }
+
+    pub(super) fn pending(&self) -> usize {
+        self.group.pending()
+    }
+
+    pub(super) fn add_pending(&self) {
+        self.group.0.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn remove_pending(&self) {
+        saturating_sub(&self.group.0.pending, 1);
+    }
+
+    pub(super) fn ready(&self) -> usize {
+        self.group.0.ready.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_ready(&self) {
+        self.group.0.ready.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn remove_ready(&self, count: usize) {
+        saturating_sub(&self.group.0.ready, count);
+    }
+
+    /// Returns the memory of all endpoints in bytes, if this one has `own` bytes. That of others is known up to one
+    /// [`UNIT`] each.
+    pub(super) fn memory(&self, own: usize) -> usize {
+        self.group.0.memory.load(Ordering::Relaxed).saturating_sub(self.published).saturating_add(own)
+    }
+
+    /// Adds a change of this endpoint's memory to the sum of the group, unless it is small: the endpoints run on
+    /// several cores, and each write to a shared counter costs all of them.
+    pub(super) fn publish(&mut self, own: usize) {
+        if self.shared && own.abs_diff(self.published) >= UNIT {
+            self.publish_all(own);
+        }
+    }
+
+    fn publish_all(&mut self, own: usize) {
+        let sum = &self.group.0.memory;
+        match own.checked_sub(self.published) {
+            Some(more) => _ = sum.fetch_add(more, Ordering::Relaxed),
+            None => saturating_sub(sum, self.published.saturating_sub(own)),
+        }
+        self.published = own;
+    }
+
+    /// Returns the time until which ACKs without a connection may return a SYN cookie.
+    pub(super) fn cookies_until(&self) -> Option<Time> {
+        Some(self.group.0.cookies_until.load(Ordering::Relaxed)).filter(|nanos| *nanos > 0).map(Time::from_nanos)
+    }
+
+    pub(super) fn set_cookies_until(&self, until: Option<Time>) {
+        self.group.0.cookies_until.store(until.map_or(0, Time::as_nanos), Ordering::Relaxed);
+    }
+
+    /// Enters a connection of this endpoint in the directory.
+    pub(super) fn enter(&self, tuple: &Tuple) {
+        if let Some(index) = self.index {
+            self.group.0.directory.insert(tuple, index);
+        }
+    }
+
+    pub(super) fn strike_out(&self, tuple: &Tuple) {
+        if let Some(index) = self.index {
+            self.group.0.directory.remove(tuple, index);
+        }
+    }
+
+    /// Returns the number of the other endpoint that has the connection between these addresses.
+    pub(super) fn owner(&self, tuple: &Tuple) -> Option<u32> {
+        let index = self.index?;
+        self.group.0.directory.find(tuple).filter(|owner| *owner != index)
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Returns whether the endpoint is in the directory.
+    pub(super) fn is_listed(&self) -> bool {
+        self.index.is_some()
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.publish_all(0);
+    }
+}
+
+/// Granularity of memory charged to an address or published to the group, in bytes: most connections are idle and
+/// use less.
+pub(super) const UNIT: usize = 64 << 10;
+
+impl Share {
+    /// Replaces a charge of `old` bytes by one of `new` bytes, and returns the memory of all connections of the address.
+    pub(super) fn charge(&self, old: usize, new: usize) -> usize {
+        match new.checked_sub(old) {
+            Some(0) => {}
+            Some(more) => _ = self.memory.fetch_add(more, Ordering::Relaxed),
+            None => saturating_sub(&self.memory, old.saturating_sub(new)),
+        }
+        self.memory.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns the address that a peer's connections are counted by.
+fn prefix(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// Subtracts without wrapping below zero.
+fn saturating_sub(counter: &AtomicUsize, by: usize) {
+    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| Some(value.saturating_sub(by)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn member(group: &EndpointGroup, index: u32) -> Membership {
+        Membership::new(group.clone(), Some(index))
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one() {
+        let group = EndpointGroup::new(&[1; 32]);
+        let all = ["2001:db8::1", "2001:db8::ffff:1:2", "2001:db8:0:1::1", "192.0.2.1", "::ffff:192.0.2.1"];
+        let shares = all.map(|address| member(&group, 0).open_from(ip(address), 9, 9).unwrap());
+        for (address, count) in [("2001:db8::9", 2), ("2001:db8:0:1::9", 1), ("192.0.2.1", 2), ("192.0.2.2", 0)] {
+            assert!(!member(&group, 1).is_full(ip(address), 9, count + 1), "{address}");
+            assert!(member(&group, 1).is_full(ip(address), 9, count), "{address}");
+        }
+        for (address, share) in all.into_iter().zip(&shares).skip(3) {
+            member(&group, 1).close(ip(address), Some(share), 0);
+        }
+        assert_eq!((group.connections(), group.addresses().len()), (3, 2), "the share of an unused address is removed");
+    }
+
+    #[test]
+    fn a_limit_holds_for_all_members_together() {
+        let group = EndpointGroup::new(&[1; 32]);
+        let (a, b) = (member(&group, 0), member(&group, 1));
+        let share = a.open_from(ip("192.0.2.1"), 3, 1).unwrap();
+        assert!(b.open_from(ip("192.0.2.1"), 3, 1).is_none(), "the address has its share");
+        assert!(b.open_from(ip("192.0.2.2"), 3, 1).is_some() && a.open(3));
+        assert!(!b.open(3) && b.open_from(ip("192.0.2.3"), 3, 1).is_none(), "all of them");
+        a.close(ip("192.0.2.1"), Some(&share), 0);
+        assert!(b.open_from(ip("192.0.2.1"), 3, 1).is_some());
+    }
+
+    /// Threads open and close at the same time; there are never more connections than the limit, and none is left.
+    #[test]
+    fn counts_are_exact_when_members_run_in_parallel() {
+        let group = EndpointGroup::new(&[1; 32]);
+        std::thread::scope(|scope| {
+            for index in 0..4 {
+                let member = member(&group, index);
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        let address = ip("192.0.2.1");
+                        if let Some(share) = member.open_from(address, 3, 2) {
+                            assert!(member.group.connections() <= 3);
+                            assert!(share.connections.load(Ordering::Relaxed) <= 2);
+                            member.close(address, Some(&share), 0);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!((group.connections(), group.addresses().len()), (0, 0));
+    }
+
+    #[test]
+    fn memory_is_published_in_steps_and_withdrawn_at_the_end() {
+        let group = EndpointGroup::new(&[1; 32]);
+        let (mut a, mut b) = (member(&group, 0), member(&group, 1));
+        a.publish(UNIT - 1);
+        assert_eq!((a.memory(UNIT - 1), b.memory(0)), (UNIT - 1, 0), "own memory is exact");
+        a.publish(3 * UNIT);
+        b.publish(UNIT);
+        assert_eq!((a.memory(3 * UNIT), b.memory(UNIT + 5)), (4 * UNIT, 4 * UNIT + 5));
+        drop(a);
+        assert_eq!(b.memory(UNIT), UNIT);
+        let mut alone = Membership::alone(&[1; 32]);
+        alone.publish(5 * UNIT);
+        assert_eq!(alone.memory(UNIT), UNIT);
+    }
+}

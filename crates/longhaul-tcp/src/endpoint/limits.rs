@@ -1,0 +1,132 @@
+//! Limits of an endpoint and its group on connections and memory.
+
+use std::sync::Arc;
+
+use longhaul_units::Time;
+
+use super::group::{EndpointGroup, Membership, Share, UNIT};
+use super::{Endpoint, Slot};
+use crate::config::EndpointConfig;
+use crate::connection::Pressure;
+use crate::tuple::Tuple;
+
+impl Endpoint {
+    /// Creates an endpoint without connections. The limits of `config` apply to all endpoints of `group` together.
+    ///
+    /// If the endpoints have the same address, `index` is the number of this one in the directory of the group, and all
+    /// must have the same secret. With `None`, the endpoint is not in the directory: endpoints with different addresses
+    /// may have a connection to the same peer each.
+    #[must_use]
+    pub fn in_group(config: EndpointConfig, now: Time, group: EndpointGroup, index: Option<u32>) -> Self {
+        Self::with(config, now, Membership::new(group, index))
+    }
+
+    /// Returns the number of the endpoint in this group that has the connection between these addresses, if it is not
+    /// this one. Datagrams of the connection should be passed to that endpoint.
+    #[must_use]
+    pub fn owner(&mut self, tuple: &Tuple) -> Option<u32> {
+        if !self.membership.is_listed() || self.table.find(tuple).is_some() {
+            return None;
+        }
+        self.membership.owner(tuple)
+    }
+
+    /// Returns whether SYNs are answered.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// Replaces the limits, for another listener on the same socket. Connections above a new limit stay until they
+    /// end. The secret, the number of TIME-WAIT records and the initial sequence number for tests are kept.
+    pub fn set_limits(&mut self, config: &EndpointConfig) {
+        let EndpointConfig { secret, max_time_wait, initial_sequence, .. } = self.config;
+        self.config = EndpointConfig { secret, max_time_wait, initial_sequence, ..config.clone() };
+    }
+
+    /// Returns whether a limit leaves no room for another connection of the peer address.
+    pub(super) fn is_full_for(&self, tuple: &Tuple) -> bool {
+        let limits = &self.config;
+        self.is_out_of_memory()
+            || self.membership.is_full(tuple.remote.ip(), limits.max_connections, limits.max_per_address)
+    }
+
+    /// Returns whether the connections of the group have reached the limit on memory.
+    pub(super) fn is_out_of_memory(&self) -> bool {
+        self.membership.memory(self.memory) >= self.config.max_memory
+    }
+
+    /// Counts a passive open, unless a limit on the number of connections is reached.
+    pub(super) fn admit(&self, tuple: &Tuple) -> Option<Arc<Share>> {
+        self.membership.open_from(tuple.remote.ip(), self.config.max_connections, self.config.max_per_address)
+    }
+
+    /// Updates the memory of a connection, and the pressure on it.
+    pub(super) fn charge(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let memory = slot.connection.memory();
+        self.memory = self.memory.saturating_add(memory).saturating_sub(slot.memory);
+        slot.memory = memory;
+        self.membership.publish(self.memory);
+        let all = pressure(self.membership.memory(self.memory), self.config.max_memory);
+        let its = pressure(slot.charge(), self.config.max_memory_per_address);
+        slot.connection.set_pressure(all.max(its));
+    }
+
+    /// Ends the counts of a connection that is forgotten.
+    pub(super) fn discharge(&mut self, slot: &Slot) {
+        self.memory = self.memory.saturating_sub(slot.memory);
+        self.membership.publish(self.memory);
+        self.live = self.live.saturating_sub(1);
+        self.membership.close(slot.tuple.remote.ip(), slot.share.as_deref(), slot.charged);
+        if slot.pending {
+            self.membership.remove_pending();
+        }
+    }
+
+    /// Removes a connection's addresses from the tables.
+    pub(super) fn unmap(&mut self, tuple: &Tuple) {
+        self.table.remove(tuple);
+        self.membership.strike_out(tuple);
+    }
+}
+
+impl Slot {
+    /// Charges the current memory to the peer's address and returns the memory of all connections of that address.
+    /// Returns 0 if the connection uses less than one unit, and for connections that we opened.
+    fn charge(&mut self) -> usize {
+        let charge = self.memory - self.memory % UNIT;
+        let Some(share) = self.share.as_deref().filter(|_| (charge, self.charged) != (0, 0)) else { return 0 };
+        let old = std::mem::replace(&mut self.charged, charge);
+        share.charge(old, charge)
+    }
+}
+
+/// The other endpoints of the group go on without this one.
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if !self.membership.is_shared() {
+            return;
+        }
+        for slot in std::mem::take(&mut self.slots).into_iter().flatten() {
+            if self.table.find(&slot.tuple).is_some() {
+                self.unmap(&slot.tuple);
+            }
+            self.discharge(&slot);
+        }
+        if let Some(listener) = self.listener.take() {
+            self.membership.remove_ready(listener.ready.len());
+        }
+    }
+}
+
+/// Returns the memory pressure at `taken` of `limit` bytes.
+fn pressure(taken: usize, limit: usize) -> Pressure {
+    if taken >= limit {
+        Pressure::Hard
+    } else if taken >= (limit >> 2).saturating_mul(3) {
+        Pressure::Soft
+    } else {
+        Pressure::None
+    }
+}

@@ -1,0 +1,64 @@
+//! Receive path: passing datagrams to the endpoint of the shard that has their connection.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use longhaul_tcp::{DatagramMeta, Ecn};
+use longhaul_units::Time;
+
+use super::{Shared, State};
+use crate::io::{Incoming, Io};
+
+/// Datagrams that the kernel delivered to this shard, for a connection of another one. This happens after the number
+/// of sockets with this address has changed.
+#[derive(Debug)]
+pub(crate) struct Forwarded {
+    shard: u32,
+    meta: DatagramMeta,
+    data: Bytes,
+}
+
+impl State {
+    /// Passes a received message to the endpoint, or sets it aside for another shard.
+    pub(crate) fn receive(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>, drops: Option<u32>) {
+        if let Some(drops) = drops {
+            self.stats.kernel_drops += u64::from(drops.wrapping_sub(self.kernel_drops_seen));
+            self.kernel_drops_seen = drops;
+        }
+        let tuple = shared.tuple(incoming.source, incoming.dst_ip);
+        let mut meta = DatagramMeta::new(incoming.source, incoming.stride);
+        meta.tuple = tuple;
+        meta.tos = incoming.tos;
+        meta.segment.rx_time = incoming.rx_time;
+        meta.segment.coalesced = incoming.coalesced;
+        meta.segment.ecn = Ecn::from_bits(incoming.ecn);
+        meta.segment.ttl = incoming.ttl;
+        for capture in &self.captures {
+            capture.lock().unwrap_or_else(PoisonError::into_inner).received(now, shared.local, incoming);
+        }
+        if let Some(shard) = self.endpoint.owner(&tuple) {
+            // The buffer of a large message need not be copied.
+            let data = incoming.shared.map_or_else(|| Bytes::copy_from_slice(incoming.data), Bytes::clone);
+            self.stats.forwarded += 1;
+            self.forwarded.push(Forwarded { shard, meta, data });
+            return;
+        }
+        self.endpoint.handle_datagram(now, &meta, incoming.data, incoming.shared);
+    }
+}
+
+impl Shared {
+    /// Ends a receive call: settles this shard, and then passes on what belongs to others. Locks of two shards are never
+    /// held at once.
+    pub(crate) fn settle_received(&self, mut state: MutexGuard<'_, State>, now: Time) {
+        let forwarded = std::mem::take(&mut state.forwarded);
+        self.settle(state, now);
+        for Forwarded { shard, meta, data } in forwarded {
+            let Some(other) = self.shards.as_ref().and_then(|shards| shards.get(shard)) else { continue };
+            let mut state = other.lock();
+            let now = Io::now();
+            state.endpoint.handle_datagram(now, &meta, &data, Some(&data));
+            other.settle(state, now);
+        }
+    }
+}
