@@ -158,7 +158,7 @@ impl Receiver {
             return Ok(None);
         }
         let too_large = |limit| ReceiveError::TooLarge { name: name.clone(), limit };
-        let mut share = self.budget.begin(peer.transport.peer_key(), size.unwrap_or(0)).map_err(too_large)?;
+        let mut share = self.budget.begin(peer.transport.peer_key(), name, size.unwrap_or(0)).map_err(too_large)?;
         let disk = |error| ReceiveError::Disk { name: name.clone(), error };
         let mut body = Body::new(*size, self.screen.begin(Side::Receiving, name, *size));
         let staging = match &self.out {
@@ -195,6 +195,9 @@ impl Receiver {
             }
         };
         let resumed = body.received;
+        if body.lease.is_some() {
+            share.resume(resumed);
+        }
         let result = loop {
             match body.read(peer, file.buffer()).await {
                 Ok(Some(chunk)) => {
@@ -207,9 +210,9 @@ impl Receiver {
         };
         // A failure of the disk takes precedence, because it concerns other files too.
         let (sink, hasher) = file.finish().await.map_err(disk)?;
-        if result.is_err() && body.lease.is_some() {
+        if result.is_err() && body.lease.is_some() && body.received >= GROUP {
             // The part stays on the disk.
-            share.keep();
+            share.leave();
             share = budget::Share::default();
         }
         let (theirs, ours) = (result.map_err(|fault| fault.of(name, &body))?, hasher.finalize());

@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use crate::transport::Snapshot;
 
+/// Time below which the rate of a transfer is not shown: it is that of buffers rather than of the path.
+const LEAST_TIMED: Duration = Duration::from_millis(10);
+
 /// Measures how long something took.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(std::time::Instant);
@@ -112,6 +115,15 @@ impl Sent {
             blake3: hash.to_hex().to_string(),
         }
     }
+
+    /// Returns the report for a person.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { file, bytes, resumed_bytes, blake3, .. } = self;
+        let took = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
+        let amount = amount(*bytes, bytes.saturating_sub(*resumed_bytes), took);
+        format!("{file}: {amount}, {} retransmitted, blake3 {blake3} confirmed", size(self.retransmitted_bytes))
+    }
 }
 
 /// A delivered file as its receiver saw it: one line of `receive --json`.
@@ -145,6 +157,15 @@ pub fn bits_per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
 }
 
+/// Formats a size, the time that its transfer took, and the rate of the `moved` bytes that were transferred. Below
+/// [`LEAST_TIMED`], there is no rate.
+#[must_use]
+pub fn amount(bytes: u64, moved: u64, took: Duration) -> String {
+    let (size, seconds) = (size(bytes), took.as_secs_f64());
+    let amount = format!("{size} in {seconds:.2} s");
+    if took < LEAST_TIMED { amount } else { format!("{amount}, {}", rate(bits_per_second(moved, took))) }
+}
+
 /// Formats a time for display, or a question mark if it is unknown.
 #[must_use]
 pub fn time(time: Option<Duration>) -> String {
@@ -166,6 +187,15 @@ mod tests {
         assert_eq!(at(0).http_date(), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(at(951_868_799).http_date(), "Tue, 29 Feb 2000 23:59:59 GMT");
         assert_eq!(at(1_795_246_979).http_date(), "Sat, 21 Nov 2026 07:42:59 GMT");
+    }
+
+    #[test]
+    fn a_rate_needs_time() {
+        let amount = |micros| amount(2_000_000, 1_000_000, Duration::from_micros(micros));
+        assert_eq!(amount(2_000_000), "1.91 MiB in 2.00 s, 4.0 Mb/s");
+        assert_eq!(amount(10_000), "1.91 MiB in 0.01 s, 800.0 Mb/s");
+        assert_eq!(amount(9999), "1.91 MiB in 0.01 s");
+        assert_eq!(amount(0), "1.91 MiB in 0.00 s");
     }
 
     #[test]

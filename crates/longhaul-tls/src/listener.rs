@@ -204,8 +204,8 @@ impl Acceptor {
         // A resumed session is not verified again, and the key may not be allowed any more.
         let peer = stream.peer();
         match verify::may_connect(&self.allowed, self.authority.as_ref(), &peer, stream.certificates()) {
-            true => Ok(stream),
-            false => Err(TlsError::NotAllowed(peer)),
+            Some(grounds) => Ok(stream.on(grounds)),
+            None => Err(TlsError::NotAllowed(peer)),
         }
     }
 }

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::TlsStream;
 
 use crate::metered::Metered;
+use crate::verify::Grounds;
 use crate::{Fingerprint, TlsError};
 
 /// An encrypted connection to a peer with a known key.
@@ -22,6 +23,7 @@ use crate::{Fingerprint, TlsError};
 pub struct SecureStream {
     tls: TlsStream<Metered>,
     peer: Fingerprint,
+    grounds: Grounds,
 }
 
 impl SecureStream {
@@ -29,13 +31,24 @@ impl SecureStream {
         let certificate = tls.get_ref().1.peer_certificates().and_then(<[_]>::first).ok_or(TlsError::KeyType)?;
         let peer = Fingerprint::of(certificate)?;
         tls.get_mut().0.trust();
-        Ok(Self { tls, peer })
+        Ok(Self { tls, peer, grounds: Grounds::Key })
     }
 
     /// Returns the key of the peer.
     #[must_use]
     pub fn peer(&self) -> Fingerprint {
         self.peer
+    }
+
+    /// Notes why the listener accepted the peer.
+    pub(crate) fn on(self, grounds: Grounds) -> Self {
+        Self { grounds, ..self }
+    }
+
+    /// Returns whether a listener accepted the peer because an authority vouches for it, although its key is not allowed.
+    #[must_use]
+    pub fn is_vouched_for(&self) -> bool {
+        self.grounds == Grounds::Authority
     }
 
     /// Returns the certificates of the peer, its own first.

@@ -63,22 +63,30 @@ impl fmt::Debug for AllowedClients {
     }
 }
 
-/// Returns whether a client may connect: its key is allowed, or the authority vouches for it.
+/// Reason why a client may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grounds {
+    /// Its key is allowed.
+    Key,
+    /// The authority vouches for it.
+    Authority,
+}
+
+/// Returns why a client may connect, or `None` if it may not.
 pub(crate) fn may_connect(
     allowed: &Allowed,
     authority: Option<&Authority>,
     key: &Fingerprint,
     chain: &[CertificateDer<'_>],
-) -> bool {
+) -> Option<Grounds> {
     if allowed(key) {
-        return true;
+        return Some(Grounds::Key);
     }
-    let Some(authority) = authority else { return false };
-    let vouches = authority.vouches_for_client(chain);
+    let vouches = authority?.vouches_for_client(chain);
     if let Err(reason) = &vouches {
         tracing::debug!(target: "longhaul::tls", %key, %reason, "the authority does not vouch for the client");
     }
-    vouches.is_ok()
+    vouches.is_ok().then_some(Grounds::Authority)
 }
 
 fn chain<'a>(end_entity: &CertificateDer<'a>, intermediates: &[CertificateDer<'a>]) -> Vec<CertificateDer<'a>> {
@@ -150,8 +158,8 @@ impl ClientCertVerifier for AllowedClients {
         let key = key_of(end_entity)?;
         let chain = chain(end_entity, intermediates);
         match may_connect(&self.allowed, self.authority.as_ref(), &key, &chain) {
-            true => Ok(ClientCertVerified::assertion()),
-            false => Err(refused(KeyError::NotAllowed(key))),
+            Some(_) => Ok(ClientCertVerified::assertion()),
+            None => Err(refused(KeyError::NotAllowed(key))),
         }
     }
 

@@ -222,6 +222,17 @@ impl Staging {
         }
     }
 
+    /// Returns the parts that nobody is sending, with the bytes that each takes.
+    #[must_use]
+    pub fn parts(&self) -> Vec<(Description, u64)> {
+        let slots = self.slots();
+        let left = slots.values().filter_map(|slot| match slot {
+            Slot::Left(left) => Some((left.version.clone(), self.private.join(&left.part).metadata().ok()?.len())),
+            Slot::Busy { .. } => None,
+        });
+        left.collect()
+    }
+
     /// Removes a part and its description.
     fn remove(&self, part: &OsStr) {
         for name in [part, &about_name(part)] {

@@ -11,18 +11,27 @@ use super::home::Home;
 use super::lists::{AllowedPeers, ListError, Permission};
 use super::signals::Hangups;
 
+/// A permission that a key has for this run.
+struct Extra {
+    key: Fingerprint,
+    permission: Permission,
+    /// The option that admits the key.
+    by: &'static str,
+}
+
 /// The keys that may connect.
 pub(super) struct Access {
     file: PathBuf,
     /// Keys that are allowed in addition to those of the file, for this run.
-    extra: Mutex<Vec<(Fingerprint, Permission)>>,
+    extra: Mutex<Vec<Extra>>,
     current: watch::Sender<Arc<AllowedPeers>>,
 }
 
 impl Access {
-    /// Reads `allowed-peers`, and adds `extra` keys.
-    pub(super) fn open(home: &Home, extra: Vec<(Fingerprint, Permission)>) -> Result<Self, ListError> {
+    /// Reads `allowed-peers`, and adds the keys of `--allow`.
+    pub(super) fn open(home: &Home, allow: impl Iterator<Item = (Fingerprint, Permission)>) -> Result<Self, ListError> {
         let (current, _) = watch::channel(Arc::default());
+        let extra = allow.map(|(key, permission)| Extra { key, permission, by: "--allow" }).collect();
         let access = Self { file: home.allowed_file(), extra: Mutex::new(extra), current };
         access.read()?;
         Ok(access)
@@ -33,12 +42,12 @@ impl Access {
         self.current.borrow().may(key, permission)
     }
 
-    /// Allows a key for this run.
-    pub(super) fn admit(&self, key: Fingerprint, permissions: &[Permission]) {
+    /// Allows a key for this run, because it was proved by means of the option `by`.
+    pub(super) fn admit(&self, key: Fingerprint, permissions: &[Permission], by: &'static str) {
         let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
-        extra.extend(permissions.iter().map(|permission| (key, *permission)));
+        extra.extend(permissions.iter().map(|permission| Extra { key, permission: *permission, by }));
         self.current.send_modify(|list| {
-            permissions.iter().for_each(|permission| Arc::make_mut(list).allow(key, *permission));
+            permissions.iter().for_each(|permission| Arc::make_mut(list).allow(key, *permission, by));
         });
     }
 
@@ -77,8 +86,8 @@ impl Access {
 
     fn read(&self) -> Result<(), ListError> {
         let mut list = AllowedPeers::open(&self.file)?;
-        for (key, permission) in self.extra.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            list.allow(*key, *permission);
+        for Extra { key, permission, by } in self.extra.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            list.allow(*key, *permission, by);
         }
         self.current.send_replace(Arc::new(list));
         Ok(())

@@ -334,6 +334,9 @@ pub(super) struct ForwardArgs {
     /// Trust the key of a gateway that is not known yet, and remember it
     #[arg(long)]
     pub(super) accept_new: bool,
+    /// Also trust a gateway whose certificate the authority in this file (PEM) has signed for its name or address
+    #[arg(long, value_name = "FILE", conflicts_with = "code")]
+    pub(super) ca: Option<PathBuf>,
     /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows, instead of their keys
     #[arg(long, value_name = "CODE", conflicts_with = "accept_new")]
     pub(super) code: Option<Code>,
@@ -385,6 +388,9 @@ pub(super) struct GatewayArgs {
     /// Accept the forwarder with this key; may be given several times
     #[arg(long, value_name = "FINGERPRINT")]
     pub(super) allow: Vec<Fingerprint>,
+    /// Also accept forwarders whose certificate the authority in this file (PEM) has signed, as those of --allow
+    #[arg(long, value_name = "FILE", conflicts_with = "code")]
+    pub(super) ca: Option<PathBuf>,
     /// Show a one-time code, and accept a forwarder that knows it until this program ends. The code is valid for ten minutes
     /// and three attempts
     #[arg(long)]

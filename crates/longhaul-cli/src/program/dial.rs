@@ -2,9 +2,10 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use longhaul_tls::{Authority, Fingerprint, Identity, SecureConnector, SecureStream, TlsError};
+use longhaul_tls::{Authority, AuthorityError, Fingerprint, Identity, SecureConnector, SecureStream, TlsError};
 use tokio::time::timeout;
 
 use super::lists::KnownPeers;
@@ -46,6 +47,11 @@ impl std::fmt::Display for Target {
         let Self { host, port } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
+}
+
+/// Returns the authority of `--ca` that vouches for peers, with the name that the certificate of `target` has to have.
+pub(super) fn authority(file: Option<&Path>, target: &Target) -> Result<Option<(Authority, String)>, AuthorityError> {
+    file.map(|file| Ok((Authority::open(file)?, target.host.clone()))).transpose()
 }
 
 /// Opens the connection to a peer whose key is known or becomes known.
@@ -93,13 +99,18 @@ impl Dialer<'_> {
         key: Option<Fingerprint>,
         transport: &TransportArgs,
     ) -> Result<Result<SecureStream, TlsError>> {
-        let connector = match &self.authority {
-            Some((authority, name)) => SecureConnector::trusting(&self.identity, key, authority, name)?,
-            None => SecureConnector::new(&self.identity, key)?,
-        };
+        let connector = self.connector(key)?;
         let stream = transport.connect(self.addresses).await?;
         let connecting = timeout(transport.patience(), connector.connect(stream));
         Ok(connecting.await.unwrap_or(Err(TlsError::TimedOut)))
+    }
+
+    /// Returns the connector to a peer with this key, or for which the authority vouches.
+    pub(super) fn connector(&self, key: Option<Fingerprint>) -> Result<SecureConnector, TlsError> {
+        match &self.authority {
+            Some((authority, name)) => SecureConnector::trusting(&self.identity, key, authority, name),
+            None => SecureConnector::new(&self.identity, key),
+        }
     }
 
     pub(super) fn failed(&self) -> String {

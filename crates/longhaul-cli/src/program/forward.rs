@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::args::{ForwardArgs, GATEWAY_PORT};
-use super::dial::{Dialer, Target};
+use super::dial::{self, Dialer, Target};
 use super::home::Home;
 use super::{Screen, WrongUse};
 use crate::forward::{Connect, Pool, PoolConfig, Remote, Source};
@@ -74,13 +74,13 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         identity: home.identity()?,
         known: home.known_peers()?,
         accept_new: args.accept_new,
-        authority: None,
+        authority: dial::authority(args.ca.as_deref(), &gateway)?,
     };
     let stream = match &args.code {
         Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,
         None => dialer.connect(screen).await?,
     };
-    let connector = SecureConnector::new(&dialer.identity, Some(stream.peer()))?;
+    let connector = dialer.connector(Some(stream.peer()))?;
     let config = PoolConfig {
         warm: if sources.is_empty() { 0 } else { WARM },
         max: MAX,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use longhaul_tls::admission::{Admission, Limits};
-use longhaul_tls::{Fingerprint, Identity, SecureListener, SecureStream};
+use longhaul_tls::{Authority, Fingerprint, Identity, SecureListener, SecureStream};
 use longhaul_units::Rate;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -61,6 +61,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             groups: Groups::default(),
         }),
         access: Arc::clone(&access),
+        vouched: permissions(args),
         admission: Admission::new(LIMITS),
         places: Places::new(args.max_rate, args.max_total_rate),
         screen: screen.clone(),
@@ -73,7 +74,8 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let expects_code = Arc::new(AtomicBool::new(args.code));
     let (keys, code) = (Arc::clone(&access), Arc::clone(&expects_code));
     let allowed = move |key: &Fingerprint| is_allowed(&keys, key) || code.load(Ordering::Relaxed);
-    let mut listener = SecureListener::new(listener, &identity, allowed)?;
+    let authority = args.ca.as_deref().map(Authority::open).transpose()?;
+    let mut listener = SecureListener::trusting(listener, &identity, authority, allowed)?;
     let (end, ending) = watch::channel(false);
     let mut reload = pin!(access.reload_on(hangups, Permission::Forward, screen));
     let mut tunnels = JoinSet::new();
@@ -84,6 +86,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             accepted = listener.accept() => {
                 let (stream, address) = accepted?;
                 match &mut desk {
+                    _ if stream.is_vouched_for() => service.begin(stream, address, &ending, &mut tunnels),
                     _ if is_allowed(&access, &stream.peer()) => {
                         service.begin(stream, address, &ending, &mut tunnels);
                     }
@@ -97,7 +100,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
                 desk = None;
                 match known {
                     Ok((stream, address)) => {
-                        access.admit(stream.peer(), permissions);
+                        access.admit(stream.peer(), permissions, "--code");
                         service.begin(stream, address, &ending, &mut tunnels);
                     }
                     Err(error) if access.count(Permission::Forward) == 0 => return Err(error.into()),
@@ -119,7 +122,8 @@ fn is_allowed(access: &Access, key: &Fingerprint) -> bool {
     access.may(key, Permission::Forward) || access.may(key, Permission::Listen)
 }
 
-/// Returns the permissions of keys of the command line, and of a forwarder that knows the code.
+/// Returns the permissions of keys of the command line, of a forwarder that knows the code, and of those for which an
+/// authority vouches.
 fn permissions(args: &GatewayArgs) -> &'static [Permission] {
     if args.permit_listen.is_empty() { &[Permission::Forward] } else { &[Permission::Forward, Permission::Listen] }
 }
@@ -135,6 +139,8 @@ async fn known(desk: &mut Option<CodeDesk>) -> std::io::Result<(SecureStream, So
 struct Service {
     gateway: Arc<Gateway>,
     access: Arc<Access>,
+    /// Permissions of forwarders for which an authority vouches.
+    vouched: &'static [Permission],
     admission: Admission,
     places: Places,
     screen: Screen,
@@ -150,7 +156,8 @@ impl Service {
         tunnels: &mut JoinSet<()>,
     ) {
         let key = stream.peer();
-        let name = self.access.name(&key);
+        let vouched = stream.is_vouched_for();
+        let name = if vouched { "--ca".to_owned() } else { self.access.name(&key) };
         let from = format!("{address} ({name})");
         let Some((ticket, place)) = self.admission.admit(address.ip()).zip(self.places.take(key)) else {
             stream.abort();
@@ -159,8 +166,10 @@ impl Service {
             return;
         };
         ticket.is_known();
-        let [may_forward, may_listen] =
-            [Permission::Forward, Permission::Listen].map(|permission| self.access.may(&key, permission));
+        // The list does not say whom an authority vouches for.
+        let may =
+            |permission| if vouched { self.vouched.contains(&permission) } else { self.access.may(&key, permission) };
+        let [may_forward, may_listen] = [Permission::Forward, Permission::Listen].map(may);
         let held: Vec<_> = [(may_forward, Permission::Forward), (may_listen, Permission::Listen)]
             .into_iter()
             .filter_map(|(held, permission)| held.then_some(permission))
@@ -172,7 +181,7 @@ impl Service {
             let log = |event: Event<'_>| report(&screen, &from, &event);
             let served = tokio::select! {
                 served = gateway.serve(stream, &peer, ending, log) => served,
-                () = access.revoked(&key, &held) => {
+                () = access.revoked(&key, &held), if !vouched => {
                     screen.say(&format!("{from}: reset: the key is not allowed any more"));
                     Ok(None)
                 }
@@ -254,9 +263,9 @@ fn report(screen: &Screen, from: &str, event: &Event<'_>) {
 fn keys(args: &GatewayArgs) -> Result<(Identity, Access)> {
     let home = Home::find()?;
     let identity = home.identity()?;
-    let extra = args.allow.iter().flat_map(|key| permissions(args).iter().map(|permission| (*key, *permission)));
-    let access = Access::open(&home, extra.collect())?;
-    if !args.code && access.count(Permission::Forward) + access.count(Permission::Listen) == 0 {
+    let allow = args.allow.iter().flat_map(|key| permissions(args).iter().map(|permission| (*key, *permission)));
+    let access = Access::open(&home, allow)?;
+    if !args.code && args.ca.is_none() && access.count(Permission::Forward) + access.count(Permission::Listen) == 0 {
         bail!(
             "nobody may forward: give the forwarder's key, which `longhaul identity` shows there, by --allow, or add the \
              line `SHA256:... NAME forward` to {}",

@@ -129,9 +129,10 @@ impl AllowedPeers {
         Ok(Self(peers))
     }
 
-    /// Gives a key of the command line a permission, in addition to what the file says.
-    pub(super) fn allow(&mut self, key: Fingerprint, permission: Permission) {
-        let new = || AllowedPeer { name: "--allow".to_owned(), permissions: Vec::new() };
+    /// Gives a key a permission for this run, in addition to what the file says. A key that is not in the file is named
+    /// after the option `by` that admits it.
+    pub(super) fn allow(&mut self, key: Fingerprint, permission: Permission, by: &str) {
+        let new = || AllowedPeer { name: by.to_owned(), permissions: Vec::new() };
         self.0.entry(key).or_insert_with(new).permissions.push(permission);
     }
 
@@ -259,7 +260,7 @@ mod tests {
         let [one, other]: [Fingerprint; 2] = [ONE, OTHER].map(|key| key.parse().unwrap());
         let mut allowed = AllowedPeers::open(&path).unwrap();
         assert_eq!(allowed.count(Permission::Send), 0);
-        allowed.allow(other, Permission::Send);
+        allowed.allow(other, Permission::Send, "--allow");
         assert!(allowed.may(&other, Permission::Send) && !allowed.may(&one, Permission::Send));
         assert!(!allowed.may(&other, Permission::Forward) && allowed.count(Permission::Forward) == 0);
         fs::write(&path, format!("# machines\n{ONE}  ship   send\n{OTHER} bridge forward,send,listen\n")).unwrap();
@@ -274,7 +275,10 @@ mod tests {
         let new = longhaul_tls::Identity::generate().unwrap().fingerprint();
         remember(new, Permission::Forward).unwrap();
         assert_eq!(may(&AllowedPeers::open(&path).unwrap(), &new), [false, true, false]);
-        allowed.allow(one, Permission::Forward);
-        assert_eq!((may(&allowed, &one), allowed.count(Permission::Forward)), ([true, true, false], 2));
+        allowed.allow(one, Permission::Forward, "--code");
+        assert_eq!(allowed.find(&one).unwrap().name, "ship", "a name in the file stays");
+        allowed.allow(new, Permission::Forward, "--code");
+        assert_eq!(allowed.find(&new).unwrap().name, "--code");
+        assert_eq!((may(&allowed, &one), allowed.count(Permission::Forward)), ([true, true, false], 3));
     }
 }

@@ -47,11 +47,20 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         let staging = Staging::open(&args.out);
         Output::Directory(staging.with_context(|| format!("cannot write to {}", args.out.display()))?)
     };
+    let budget = Budget::new(args.max_bytes).per_peer(args.max_bytes_per_peer);
+    if let Output::Directory(staging) = &out {
+        for (part, bytes) in staging.parts() {
+            // A part whose sender has no key is nobody's.
+            if let Ok(peer) = part.peer.parse() {
+                budget.add_part(peer, &part.name, bytes);
+            }
+        }
+    }
     let receiver = Receiver {
         out,
         existing: args.existing.policy(),
         hidden: args.allow_hidden,
-        budget: Budget::new(args.max_bytes).per_peer(args.max_bytes_per_peer),
+        budget,
         patience: args.transport.patience(),
         screen: screen.clone(),
     };
@@ -99,7 +108,7 @@ pub(super) fn count(keys: usize) -> String {
 fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)> {
     let home = Home::find()?;
     let identity = home.identity()?;
-    let access = Access::open(&home, args.allow.iter().map(|key| (*key, Permission::Send)).collect())?;
+    let access = Access::open(&home, args.allow.iter().map(|key| (*key, Permission::Send)))?;
     if access.count(Permission::Send) == 0 && args.ca.is_none() {
         bail!(
             "nobody may send: give the sender's key, which `longhaul identity` shows there, by --allow, or add the line \
@@ -153,11 +162,11 @@ impl Door for SecureDoor {
     fn revoked(&self, stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
         let (access, key) = (Arc::clone(&self.access), stream.peer());
         // The list does not say whom an authority vouches for.
-        let listed = access.may(&key, Permission::Send);
+        let vouched = stream.is_vouched_for();
         async move {
-            match listed {
-                true => access.revoked(&key, &[Permission::Send]).await,
-                false => std::future::pending().await,
+            match vouched {
+                true => std::future::pending().await,
+                false => access.revoked(&key, &[Permission::Send]).await,
             }
         }
     }
@@ -236,10 +245,9 @@ impl Server {
 
     fn report(&self, peer: SocketAddr, from: &str, file: File) {
         let File { name, bytes, resumed, took, hash } = file;
-        let goodput_bps = report::bits_per_second(bytes - resumed, took);
         if !self.json {
-            let (size, rate, seconds) = (report::size(bytes), report::rate(goodput_bps), took.as_secs_f64());
-            self.screen.say(&format!("{name}: {size} in {seconds:.2} s, {rate}, from {from}, blake3 {hash}"));
+            let amount = report::amount(bytes, bytes - resumed, took);
+            self.screen.say(&format!("{name}: {amount}, from {from}, blake3 {hash}"));
             return;
         }
         let (seconds, blake3) = (took.as_secs_f64(), hash.to_hex().to_string());
@@ -248,7 +256,7 @@ impl Server {
             bytes,
             resumed_bytes: resumed,
             seconds,
-            goodput_bps,
+            goodput_bps: report::bits_per_second(bytes - resumed, took),
             blake3,
             peer: peer.to_string(),
         };

@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use longhaul_tls::{Authority, Fingerprint, TlsError, tls_error};
+use longhaul_tls::{Fingerprint, TlsError, tls_error};
 
 use super::Screen;
 use super::args::{PORT, SendArgs};
-use super::dial::{Dialer, Target};
+use super::dial::{self, Dialer, Target};
 use super::home::Home;
 use crate::names;
 use crate::protocol::ProtocolError;
-use crate::report::{self, Sent, Stopwatch};
+use crate::report::{self, Stopwatch};
 use crate::sender::{Plan, SendError, Source};
 use crate::session::{self, Outcome};
 use crate::transport::{Connection, Snapshot, TransportArgs};
@@ -49,10 +49,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         identity: home.identity()?,
         known: home.known_peers()?,
         accept_new: args.accept_new,
-        authority: match &args.ca {
-            Some(file) => Some((Authority::open(file)?, target.host.clone())),
-            None => None,
-        },
+        authority: dial::authority(args.ca.as_deref(), &target)?,
     };
     delivery.key = Some(dialer.identity.fingerprint());
     let stream = match &args.code {
@@ -158,14 +155,7 @@ fn open(path: &str, links: bool, screen: &Screen) -> Result<Vec<Source>, SendErr
 fn report(json: bool, screen: &Screen, outcome: Outcome) {
     match outcome {
         Outcome::Sent(sent) if json => screen.print(&report::json_line(&sent)),
-        Outcome::Sent(sent) => {
-            let Sent { file, seconds, blake3, .. } = &sent;
-            let (size, rate) = (report::size(sent.bytes), report::rate(sent.goodput_bps));
-            let resent = report::size(sent.retransmitted_bytes);
-            screen.say(&format!(
-                "{file}: {size} in {seconds:.2} s, {rate}, {resent} retransmitted, blake3 {blake3} confirmed"
-            ));
-        }
+        Outcome::Sent(sent) => screen.say(&sent.text()),
         Outcome::Failed(file, reason) => {
             if json {
                 screen.print(&report::json_line(&serde_json::json!({ "file": file, "error": reason })));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul_tls::Fingerprint;
 
@@ -17,6 +17,8 @@ pub struct Budget {
     per_peer: Option<u64>,
     /// One account per key that may send.
     peers: Arc<Mutex<HashMap<Fingerprint, Account>>>,
+    /// Bytes of the parts on the disk, which are counted, by the sender's key and the name of the file.
+    parts: Arc<Mutex<HashMap<(Fingerprint, String), u64>>>,
 }
 
 /// A limit that a file would exceed.
@@ -55,6 +57,12 @@ impl Account {
         }
     }
 
+    /// Counts bytes that are on the disk already, whatever the limit is.
+    fn force(&self, bytes: u64) {
+        // Saturation would need more than any disk has.
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     fn take(&self, bytes: u64) -> Result<(), Exceeded> {
         let limit = self.limit.map_or(u64::MAX, |limit| limit.bytes);
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
@@ -78,6 +86,11 @@ pub(super) struct Share {
     taken: u64,
     /// Bytes of the file still covered by [`LEAST`], which was taken at its beginning.
     covered: u64,
+    /// Bytes of the file's part that are counted, but not used.
+    spare: u64,
+    /// Key of the file among the parts, if its sender is known.
+    part: Option<(Fingerprint, String)>,
+    parts: Arc<Mutex<HashMap<(Fingerprint, String), u64>>>,
 }
 
 impl Budget {
@@ -93,30 +106,58 @@ impl Budget {
         Self { per_peer: limit, ..self }
     }
 
+    /// Counts a part of `bytes` bytes that an earlier process left.
+    pub fn add_part(&self, peer: Fingerprint, name: &str, bytes: u64) {
+        self.accounts(Some(peer)).iter().for_each(|account| account.force(bytes));
+        *self.parts().entry((peer, name.to_owned())).or_default() += bytes;
+    }
+
     /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so a peer that
     /// announces much and sends little leaves room for others.
-    pub(super) fn begin(&self, peer: Option<Fingerprint>, size: u64) -> Result<Share, Exceeded> {
+    pub(super) fn begin(&self, peer: Option<Fingerprint>, name: &str, size: u64) -> Result<Share, Exceeded> {
+        let accounts = self.accounts(peer);
+        // What the peer left of this file is counted already.
+        let part = peer.map(|peer| (peer, name.to_owned()));
+        let held = part.as_ref().and_then(|part| self.parts().get(part).copied()).unwrap_or(0);
+        let least = if held == 0 { LEAST } else { 0 };
+        // The limit of the peer is the one that it can do something about.
+        accounts.iter().rev().try_for_each(|account| account.has_room(size.saturating_sub(held).max(least)))?;
+        let mut share = Share { accounts, taken: 0, covered: 0, spare: 0, part, parts: Arc::clone(&self.parts) };
+        share.take(least)?;
+        share.covered = least;
+        Ok(share)
+    }
+
+    /// Returns the accounts to which the bytes of a peer count: that of all peers, and its own if it has one.
+    fn accounts(&self, peer: Option<Fingerprint>) -> Vec<Account> {
         let mut accounts = vec![self.all.clone()];
         if let (Some(_), Some(peer)) = (self.per_peer, peer) {
             let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
             let account = peers.entry(peer).or_insert_with(|| Account::new("--max-bytes-per-peer", self.per_peer));
             accounts.push(account.clone());
         }
-        // The limit of the peer is the one that it can do something about.
-        accounts.iter().rev().try_for_each(|account| account.has_room(size.max(LEAST)))?;
-        let mut share = Share { accounts, taken: 0, covered: 0 };
-        share.take(LEAST)?;
-        share.covered = LEAST;
-        Ok(share)
+        accounts
+    }
+
+    fn parts(&self) -> MutexGuard<'_, HashMap<(Fingerprint, String), u64>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Share {
     /// Counts received bytes.
     pub(super) fn add(&mut self, bytes: u64) -> Result<(), Exceeded> {
-        let covered = self.covered.min(bytes);
+        let spare = self.spare.min(bytes);
+        self.spare -= spare;
+        let covered = self.covered.min(bytes - spare);
         self.covered -= covered;
-        self.take(bytes - covered)
+        self.take(bytes - spare - covered)
+    }
+
+    fn give_back_spare(&mut self) {
+        let spare = std::mem::take(&mut self.spare);
+        self.accounts.iter().for_each(|account| account.give_back(spare));
+        self.taken -= spare;
     }
 
     fn take(&mut self, bytes: u64) -> Result<(), Exceeded> {
@@ -130,8 +171,26 @@ impl Share {
         Ok(())
     }
 
+    /// Takes over the bytes of the file's part, of which `resumed` are used and the others are removed.
+    pub(super) fn resume(&mut self, resumed: u64) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.part.as_ref().and_then(|part| parts.remove(part)).unwrap_or(0);
+        self.taken += held;
+        self.spare += held.saturating_sub(resumed);
+    }
+
+    /// Keeps the file's bytes counted as those of a part, until a later connection continues it.
+    pub(super) fn leave(mut self) {
+        self.give_back_spare();
+        if let Some(part) = self.part.take() {
+            *self.parts.lock().unwrap_or_else(PoisonError::into_inner).entry(part).or_default() += self.taken;
+        }
+        self.taken = 0;
+    }
+
     /// Keeps the file's bytes counted: they stay on the disk.
     pub(super) fn keep(mut self) {
+        self.give_back_spare();
         self.taken = 0;
     }
 }
@@ -149,7 +208,7 @@ mod tests {
     #[test]
     fn complete_files_count_and_abandoned_ones_do_not() {
         let budget = Budget::new(Some(100_000));
-        let begin = |size| budget.begin(None, size);
+        let begin = |size| budget.begin(None, "file", size);
         assert_eq!(begin(100_001).unwrap_err().bytes, 100_000);
         let mut failed = begin(90_000).unwrap();
         failed.add(50_000).unwrap();
@@ -166,25 +225,55 @@ mod tests {
         begin(0).unwrap().keep();
         begin(0).unwrap().keep();
         assert_eq!(begin(0).unwrap_err().bytes, 100_000);
-        assert!(Budget::new(None).begin(None, u64::MAX).is_ok());
+        assert!(Budget::new(None).begin(None, "file", u64::MAX).is_ok());
     }
 
     #[test]
     fn each_peer_has_its_own_limit_within_that_of_all() {
         let [one, other] = [(); 2].map(|()| longhaul_tls::Identity::generate().unwrap().fingerprint());
         let budget = Budget::new(Some(100_000)).per_peer(Some(60_000));
-        let mut first = budget.begin(Some(one), 50_000).unwrap();
+        let mut first = budget.begin(Some(one), "file", 50_000).unwrap();
         first.add(50_000).unwrap();
         first.keep();
-        let exceeded = budget.begin(Some(one), 20_000).unwrap_err();
+        let exceeded = budget.begin(Some(one), "file", 20_000).unwrap_err();
         assert_eq!(exceeded.to_string(), "--max-bytes-per-peer (60000 bytes)");
         // What one peer failed to send counts for nobody.
-        assert_eq!(budget.begin(Some(other), 60_000).unwrap_err().to_string(), "--max-bytes (100000 bytes)");
-        let mut second = budget.begin(Some(other), 40_000).unwrap();
+        assert_eq!(budget.begin(Some(other), "file", 60_000).unwrap_err().to_string(), "--max-bytes (100000 bytes)");
+        let mut second = budget.begin(Some(other), "file", 40_000).unwrap();
         second.add(40_000).unwrap();
         assert_eq!(second.add(15_000).unwrap_err().option, "--max-bytes");
         drop(second);
-        assert!(budget.begin(Some(other), 50_000).is_ok());
-        assert!(budget.begin(None, 50_000).is_ok());
+        assert!(budget.begin(Some(other), "file", 50_000).is_ok());
+        assert!(budget.begin(None, "file", 50_000).is_ok());
+    }
+
+    #[test]
+    fn a_part_counts_once_whoever_left_it() {
+        let [one, other] = [(); 2].map(|()| longhaul_tls::Identity::generate().unwrap().fingerprint());
+        let budget = Budget::new(Some(100_000)).per_peer(Some(90_000));
+        budget.add_part(one, "file", 60_000);
+        assert_eq!(budget.begin(Some(other), "file", 50_000).unwrap_err().option, "--max-bytes");
+        assert_eq!(budget.begin(Some(one), "other", 40_000).unwrap_err().option, "--max-bytes-per-peer");
+        // Continued after 50,000 bytes: the other 10,000 are replaced.
+        let mut rest = budget.begin(Some(one), "file", 85_000).unwrap();
+        rest.resume(50_000);
+        rest.add(30_000).unwrap();
+        assert_eq!(budget.begin(Some(other), "x", 20_001).unwrap_err().option, "--max-bytes");
+        rest.leave();
+        assert!(budget.begin(Some(other), "x", 20_000).is_ok());
+        // Received anew, and then complete.
+        let mut anew = budget.begin(Some(one), "file", 70_000).unwrap();
+        anew.resume(0);
+        anew.add(70_000).unwrap();
+        anew.keep();
+        assert!(budget.begin(Some(other), "x", 30_001).is_err());
+        assert!(budget.begin(Some(other), "x", 30_000).is_ok(), "what the part had more is not counted any more");
+        // A part of 60,000 bytes is removed: its connection ends without one.
+        let budget = Budget::new(Some(100_000));
+        budget.add_part(one, "file", 60_000);
+        let mut gone = budget.begin(Some(one), "file", 60_000).unwrap();
+        gone.resume(0);
+        drop(gone);
+        assert!(budget.begin(Some(other), "x", 100_000).is_ok());
     }
 }

@@ -1,9 +1,10 @@
 //! Trust in a certificate authority (`--ca`) instead of keys.
 use std::fs;
+use std::net::TcpStream;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ED25519, date_time_ymd};
 
-use crate::machine::{Machine, failed};
+use crate::machine::{Machine, Receiver, failed};
 
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -120,4 +121,99 @@ fn a_file_without_an_authority_is_refused() {
     // A self-signed certificate of a peer is an authority only for itself.
     assert!(failed(&machine.run(&["send", "--ca", &key, "127.0.0.1:9", &file]), 1).contains("refused"));
     assert!(!failed(&machine.run(&["receive", "--ca", &file, "--plaintext"]), 2).is_empty());
+}
+
+/// Echoes connections; returns the address, and the argument of `-L` for it.
+fn target() -> (String, String) {
+    let (listener, target) = crate::forward::listen();
+    crate::forward::echo(listener);
+    (target.to_string(), format!("0:{target}"))
+}
+
+fn passes(forward: &Receiver) {
+    let stream = TcpStream::connect(&forward.address).unwrap();
+    assert_eq!(crate::forward::exchange(stream, b"through"), b"through");
+}
+
+#[test]
+fn tunnels_of_one_authority_need_no_keys_of_each_other() {
+    let authority = Authority::new();
+    let (there, here) = (authority.machine("127.0.0.1", VALID), authority.machine("laptop.example", VALID));
+    let (target, local) = target();
+    let mut gateway = there.gateway(&["--ca", &ca(&there), "--permit", &target]);
+    let arguments = ["forward", "--ca", &ca(&here), "-L", &local, "-L", "0:127.0.0.1:9", &gateway.address];
+    let mut forward = here.start(&arguments).listening();
+    let second = forward.wait_for("listening on ");
+    // More connections than the first tunnel: those of the pool are trusted in the same way.
+    let opened: Vec<_> = (0..20).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
+    for stream in opened {
+        assert_eq!(crate::forward::exchange(stream, b"through"), b"through");
+    }
+    assert!(!here.data("known-peers").exists(), "the authority vouches, and the key is not remembered");
+    // Only what --permit names, and a name in the log.
+    let refused = TcpStream::connect(second.split_whitespace().nth(2).unwrap()).unwrap();
+    let line = gateway.wait_for("127.0.0.1:9: ");
+    assert!(line.contains(" (--ca): 127.0.0.1:9: "), "{line}");
+    drop(refused);
+    // SIGHUP reads a list that says nothing of the forwarder.
+    gateway.signal("-HUP");
+    gateway.wait_for("read anew");
+    passes(&forward);
+}
+
+#[test]
+fn the_gateway_needs_a_valid_certificate_for_its_name() {
+    let authority = Authority::new();
+    let here = authority.machine("laptop.example", VALID);
+    let (target, local) = target();
+    for there in [
+        authority.machine("other.example", VALID),
+        authority.machine("127.0.0.1", EXPIRED),
+        authority.outsider(),
+        Authority::new().machine("127.0.0.1", VALID),
+    ] {
+        let gateway = there.gateway(&["--allow", &here.key(), "--permit", &target]);
+        let arguments = ["forward", "--ca", &ca(&here), "-L", &local, &gateway.address];
+        let said = failed(&here.run(&arguments), 1);
+        assert!(said.contains("the authority does not vouch for the server"), "{said}");
+        // A known key is enough.
+        passes(&here.start(&[&arguments[..], &["--accept-new"]].concat()).listening());
+    }
+}
+
+#[test]
+fn the_forwarder_needs_a_valid_certificate_or_an_allowed_key() {
+    let authority = Authority::new();
+    let there = authority.machine("127.0.0.1", VALID);
+    let known = Machine::new();
+    let (target, local) = target();
+    let gateway = there.gateway(&["--ca", &ca(&there), "--allow", &known.key(), "--permit", &target]);
+    for here in [
+        authority.outsider(),
+        authority.machine("laptop.example", EXPIRED),
+        Authority::new().machine("laptop.example", VALID),
+    ] {
+        let said = failed(&here.run(&["forward", "--accept-new", "-L", &local, &gateway.address]), 1);
+        assert!(said.contains("does not allow this machine to forward"), "{said}");
+    }
+    passes(&known.forward(&gateway.address, &["-L", &local]));
+    for wrong in [&["forward", "--code", "4821-harbor-violet"][..], &["gateway", "--code"]] {
+        assert!(!failed(&there.run(&[wrong, &["--ca", "ca.pem"]].concat()), 2).is_empty(), "{wrong:?}");
+    }
+}
+
+/// What certificates permit: ports of the gateway only if `--permit-listen` names some.
+#[test]
+fn an_authority_permits_to_listen_if_keys_of_the_command_line_may() {
+    let authority = Authority::new();
+    let (there, here) = (authority.machine("127.0.0.1", VALID), authority.machine("laptop.example", VALID));
+    let (target, _) = target();
+    let remote = format!("0:{target}");
+    for (permit, listens) in [(&["--permit-listen", "any:any"][..], true), (&["--permit", "any"], false)] {
+        let mut gateway = there.gateway(&[&["--ca", &ca(&there)], permit].concat());
+        let forward = here.start(&["forward", "--ca", &ca(&here), "-R", &remote, &gateway.address]);
+        let line = gateway.wait_for(&format!("for {target}"));
+        assert_eq!(line.contains("not listening"), !listens, "{line}");
+        drop(forward);
+    }
 }

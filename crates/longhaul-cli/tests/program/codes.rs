@@ -95,12 +95,17 @@ fn a_code_admits_a_forwarder() {
         let wrong = format!("{}{}", if code.starts_with('0') { "1" } else { "0" }, &code[1..]);
         let said = failed(&other.run(&["forward", "-L", &local, "--code", &wrong, &gateway.address]), 1);
         assert!(said.contains("the code is wrong"), "{said}");
-        let start = [&["forward", "-L", &local, "--code", &code, &gateway.address], option].concat();
+        let ports = ["forward", "-L", &local, "-L", "0:127.0.0.1:9"];
+        let start = [&ports[..], &["--code", &code, &gateway.address], option].concat();
         let mut forward = here.start(&start).listening();
+        let forbidden = forward.wait_for("listening on ");
         let opened: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(&forward.address).unwrap()).collect();
         for stream in opened {
             assert_eq!(crate::forward::exchange(stream, b"through"), b"through");
         }
+        let _refused = std::net::TcpStream::connect(forbidden.split_whitespace().nth(2).unwrap()).unwrap();
+        let line = gateway.wait_for("127.0.0.1:9: ");
+        assert!(line.contains(" (--code): 127.0.0.1:9: "), "{line}");
         // The code is used up, and strangers are refused again.
         let said = failed(&other.run(&["forward", "-L", &local, "--code", &code, &gateway.address]), 1);
         assert!(!said.contains("the code is wrong"), "{said}");

@@ -8,6 +8,8 @@ use longhaul_cli::files::TempDir;
 use longhaul_tls::Identity;
 use serde_json::Value;
 
+use crate::process::Watchdog;
+
 pub(crate) struct Machine {
     directory: TempDir,
 }
@@ -109,7 +111,7 @@ impl Machine {
     pub(crate) fn start_in(&self, space: &str, arguments: &[&str]) -> Receiver {
         let program = self.command(arguments);
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", space]).arg(program.get_program()).args(program.get_args());
+        command.args(["netns", "exec", space]).stdin(Stdio::null()).arg(program.get_program()).args(program.get_args());
         for (name, value) in program.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -161,6 +163,7 @@ impl Receiver {
 
     /// Reads standard error up to the next line that contains `text`; returns that line.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        let _watchdog = Watchdog::over(&self.child);
         loop {
             let mut line = String::new();
             assert!(self.said.read_line(&mut line).unwrap() > 0, "the program ended before {text:?}");

@@ -2,8 +2,38 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use serde_json::Value;
+
+/// Maximum time to wait for a line of a program, far above what the slowest test needs on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Kills a program that does not write what a test waits for, so that the test fails instead of waiting forever. Ends when
+/// dropped.
+pub(crate) struct Watchdog {
+    _waiting: Sender<()>,
+}
+
+impl Watchdog {
+    pub(crate) fn over(child: &Child) -> Self {
+        Self::after(PATIENCE, child)
+    }
+
+    fn after(patience: Duration, child: &Child) -> Self {
+        let (waiting, ended) = channel();
+        let process = child.id().to_string();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("process {process} has not written what is waited for, and is killed");
+                // It may have ended just now.
+                let _ = Command::new("kill").args(["-KILL", &process]).stdin(Stdio::null()).status();
+            }
+        });
+        Self { _waiting: waiting }
+    }
+}
 
 /// A running program whose output is read. It is killed when dropped.
 pub(crate) struct Process {
@@ -27,6 +57,7 @@ impl Process {
 
     /// Reads up to the next line that begins with `beginning`; returns the rest of that line.
     pub(crate) fn wait_for(&mut self, beginning: &str) -> String {
+        let _watchdog = Watchdog::over(&self.child);
         loop {
             let mut line = String::new();
             assert!(self.said.read_line(&mut line).unwrap() > 0, "the program ended before {beginning:?}");
@@ -35,6 +66,7 @@ impl Process {
             }
         }
     }
+
     /// Discards further output, so that the program does not block on a full pipe.
     pub(crate) fn ignore(&mut self) {
         let mut said = std::mem::replace(&mut self.said, Box::new(io::empty()));
@@ -42,10 +74,10 @@ impl Process {
     }
 }
 
-/// Returns a command for a sub-command of the program.
+/// Returns a command for a sub-command of the program, whose standard input is empty.
 pub(crate) fn program(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-    command.arg(name).env_remove("QLOGFILE").env_remove("QLOGDIR");
+    command.arg(name).env_remove("QLOGFILE").env_remove("QLOGDIR").stdin(Stdio::null());
     command
 }
 
@@ -75,4 +107,15 @@ pub(crate) fn listening(mut child: Child) -> (Process, String) {
 pub(crate) fn complaint(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+#[cfg(unix)]
+#[test]
+#[should_panic(expected = "the program ended before \"a line\"")]
+fn a_program_that_writes_nothing_fails_its_test() {
+    let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let stdout = child.stdout.take().unwrap();
+    let mut process = Process::new(child, stdout);
+    let _watchdog = Watchdog::after(Duration::from_millis(10), &process.child);
+    process.wait_for("a line");
 }

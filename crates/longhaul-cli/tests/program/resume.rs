@@ -241,3 +241,26 @@ fn ten_kills_cost_at_most_two_mebibytes_each() {
     let most = (SIZE as u64 + KILLS * 2 * MIB) * 107 / 100;
     assert!(delivered <= most, "{delivered} bytes were delivered, more than {most}");
 }
+
+/// A part counts in the next process, too, but not twice when it is continued.
+#[test]
+fn parts_of_an_earlier_receiver_count_towards_the_limits() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let (file, key) = (here.file("big", 30_000_000), here.key());
+    let receiver = there.receive(&["--allow", &key]);
+    interrupt(&there, &here, &receiver, &file, 3 * MIB);
+    drop(receiver);
+    let other = here.file("other", 29_000_000);
+    for option in ["--max-bytes", "--max-bytes-per-peer"] {
+        let receiver = there.receive(&["--allow", &key, option, "30M"]);
+        assert!(
+            failed(&here.send(&receiver, &[&other]), 1).contains("it exceeds what the receiver accepts"),
+            "{option}"
+        );
+    }
+    let receiver = there.receive(&["--allow", &key, "--max-bytes", "30M"]);
+    let sent = here.send(&receiver, &[&file, "--json"]);
+    assert!(sent.status.success(), "{sent:?}");
+    assert!(json_lines(&sent.stdout)[0]["resumed_bytes"].as_u64().unwrap() >= 3 * MIB);
+    assert!(failed(&here.send(&receiver, &[&here.file("more", 2_000_000)]), 1).contains("it exceeds"));
+}

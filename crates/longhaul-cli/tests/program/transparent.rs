@@ -67,7 +67,7 @@ impl Network {
     /// Returns a command in a namespace.
     fn within(&self, space: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", space]);
+        command.args(["netns", "exec", space]).stdin(std::process::Stdio::null());
         command
     }
 
