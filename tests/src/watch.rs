@@ -116,12 +116,12 @@ impl Watch {
         self.explain(Ok(()))?;
         while !done(sim) {
             if sim.now() > end {
-                return self.explain(Err(format!("not done after {limit}: {}", Self::describe(sim))));
+                return self.explain(Err(format!("not done after {limit}: {}", describe(sim))));
             }
             let step = sim.step();
             let result = match step {
                 Some(step) => self.check(sim, step),
-                None => Err(format!("nothing left to happen: {}", Self::describe(sim))),
+                None => Err(format!("nothing left to happen: {}", describe(sim))),
             };
             self.explain(result)?;
         }
@@ -139,7 +139,7 @@ impl Watch {
     /// # Errors
     /// Always returns an error.
     pub fn fail<T>(&self, sim: &Sim, why: &str) -> Result<T, String> {
-        self.explain(Err(format!("{why}: {}", Self::describe(sim)))).and_then(|()| Err(why.to_owned()))
+        self.explain(Err(format!("{why}: {}", describe(sim)))).and_then(|()| Err(why.to_owned()))
     }
 
     fn explain(&self, result: Result<(), String>) -> Result<(), String> {
@@ -149,23 +149,6 @@ impl Watch {
             let recent: Vec<String> = wire.recent.iter().map(Seen::to_string).collect();
             format!("{why}\nlast packets:\n{}", recent.join("\n"))
         })
-    }
-
-    fn describe(sim: &Sim) -> String {
-        let mut text = format!("at {}", sim.now());
-        for host in [sim.host(0), sim.host(1)] {
-            for session in &host.sessions {
-                text += &format!(
-                    "\n  wrote {} of {}, read {}, ended {}, error {:?}, released {}",
-                    session.written, session.plan.send, session.read, session.ended, session.error, session.released
-                );
-                if let Some(connection) = host.endpoint.connection(session.id) {
-                    text += &format!("\n    {:?}", connection.info(Time::ZERO));
-                }
-            }
-            text += &format!("\n  {} connections, {} in TIME-WAIT", host.endpoint.len(), host.endpoint.time_wait_len());
-        }
-        text
     }
 
     fn check(&mut self, sim: &mut Sim, step: Step) -> Result<(), String> {
@@ -228,6 +211,25 @@ impl Watch {
     pub fn both_opened(&self) -> bool {
         self.wire.borrow().sides.iter().all(Side::syn_seen)
     }
+}
+
+/// Describes the sessions of both hosts, and their connections, for a failed test.
+#[must_use]
+pub fn describe(sim: &Sim) -> String {
+    let mut text = format!("at {}", sim.now());
+    for host in [sim.host(0), sim.host(1)] {
+        for session in &host.sessions {
+            text += &format!(
+                "\n  wrote {} of {}, read {}, ended {}, error {:?}, released {}",
+                session.written, session.plan.send, session.read, session.ended, session.error, session.released
+            );
+            if let Some(connection) = host.endpoint.connection(session.id) {
+                text += &format!("\n    {:?}", connection.info(sim.now()));
+            }
+        }
+        text += &format!("\n  {} connections, {} in TIME-WAIT", host.endpoint.len(), host.endpoint.time_wait_len());
+    }
+    text
 }
 
 fn check_info(info: &Info, last: Option<&Info>, min_rto: Span) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use longhaul_units::{Span, Time};
+use longhaul_units::{Span, Time, statistics};
 
 use super::packets::Sequences;
 use super::{FlowState, Outcome, Sample, World};
@@ -162,8 +162,7 @@ impl World {
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    statistics::mean(&values.collect::<Vec<_>>())
 }
 
 fn sum(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use longhaul_cc::registry;
 use longhaul_tests::long;
+use longhaul_units::statistics;
 
 use crate::liars::world::{Honest, Lie, Outcome, Path};
 
@@ -150,5 +151,5 @@ fn ratio(liar: &[Outcome], truth: &[Outcome]) -> (f64, f64) {
 
 /// Returns the mean of a value over runs.
 pub(crate) fn mean(outcomes: &[Outcome], of: fn(&Outcome) -> f64) -> f64 {
-    outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64
+    statistics::mean(&outcomes.iter().map(of).collect::<Vec<_>>()).unwrap()
 }

@@ -19,7 +19,6 @@ const BUFFER: u64 = 50;
 /// Algorithm of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    NewReno,
     Sack,
     Peach,
     PeachPlus,
@@ -29,10 +28,9 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    /// NewReno of ns-2.1b7a has an initial window of one segment, and counts ACKs.
+    /// TCP of ns-2.1b7a has an initial window of one segment, and counts ACKs.
     const fn congestion(self) -> &'static str {
         match self {
-            Self::NewReno => "slow-start=slow-start(iw=1,l=1),avoidance=new-reno,recovery=new-reno",
             Self::Sack => "slow-start=slow-start(iw=1,l=1),avoidance=new-reno,recovery=rfc6675",
             Self::Peach => "tcp-peach",
             Self::PeachPlus => "tcp-peach-plus",
@@ -50,7 +48,6 @@ impl Scheme {
         let window = (RWND * SEGMENT) as usize;
         (config.recv_buffer, config.recv_buffer_max) = (window, window);
         (config.ecn, config.ack_every) = (false, 1);
-        config.sack = self != Self::NewReno;
         config.congestion = self.congestion().parse().unwrap();
         config
     }

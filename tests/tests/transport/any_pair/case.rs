@@ -8,6 +8,7 @@ use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Loss, Random, Reordering, RouterConfig};
 use longhaul_sim::{Plan, SessionId, Setup, Sim};
 use longhaul_tcp::{Config, ConnectionError, KeepAlive};
+use longhaul_tests::watch::describe;
 use longhaul_units::{Rate, Span};
 
 use crate::any_pair::composition;
@@ -249,20 +250,4 @@ fn nothing_acknowledged_is_missing(sim: &Sim, (client, server): (SessionId, Sess
         return Err(format!("read {read} of {} that came", receiver.bytes_received));
     }
     Ok(())
-}
-
-fn describe(sim: &Sim) -> String {
-    let mut text = format!("at {}", sim.now());
-    for host in [sim.host(0), sim.host(1)] {
-        for session in &host.sessions {
-            text += &format!(
-                "\n  wrote {} of {}, read {}, ended {}, error {:?}, released {}",
-                session.written, session.plan.send, session.read, session.ended, session.error, session.released
-            );
-            if let Some(connection) = host.endpoint.connection(session.id) {
-                text += &format!("\n    {:?}", connection.info(sim.now()));
-            }
-        }
-    }
-    text
 }
