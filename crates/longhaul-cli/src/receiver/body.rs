@@ -19,7 +19,7 @@ use crate::transport::Transport;
 
 /// Number of bytes of replies that are sent although more messages have arrived.
 const REPLIES: usize = 1024;
-/// Groups of a part that a sender is given a second to hash.
+/// Hashing speed that a sender must reach while it hashes its copy of a part, in groups per second.
 const GROUPS_PER_SECOND: u64 = 16;
 
 /// A sender, and replies to it that are sent when no more messages have arrived.

@@ -6,7 +6,8 @@ use longhaul_units::{Bytes, Span};
 use crate::options::options;
 use crate::{Arrived, Planned};
 
-/// Packets of `size` with gaps whose ratio is `spread`, for rates from `low` to at least `high` in bytes per second.
+/// Plans a chirp: packets of `size` bytes whose rate (size divided by gap) grows by the factor `spread` per packet, from
+/// `low` to at least `high`, in bytes per second.
 #[must_use]
 pub(super) fn chirp((low, high): (f64, f64), size: Bytes, spread: f64) -> Vec<Planned> {
     let steps = ((high / low).ln() / spread.ln()).ceil().clamp(1.0, 10_000.0) as i32;
