@@ -16,6 +16,7 @@ pub mod monitor;
 pub mod names;
 mod packing;
 pub mod perf;
+pub mod plot;
 pub mod probe;
 pub mod program;
 pub mod progress;

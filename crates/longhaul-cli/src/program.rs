@@ -32,7 +32,7 @@ mod send;
 mod signals;
 mod units;
 
-use args::{Cli, Command, IdentityArgs};
+use args::{Cli, Command, IdentityArgs, PlotArgs};
 use home::Home;
 
 /// Exit code of wrong use, as clap has it.
@@ -90,6 +90,7 @@ pub fn main() -> ExitCode {
         }
         Command::Doctor(args) => ("doctor", run_to_end(transport::interrupted(), || doctor::run(&args, &screen))),
         Command::Perf(options) => ("perf", perf::run(&options, &screen)),
+        Command::Plot(args) => ("plot", plot(&args)),
         Command::Probe(options) => ("probe", crate::probe::run(&options)),
         #[cfg(target_os = "linux")]
         Command::Link(command) => return command.run(&["link"]),
@@ -140,6 +141,14 @@ fn run_to_end<F: Future<Output = Result<()>>>(end: impl Future<Output = ()>, wor
     // Event logs are complete when the runtime has ended. Only a thread that waits for standard input makes this long.
     runtime.shutdown_timeout(SHUTDOWN);
     result
+}
+
+fn plot(args: &PlotArgs) -> Result<()> {
+    let picture = crate::plot::draw(&args.log).with_context(|| args.log.display().to_string())?;
+    match &args.out {
+        Some(file) => std::fs::write(file, picture).with_context(|| format!("cannot write {}", file.display())),
+        None => transport::print(&picture),
+    }
 }
 
 fn identity(args: &IdentityArgs) -> Result<()> {

@@ -1,7 +1,6 @@
 //! Pictures of an experiment: SVG files, which work stand-alone and in a page, and files for xplot.
 
 mod bars;
-mod canvas;
 mod cdf;
 mod cell;
 mod chart;
@@ -10,25 +9,21 @@ mod heat;
 mod histogram;
 mod lines;
 mod over_time;
-mod path;
 mod picture;
 mod runs;
-mod scale;
 mod scatter;
 mod sequence;
-mod style;
-pub(crate) mod tag;
-mod text;
-mod ticks;
 
 use crate::definition::{Expected, Statistic};
 use crate::experiment::Experiment;
 use crate::record::Record;
 use crate::xplot;
 pub use chart::{Chart, Measured, Origin};
+pub(crate) use longhaul_plot::style::CSS;
+pub(crate) use longhaul_plot::tag;
+pub(crate) use longhaul_plot::ticks::number;
+use longhaul_plot::{canvas, path, scale, style, text, ticks};
 use picture::Picture;
-pub(crate) use style::CSS;
-pub(crate) use ticks::number;
 
 /// A checked plot definition.
 #[derive(Clone, Debug)]

@@ -74,6 +74,8 @@ pub(super) enum Command {
     Doctor(DoctorArgs),
     /// Measure the throughput of a path, as iperf3 does
     Perf(Box<perf::options::Options>),
+    /// Draw a connection from its event log, as SVG
+    Plot(PlotArgs),
     /// Measure the capacity, available bandwidth, round trip, buffer and loss of a path
     Probe(probe::Options),
     /// Run a program over an emulated link (Linux)
@@ -170,6 +172,9 @@ pub(super) struct SendArgs {
     /// After the connection has failed, try to connect again for this long, such as 90s, 5m or 1h; 0 does not try
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = units::parse_duration)]
     pub(super) retry: Duration,
+    /// Draw the transfer into this file, as SVG: rate, round trip, windows and losses over time, and what limited the sender
+    #[arg(long, value_name = "FILE")]
+    pub(super) plot: Option<PathBuf>,
     /// Print a JSON object per file, each on a line of standard output
     #[arg(long)]
     pub(super) json: bool,
@@ -411,6 +416,23 @@ pub(super) struct GatewayArgs {
     pub(super) monitor: MonitorArgs,
     #[command(flatten)]
     pub(super) transport: TransportArgs,
+}
+
+/// Draws a connection from its event log, as SVG.
+///
+/// One picture has the rate, the round trip, the windows and the losses over time, and what limited the sender. Event logs are
+/// written with --qlog DIR, or the environment variables QLOGDIR and QLOGFILE. `longhaul send --plot` draws without a log.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  longhaul send 192.0.2.7 big.iso --qlog logs
+  longhaul plot logs/5d0c8f2e1b7a9034_client.sqlog > transfer.svg")]
+pub(super) struct PlotArgs {
+    /// The event log
+    #[arg(value_name = "FILE.sqlog")]
+    pub(super) log: PathBuf,
+    /// Write the picture into this file, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

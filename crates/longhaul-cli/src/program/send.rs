@@ -12,6 +12,7 @@ use super::args::{PORT, SendArgs};
 use super::dial::{self, Dialer, Target};
 use super::home::Home;
 use crate::names;
+use crate::plot::{Plot, Recorded};
 use crate::protocol::ProtocolError;
 use crate::report::{self, Stopwatch};
 use crate::sender::{Plan, SendError, Source};
@@ -32,7 +33,8 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let addresses = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
     let addresses: Vec<_> = addresses.with_context(|| format!("cannot find {}", target.host))?.collect();
     let transport = &args.transport.limited(args.limit);
-    let mut delivery = Delivery { args, transport, screen, plan, key: None, retry: args.retry, failures: 0 };
+    let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
+    let mut delivery = Delivery { args, transport, screen, plan, plot, key: None, retry: args.retry, failures: 0 };
     let watch = Stopwatch::start();
     if args.plaintext {
         screen.warn("warning: --plaintext: nothing is encrypted, and anyone may be the receiver");
@@ -74,6 +76,8 @@ struct Delivery<'a> {
     transport: &'a TransportArgs,
     screen: &'a Screen,
     plan: Plan,
+    /// Records the connections for a picture.
+    plot: Option<Plot>,
     /// The key of this machine that is presented.
     key: Option<Fingerprint>,
     /// How long to try to connect again.
@@ -85,7 +89,7 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     /// Sends the files over `stream`, whose opening began at `watch`, and over the connections that `again` opens after
     /// an outage.
-    async fn run<S: Connection>(
+    async fn run<S: Connection + Send>(
         &mut self,
         mut stream: S,
         mut watch: Stopwatch,
@@ -102,7 +106,12 @@ impl Delivery<'_> {
                 report(args.json, screen, outcome);
             };
             let patience = self.transport.patience();
-            let sent = session::send_over(stream, watch, patience, &mut self.plan, args.options(), screen, done).await;
+            let recorded = match &self.plot {
+                Some(plot) => plot.record(stream),
+                None => Recorded::unrecorded(stream),
+            };
+            let sent =
+                session::send_over(recorded, watch, patience, &mut self.plan, args.options(), screen, done).await;
             let Err(error) = sent else {
                 return if self.failures == 0 { Ok(()) } else { Err(anyhow!("{} files were not sent", self.failures)) };
             };

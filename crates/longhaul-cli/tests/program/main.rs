@@ -21,6 +21,8 @@ mod monitoring;
 mod packaging;
 mod perf;
 #[cfg(target_os = "linux")]
+mod plot;
+#[cfg(target_os = "linux")]
 mod probe;
 #[cfg(target_os = "linux")]
 mod probe_hops;

@@ -1,9 +1,9 @@
 //! Frame of a picture: title, legend, axes and caption around the plot area.
 
-use super::scale::{self, Scale};
-use super::tag::{Tag, coordinate};
-use super::text::{width, wrap};
-use super::{style, ticks};
+use crate::scale::{self, Scale};
+use crate::tag::{Tag, coordinate};
+use crate::text::{width, wrap};
+use crate::{style, ticks};
 
 const WIDTH: f64 = 680.0;
 const AREA: f64 = 290.0;
@@ -20,37 +20,48 @@ const LINE: f64 = 14.0;
 
 /// Texts around the plot area.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Around {
+pub struct Around {
     /// Prefix of ids in the page.
-    pub(crate) id: String,
-    pub(crate) title: String,
+    pub id: String,
+    /// Text above the picture.
+    pub title: String,
     /// Description for readers who cannot see the picture.
-    pub(crate) about: String,
+    pub about: String,
     /// Text below the picture.
-    pub(crate) caption: String,
-    pub(crate) legend: Vec<Key>,
+    pub caption: String,
+    /// Entries of the legend, between the title and the plot area.
+    pub legend: Vec<Key>,
 }
 
 /// An entry of the legend.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) look: Look,
-    pub(crate) name: String,
+pub struct Key {
+    /// Its symbol.
+    pub look: Look,
+    /// Its text.
+    pub name: String,
 }
 
 /// Symbol of a legend entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Look {
+pub enum Look {
+    /// The line of the nth colour and dash pattern.
     Line(usize),
     /// A line with a colour and a dash pattern.
     Dashed(usize, usize),
+    /// The nth line, with the nth mark on it.
     LineAndMark(usize),
+    /// The nth mark.
     Mark(usize),
+    /// A box with the nth colour and hatching.
     Box(usize),
-    /// Symbols of the paper's values.
+    /// A mark of reference values.
     HollowMark,
+    /// A line and a mark of reference values.
     DashedAndHollow,
+    /// A box of reference values.
     HollowBox,
+    /// A dot.
     Dots,
     /// The line of the nth value known in advance.
     Expected(usize),
@@ -58,30 +69,39 @@ pub(crate) enum Look {
 
 /// An axis with numbers or names.
 #[derive(Clone, Debug)]
-pub(crate) enum Axis {
+pub enum Axis {
+    /// An axis with numbers.
     Numbers {
+        /// Value at its start.
         low: f64,
+        /// Value at its end.
         high: f64,
+        /// Whether it is logarithmic.
         is_log: bool,
+        /// Values with a tick, and their texts.
         ticks: Vec<(f64, String)>,
+        /// Text beside the axis.
         label: String,
     },
-    /// Each name has at least `least` width.
+    /// An axis with names.
     Names {
+        /// The names.
         names: Vec<String>,
+        /// Text beside the axis.
         label: String,
+        /// Minimum width of a name.
         least: f64,
     },
 }
 
 impl Axis {
     /// Creates an axis with names that share the available width.
-    pub(crate) fn names(names: &[String], label: &str) -> Self {
+    pub fn names(names: &[String], label: &str) -> Self {
         Self::Names { names: names.to_vec(), label: label.into(), least: 0.0 }
     }
 
     /// Creates an axis for values, which ends at ticks.
-    pub(crate) fn of(values: impl Iterator<Item = f64>, wish: Wish<'_>) -> Self {
+    pub fn of(values: impl Iterator<Item = f64>, wish: Wish<'_>) -> Self {
         let extent = scale::extent(values, wish.is_log);
         let label = labelled(wish.name, wish.unit);
         if wish.is_log {
@@ -97,7 +117,7 @@ impl Axis {
     }
 
     /// Creates an axis with exactly these ends. Ticks are at least `finest` apart.
-    pub(crate) fn between((low, high): (f64, f64), name: &str, unit: &str, finest: f64) -> Self {
+    pub fn between((low, high): (f64, f64), name: &str, unit: &str, finest: f64) -> Self {
         let (low, high) = if low < high { (low, high) } else { (low, low + 1.0) };
         let step = ticks::step(high - low, 8).max(finest);
         let ticks = ticks::linear(low, high, step).into_iter().map(|tick| (tick, ticks::label(tick, step))).collect();
@@ -113,13 +133,17 @@ impl Axis {
 
 /// Requested properties of an axis.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) unit: &'a str,
-    pub(crate) is_log: bool,
-    pub(crate) zero: bool,
+pub struct Wish<'a> {
+    /// What the values are.
+    pub name: &'a str,
+    /// Their unit.
+    pub unit: &'a str,
+    /// Whether the axis is logarithmic.
+    pub is_log: bool,
+    /// Whether it contains zero.
+    pub zero: bool,
     /// Approximate number of ticks.
-    pub(crate) about: usize,
+    pub about: usize,
 }
 
 fn labelled(name: &str, unit: &str) -> String {
@@ -131,7 +155,7 @@ fn labelled(name: &str, unit: &str) -> String {
 }
 
 /// Returns the factor by which large values are divided, and the unit with its prefix.
-pub(crate) fn prefixed(most: f64, unit: &str) -> (f64, String) {
+pub fn prefixed(most: f64, unit: &str) -> (f64, String) {
     let prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     let Some((factor, prefix)) = prefixes.into_iter().find(|(factor, _)| most >= 2.0 * factor) else {
         return (1.0, unit.into());
@@ -153,14 +177,18 @@ pub(crate) fn prefixed(most: f64, unit: &str) -> (f64, String) {
 
 /// A picture being drawn.
 #[derive(Debug)]
-pub(crate) struct Canvas {
+pub struct Canvas {
     around: Around,
     x: Axis,
     y: Axis,
-    pub(crate) left: f64,
-    pub(crate) right: f64,
-    pub(crate) top: f64,
-    pub(crate) bottom: f64,
+    /// Left edge of the plot area.
+    pub left: f64,
+    /// Right edge of the plot area.
+    pub right: f64,
+    /// Upper edge of the plot area.
+    pub top: f64,
+    /// Lower edge of the plot area.
+    pub bottom: f64,
     /// Width of the picture, larger than usual if the names along x need it.
     wide: f64,
     head: Head,
@@ -170,7 +198,7 @@ pub(crate) struct Canvas {
     turn: Option<f64>,
     y_label: Vec<String>,
     /// Elements in the plot area.
-    pub(crate) marks: Tag,
+    pub marks: Tag,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -181,7 +209,8 @@ struct Head {
 }
 
 impl Canvas {
-    pub(crate) fn new(around: Around, x: Axis, y: Axis) -> Self {
+    /// Creates a picture with these axes.
+    pub fn new(around: Around, x: Axis, y: Axis) -> Self {
         let title = wrap(&around.title, TITLE, WIDTH - 2.0 * MARGIN);
         let area = match &y {
             Axis::Numbers { .. } => AREA,
@@ -209,28 +238,34 @@ impl Canvas {
         Self { around, x, y, left, right, top, bottom, wide, head, names, turn, y_label, marks }
     }
 
+    /// Returns the width of the picture.
+    pub(crate) fn width(&self) -> f64 {
+        self.wide
+    }
+
     /// Adds room above the plot area. Existing elements do not move.
-    pub(crate) fn lower(&mut self, room: f64) {
+    pub fn lower(&mut self, room: f64) {
         self.top += room;
         self.bottom += room;
     }
 
     /// Returns the x coordinate of a value.
-    pub(crate) fn x(&self, value: f64) -> Option<f64> {
+    pub fn x(&self, value: f64) -> Option<f64> {
         scale_of(&self.x, self.left, self.right)?.place(value)
     }
 
     /// Returns the y coordinate of a value.
-    pub(crate) fn y(&self, value: f64) -> Option<f64> {
+    pub fn y(&self, value: f64) -> Option<f64> {
         scale_of(&self.y, self.bottom, self.top)?.place(value)
     }
 
-    pub(crate) fn point(&self, x: f64, y: f64) -> Option<(f64, f64)> {
+    /// Returns the coordinates of a point.
+    pub fn point(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((self.x(x)?, self.y(y)?))
     }
 
     /// Returns the start and the width of the nth name along x.
-    pub(crate) fn slot(&self, nth: usize) -> (f64, f64) {
+    pub fn slot(&self, nth: usize) -> (f64, f64) {
         let count = match &self.x {
             Axis::Names { names, .. } => names.len(),
             Axis::Numbers { .. } => 1,
@@ -240,7 +275,7 @@ impl Canvas {
     }
 
     /// Returns the start and the height of the nth name along y, from the top.
-    pub(crate) fn row(&self, nth: usize) -> (f64, f64) {
+    pub fn row(&self, nth: usize) -> (f64, f64) {
         let count = match &self.y {
             Axis::Names { names, .. } => names.len(),
             Axis::Numbers { .. } => 1,
@@ -250,25 +285,30 @@ impl Canvas {
     }
 
     /// Returns the y coordinate at which bars start.
-    pub(crate) fn ground(&self) -> f64 {
+    pub fn ground(&self) -> f64 {
         self.y(0.0).map_or(self.bottom, |y| y.clamp(self.top, self.bottom))
     }
 
     /// Draws a dashed line at the nth value known in advance.
-    pub(crate) fn expected(&mut self, nth: usize, value: f64) {
+    pub fn expected(&mut self, nth: usize, value: f64) {
         let Some(y) = self.y(value) else { return };
         let across = format!("M{} {}H{}", coordinate(self.left), coordinate(y), coordinate(self.right));
         self.marks.push(&style::expected(nth, &across));
     }
 
     /// Draws a message that there is nothing to show.
-    pub(crate) fn nothing(&mut self) {
+    pub fn nothing(&mut self) {
         let (x, y) = (f64::midpoint(self.left, self.right), f64::midpoint(self.top, self.bottom));
         self.marks.push(&words(x, y, "middle", "label nothing", "nothing was recorded"));
     }
 
     /// Returns the contents of the file.
-    pub(crate) fn finish(self) -> String {
+    pub fn finish(self) -> String {
+        format!("{}\n", self.element(None).0)
+    }
+
+    /// Returns the picture as an element, and its height. Inside another element, it begins at `y`.
+    pub(crate) fn element(&self, y: Option<f64>) -> (Tag, f64) {
         let caption = wrap(&self.around.caption, 10.5, self.wide - 2.0 * MARGIN);
         let label = self.bottom + 12.0 + self.below();
         let has_label = !self.x.label().is_empty();
@@ -276,8 +316,12 @@ impl Canvas {
         let height = caption_top + caption.len() as f64 * 13.0 + 8.0;
         let id = &self.around.id;
         let size = format!("0 0 {} {}", coordinate(self.wide), coordinate(height));
-        let mut svg = Tag::new("svg")
-            .set("xmlns", "http://www.w3.org/2000/svg")
+        let svg = match y {
+            None => Tag::new("svg").set("xmlns", "http://www.w3.org/2000/svg"),
+            Some(y) => Tag::new("svg").at("y", y),
+        };
+        let style = if y.is_none() { style_element() } else { String::new() };
+        let mut svg = svg
             .set("class", "plot")
             .set("viewBox", &size)
             .at("width", self.wide)
@@ -286,7 +330,7 @@ impl Canvas {
             .set("aria-labelledby", &format!("{id}-title {id}-about"))
             .child(&Tag::new("title").set("id", &format!("{id}-title")).text(&self.around.title))
             .child(&Tag::new("desc").set("id", &format!("{id}-about")).text(&self.around.about))
-            .raw(&style_element())
+            .raw(&style)
             .child(&style::hatches(id, style::COLOURS))
             .child(&Tag::new("rect").set("class", "ground").at("width", self.wide).at("height", height));
         svg.push(&self.head());
@@ -299,7 +343,7 @@ impl Canvas {
         for (n, line) in caption.iter().enumerate() {
             svg.push(&words(MARGIN, caption_top + 6.0 + n as f64 * 13.0, "start", "caption", line));
         }
-        format!("{svg}\n")
+        (svg, height)
     }
 
     /// Returns the height that the names or numbers along x need.
@@ -432,18 +476,18 @@ fn scale_of(axis: &Axis, from: f64, to: f64) -> Option<Scale> {
 }
 
 /// Returns the style element of a stand-alone file.
-pub(crate) fn style_element() -> String {
+pub fn style_element() -> String {
     Tag::new("style").raw(style::CSS).to_string()
 }
 
 /// Returns a text element.
-pub(crate) fn words(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Tag {
+pub fn words(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Tag {
     let tag = Tag::new("text").at("x", x).at("y", y).set("class", class);
     if anchor == "start" { tag.text(text) } else { tag.set("text-anchor", anchor).text(text) }
 }
 
 /// Returns a text element that reads upwards.
-pub(crate) fn upright((x, y): (f64, f64), anchor: &str, class: &str, text: &str) -> Tag {
+pub fn upright((x, y): (f64, f64), anchor: &str, class: &str, text: &str) -> Tag {
     let turned = format!("rotate(-90 {} {})", coordinate(x), coordinate(y));
     words(x, y, anchor, class, text).set("transform", &turned)
 }

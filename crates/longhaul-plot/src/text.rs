@@ -1,7 +1,7 @@
 //! Approximate width of text, because the font is unknown.
 
 /// Returns the width in a common sans-serif font of this size, overestimated rather than underestimated.
-pub(crate) fn width(text: &str, size: f64) -> f64 {
+pub fn width(text: &str, size: f64) -> f64 {
     let of = |c: char| match c {
         'i' | 'j' | 'l' | '\'' | '|' | '.' | ',' | ':' | ';' | '!' => 0.28,
         ' ' | 'f' | 't' | 'r' | 'I' | '(' | ')' | '[' | ']' | '/' | '-' | '"' | '\u{2009}' => 0.36,
@@ -15,7 +15,7 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
 }
 
 /// Wraps a text into lines of at most this width. A word that is wider has its own line.
-pub(crate) fn wrap(text: &str, size: f64, most: f64) -> Vec<String> {
+pub fn wrap(text: &str, size: f64, most: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

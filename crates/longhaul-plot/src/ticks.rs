@@ -1,7 +1,7 @@
 //! Positions and labels of ticks on an axis.
 
 /// Returns a step of 1, 2 or 5 times a power of ten, so that a range has about `about` steps.
-pub(crate) fn step(range: f64, about: usize) -> f64 {
+pub fn step(range: f64, about: usize) -> f64 {
     let rough = range / about.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {
         return 1.0;
@@ -19,7 +19,7 @@ pub(crate) fn step(range: f64, about: usize) -> f64 {
 }
 
 /// Returns the multiples of a step within a range.
-pub(crate) fn linear(low: f64, high: f64, step: f64) -> Vec<f64> {
+pub fn linear(low: f64, high: f64, step: f64) -> Vec<f64> {
     let tiny = step * 1e-9;
     let (first, last) = (((low - tiny) / step).ceil(), ((high + tiny) / step).floor());
     if !first.is_finite() || !last.is_finite() || last < first {
@@ -32,7 +32,7 @@ pub(crate) fn linear(low: f64, high: f64, step: f64) -> Vec<f64> {
 
 /// Returns the powers of ten within a range. If there are fewer than three, it also returns 2 and 5 times these
 /// powers; if there are many, it returns only every second, third, ... power.
-pub(crate) fn logarithmic(low: f64, high: f64) -> Vec<f64> {
+pub fn logarithmic(low: f64, high: f64) -> Vec<f64> {
     if !(low > 0.0 && high >= low && high.is_finite()) {
         return Vec::new();
     }
@@ -46,7 +46,7 @@ pub(crate) fn logarithmic(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// Formats the number at a tick with the decimals of its step, and with thousands separated.
-pub(crate) fn label(value: f64, step: f64) -> String {
+pub fn label(value: f64, step: f64) -> String {
     let decimals = (-step.abs().log10() - 1e-9).ceil().clamp(0.0, 12.0);
     if decimals > 5.0 {
         return power(value);
@@ -55,12 +55,12 @@ pub(crate) fn label(value: f64, step: f64) -> String {
 }
 
 /// Formats a number with four significant digits.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     digits(value, 4.0)
 }
 
 /// Formats a number where room is scarce: three significant digits, in thousands or millions if it is large.
-pub(super) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     match value.abs() {
         size if (1e6..1e9).contains(&size) => format!("{}M", digits(value / 1e6, 3.0)),
         size if (1e4..1e6).contains(&size) => format!("{}k", digits(value / 1e3, 3.0)),
@@ -83,7 +83,7 @@ fn digits(value: f64, digits: f64) -> String {
 }
 
 /// Returns the ticks of a logarithmic axis with labels. All are powers if one is far from 1.
-pub(crate) fn decades(ticks: Vec<f64>) -> Vec<(f64, String)> {
+pub fn decades(ticks: Vec<f64>) -> Vec<(f64, String)> {
     let is_far = ticks.iter().any(|tick| !(1e-3..2e4).contains(tick));
     ticks.into_iter().map(|tick| (tick, if is_far { power(tick) } else { number(tick) })).collect()
 }

@@ -4,49 +4,53 @@ use std::fmt::Write;
 
 /// An element.
 #[derive(Clone, Debug)]
-pub(crate) struct Tag {
+pub struct Tag {
     name: &'static str,
     attributes: String,
     content: String,
 }
 
 impl Tag {
-    pub(crate) const fn new(name: &'static str) -> Self {
+    /// Creates an empty element.
+    pub const fn new(name: &'static str) -> Self {
         Self { name, attributes: String::new(), content: String::new() }
     }
 
     /// Adds an attribute.
     #[must_use]
-    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
+    pub fn set(mut self, name: &str, value: &str) -> Self {
         let _ = write!(self.attributes, " {name}=\"{}\"", escape(value));
         self
     }
 
     /// Adds an attribute that is a coordinate or a length.
     #[must_use]
-    pub(crate) fn at(self, name: &str, value: f64) -> Self {
+    pub fn at(self, name: &str, value: f64) -> Self {
         self.set(name, &coordinate(value))
     }
 
+    /// Adds a text.
     #[must_use]
-    pub(crate) fn text(mut self, text: &str) -> Self {
+    pub fn text(mut self, text: &str) -> Self {
         self.content += &escape(text);
         self
     }
 
+    /// Adds an element.
     #[must_use]
-    pub(crate) fn child(mut self, child: &Self) -> Self {
+    pub fn child(mut self, child: &Self) -> Self {
         self.push(child);
         self
     }
 
-    pub(crate) fn push(&mut self, child: &Self) {
+    /// Adds an element.
+    pub fn push(&mut self, child: &Self) {
         let _ = write!(self.content, "{child}");
     }
 
     /// Adds content that is already XML.
     #[must_use]
-    pub(crate) fn raw(mut self, xml: &str) -> Self {
+    pub fn raw(mut self, xml: &str) -> Self {
         self.content += xml;
         self
     }
@@ -64,7 +68,7 @@ impl std::fmt::Display for Tag {
 }
 
 /// Escapes a text for XML and HTML, in content and in attributes. Characters that XML does not allow are removed.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -83,7 +87,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Formats a coordinate with two decimals, or 0 if it is not finite.
-pub(crate) fn coordinate(value: f64) -> String {
+pub fn coordinate(value: f64) -> String {
     if !value.is_finite() {
         return "0".into();
     }

@@ -6,7 +6,7 @@ const COLUMNS: usize = 4500;
 const ACROSS: usize = 600;
 
 /// Returns a path through points, interrupted where a point is missing.
-pub(super) fn through(places: impl Iterator<Item = Option<(f64, f64)>>) -> String {
+pub fn through(places: impl Iterator<Item = Option<(f64, f64)>>) -> String {
     let mut path = String::new();
     let mut is_down = false;
     for place in places {
@@ -34,7 +34,7 @@ fn tenths(value: f64) -> String {
 
 /// Reduces points, sorted by x, to the first, minimum, maximum and last point of each column, for a picture with this
 /// many lines.
-pub(super) fn thinned(points: &[(f64, f64)], lines: usize) -> Vec<(f64, f64)> {
+pub fn thinned(points: &[(f64, f64)], lines: usize) -> Vec<(f64, f64)> {
     let columns = (COLUMNS / lines.max(1)).clamp(50, ACROSS);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let wide = (last.0 - first.0) / columns as f64;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::tag::{Tag, coordinate};
+use crate::tag::{Tag, coordinate};
 
 /// The style of all pictures, contained in each stand-alone file, or once in a page.
-pub(crate) const CSS: &str = include_str!("style.css");
+pub const CSS: &str = include_str!("style.css");
 
 /// Number of colours before they repeat.
-pub(crate) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 
 /// Dash patterns, twice as many as colours, so that lines with the same colour differ.
 const DASHES: [&str; 2 * COLOURS] = [
@@ -34,17 +34,17 @@ const DASHES: [&str; 2 * COLOURS] = [
 const EXPECTED: [&str; 4] = ["8 4", "2 3", "12 3 2 3", "5 2"];
 
 /// Returns the class of the nth colour.
-pub(crate) fn class(nth: usize, kind: &str) -> String {
+pub fn class(nth: usize, kind: &str) -> String {
     format!("{kind} s{}", nth % COLOURS)
 }
 
 /// Returns a line along a path, in the nth colour and dash pattern.
-pub(crate) fn line(nth: usize, path: &str) -> Tag {
+pub fn line(nth: usize, path: &str) -> Tag {
     dashed((nth, nth), path)
 }
 
 /// Returns a line along a path, in the given colour and dash pattern.
-pub(crate) fn dashed((colour, dash): (usize, usize), path: &str) -> Tag {
+pub fn dashed((colour, dash): (usize, usize), path: &str) -> Tag {
     let line = Tag::new("path").set("class", &class(colour, "line")).set("d", path);
     match DASHES[dash % DASHES.len()] {
         "" => line,
@@ -53,14 +53,14 @@ pub(crate) fn dashed((colour, dash): (usize, usize), path: &str) -> Tag {
 }
 
 /// Returns a line along a path for the nth value known in advance.
-pub(crate) fn expected(nth: usize, path: &str) -> Tag {
+pub fn expected(nth: usize, path: &str) -> Tag {
     let line = Tag::new("path").set("class", "expected").set("d", path);
     line.set("stroke-dasharray", EXPECTED[nth % EXPECTED.len()])
 }
 
 /// Returns a mark with the nth shape and colour. When colours repeat, the mark has a hole, or a filled centre if it
 /// is hollow.
-pub(crate) fn mark(nth: usize, kind: &str, place: (f64, f64), radius: f64) -> Tag {
+pub fn mark(nth: usize, kind: &str, place: (f64, f64), radius: f64) -> Tag {
     let mark = shaped(nth, place, radius).set("class", &class(nth, kind));
     if (nth / COLOURS).is_multiple_of(2) {
         return mark;
@@ -71,7 +71,7 @@ pub(crate) fn mark(nth: usize, kind: &str, place: (f64, f64), radius: f64) -> Ta
 }
 
 /// Returns a mark with the nth shape.
-pub(crate) fn shaped(nth: usize, (x, y): (f64, f64), radius: f64) -> Tag {
+pub fn shaped(nth: usize, (x, y): (f64, f64), radius: f64) -> Tag {
     let shape = |points: &[(f64, f64)]| {
         let to = |(dx, dy): &(f64, f64)| format!("{} {}", coordinate(x + radius * dx), coordinate(y + radius * dy));
         let path = format!("M{}Z", points.iter().map(to).collect::<Vec<_>>().join("L"));
@@ -90,7 +90,7 @@ pub(crate) fn shaped(nth: usize, (x, y): (f64, f64), radius: f64) -> Tag {
 }
 
 /// Returns light dots, at most one per pixel.
-pub(crate) fn dots(nth: usize, places: impl Iterator<Item = (f64, f64)>) -> Tag {
+pub fn dots(nth: usize, places: impl Iterator<Item = (f64, f64)>) -> Tag {
     let whole: BTreeSet<(i64, i64)> = places.map(|(x, y)| (x.round() as i64, y.round() as i64)).collect();
     let path: String = whole.into_iter().map(|(x, y)| format!("M{x} {y}h0")).collect();
     Tag::new("path").set("class", &class(nth, "dots")).set("d", &path)
@@ -117,7 +117,7 @@ fn plus() -> [(f64, f64); 12] {
 
 /// Returns the hatch patterns of the first `count` colours for the picture `of`. Ids are unique in a page, so that
 /// each picture has its own.
-pub(crate) fn hatches(of: &str, count: usize) -> Tag {
+pub fn hatches(of: &str, count: usize) -> Tag {
     let mut defs = Tag::new("defs");
     for nth in 0..count.min(COLOURS) {
         let path = match nth {
@@ -144,7 +144,7 @@ pub(crate) fn hatches(of: &str, count: usize) -> Tag {
 }
 
 /// Returns a box with the nth colour and hatching.
-pub(crate) fn hatched(of: &str, nth: usize, (x, y): (f64, f64), (width, height): (f64, f64)) -> Tag {
+pub fn hatched(of: &str, nth: usize, (x, y): (f64, f64), (width, height): (f64, f64)) -> Tag {
     let area = Tag::new("rect").at("x", x).at("y", y).at("width", width).at("height", height);
     if nth.is_multiple_of(COLOURS) {
         return area.set("class", &class(nth, "solid"));

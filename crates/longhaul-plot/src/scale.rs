@@ -1,20 +1,25 @@
 //! Mapping of values to coordinates.
 
-use super::ticks;
+use crate::ticks;
 
 /// A linear or logarithmic mapping of a range of values to a range of coordinates.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scale {
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    pub(crate) is_log: bool,
-    pub(crate) from: f64,
-    pub(crate) to: f64,
+pub struct Scale {
+    /// Value at `from`.
+    pub low: f64,
+    /// Value at `to`.
+    pub high: f64,
+    /// Whether it is logarithmic.
+    pub is_log: bool,
+    /// Coordinate of `low`.
+    pub from: f64,
+    /// Coordinate of `high`.
+    pub to: f64,
 }
 
 impl Scale {
     /// Returns the coordinate of a value, or `None` if it is not finite, or not positive on a logarithmic scale.
-    pub(crate) fn place(&self, value: f64) -> Option<f64> {
+    pub fn place(&self, value: f64) -> Option<f64> {
         let share = if self.is_log {
             (value > 0.0).then(|| (value / self.low).ln() / (self.high / self.low).ln())?
         } else {
@@ -27,7 +32,7 @@ impl Scale {
 
 /// Returns the minimum and the maximum of the finite values. A logarithmic scale ignores values that are not
 /// positive.
-pub(crate) fn extent(values: impl Iterator<Item = f64>, is_log: bool) -> Option<(f64, f64)> {
+pub fn extent(values: impl Iterator<Item = f64>, is_log: bool) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite() && (!is_log || *value > 0.0)).fold(None, |extent, value| match extent {
         None => Some((value, value)),
         Some((low, high)) => Some((low.min(value), high.max(value))),
@@ -36,7 +41,7 @@ pub(crate) fn extent(values: impl Iterator<Item = f64>, is_log: bool) -> Option<
 
 /// Returns a range that contains the values and ends at ticks, and the step between ticks. With `zero`, the range
 /// contains 0.
-pub(crate) fn round(extent: Option<(f64, f64)>, zero: bool, about: usize) -> (f64, f64, f64) {
+pub fn round(extent: Option<(f64, f64)>, zero: bool, about: usize) -> (f64, f64, f64) {
     let (mut low, mut high) = extent.unwrap_or((0.0, 1.0));
     if zero {
         (low, high) = (low.min(0.0), high.max(0.0));
@@ -52,7 +57,7 @@ pub(crate) fn round(extent: Option<(f64, f64)>, zero: bool, about: usize) -> (f6
 
 /// Returns a logarithmic range that contains the values: full decades if their ratio is at least 30, otherwise steps
 /// of 1, 2 and 5.
-pub(crate) fn round_log(extent: Option<(f64, f64)>) -> (f64, f64) {
+pub fn round_log(extent: Option<(f64, f64)>) -> (f64, f64) {
     let (low, high) = extent.unwrap_or((1.0, 10.0));
     if high / low >= 30.0 {
         return (10f64.powf((low.log10() + 1e-9).floor()), 10f64.powf((high.log10() - 1e-9).ceil()));
