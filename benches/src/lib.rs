@@ -1,6 +1,6 @@
 //! Benchmarks of speed, and what they share.
 //!
-//! [`loopback`] and [`rpc`] compare longhaul with kernel TCP, quinn and raw UDP. All stream transports are driven by the
+//! [`loopback`], [`rpc`] and [`shards`] compare longhaul with kernel TCP, quinn and raw UDP. All stream transports are driven by the
 //! same code over `AsyncRead` and `AsyncWrite`, with packets of the same size. Each side is a process with a
 //! single-threaded tokio runtime. The library is empty on other systems than Linux. Comparisons behind emulated links
 //! are experiments of `longhaul-lab`.
@@ -15,6 +15,7 @@ pub mod meter;
 pub mod realtime;
 pub mod report;
 pub mod rpc;
+pub mod shards;
 pub mod transport;
 pub mod udp;
 pub mod worker;

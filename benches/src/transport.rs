@@ -80,10 +80,19 @@ impl Listener {
     /// # Errors
     /// Returns the system's error.
     pub async fn bind(transport: Transport, ip: IpAddr) -> Result<Self> {
+        Self::bind_sharded(transport, ip, 1).await
+    }
+
+    /// Listens like [`bind`](Self::bind). A listener of longhaul has this many shards.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub async fn bind_sharded(transport: Transport, ip: IpAddr, shards: usize) -> Result<Self> {
         let addr = SocketAddr::new(ip, 0);
         Ok(match transport {
             Transport::Longhaul | Transport::Portable => {
                 let socket = longhaul_socket(transport)?;
+                socket.set_shards(shards)?;
                 socket.bind(addr)?;
                 Self::Longhaul(socket.listen(BACKLOG)?)
             }

@@ -126,12 +126,32 @@ pub fn job<T: DeserializeOwned>() -> Result<Option<T>> {
 ///
 /// # Errors
 /// Returns the error of the job.
-pub fn run(job: impl Future<Output = Result<()>>) -> Result<()> {
+pub fn run(job: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
+    end_with_input();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // As a task, like most code of a server or client, and not as that of `block_on`.
+    runtime.block_on(runtime.spawn(job))?
+}
+
+/// Runs the job of a worker on a runtime with this many threads, or on a single-threaded one like [`run`].
+///
+/// # Errors
+/// Returns the error of the job.
+pub fn run_on(threads: usize, job: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
+    if threads <= 1 {
+        return run(job);
+    }
+    end_with_input();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    // On a worker thread: the thread that waits here would be one more.
+    runtime.block_on(runtime.spawn(job))?
+}
+
+fn end_with_input() {
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         process::exit(0);
     });
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(job)
 }
 
 /// Sends a report to the bench.
