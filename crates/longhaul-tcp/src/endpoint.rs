@@ -40,6 +40,7 @@ mod group;
 mod limits;
 mod observe;
 mod opening;
+mod prehashed;
 mod receiving;
 mod reflect;
 mod stray;
@@ -284,7 +285,7 @@ impl Endpoint {
     /// addresses of two hosts ([`Tuple::joins_two_hosts`]), or if the maximum number of connections is reached.
     pub fn connect(&mut self, now: Time, tuple: Tuple, config: Arc<Config>) -> Option<ConnId> {
         let now = self.advance(now);
-        if !tuple.joins_two_hosts() || self.table.find(&tuple).is_some() {
+        if !tuple.joins_two_hosts() || self.find_slot(&tuple).is_some() {
             return None;
         }
         if !self.membership.open(self.config.max_connections) {
@@ -378,7 +379,7 @@ impl Endpoint {
     /// Handles an error that the host reports for a path; see [`Connection::handle_host_error`].
     pub fn handle_host_error(&mut self, now: Time, tuple: Tuple, error: HostError) {
         let now = self.advance(now);
-        if let Some(index) = self.table.find(&tuple) {
+        if let Some(index) = self.find_slot(&tuple) {
             if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
                 slot.connection.handle_host_error(now, error);
             }
@@ -556,17 +557,16 @@ impl Endpoint {
             && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
         let over = slot.connection.is_drained();
         let waiting = slot.connection.state() == State::TimeWait && !slot.held;
-        if over && self.table.find(&slot.tuple) == Some(index) {
+        let tuple = slot.tuple;
+        if over && self.find_slot(&tuple) == Some(index) {
             // The addresses are free even if the application still holds the connection.
-            let tuple = slot.tuple;
-            self.unmap(&tuple);
+            self.unmap(index, &tuple);
         }
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         if waiting {
             let record = slot.connection.time_wait_record();
-            let tuple = slot.tuple;
             self.time_wait.insert(tuple, record);
-            self.unmap(&tuple);
+            self.unmap(index, &tuple);
         } else if !(over && (!slot.held || half_open)) {
             return;
         }

@@ -141,8 +141,8 @@ fn read_into(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Bl
 fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {
     match wait {
         Wait::Read => &mut waiters.read,
-        Wait::Write => &mut waiters.write,
-        Wait::State => &mut waiters.state,
+        Wait::Write => waiters.write(),
+        Wait::State => waiters.state(),
     }
 }
 

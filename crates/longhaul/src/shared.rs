@@ -406,9 +406,7 @@ impl State {
 
     fn wake_everybody(&mut self) {
         for waiters in &mut self.waiters {
-            waiters.read.take(&mut self.wake);
-            waiters.write.take(&mut self.wake);
-            waiters.state.take(&mut self.wake);
+            waiters.take_all(&mut self.wake);
         }
         if let (Some((queue, _)), Some(kind)) = (&self.accepting, self.fatal) {
             queue.fail(kind, &mut self.wake);
@@ -450,10 +448,10 @@ impl State {
                     let waiters = slot(&mut self.waiters, id);
                     match event {
                         Event::Readable => waiters.read.take(&mut self.wake),
-                        Event::Writable => waiters.write.take(&mut self.wake),
-                        Event::Connected | Event::Finished => waiters.state.take(&mut self.wake),
+                        Event::Writable => waiters.take_write(&mut self.wake),
+                        Event::Connected | Event::Finished => waiters.take_state(&mut self.wake),
                         Event::Closed => {
-                            waiters.state.take(&mut self.wake);
+                            waiters.take_state(&mut self.wake);
                             if self.handles == 0 {
                                 self.driver.iter().for_each(|w| self.wake.push(w.clone()));
                             }
@@ -471,9 +469,9 @@ impl State {
 
     /// Removes the waiters of a dropped handle, because its slot may be given to another connection.
     pub(crate) fn forget_waiters(&mut self, id: ConnId) {
-        let waiters = std::mem::take(slot(&mut self.waiters, id));
+        let mut waiters = std::mem::take(slot(&mut self.waiters, id));
         // A waker may own its task, which may own a handle: it must not be dropped while the lock is held.
-        self.wake.extend(waiters.into_wakers());
+        waiters.take_all(&mut self.wake);
     }
 
     /// Releases the lock, then wakes the collected tasks.

@@ -38,18 +38,45 @@ impl WakerSet {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     pub(crate) read: WakerSet,
-    pub(crate) write: WakerSet,
-    /// For the end of the handshake, the acknowledgment of the FIN, and the end of the connection.
-    pub(crate) state: WakerSet,
+    /// Boxed, because most idle connections only wait for data.
+    others: Option<Box<Others>>,
+}
+
+/// Tasks that wait for something other than data.
+#[derive(Debug, Default)]
+struct Others {
+    write: WakerSet,
+    state: WakerSet,
 }
 
 impl Waiters {
-    /// Returns the wakers of all waiting tasks.
-    pub(crate) fn into_wakers(mut self) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        for set in [&mut self.read, &mut self.write, &mut self.state] {
-            set.take(&mut wakers);
+    pub(crate) fn write(&mut self) -> &mut WakerSet {
+        &mut self.others.get_or_insert_default().write
+    }
+
+    /// Tasks that wait for the end of the handshake, the acknowledgment of the FIN, or the end of the connection.
+    pub(crate) fn state(&mut self) -> &mut WakerSet {
+        &mut self.others.get_or_insert_default().state
+    }
+
+    /// Moves the tasks that wait to write to `out`.
+    pub(crate) fn take_write(&mut self, out: &mut Vec<Waker>) {
+        if let Some(others) = &mut self.others {
+            others.write.take(out);
         }
-        wakers
+    }
+
+    /// Moves the tasks that wait for a change of the state to `out`.
+    pub(crate) fn take_state(&mut self, out: &mut Vec<Waker>) {
+        if let Some(others) = &mut self.others {
+            others.state.take(out);
+        }
+    }
+
+    /// Moves all waiting tasks to `out`.
+    pub(crate) fn take_all(&mut self, out: &mut Vec<Waker>) {
+        self.read.take(out);
+        self.take_write(out);
+        self.take_state(out);
     }
 }

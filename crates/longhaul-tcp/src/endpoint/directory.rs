@@ -1,9 +1,10 @@
 //! Directory of the connections of a group of endpoints.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::prehashed::Prehashed;
 use crate::keys::Keys;
 use crate::tuple::Tuple;
 
@@ -18,7 +19,7 @@ pub(super) struct Directory {
     parts: [Mutex<Part>; PARTS],
 }
 
-type Part = HashMap<u64, u32, BuildHasherDefault<Hashed>>;
+type Part = HashMap<u64, u32, Prehashed>;
 
 impl Directory {
     pub(super) fn new(keys: Keys) -> Self {
@@ -51,28 +52,6 @@ impl Directory {
     fn part(&self, hash: u64) -> Option<MutexGuard<'_, Part>> {
         let part = self.parts.get((hash >> 32) as usize % PARTS)?;
         Some(part.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Hasher of keys that are hashes already.
-#[derive(Debug, Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-            self.0 ^= u64::from_le_bytes(word);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

@@ -25,7 +25,7 @@ impl Endpoint {
     /// this one. Datagrams of the connection should be passed to that endpoint.
     #[must_use]
     pub fn owner(&mut self, tuple: &Tuple) -> Option<u32> {
-        if !self.membership.is_listed() || self.table.find(tuple).is_some() {
+        if !self.membership.is_listed() || self.find_slot(tuple).is_some() {
             return None;
         }
         self.membership.owner(tuple)
@@ -83,12 +83,6 @@ impl Endpoint {
             self.membership.remove_pending();
         }
     }
-
-    /// Removes a connection's addresses from the tables.
-    pub(super) fn unmap(&mut self, tuple: &Tuple) {
-        self.table.remove(tuple);
-        self.membership.strike_out(tuple);
-    }
 }
 
 impl Slot {
@@ -109,9 +103,7 @@ impl Drop for Endpoint {
             return;
         }
         for slot in std::mem::take(&mut self.slots).into_iter().flatten() {
-            if self.table.find(&slot.tuple).is_some() {
-                self.unmap(&slot.tuple);
-            }
+            self.membership.strike_out(&slot.tuple);
             self.discharge(&slot);
         }
         if let Some(listener) = self.listener.take() {

@@ -31,7 +31,7 @@ impl Endpoint {
         }
         connection.end_time_wait();
         let tuple = slot.tuple;
-        self.unmap(&tuple);
+        self.unmap(index, &tuple);
         // The new connection takes its initial sequence number from this record.
         self.time_wait.insert(tuple, record);
         self.settle(index);

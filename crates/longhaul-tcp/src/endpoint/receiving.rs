@@ -14,7 +14,7 @@ impl Endpoint {
     /// payload may be kept by reference, `shared` is the buffer that contains the datagrams.
     pub fn handle_datagram(&mut self, now: Time, meta: &DatagramMeta, datagrams: &[u8], shared: Option<&Bytes>) {
         let now = self.advance(now);
-        let mut slot = self.table.find(&meta.tuple);
+        let mut slot = self.find_slot(&meta.tuple);
         for datagram in datagrams.chunks(meta.stride.max(1)) {
             let (header, offset) = match CheshireCodec::parse(datagram) {
                 Ok(parsed) => parsed,
@@ -42,7 +42,7 @@ impl Endpoint {
         match CheshireCodec::parse(header) {
             Ok((parsed, offset)) if offset == header.len() => {
                 let now = self.advance(now);
-                let slot = self.table.find(&meta.tuple);
+                let slot = self.find_slot(&meta.tuple);
                 let slot = self.take_segment(now, meta, slot, (&parsed, len), Payload::shared(payload, payload));
                 self.finish_batch(now, slot);
             }
@@ -63,7 +63,7 @@ impl Endpoint {
     ) -> Option<u32> {
         let slot = slot.filter(|index| !self.yields(*index, header));
         // An earlier datagram of the batch may have opened a connection.
-        let slot = slot.or_else(|| self.table.find(&meta.tuple));
+        let slot = slot.or_else(|| self.find_slot(&meta.tuple));
         let slot = slot.or_else(|| self.open_for(now, meta, header, payload.len(), len));
         if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
             let (payload_len, ecn) = (payload.len(), meta.segment.ecn);

@@ -4,60 +4,72 @@
 /// increasing indices: index `i` uses slot `i & (capacity - 1)`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BitRing {
-    words: Vec<u64>,
-    /// Bit `w` is set if all bits of `words[w]` are set.
-    full: Vec<u64>,
-    /// Bit `w` is set if any bit of `words[w]` is set.
-    any: Vec<u64>,
+    /// The words of the ring, and then two summaries of them: bit `w` of the first is set if all bits of word `w` are
+    /// set, and that of the second if any is. They are one allocation, because idle connections are many.
+    bits: Box<[u64]>,
+    /// Number of words of the ring.
+    words: usize,
 }
 
 impl BitRing {
     pub(super) fn with_capacity(capacity: usize) -> Self {
         let words = capacity.div_ceil(64);
-        let summary = words.div_ceil(64);
-        Self { words: vec![0; words], full: vec![0; summary], any: vec![0; summary] }
+        Self { bits: vec![0; words + 2 * words.div_ceil(64)].into(), words }
     }
 
     fn locate(&self, index: u64) -> (usize, u64) {
-        let slot = index as usize & (self.words.len() * 64 - 1);
+        let slot = index as usize & (self.words * 64 - 1);
         (slot / 64, 1 << (slot % 64))
+    }
+
+    /// Returns the number of words of a summary.
+    fn summary_len(&self) -> usize {
+        self.words.div_ceil(64)
+    }
+
+    fn full(&self, summary: usize) -> u64 {
+        self.bits[self.words + summary]
+    }
+
+    fn any(&self, summary: usize) -> u64 {
+        self.bits[self.words + self.summary_len() + summary]
     }
 
     fn summarise(&mut self, word: usize) {
         let (s, bit) = (word / 64, 1u64 << (word % 64));
-        let value = self.words[word];
-        self.full[s] = if value == u64::MAX { self.full[s] | bit } else { self.full[s] & !bit };
-        self.any[s] = if value != 0 { self.any[s] | bit } else { self.any[s] & !bit };
+        let (value, any) = (self.bits[word], self.words + self.summary_len() + s);
+        let full = &mut self.bits[self.words + s];
+        *full = if value == u64::MAX { *full | bit } else { *full & !bit };
+        let any = &mut self.bits[any];
+        *any = if value != 0 { *any | bit } else { *any & !bit };
     }
 
     pub(super) fn set(&mut self, index: u64) {
         let (word, bit) = self.locate(index);
-        self.words[word] |= bit;
+        self.bits[word] |= bit;
         self.summarise(word);
     }
 
     pub(super) fn clear(&mut self, index: u64) {
         let (word, bit) = self.locate(index);
-        if self.words[word] & bit != 0 {
-            self.words[word] &= !bit;
+        if self.bits[word] & bit != 0 {
+            self.bits[word] &= !bit;
             self.summarise(word);
         }
     }
 
     pub(super) fn clear_all(&mut self) {
-        self.words.fill(0);
-        self.full.fill(0);
-        self.any.fill(0);
+        self.bits.fill(0);
     }
 
     /// Returns the first index in `from..to` whose bit is clear.
     pub(super) fn next_clear(&self, from: u64, to: u64) -> Option<u64> {
-        self.next(from, to, |ring, w| !ring.words[w], |ring, s| !ring.full[s])
+        self.next(from, to, |ring, w| !ring.bits[w], |ring, s| !ring.full(s))
     }
 
     /// Returns the first index in `from..to` whose bit is set.
     pub(super) fn next_set(&self, from: u64, to: u64) -> Option<u64> {
-        self.next(from, to, |ring, w| ring.words[w], |ring, s| ring.any[s])
+        self.next(from, to, |ring, w| ring.bits[w], |ring, s| ring.any(s))
     }
 
     /// Returns the first index in `from..to` with a one in `word`; `summary` tells which words have any.
@@ -70,7 +82,7 @@ impl BitRing {
     ) -> Option<u64> {
         let mut index = from;
         while index < to {
-            let slot = index as usize & (self.words.len() * 64 - 1);
+            let slot = index as usize & (self.words * 64 - 1);
             let (w, shift) = (slot / 64, slot % 64);
             let here = word(self, w) >> shift;
             if here != 0 {
@@ -80,8 +92,8 @@ impl BitRing {
             index += 64 - shift as u64;
             let (s, offset) = ((w + 1) / 64, (w + 1) % 64);
             // Skip words by their summary. If the summary word is past the end, the ring wraps around.
-            if index < to && s < self.any.len() && w + 1 < self.words.len() {
-                let left = self.words.len() - (w + 1);
+            if index < to && s < self.summary_len() && w + 1 < self.words {
+                let left = self.words - (w + 1);
                 let skip = (summary(self, s) >> offset).trailing_zeros().min(64 - offset as u32) as usize;
                 index += 64 * skip.min(left) as u64;
             }
@@ -91,12 +103,12 @@ impl BitRing {
 
     /// Returns the last index in `from..to` whose bit is clear.
     pub(super) fn last_clear(&self, from: u64, to: u64) -> Option<u64> {
-        self.last(from, to, |ring, w| !ring.words[w], |ring, s| !ring.full[s])
+        self.last(from, to, |ring, w| !ring.bits[w], |ring, s| !ring.full(s))
     }
 
     /// Returns the last index in `from..to` whose bit is set.
     pub(super) fn last_set(&self, from: u64, to: u64) -> Option<u64> {
-        self.last(from, to, |ring, w| ring.words[w], |ring, s| ring.any[s])
+        self.last(from, to, |ring, w| ring.bits[w], |ring, s| ring.any(s))
     }
 
     /// Returns the last index in `from..to` with a one in `word`; `summary` tells which words have any.
@@ -109,7 +121,7 @@ impl BitRing {
     ) -> Option<u64> {
         let mut end = to;
         while end > from {
-            let slot = (end - 1) as usize & (self.words.len() * 64 - 1);
+            let slot = (end - 1) as usize & (self.words * 64 - 1);
             let (w, above) = (slot / 64, 63 - slot % 64);
             let here = word(self, w) << above;
             if here != 0 {
@@ -128,7 +140,7 @@ impl BitRing {
     }
 
     pub(super) fn memory(&self) -> usize {
-        (self.words.capacity() + self.full.capacity() + self.any.capacity()) * 8
+        self.bits.len() * 8
     }
 }
 

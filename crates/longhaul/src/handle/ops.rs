@@ -115,10 +115,10 @@ impl Handle {
                     waiters.read.register(cx);
                 }
                 if interest.is_writable() {
-                    waiters.write.register(cx);
+                    waiters.write().register(cx);
                 }
                 if interest.is_error() {
-                    waiters.state.register(cx);
+                    waiters.state().register(cx);
                 }
             }
             ready
@@ -144,7 +144,7 @@ impl Handle {
             _ => {
                 // The peer's FIN wakes readers; any other step of the close is a change of state.
                 waiters.read.register(cx);
-                waiters.state.register(cx);
+                waiters.state().register(cx);
                 None
             }
         });

@@ -73,9 +73,10 @@ pub(super) struct Begin {
 }
 
 /// Detector of spurious recovery episodes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::connection) struct SpuriousDetection {
-    undo: Option<Undo>,
+    /// Boxed, because most connections are not in recovery.
+    undo: Option<Box<Undo>>,
     frto: Option<Frto>,
     /// The end of the highest data ever retransmitted.
     retransmitted_to: u64,
@@ -98,7 +99,7 @@ impl SpuriousDetection {
         let may_undo = begin.timeout || (begin.is_first && is_clear);
         let eifel = if is_clear { Eifel::Unsent } else { Eifel::Over };
         let undo = Undo { marker: begin.una, timeout: begin.timeout, eifel, ..Undo::default() };
-        self.undo = may_undo.then_some(undo);
+        self.undo = may_undo.then(|| Box::new(undo));
     }
 
     /// Starts F-RTO on the first of several consecutive timeouts. `last` is the last transmission before it.
