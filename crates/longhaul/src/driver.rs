@@ -1,7 +1,7 @@
 //! The driver task, one per UDP socket: waits for an endpoint's socket and timer.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -25,13 +25,15 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     receiver: IoReceiver,
     lingers_until: Option<Time>,
+    /// Whether the next send is left to the next poll, after the tasks that are being woken.
+    defers: bool,
 }
 
 impl Driver {
     /// Spawns the driver of an endpoint on the current runtime.
     pub(crate) fn spawn(shared: Arc<Shared>) {
         let receiver = shared.io.receiver();
-        tokio::spawn(Self { shared, receiver, lingers_until: None });
+        tokio::spawn(Self { shared, receiver, lingers_until: None, defers: false });
     }
 
     /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made. Returns whether there may be
@@ -52,7 +54,7 @@ impl Driver {
                 Poll::Pending => return false,
                 Poll::Ready(Ok(_)) => {
                     if let Some(state) = guard {
-                        shared.settle_received(state, now);
+                        self.defers |= shared.settle_received(state, now);
                     }
                 }
                 Poll::Ready(Err(error)) => {
@@ -66,7 +68,7 @@ impl Driver {
                         Fault::Fatal => state.fail(&error),
                         _ => {}
                     }
-                    shared.settle_received(state, now);
+                    self.defers |= shared.settle_received(state, now);
                 }
             }
         }
@@ -151,7 +153,8 @@ impl Future for Driver {
         // 3. Send what is left, set the timer, and wake the tasks whose connections have changed.
         let now = Io::now();
         let mut state = shared.lock();
-        let turn = state.transmit(&shared, now);
+        let defers = std::mem::take(&mut self.defers);
+        let turn = if defers { Turn::Done } else { state.transmit(&shared, now) };
         state.arm(&shared);
         state.finish();
         let wakers = state.take_wakers();
@@ -183,6 +186,9 @@ impl Future for Driver {
         }
         if again {
             cx.waker().wake_by_ref();
+        } else if defers {
+            // Be woken after the other tasks of this runtime, including that of `block_on`, have had their turn.
+            let _ = pin!(tokio::task::yield_now()).poll(cx);
         }
         // 5. Finish if no handle and no connection is left.
         if self.is_over(now) && self.shared.lock().end() { Poll::Ready(()) } else { Poll::Pending }

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use longhaul_tcp::{Blocked, ConnId, Connection, State};
+use tokio::runtime::RuntimeFlavor;
 use tokio::task::coop;
 
-use crate::error::from_blocked;
+use crate::error::{from_blocked, from_connection};
 use crate::io::Io;
 use crate::shared::Shared;
 use crate::waiters::Waiters;
@@ -85,9 +86,12 @@ impl Handle {
             if matches!(result, Err(Blocked::WouldBlock)) {
                 waiting(waiters, wait).register(cx);
             }
-            (result.map_err(|blocked| from_blocked(blocked, connection)), connection.is_gathering())
+            // Another write may follow, or the FIN, which then carries the ACK of the peer's.
+            let more = connection.is_gathering()
+                || (matches!(wait, Wait::Read) && connection.may_end_next() && driver_follows());
+            (result.map_err(|blocked| from_blocked(blocked, connection)), more)
         });
-        if result.as_ref().is_some_and(|(_, gathering)| *gathering) {
+        if result.as_ref().is_some_and(|(_, more)| *more) {
             self.shared.settle_later(state);
         } else {
             self.shared.settle(state, now);
@@ -111,12 +115,27 @@ impl Handle {
     }
 
     /// Ready when the handshake has completed or failed.
-    pub(crate) fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(cx, Wait::State, |connection| match (connection.error(), connection.state()) {
-            (Some(error), _) => Err(Blocked::Failed(error)),
-            (None, State::SynSent | State::SynReceived) => Err(Blocked::WouldBlock),
-            (None, _) => Ok(()),
-        })
+    ///
+    /// The ACK of the handshake waits for the application's first write, or for the driver's turn.
+    pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Poll::Ready(Err(kind.into()));
+        }
+        if !driver_follows() {
+            self.shared.settle(state, Io::now());
+        } else {
+            drop(state);
+        }
+        let look = |connection: &Connection, waiters: &mut Waiters| match (connection.error(), connection.state()) {
+            (Some(error), _) => Poll::Ready(Err(from_connection(error, connection))),
+            (None, State::SynSent | State::SynReceived) => {
+                waiters.state().register(cx);
+                Poll::Pending
+            }
+            (None, _) => Poll::Ready(Ok(())),
+        };
+        self.shared.look(self.id, look).unwrap_or_else(|| Poll::Ready(Err(io::ErrorKind::NotConnected.into())))
     }
 
     /// Ready when all data written and the FIN have been acknowledged, or the connection has failed.
@@ -128,6 +147,13 @@ impl Handle {
             (false, None) => Err(Blocked::WouldBlock),
         })
     }
+}
+
+/// Returns whether the driver will have its turn even if the calling task does nothing further. This is not certain for
+/// the task of `block_on` in a single-threaded runtime: when it returns, the runtime stands still.
+fn driver_follows() -> bool {
+    let runtime = tokio::runtime::Handle::try_current();
+    tokio::task::try_id().is_some() || runtime.is_ok_and(|r| r.runtime_flavor() != RuntimeFlavor::CurrentThread)
 }
 
 /// Reads data. An empty buffer waits for data without taking any, as with kernel TCP.

@@ -67,6 +67,8 @@ pub(crate) struct State {
     /// The accept queue of the listener, and the number of this shard in it.
     pub(crate) accepting: Option<(Arc<AcceptQueue>, u32)>,
     forwarded: Vec<Forwarded>,
+    /// Whether an event has been collected after which applications often write at once.
+    reply_expected: bool,
     /// Wakes the driver task.
     driver: Option<Waker>,
     batch: Batch,
@@ -120,6 +122,7 @@ impl Shared {
             waiters: Vec::new(),
             accepting: None,
             forwarded: Vec::new(),
+            reply_expected: false,
             driver: None,
             batch: Batch::default(),
             stuck: None,
@@ -445,6 +448,7 @@ impl State {
                 }
                 EndpointEvent::Connection(id, event) => {
                     self.note(id, event);
+                    self.reply_expected |= self.expects_reply(id, event);
                     let waiters = slot(&mut self.waiters, id);
                     match event {
                         Event::Readable => waiters.read.take(&mut self.wake),
@@ -464,6 +468,18 @@ impl State {
         }
         if self.endpoint.is_empty() {
             self.idle.take(&mut self.wake);
+        }
+    }
+
+    /// Returns whether the application is likely to write as soon as it hears of this event: a client's request when it
+    /// is connected, or its own FIN after the peer's.
+    fn expects_reply(&self, id: ConnId, event: Event) -> bool {
+        match event {
+            Event::Connected => true,
+            Event::Readable => {
+                self.endpoint.connection(id).is_some_and(|c| c.state() == longhaul_tcp::State::CloseWait)
+            }
+            _ => false,
         }
     }
 

@@ -109,6 +109,13 @@ impl Connection {
         self.rcv.fin_reached() || self.life.state == State::Closed
     }
 
+    /// Returns whether the peer's stream has been read to its end while ours has not ended: the application is likely
+    /// to end it next.
+    #[must_use]
+    pub fn may_end_next(&self) -> bool {
+        self.life.state == State::CloseWait && self.rcv.unread() == 0
+    }
+
     /// Returns whether nothing more can be written: the stream was shut down or the connection is over.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {

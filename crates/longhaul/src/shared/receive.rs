@@ -50,9 +50,20 @@ impl State {
 impl Shared {
     /// Ends a receive call: settles this shard, and then passes on what belongs to others. Locks of two shards are never
     /// held at once.
-    pub(crate) fn settle_received(&self, mut state: MutexGuard<'_, State>, now: Time) {
+    ///
+    /// Returns whether sending has been left to the next poll of the driver, because a woken task is likely to write
+    /// at once: the ACK of the handshake or of a FIN then travels with that data or FIN, which saves the peer a
+    /// datagram and a wake-up.
+    pub(crate) fn settle_received(&self, mut state: MutexGuard<'_, State>, now: Time) -> bool {
         let forwarded = std::mem::take(&mut state.forwarded);
-        self.settle(state, now);
+        state.reply_expected = false;
+        state.finish();
+        let defers = state.reply_expected;
+        if defers {
+            State::wake(state);
+        } else {
+            self.settle(state, now);
+        }
         for Forwarded { shard, meta, data } in forwarded {
             let Some(other) = self.shards.as_ref().and_then(|shards| shards.get(shard)) else { continue };
             let mut state = other.lock();
@@ -60,5 +71,6 @@ impl Shared {
             state.endpoint.handle_datagram(now, &meta, &data, Some(&data));
             other.settle(state, now);
         }
+        defers
     }
 }

@@ -11,6 +11,7 @@ mod close;
 mod connector;
 mod fairness;
 mod net;
+mod piggyback;
 #[cfg(feature = "qlog")]
 mod qlog;
 #[cfg(feature = "qlog")]
