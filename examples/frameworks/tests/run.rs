@@ -3,9 +3,9 @@
 
 #[path = "../examples/tonic.rs"]
 mod grpc;
-#[path = "../examples/axum.rs"]
+#[path = "../examples/http.rs"]
 mod http;
-#[path = "../examples/tls.rs"]
+#[path = "../examples/echo_tls.rs"]
 mod tls;
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! HTTP over longhaul: an axum server, and hyper-util's client.
 //!
-//! `cargo run -p longhaul-frameworks --example axum`
+//! `cargo run -p longhaul-frameworks --example http`
 
 use std::net::SocketAddr;
 

@@ -1,7 +1,7 @@
 //! TLS over longhaul: `tokio-rustls` accepts a longhaul stream as it accepts tokio's. Server and client run in one
 //! process, with a certificate generated at start.
 //!
-//! `cargo run -p longhaul-frameworks --example tls`
+//! `cargo run -p longhaul-frameworks --example echo_tls`
 
 use std::net::SocketAddr;
 use std::sync::Arc;
