@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use longhaul_tls::admission::{Admission, Limits};
-use longhaul_tls::{Authority, Fingerprint, Identity, SecureListener, SecureStream};
+use longhaul_tls::{Authority, Fingerprint, SecureListener, SecureStream};
 use longhaul_units::Rate;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,10 +39,11 @@ const PER_KEY: usize = 256;
 const CLOSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
-    if args.permit.is_empty() && args.permit_listen.is_empty() {
-        bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");
-    }
-    let (identity, access) = keys(args)?;
+    // The first start makes the key, whatever is missing.
+    let home = Home::find()?;
+    let identity = home.identity()?;
+    let access = forwarders(args, &home);
+    let access = access.with_context(|| format!("the key of this gateway is {}", identity.fingerprint()))?;
     let access = Arc::new(access);
     let mut terminated = pin!(super::signals::terminated());
     let hangups = Hangups::new();
@@ -259,12 +260,13 @@ fn report(screen: &Screen, from: &str, event: &Event<'_>) {
     }
 }
 
-/// Returns our key and the keys that may forward.
-fn keys(args: &GatewayArgs) -> Result<(Identity, Access)> {
-    let home = Home::find()?;
-    let identity = home.identity()?;
+/// Returns the keys that may forward.
+fn forwarders(args: &GatewayArgs, home: &Home) -> Result<Access> {
+    if args.permit.is_empty() && args.permit_listen.is_empty() {
+        bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");
+    }
     let allow = args.allow.iter().flat_map(|key| permissions(args).iter().map(|permission| (*key, *permission)));
-    let access = Access::open(&home, allow)?;
+    let access = Access::open(home, allow)?;
     if !args.code && args.ca.is_none() && access.count(Permission::Forward) + access.count(Permission::Listen) == 0 {
         bail!(
             "nobody may forward: give the forwarder's key, which `longhaul identity` shows there, by --allow, or add the \
@@ -272,11 +274,13 @@ fn keys(args: &GatewayArgs) -> Result<(Identity, Access)> {
             home.allowed_file().display()
         );
     }
-    Ok((identity, access))
+    Ok(access)
 }
 
 #[cfg(test)]
 mod tests {
+    use longhaul_tls::Identity;
+
     use super::*;
 
     #[test]

@@ -223,6 +223,8 @@ fn forwarders_and_gateways_need_keys_and_permission() {
     let (there, here) = (Machine::new(), Machine::new());
     let nothing = failed(&there.run(&["gateway", "--listen", "127.0.0.1:0", "--allow", &here.key()]), 1);
     assert!(nothing.contains("nothing is permitted"), "{nothing}");
+    // The first start makes the key and shows it, so that the other end can learn it.
+    assert!(there.data("identity").exists() && nothing.contains(&there.key()), "{nothing}");
     let nobody = failed(&there.run(&["gateway", "--listen", "127.0.0.1:0", "--permit", "any"]), 1);
     assert!(nobody.contains("nobody may forward"), "{nobody}");
     // The permission to send files is not enough.
