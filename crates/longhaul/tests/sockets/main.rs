@@ -18,6 +18,7 @@ mod qlog;
 mod qlog_stall;
 #[cfg(target_os = "linux")]
 mod shards;
+mod share;
 mod stream;
 mod tls;
 mod traces;
