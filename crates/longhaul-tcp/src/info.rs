@@ -1,5 +1,7 @@
 //! Connection statistics.
 
+use std::fmt;
+
 use longhaul_cc::estimate::PairSample;
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -8,16 +10,23 @@ use crate::observer::RecoveryState;
 use crate::state::State;
 
 /// Counters of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub(crate) struct Stats {
     pub(crate) segments_in: u64,
     pub(crate) segments_out: u64,
     pub(crate) data_segments_out: u64,
-    pub(crate) segments_retransmitted: u64,
     pub(crate) bytes_sent: u64,
-    pub(crate) bytes_retransmitted: u64,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
+    /// Allocated by the first such event, which most connections never have.
+    incidents: Option<Box<Incidents>>,
+}
+
+/// Counters of losses and other rare events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Incidents {
+    pub(crate) segments_retransmitted: u64,
+    pub(crate) bytes_retransmitted: u64,
     pub(crate) bytes_lost: u64,
     pub(crate) duplicate_bytes_in: u64,
     pub(crate) bytes_refused: u64,
@@ -30,6 +39,57 @@ pub(crate) struct Stats {
     pub(crate) paws_dropped: u64,
     pub(crate) windows_shrunk: u64,
     pub(crate) ce_in: u64,
+}
+
+impl Incidents {
+    const NONE: Self = Self {
+        segments_retransmitted: 0,
+        bytes_retransmitted: 0,
+        bytes_lost: 0,
+        duplicate_bytes_in: 0,
+        bytes_refused: 0,
+        timeouts: 0,
+        tail_probes: 0,
+        recoveries: 0,
+        spurious_recoveries: 0,
+        dsacks: 0,
+        challenge_acks: 0,
+        paws_dropped: 0,
+        windows_shrunk: 0,
+        ce_in: 0,
+    };
+}
+
+/// Shows all counters, whether or not they are allocated.
+impl fmt::Debug for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { segments_in, segments_out, data_segments_out, bytes_sent, bytes_acked, bytes_received, .. } = self;
+        f.debug_struct("Stats")
+            .field("segments_in", segments_in)
+            .field("segments_out", segments_out)
+            .field("data_segments_out", data_segments_out)
+            .field("bytes_sent", bytes_sent)
+            .field("bytes_acked", bytes_acked)
+            .field("bytes_received", bytes_received)
+            .field("incidents", self.incidents())
+            .finish()
+    }
+}
+
+impl Stats {
+    pub(crate) fn incidents(&self) -> &Incidents {
+        self.incidents.as_deref().unwrap_or(&Incidents::NONE)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_incidents(&self) -> bool {
+        self.incidents.is_some()
+    }
+
+    /// Returns the counters to be changed. Segments without an incident should not get here.
+    pub(crate) fn incidents_mut(&mut self) -> &mut Incidents {
+        self.incidents.get_or_insert_with(|| Box::new(Incidents::NONE))
+    }
 }
 
 /// Adds `more` to a saturating counter.

@@ -310,7 +310,7 @@ impl Connection {
     /// Queues a challenge ACK, at most one per 500 ms (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
     pub(super) fn challenge(&mut self, now: Time) {
         if self.acks.may_challenge(now) {
-            add(&mut self.stats.challenge_acks, 1);
+            add(&mut self.stats.incidents_mut().challenge_acks, 1);
             self.queue_ack(now);
         }
     }

@@ -388,7 +388,9 @@ impl Connection {
         let shift = if segment.has(Flags::SYN) { 0 } else { self.negotiated.send_shift };
         let window = u64::from(segment.header.window) << shift;
         let update = self.snd.update_window(WindowField { seq: segment.start, ack: segment.ack, window, shift });
-        add(&mut self.stats.windows_shrunk, u64::from(update.shrank));
+        if update.shrank {
+            add(&mut self.stats.incidents_mut().windows_shrunk, 1);
+        }
         update.changed
     }
 

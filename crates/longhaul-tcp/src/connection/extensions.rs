@@ -9,7 +9,7 @@ use super::Negotiated;
 use super::ack_frequency::{self, AckRequests};
 use super::arrivals::ArrivalTimes;
 use super::ecn_check::EcnCheck;
-use super::network::Network;
+use super::network::LazyNetwork;
 use super::pairs::Pairs;
 use super::probes::{self, ProbeReport, Probes};
 use crate::info::ProbeInfo;
@@ -24,7 +24,7 @@ pub(super) struct Extensions {
     /// Probes, if the controller uses them.
     pub(super) probes: Option<Box<Probes>>,
     /// Requests to routers, and their answers.
-    pub(super) network: Box<Network>,
+    pub(super) network: LazyNetwork,
     /// State of the ACK rate option, if negotiated.
     pub(super) ack_frequency: Option<Box<AckRequests>>,
 }
@@ -37,7 +37,8 @@ impl Extensions {
         // The answer to a pair is read from SACK blocks.
         granted.pairs = negotiated.sack && (pairs || needs.required.pairs || needs.preferred.pairs);
         self.pairs = granted.pairs.then(Box::default);
-        self.network.set_negotiated(self.network.kind().filter(|_| negotiated.network));
+        let kind = self.network.kind().filter(|_| negotiated.network);
+        self.network.set_negotiated(kind);
         granted.network_header = self.network.kind();
         // An answer to a probe is a D-SACK or an echoed timestamp.
         granted.probes = probes::wants(needs) && negotiated.sack && negotiated.timestamps;

@@ -420,7 +420,7 @@ impl Connection {
             self.rtt.back_off();
         }
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        self.stats.segments_retransmitted += 1;
+        self.stats.incidents_mut().segments_retransmitted += 1;
     }
 
     /// Handles a host error that reports the peer as unreachable or not listening. It ends the attempt if it is

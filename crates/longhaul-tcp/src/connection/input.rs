@@ -160,7 +160,7 @@ impl Connection {
         self.on_segment_after_outage(now);
         self.deny_unanswered_request();
         self.report_network_answer(now);
-        self.pmtu.note_episodes(self.stats.recoveries);
+        self.pmtu.note_episodes(self.stats.incidents().recoveries);
         self.after_ack(now);
         if self.life.state == State::Closed {
             return;
@@ -208,7 +208,7 @@ impl Connection {
         if !self.is_older_timestamp(now, stamp.value) || self.is_overtaken(segment, stamp.value) {
             return true;
         }
-        add(&mut self.stats.paws_dropped, 1);
+        add(&mut self.stats.incidents_mut().paws_dropped, 1);
         self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::Timestamp));
         self.answer_unacceptable(now, segment);
         false
@@ -257,7 +257,7 @@ impl Connection {
         let duplicate = !segment.payload.is_empty() && segment.start >= 1 && end <= self.rcv.next() as i64;
         if duplicate {
             self.acks.report_duplicate(segment.start as u64, end as u64);
-            add(&mut self.stats.duplicate_bytes_in, segment.payload.len() as u64);
+            add(&mut self.stats.incidents_mut().duplicate_bytes_in, segment.payload.len() as u64);
             self.set_probe_echo(segment);
             self.queue_ack(now);
         } else if !segment.payload.is_empty() || segment.has(Flags::FIN) {
@@ -372,7 +372,9 @@ impl Connection {
             return;
         }
         let is_marked = meta.ecn == Ecn::Ce;
-        add(&mut self.stats.ce_in, u64::from(is_marked));
+        if is_marked {
+            add(&mut self.stats.incidents_mut().ce_in, 1);
+        }
         self.acks.on_ecn(segment.has(Flags::CWR), is_marked);
     }
 
@@ -401,7 +403,7 @@ impl Connection {
         // Insert the data, within the memory limits.
         let pressed = self.life.pressure == Pressure::Hard;
         if !self.rcv.has_memory_for(part.len(), segment.start <= next, pressed) {
-            add(&mut self.stats.bytes_refused, part.len() as u64);
+            add(&mut self.stats.incidents_mut().bytes_refused, part.len() as u64);
             self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::NoMemory));
             return;
         }
@@ -411,7 +413,7 @@ impl Connection {
         add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
         if let Some(duplicate) = &inserted.duplicate {
             self.acks.report_duplicate(duplicate.start, duplicate.end);
-            add(&mut self.stats.duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
+            add(&mut self.stats.incidents_mut().duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
         if inserted.advanced {
             self.life.events.raise(Event::Readable);

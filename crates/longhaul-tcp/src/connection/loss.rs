@@ -249,8 +249,10 @@ impl Connection {
     }
 
     fn count_lost(&mut self, bytes: u64) {
-        self.cc.rate.lost += bytes;
-        self.stats.bytes_lost += bytes;
+        if bytes > 0 {
+            self.cc.rate.lost += bytes;
+            self.stats.incidents_mut().bytes_lost += bytes;
+        }
     }
 
     /// Begins, continues or ends an episode according to newly lost data.
@@ -301,7 +303,7 @@ impl Connection {
         self.loss.sack.begin_episode();
         self.cc.congestion_seen = true;
         self.timers.stop(Timer::Probe);
-        self.stats.recoveries += 1;
+        self.stats.incidents_mut().recoveries += 1;
         let timeout = matches!(phase, Phase::Timeout(_));
         self.observers.report(self.timers.now(), || ConnectionEvent::RecoveryStarted { timeout });
     }
@@ -418,7 +420,7 @@ impl Connection {
         // RFC 6298, steps 5.4 to 5.6: retransmit the first segment, back off the timer and restart it.
         self.rtt.back_off();
         self.loss.grant.forced = true;
-        self.stats.timeouts += 1;
+        self.stats.incidents_mut().timeouts += 1;
         let mut event = Timeout::new(now, self.loss.timeouts, Bytes(flight));
         event.in_flight = Bytes(self.pipe());
         let path = self.path();

@@ -34,9 +34,10 @@ pub(super) struct CachedMetrics {
 }
 
 /// Path metrics found by the connection for the cache, and those it started with.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PathHistory {
-    cached: CachedMetrics,
+    /// Only with a cache and a controller that uses saved paths.
+    cached: Option<Box<CachedMetrics>>,
     /// ssthresh when the window last was the send limit.
     kept_ssthresh: Option<Bytes>,
     /// The highest delivery rate since the last loss.
@@ -46,9 +47,13 @@ pub(super) struct PathHistory {
 }
 
 impl PathHistory {
+    fn cached(&self) -> CachedMetrics {
+        self.cached.as_deref().copied().unwrap_or_default()
+    }
+
     /// Returns whether the controller was given the saved path of an earlier connection.
     pub(super) fn has_saved_path(&self) -> bool {
-        self.cached.path().is_some()
+        self.cached().path().is_some()
     }
 
     /// Records a delivery-rate sample, unless the application limited it.
@@ -117,9 +122,10 @@ impl Connection {
         let known = cache.find(now, remote, &name).unwrap_or_default();
         let needs = self.cc.controller.needs();
         if needs.required.saved_path || needs.preferred.saved_path {
-            self.cc.history.cached = CachedMetrics { asked: true, taken: cache.take_saved(now, remote, &name) };
+            let taken = cache.take_saved(now, remote, &name);
+            self.cc.history.cached = Some(Box::new(CachedMetrics { asked: true, taken }));
         }
-        let saved = self.cc.history.cached.path();
+        let saved = self.cc.history.cached().path();
         if known.ssthresh.is_some() || saved.is_some() {
             let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
             // If the path's capacity is known, the ssthresh after the last loss must not stop the start-up scheme.
@@ -168,9 +174,9 @@ impl Connection {
     fn kept_path(&self) -> Option<Learnt<SavedPath>> {
         let cache = self.config.path_cache.as_ref()?;
         let refused = self.cc.controller.saved_path_use() == SavedPathUse::OtherPath;
-        let kept = self.stats.recoveries == 0 && !refused;
+        let kept = self.stats.incidents().recoveries == 0 && !refused;
         let now = self.timers.now();
-        self.cc.history.cached.checked_out().filter(|checked_out| kept && cache.is_fresh(now, checked_out))
+        self.cc.history.cached().checked_out().filter(|checked_out| kept && cache.is_fresh(now, checked_out))
     }
 
     /// Returns the metrics that the connection found, unless the checked-out ones have a larger window.
@@ -188,7 +194,7 @@ impl Connection {
 
     /// Returns how the cached metrics were used, if the start-up scheme requested any.
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
-        self.cc.history.cached.asked.then(|| self.cc.history.cached.info(self.cc.controller.saved_path_use()))
+        self.cc.history.cached().asked.then(|| self.cc.history.cached().info(self.cc.controller.saved_path_use()))
     }
 
     /// Returns whether the window or the pacer was the send limit for a long time and for most of the time. A

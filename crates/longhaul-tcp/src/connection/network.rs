@@ -17,6 +17,10 @@ use super::{Connection, SegmentMeta};
 use crate::info::{NetworkInfo, add};
 use crate::state::State;
 
+mod lazy;
+
+pub(super) use lazy::LazyNetwork;
+
 /// Length in bytes of the option on each data segment, padded.
 const RCP_OPTION: u16 = 16;
 const XCP_OPTION: u16 = 20;
@@ -225,17 +229,22 @@ pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
 impl Connection {
     /// Sets the seed of the nonces, which must be secret. Must be called before the first segment is sent.
     pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
-        let for_peer = self.ext.network.for_peer;
-        *self.ext.network = Network { for_peer, ..Network::new(seed) };
+        self.ext.network.set_seed(seed);
     }
 
     /// Adds the permission for the option, and a request, to our SYN.
     pub(super) fn add_network_to_syn(&mut self, header: &mut Header, first: bool) {
         let vouched = self.config.extensions && self.config.routers_answer;
-        self.ext.network.kind = wanted(&self.cc.controller.needs()).filter(|_| vouched);
-        header.options.network_permitted = self.ext.network.kind.is_some();
+        let wanted = wanted(&self.cc.controller.needs());
+        let kind = wanted.filter(|_| vouched);
+        header.options.network_permitted = kind.is_some();
         // The permission for ACK rate requests is left out, because it does not fit beside a request.
-        header.options.ack_rate_permitted &= wanted(&self.cc.controller.needs()).is_none();
+        header.options.ack_rate_permitted &= wanted.is_none();
+        if kind.is_none() && self.ext.network.is_unused() {
+            header.options.network = None;
+            return;
+        }
+        self.ext.network.kind = kind;
         // The retransmission of a SYN carries no request (RFC 4782, section 4.7).
         let asked = self.cc.control.header.filter(|header| first && self.ext.network.kind == Some(kind_of(header)));
         let forward = asked.map(|header| self.ext.network.request(&header, self.config.ttl));
@@ -263,7 +272,8 @@ impl Connection {
 
     /// Processes the option of an acceptable segment: the peer's request and the routers' answer to ours.
     pub(super) fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
-        if self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
+        let answered = self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN);
+        if answered && self.ext.network.has_answer_for_peer() {
             // The SYN-ACK carried the answer.
             self.ext.network.for_peer = None;
         }
@@ -293,6 +303,7 @@ impl Connection {
 
     /// Returns the answer that was not reported to the controller yet.
     pub(super) fn take_network_answer(&mut self) -> Option<NetworkFeedback> {
+        self.ext.network.answer?;
         self.ext.network.answer.take()
     }
 
@@ -312,8 +323,9 @@ impl Connection {
     /// Counts a request as denied if the data that carried it is acknowledged without an answer (RFC 4782, section
     /// 4.1).
     pub(super) fn deny_unanswered_request(&mut self) {
-        let network = &mut *self.ext.network;
+        let network = &self.ext.network;
         if network.asked.is_some() && network.asked_end > 0 && self.snd.una() >= network.asked_end {
+            let network = &mut *self.ext.network;
             network.report_denial();
             add(&mut network.info.denied, 1);
             network.answer = Some(NetworkFeedback::Denied);
@@ -341,7 +353,8 @@ impl Connection {
         if self.ext.network.answer.is_some() {
             self.report_ack(Ack::new(now));
         }
-        if let Some((rate, nonce)) = self.ext.network.report.take() {
+        if let Some((rate, nonce)) = self.ext.network.report {
+            self.ext.network.report = None;
             let request = Request::QuickStartReport { rate, nonce };
             let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
             let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
@@ -361,7 +374,10 @@ impl Connection {
 
     /// Adds the answer to the peer's request to a pure ACK.
     pub(super) fn add_network_to_ack(&mut self, header: &mut Header) {
-        let feedback = self.ext.network.for_peer.take();
+        let feedback = self.ext.network.for_peer;
+        if feedback.is_some() {
+            self.ext.network.for_peer = None;
+        }
         header.options.network = feedback.map(|feedback| NetworkOption { forward: None, feedback: Some(feedback) });
     }
 }

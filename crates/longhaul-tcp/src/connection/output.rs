@@ -233,8 +233,8 @@ impl Connection {
         let before = self.pipe();
         let tx = self.snd.retransmit(index);
         self.loss.on_retransmit(&record, self.numbers.clock.value(fill.now));
-        self.stats.bytes_retransmitted += u64::from(record.len);
-        self.stats.segments_retransmitted += 1;
+        self.stats.incidents_mut().bytes_retransmitted += u64::from(record.len);
+        self.stats.incidents_mut().segments_retransmitted += 1;
         let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
         let flags = fill.template.flags | self.push_flag(record.start, record.len) | fin;
         fill.push(flags, self.numbers.sequence(record.start), record.start, record.len);

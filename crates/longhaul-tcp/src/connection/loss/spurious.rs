@@ -209,7 +209,7 @@ impl Connection {
         };
         self.snd.board_mut().forgive();
         self.loss.on_spurious();
-        self.stats.spurious_recoveries += 1;
+        self.stats.incidents_mut().spurious_recoveries += 1;
         self.observers.report(now, || ConnectionEvent::RecoveryUndone { timeout });
         if !timeout {
             // Eifel's proof precedes the D-SACK. Without a larger reordering window the next ACK would mark the same
@@ -246,7 +246,7 @@ impl Connection {
     /// 8985, section 6.2), unless the range belongs to a flipped pair.
     fn process_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
-        self.stats.dsacks += 1;
+        self.stats.incidents_mut().dsacks += 1;
         let flipped = self.ext.is_flipped(left, right);
         if self.loss.spurious.on_dsack((left, right)) && !flipped {
             self.loss.rack.widen(self.snd.una(), self.snd.nxt());

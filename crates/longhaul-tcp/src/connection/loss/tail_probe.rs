@@ -111,6 +111,6 @@ impl Connection {
         }
         self.loss.grant.forced = true;
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        self.stats.tail_probes += 1;
+        self.stats.incidents_mut().tail_probes += 1;
     }
 }

@@ -1,0 +1,70 @@
+//! Storage of the network feedback, which most connections never use.
+
+use std::ops::{Deref, DerefMut};
+
+use longhaul_cc::NetworkHeaderKind;
+use longhaul_units::Rate;
+
+use super::Network;
+use crate::info::NetworkInfo;
+
+/// State of a connection that has neither sent nor received the option.
+static UNUSED: Network = Network {
+    seed: 0,
+    kind: None,
+    asked: None,
+    asked_at: None,
+    asked_end: 0,
+    is_distrusted: false,
+    report: None,
+    wanted: 0,
+    wanted_rate: Rate::ZERO,
+    for_peer: None,
+    answer: None,
+    info: NetworkInfo { requests: 0, granted: 0, denied: 0, refused: 0 },
+};
+
+/// [`Network`] that takes memory from the first mutable access on. Methods that run for every segment therefore look
+/// before they change something.
+#[derive(Debug, Default)]
+pub(in crate::connection) struct LazyNetwork {
+    seed: u64,
+    used: Option<Box<Network>>,
+}
+
+impl LazyNetwork {
+    /// Sets the seed of the nonces.
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+        if let Some(used) = &mut self.used {
+            let for_peer = used.for_peer;
+            **used = Network { for_peer, ..Network::new(seed) };
+        }
+    }
+
+    /// Returns whether there is no state.
+    pub(in crate::connection) fn is_unused(&self) -> bool {
+        self.used.is_none()
+    }
+
+    /// Sets the kind that was negotiated in the handshake.
+    pub(in crate::connection) fn set_negotiated(&mut self, kind: Option<NetworkHeaderKind>) {
+        if kind.is_some() || self.used.is_some() {
+            (**self).set_negotiated(kind);
+        }
+    }
+}
+
+impl Deref for LazyNetwork {
+    type Target = Network;
+
+    fn deref(&self) -> &Network {
+        self.used.as_deref().unwrap_or(&UNUSED)
+    }
+}
+
+impl DerefMut for LazyNetwork {
+    fn deref_mut(&mut self) -> &mut Network {
+        self.used.get_or_insert_with(|| Box::new(Network::new(self.seed)))
+    }
+}
