@@ -1,5 +1,6 @@
 //! Settings of connections and endpoints.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use longhaul_units::{Rate, Span};
@@ -173,8 +174,8 @@ impl Config {
     }
 }
 
-/// Settings of an endpoint: one UDP socket with all its connections.
-#[derive(Clone, Debug)]
+/// Settings of an endpoint: one UDP socket with all its connections. Its `Debug` output does not show the secret.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct EndpointConfig {
     /// Secret that keys initial sequence numbers, timestamp offsets and SYN cookies. It must come from the
@@ -239,5 +240,33 @@ impl EndpointConfig {
             reflect: false,
             initial_sequence: None,
         }
+    }
+}
+
+/// Applications print streams and listeners, which contain this, to logs.
+impl fmt::Debug for EndpointConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointConfig")
+            .field("backlog", &self.backlog)
+            .field("always_cookies", &self.always_cookies)
+            .field("max_connections", &self.max_connections)
+            .field("max_per_address", &self.max_per_address)
+            .field("max_memory", &self.max_memory)
+            .field("max_memory_per_address", &self.max_memory_per_address)
+            .field("max_time_wait", &self.max_time_wait)
+            .field("reset_unknown", &self.reset_unknown)
+            .field("reflect", &self.reflect)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_is_not_printed() {
+        let (one, other) = (EndpointConfig::new([1; 32]), EndpointConfig::new([77; 32]));
+        assert_eq!(format!("{one:?}"), format!("{other:?}"));
     }
 }
