@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::machine::{Machine, Receiver};
 use crate::process::complaint;
-use crate::relay::slow;
+use crate::relay::relay as link_to;
 
 fn receive(there: &Machine, options: &[&str]) -> Receiver {
     there.receive(&[&["--plaintext", "--once"], options].concat())
@@ -109,7 +109,8 @@ fn an_interrupted_program_tells_its_peer() {
         let (there, here) = (Machine::new(), Machine::new());
         let mut relay = None;
         let running = start(&there, &here, "600", |address| {
-            let link = relay.insert(slow(address));
+            // A queue that is never full: a reset is sent once, and the peer of one that is lost waits for its timeout.
+            let link = relay.insert(link_to("--rate 100mbit --rtt 10ms --queue 1000000p", address.parse().unwrap()));
             link.local_addr().to_string()
         });
         let Running { receiver, sender } = running;

@@ -185,6 +185,7 @@ impl Receiver {
 
     /// Waits for the receiver to end; returns its exit code, the rest of standard error, and standard output.
     pub(crate) fn end(mut self) -> (Option<i32>, String, Vec<u8>) {
+        let _watchdog = Watchdog::over(&self.child);
         let (mut stderr, mut stdout) = (String::new(), Vec::new());
         self.child.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
         self.said.read_to_string(&mut stderr).unwrap();
