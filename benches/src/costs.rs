@@ -20,8 +20,8 @@ const ACKS: u64 = ACKS_A_LOSS;
 const WINDOW: f64 = 40.0;
 /// Maximum CPU time per ACK of a controller with a model of the path, in ns.
 const MODEL: f64 = 150.0;
-/// Profiles with a model of the path: BBR, Copa, and ABSE with both start-up schemes.
-const MODELS: [&str; 5] = ["bbr", "bbr1", "copa", "abse", "tcpw-a"];
+/// Profiles with a model of the path: BBR, Copa, `copa-cubic`, and ABSE with both start-up schemes.
+const MODELS: [&str; 6] = ["bbr", "bbr1", "copa", "copa-cubic", "abse", "tcpw-a"];
 /// Profiles without a maximum, because they control a rate instead of a window.
 const OTHERS: [&str; 1] = ["udt"];
 /// Command that writes the documentation.

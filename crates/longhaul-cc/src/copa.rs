@@ -258,6 +258,11 @@ impl Copa {
         self.competition.is_on()
     }
 
+    /// Returns the loss rate that a smaller window of this flow did not change at the last test, or zero.
+    pub(crate) const fn lasting_losses(&self) -> f64 {
+        self.loss_bound.link()
+    }
+
     /// Forgets the losses so far.
     pub(crate) fn forget_losses(&mut self) {
         self.loss_bound.rest();

@@ -9,6 +9,7 @@ mod capacity;
 mod competition;
 mod cruise;
 mod dip;
+mod reverse;
 mod rounds;
 mod trial;
 
@@ -19,6 +20,7 @@ use self::capacity::Capacity;
 use self::competition::{Competition, GAP, View, longer};
 use self::cruise::Cruise;
 use self::dip::Delay;
+use self::reverse::{Claim, Reverse};
 use self::rounds::{LossRate, Rounds};
 use self::trial::{Cause, Trial};
 use crate::avoidance::Cubic;
@@ -76,6 +78,8 @@ const UNTOUCHED: Span = Span::from_secs(25);
 const MOST_KEPT: f64 = 0.125;
 /// Segments delivered without a loss, after which the queue is assumed not to be full.
 const CLEAN: f64 = 500.0;
+/// Longest time for which ACKs wait to be sent together. Longer silences are those of a small window.
+const BUNCHES: Span = Span::from_millis(25);
 /// Round trips after the start in which a queue is tested at once.
 const NEWCOMER_ROUNDS: u32 = 5;
 /// Moving average of the RTT at losses: fraction kept at a loss, and the level from which a loss is not random (Gerla et
@@ -113,6 +117,7 @@ pub(crate) struct CopaCubic {
     rounds: Rounds,
     losses: LossRate,
     acks: Acks,
+    reverse: Reverse,
     level: CongestionLevel,
     /// Time between two trials in competitive mode, and the end of that mode.
     gap: Span,
@@ -126,7 +131,7 @@ impl CopaCubic {
         let start = SwiftStartHardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
         let stages = Stages {
             name: name.clone(),
-            startup: Box::new(SwiftStartHardened::new(start)),
+            startup: Box::new(SwiftStartHardened::new(start).bounded()),
             avoidance: Box::new(Cubic::new(Default::default())),
             classifier: Box::new(BbeLoss::new(CongestionLevel::new(LEVEL.0), LEVEL.1)),
             ..Stages::default()
@@ -146,6 +151,7 @@ impl CopaCubic {
             rounds: Rounds::default(),
             losses: LossRate::default(),
             acks: Acks::default(),
+            reverse: Reverse::default(),
             level: CongestionLevel::new(LEVEL.0).with_rtt_min_window(RTT_MIN_LIFETIME),
             gap: GAP.0,
             left: None,
@@ -179,6 +185,27 @@ impl CopaCubic {
         rate.map_or(0.0, |rate| KEPT * self.mss.as_f64() / rate) + HOST_DELAY
     }
 
+    /// Returns the silence between bunches of ACKs in seconds.
+    fn silence(&self) -> f64 {
+        self.copa.delays().silence().min(BUNCHES).as_secs_f64()
+    }
+
+    /// Returns the queue of the reverse path, as arrival times show it.
+    fn claim(&self) -> Claim {
+        let delay = self.copa.delays().reverse();
+        let queueing = self.reverse.queueing(delay);
+        Claim { delay, queueing, base: self.base().as_secs_f64(), silence: self.silence() }
+    }
+
+    /// Requests fewer ACKs, and limits the delay, of a reverse path with a long queue.
+    fn on_reverse_round(&mut self) {
+        let window = self.control().cwnd.as_f64() / self.mss.as_f64();
+        let claim = self.claim();
+        self.acks.on_round(claim.queueing, claim.base, window);
+        let most = self.reverse.on_round(claim);
+        self.copa.delays_mut().limit_reverse(most);
+    }
+
     /// Continues as Copa with a window of `window` bytes, in slow start if it `grows`.
     fn begin_cruise(&mut self, window: f64, grows: bool) {
         self.copa.delays_mut().set_lifetime(RTT_MIN_LIFETIME);
@@ -202,7 +229,7 @@ impl CopaCubic {
         self.cubic.on_ack(ack, path);
         let window = self.cubic.window();
         if ack.episode == Episode::Enter {
-            let is_random = self.copa.is_nearly_empty();
+            let is_random = self.copa.is_nearly_empty() && !self.claim().is_long();
             let delivered = ack.rate.map_or(before, |sample| sample.rate.bytes_in(self.base()).as_f64());
             let held = if is_random { ack.flight_size.as_f64() } else { delivered };
             self.cruise.newcomer = NEWCOMER_ROUNDS;
@@ -233,6 +260,8 @@ impl CopaCubic {
             }
             Cause::NoQueue(delay) if self.config.floor => {
                 self.copa.delays_mut().raise_floor(delay);
+                self.reverse.raise_floor(self.copa.delays().reverse());
+                self.cruise.on_route();
                 self.begin_cruise(trial.window(), false);
             }
             Cause::NoQueue(_) | Cause::Others => self.begin_cruise(trial.window(), false),
@@ -321,9 +350,11 @@ impl Controller for CopaCubic {
         self.rounds.on_ack(event);
         self.losses.on_ack(event);
         self.level.on_ack(event);
+        if event.newly_lost > Bytes::ZERO {
+            self.reverse.on_loss();
+        }
         if event.round_start {
-            let window = self.control().cwnd.as_f64() / self.mss.as_f64();
-            self.acks.on_round(self.copa.delays().reverse(), self.base().as_secs_f64(), window);
+            self.on_reverse_round();
         }
         let touched = self.base() + Span::from_secs_f64(HOST_DELAY);
         if event.rtt.is_some_and(|sample| sample.rtt <= touched) {
@@ -347,6 +378,8 @@ impl Controller for CopaCubic {
             Mode::Cruise => {}
         }
         self.capacity.clear();
+        self.reverse.on_timeout();
+        self.cruise.on_route();
         self.cruise.grow_without_limit();
         self.copa.on_timeout(event, path);
     }

@@ -29,6 +29,10 @@ pub(crate) struct Delays {
     /// Positions are in nanoseconds, values in seconds.
     most: WindowedMax,
     silences: Silences,
+    /// The silence between ACKs that each of the last round trips had.
+    silence: Span,
+    /// Maximum queueing delay of the reverse path in seconds.
+    most_reverse: f64,
     /// Forward delays, if the receiver reports arrival times.
     one_way: Option<OneWay>,
     /// Delay above RTTmin in seconds, as of the newest sample.
@@ -48,6 +52,13 @@ struct OneWay {
     first: u64,
     least: WindowedMin,
     standing: WindowedMin,
+}
+
+impl OneWay {
+    /// Returns the delay above the smallest one.
+    fn queueing(&self) -> Option<Span> {
+        Some(self.standing.get()? - self.least.get()?)
+    }
 }
 
 /// Variation of the queueing delay between consecutive windows that is no trend: the delay rises and falls again.
@@ -117,6 +128,8 @@ impl Delays {
                 began: Time::ZERO,
                 last: None,
             },
+            silence: Span::ZERO,
+            most_reverse: f64::INFINITY,
             one_way: None,
             raw: 0.0,
             floor: 0.0,
@@ -146,16 +159,28 @@ impl Delays {
         self.standing.get().zip(self.least.get()).map_or(Span::ZERO, |(standing, least)| standing - least)
     }
 
-    /// Returns the delay above RTTmin in seconds, or that of the forward path if it is known and lower.
+    /// Returns the delay above RTTmin in seconds, or that of the forward path if it is known and lower. What exceeds the
+    /// limit of the reverse path counts as delay of the forward path.
     fn above_least(&self) -> f64 {
-        let both = self.of_both_ways();
-        let forward = self.one_way.and_then(|one_way| Some(one_way.standing.get()? - one_way.least.get()?));
-        forward.map_or(both, |forward| forward.min(both)).as_secs_f64()
+        let both = self.of_both_ways().as_secs_f64();
+        let forward = self.one_way.and_then(|one_way| one_way.queueing());
+        forward.map_or(both, |forward| forward.as_secs_f64().max(both - self.most_reverse).min(both))
     }
 
-    /// Returns the queueing delay of the reverse path in seconds, or zero if it is unknown.
+    /// Returns the queueing delay of the reverse path in seconds, as arrival times claim it, or zero if it is unknown.
     pub(crate) fn reverse(&self) -> f64 {
-        if self.one_way.is_some() { (self.of_both_ways().as_secs_f64() - self.raw).max(0.0) } else { 0.0 }
+        let forward = self.one_way.and_then(|one_way| one_way.queueing());
+        forward.map_or(0.0, |forward| self.of_both_ways().as_secs_f64() - forward.as_secs_f64()).max(0.0)
+    }
+
+    /// Limits the queueing delay of the reverse path to `most` seconds.
+    pub(crate) const fn limit_reverse(&mut self, most: f64) {
+        self.most_reverse = most;
+    }
+
+    /// Returns the silence between ACKs that each of the last round trips had.
+    pub(crate) const fn silence(&self) -> Span {
+        self.silence
     }
 
     /// Records the newest arrival time that an ACK reports.
@@ -203,7 +228,8 @@ impl Delays {
 
     /// Records a sample `rtt`, with the smoothed RTT `srtt`.
     pub(super) fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
-        let silence = self.silences.heard(now, srtt) * SILENCES.0 / SILENCES.1;
+        self.silence = self.silences.heard(now, srtt);
+        let silence = self.silence * SILENCES.0 / SILENCES.1;
         self.standing_window = (srtt / STANDING_PART).max(silence.min(srtt)).min(self.long);
         self.standing.set_window(self.standing_window);
         self.most.set_window((srtt * MAX_ROUNDS).min(self.long).as_nanos());

@@ -159,6 +159,11 @@ impl LossBound {
         }
     }
 
+    /// Returns the loss rate that a smaller window did not change at the last test, or zero.
+    pub(super) const fn link(&self) -> f64 {
+        self.link
+    }
+
     /// Returns whether a test is running, during which the window must not change.
     pub(super) const fn is_asking(&self) -> bool {
         matches!(self.state, State::Asking { .. })

@@ -3,7 +3,7 @@
 //! Where the peer does not grant it, nothing changes.
 
 /// Queueing delay of the reverse path from which fewer ACKs are requested: fraction of the RTT, and least in seconds.
-const LONG: (f64, f64) = (0.125, 0.005);
+pub(super) const LONG: (f64, f64) = (0.125, 0.005);
 /// Segments per ACK of a receiver that was not asked (RFC 5681, section 4.2), and at most.
 const RATIO: (u8, u8) = (2, 32);
 /// Minimum number of ACKs per window.

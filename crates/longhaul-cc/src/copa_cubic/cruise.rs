@@ -22,6 +22,8 @@ const GROW_TO: f64 = 0.95;
 /// rounds: then the link has become faster.
 const UNUSED_ROUNDS: (u32, u32) = (10, 1);
 const RECENT_ROUNDS: u32 = 8;
+/// Maximum of the former, which doubles each time that a queue ends the growth early.
+const MOST_PATIENCE: u32 = 640;
 /// Maximum growth if the capacity is unknown.
 const CAREFUL: f64 = 1.25;
 /// Queueing delay that ends slow start if the capacity is unknown: fraction of the RTT and limits in seconds (RFC 9406,
@@ -33,8 +35,21 @@ const OVERSHOOT_ROUNDS: u32 = 3;
 const KEEP: (f64, f64) = (0.7, 0.85);
 /// Fraction of the RTT that the queue must exceed at such a loss if the capacity is unknown.
 const LEAST_QUEUE: f64 = 1.0 / 16.0;
-/// Maximum window as a multiple of capacity times RTT.
+/// Maximum window as a multiple of capacity times RTT, which includes the time for which ACKs wait to be sent together.
 const MOST_HELD: f64 = 1.1;
+/// Many flows with a few segments each cause losses that none of them ends by a smaller window: minimum loss rate now and
+/// at the last test of that, maximum window in segments, and maximum share of the capacity, if it is known. More than
+/// half of the link cannot be one of many shares.
+const CROWD: Crowd = Crowd { losses: 0.05, lasting: 0.04, segments: 40.0, share: 0.6 };
+
+/// Conditions of a crowd.
+#[derive(Clone, Copy, Debug)]
+struct Crowd {
+    losses: f64,
+    lasting: f64,
+    segments: f64,
+    share: f64,
+}
 
 /// Time after competitive mode in which the flow returns to it if its rate falls below this fraction.
 const REGRET: Span = Span::from_secs(5);
@@ -56,6 +71,8 @@ pub(super) struct Cruise {
     unused: u32,
     /// Window in bytes at which slow start ends.
     grow_to: f64,
+    /// Consecutive round trips in which the link must be unused before the window grows quickly.
+    patience: u32,
     /// Round trips since the flow had the whole link, and since a queue was assumed to be its own.
     since_alone: u32,
     since_own_queue: u32,
@@ -78,6 +95,7 @@ impl Default for Cruise {
             raw: 0.0,
             unused: 0,
             grow_to: f64::INFINITY,
+            patience: UNUSED_ROUNDS.0,
             since_alone: u32::MAX,
             since_own_queue: u32::MAX,
             overshoot: 0,
@@ -89,6 +107,11 @@ impl Default for Cruise {
 }
 
 impl Cruise {
+    /// Begins anew on a route that may be another.
+    pub(super) const fn on_route(&mut self) {
+        self.patience = UNUSED_ROUNDS.0;
+    }
+
     /// Lets the next slow start end by the queue alone.
     pub(super) const fn grow_without_limit(&mut self) {
         self.grow_to = f64::INFINITY;
@@ -124,10 +147,10 @@ impl CopaCubic {
             (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
             self.copa.take_over(self.copa.window() * KEEP.1, false);
         }
-        // A window above what the path and the standing queue hold would be a burst.
+        // A window above what the path, the standing queue, and bunches of ACKs hold would be a burst.
         if let Some(capacity) = self.capacity.rate() {
             let standing = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
-            let most = MOST_HELD * capacity * standing + 2.0 * KEPT * self.mss.as_f64();
+            let most = MOST_HELD * capacity * (standing + self.silence()) + 2.0 * KEPT * self.mss.as_f64();
             if self.copa.window() > most {
                 self.copa.take_over(most, false);
             }
@@ -141,6 +164,10 @@ impl CopaCubic {
     /// rate lags behind the window by a round trip, in which the window has doubled.
     fn after_slow_start(&mut self, ack: &Ack<'_>) {
         let window = self.copa.window();
+        // The link was not unused, or its capacity is less than arrival times show.
+        if self.held().is_some_and(|held| window < UNUSED * held) {
+            self.cruise.patience = (2 * self.cruise.patience).min(MOST_PATIENCE);
+        }
         let Some(sample) = ack.rate else { return };
         let held = self.window_for(sample.rate.as_bytes_per_sec() as f64);
         let least = if self.capacity.rate().is_some() { 0.0 } else { window / 2.0 };
@@ -179,11 +206,17 @@ impl CopaCubic {
         (self.cruise.queueing, self.cruise.raw) = (0.0, 0.0);
         let share = self.share();
         let is_alone = share.is_some_and(|share| share > ALONE);
+        if is_alone {
+            self.cruise.patience = UNUSED_ROUNDS.0;
+        }
         self.cruise.since_alone = if is_alone { 0 } else { self.cruise.since_alone.saturating_add(1) };
         self.cruise.since_own_queue = self.cruise.since_own_queue.saturating_add(1);
         // The floor was part of every delay of the round trip.
         let floor = self.copa.delays().floor();
         self.copa.delays_mut().set_floor(floor.min(Span::from_secs_f64(raw)));
+        if self.config.compete && !self.copa.is_in_slow_start() && self.is_crowded(share) {
+            return self.begin_competition(self.copa.window(), ack.now, path);
+        }
         if self.copa.bounds_losses() {
             self.cruise.unused = 0;
             return;
@@ -208,6 +241,14 @@ impl CopaCubic {
         } else {
             self.look_for_room(ack, queueing);
         }
+    }
+
+    /// Returns whether the flow is one of many that lose much, and that only respond to this together.
+    fn is_crowded(&self, share: Option<f64>) -> bool {
+        self.losses.recent() > CROWD.losses
+            && self.copa.lasting_losses() > CROWD.lasting
+            && self.copa.window() < CROWD.segments * self.mss.as_f64()
+            && share.is_none_or(|share| share < CROWD.share)
     }
 
     /// Returns the rate that the flow had in competitive mode if it has lost much of it since then. The others did not
@@ -241,6 +282,11 @@ impl CopaCubic {
         self.mode = Mode::Trial(trial.waiting(TRIAL_ROUNDS));
     }
 
+    /// Returns the bytes that the path holds without a queue.
+    fn held(&self) -> Option<f64> {
+        Some(self.capacity.rate()? * (self.base().as_secs_f64() + self.silence()))
+    }
+
     /// Lets the window grow quickly while the link is unused. `queueing` is the maximum queueing delay of the last round
     /// trip.
     fn look_for_room(&mut self, ack: &Ack<'_>, queueing: f64) {
@@ -249,13 +295,13 @@ impl CopaCubic {
         let Some(capacity) = self.capacity.rate() else {
             return self.count_unused(may_grow && queueing == 0.0, UNUSED_ROUNDS.0);
         };
-        let held = capacity * self.base().as_secs_f64();
+        let held = self.held().unwrap_or_default();
         if self.copa.is_in_slow_start() && window >= GROW_TO * held {
             self.copa.take_over(GROW_TO * held, false);
         }
         let is_empty = queueing <= 1.5 * self.mss.as_f64() / capacity + HOST_DELAY;
         let was_alone = self.cruise.since_alone <= RECENT_ROUNDS;
-        let rounds = if was_alone { UNUSED_ROUNDS.1 } else { UNUSED_ROUNDS.0 };
+        let rounds = if was_alone { UNUSED_ROUNDS.1 } else { self.cruise.patience };
         self.count_unused(may_grow && is_empty && window < UNUSED * held, rounds);
     }
 

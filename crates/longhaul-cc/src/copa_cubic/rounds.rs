@@ -43,6 +43,9 @@ const FEW: f64 = 0.002;
 /// Weight of a round trip in the loss rate.
 const GAIN: f64 = 0.1;
 
+/// Weight of the counts of earlier round trips in the recent loss rate.
+const MEMORY: f64 = 0.95;
+
 /// Moving average of the loss rate per round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossRate {
@@ -51,6 +54,8 @@ pub(super) struct LossRate {
     rate: f64,
     /// Bytes delivered since the last loss.
     clean: f64,
+    /// Bytes delivered and lost in the last round trips.
+    recent: (f64, f64),
 }
 
 impl LossRate {
@@ -60,8 +65,16 @@ impl LossRate {
         self.clean = if ack.newly_lost > Bytes::ZERO { 0.0 } else { self.clean + ack.delivered.as_f64() };
         if ack.round_start && self.delivered > 0.0 {
             self.rate += GAIN * (self.lost / (self.delivered + self.lost) - self.rate);
+            let (delivered, lost) = self.recent;
+            self.recent = (MEMORY * delivered + self.delivered, MEMORY * lost + self.lost);
             (self.delivered, self.lost) = (0.0, 0.0);
         }
+    }
+
+    /// Returns the loss rate of the last twenty round trips or so.
+    pub(super) fn recent(&self) -> f64 {
+        let (delivered, lost) = self.recent;
+        if lost > 0.0 { lost / (delivered + lost) } else { 0.0 }
     }
 
     /// Returns the number of bytes delivered since the last loss.

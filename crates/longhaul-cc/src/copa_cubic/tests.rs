@@ -134,3 +134,37 @@ fn a_queue_is_compared_with_the_rate_before_it() {
     });
     assert!(tested.is_some_and(|number| number < 20), "{tested:?}");
 }
+
+/// Returns the mode after 200 round trips of ten segments in cruise, of which `lost` are lost each time, whatever the
+/// window.
+fn after_losses(config: CopaCubicConfig, lost: u64) -> Mode {
+    let path = Path { srtt: Some(Span::from_millis(20)), ..Path::new(MSS) };
+    let mut granted = Granted::basic();
+    granted.pacing = true;
+    let mut controller = established(&granted);
+    controller.config = config;
+    controller.begin_cruise(10.0 * MSS.as_f64(), false);
+    let mut delivered = Bytes::ZERO;
+    for number in 1..200 {
+        delivered += MSS * (10 - lost);
+        let mut ack = Ack::new(Time::from_nanos(number * 20_000_000));
+        (ack.round_start, ack.total_delivered, ack.newly_lost) = (true, delivered, MSS * lost);
+        (ack.delivered, ack.cumulative) = (MSS * (10 - lost), MSS * (10 - lost));
+        ack.rtt = Some(RttSample { rtt: Span::from_millis(20), sent_at: Time::from_nanos((number - 1) * 20_000_000) });
+        controller.on_ack(&ack, &path);
+        if matches!(controller.mode, Mode::Compete(_)) {
+            break;
+        }
+    }
+    controller.mode
+}
+
+/// A flow of ten segments that loses a fifth of them, with any window, competes with the other flows of the crowd; not one
+/// that loses nothing.
+#[test]
+fn a_flow_in_a_crowd_competes() {
+    let config = CopaCubicConfig::default();
+    assert!(matches!(after_losses(config, 2), Mode::Compete(_)));
+    assert!(matches!(after_losses(config, 0), Mode::Cruise));
+    assert!(!matches!(after_losses(CopaCubicConfig { compete: false, ..config }, 2), Mode::Compete(_)));
+}

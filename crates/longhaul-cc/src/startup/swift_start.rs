@@ -9,6 +9,7 @@ pub(crate) mod dispersion;
 pub(crate) mod estimate;
 pub(crate) mod hardened;
 pub(crate) mod pacing;
+mod spacing;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 

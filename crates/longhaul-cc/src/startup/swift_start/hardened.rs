@@ -5,6 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::dispersion::Dispersion;
 use super::estimate::TickClock;
 use super::pacing::{Round, RoundPlan, at_once};
+use super::spacing::Spacing;
 use super::{ABORT, Flight, GAMMA, SwiftStart, SwiftStartConfig, grow};
 use crate::compose::{LossEvent, Opening, Overlay, Stage, Startup, StartupResponse, Step, Window};
 use crate::describe::{Entry, Make, OptionSpec, Safety};
@@ -94,6 +95,8 @@ pub(crate) struct SwiftStartHardened {
     /// RTT without a queue.
     rtt: Option<Span>,
     rate: Option<Rate>,
+    /// Spacing of the ACKs, if it bounds the paced round.
+    spacing: Option<Spacing>,
     /// Whether estimation continues, and whether the estimate was queried at the last ACK. Without queries, it ends.
     follows: bool,
     asked: bool,
@@ -160,23 +163,32 @@ impl SwiftStartHardened {
             gaps: Dispersion::default(),
             rtt: None,
             rate: None,
+            spacing: None,
             follows: false,
             asked: false,
             after: After::default(),
         }
     }
 
+    /// Bounds the paced round by the spacing of the ACKs.
+    #[must_use]
+    pub(crate) fn bounded(mut self) -> Self {
+        self.spacing = Some(Spacing::default());
+        self
+    }
+
     /// Returns the bytes that the path holds.
     fn holds(&self, path: &Path) -> Option<Bytes> {
-        let held = self.rate?.bytes_in(self.rtt?);
-        Some(held.min(path.peer_window * 2))
+        Some(self.rate?.bytes_in(self.rtt?).min(path.peer_window * 2))
     }
 
     /// Returns the plan of a round with the estimate divided by gamma, or the peer's window if that is less, because
-    /// the peer would not accept more.
+    /// the peer would not accept more. The spacing of the ACKs may bound the estimate.
     fn plan(&self, path: &Path) -> Option<RoundPlan> {
-        let window = Bytes(self.holds(path)?.0 / self.config.gamma.max(1)).min(path.peer_window);
-        Some(RoundPlan { window, sent: self.sent, rtt: self.rtt?, mss: path.mss })
+        let rtt = self.rtt?;
+        let most = self.spacing.and_then(|spacing| spacing.most_in(rtt)).unwrap_or(path.peer_window);
+        let window = Bytes(self.holds(path)?.min(most).0 / self.config.gamma.max(1)).min(path.peer_window);
+        Some(RoundPlan { window, sent: self.sent, rtt, mss: path.mss })
     }
 
     /// Ends a round trip after the start, and begins the next one.
@@ -290,6 +302,11 @@ impl Stage for SwiftStartHardened {
         self.follows &= in_start || std::mem::take(&mut self.asked);
         if !in_start && !self.follows {
             return true;
+        }
+        // The first ACK of the paced round would count the pause before it.
+        let of_flight = in_start && !self.is_past_flight(ack);
+        if let Some(spacing) = self.spacing.as_mut().filter(|_| of_flight) {
+            spacing.on_ack(ack);
         }
         self.after.seen = None;
         if ack.round_start && !in_start {

@@ -146,6 +146,23 @@ fn more_gaps_correct_the_estimate() {
     assert!((start.rate() as f64 / 486_666.0 - 1.0).abs() < 1e-3);
 }
 
+/// Arrival times of a link of 12 Gb/s, whose ACKs come 2 ms apart: the paced round has four times their rate. Without the
+/// bound, it has the peer's window.
+#[test]
+fn the_spacing_of_acks_bounds_false_times() {
+    for (bounded, window) in [(true, segments(400)), (false, Bytes(1_000_000))] {
+        let mut start = Start::new(GAMMA_1, true);
+        start.path.peer_window = Bytes(1_000_000);
+        start.hardened.spacing = bounded.then(Spacing::default);
+        for pair in 0..5 {
+            start.ack(&[2 * pair, 2 * pair + 1]);
+            start.now += MILLI * 2;
+        }
+        let paced = Rate::from_bytes_over(window, RTT).as_bytes_per_sec();
+        assert!(start.rate().abs_diff(paced) <= paced / 50, "{} for {paced}", start.rate());
+    }
+}
+
 /// Arrivals merged by receive offload are ignored. If the whole flight has too few gaps, slow start continues.
 #[test]
 fn merged_arrivals_are_left_out() {

@@ -1,0 +1,169 @@
+//! Trust in the delay of the reverse path, which the receiver's arrival times claim.
+//!
+//! A receiver that reports each segment as arriving a fixed time after its transmission makes the queue of the forward
+//! path look like one of the reverse path. Honest ones have such a queue for a few round trips, until fewer ACKs are
+//! requested.
+
+use super::acks::LONG;
+
+/// Round trips for which a long queue of the reverse path is believed,
+const CREDIT: f64 = 20.0;
+/// as how many of them one with a loss counts,
+const LOSSY: f64 = 5.0;
+/// and the round trips without such a queue that restore belief.
+const RESTORED: u32 = 200;
+
+/// Whether a long queue of the reverse path is believed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reverse {
+    /// Round trips for which it still is.
+    credit: f64,
+    /// Consecutive round trips without a long queue.
+    without: u32,
+    /// Delay of the reverse path in seconds that is no queue, because it did not respond to a trial.
+    floor: f64,
+    /// Whether segments were lost in this round trip.
+    has_lost: bool,
+}
+
+impl Default for Reverse {
+    fn default() -> Self {
+        Self { credit: CREDIT, without: 0, floor: 0.0, has_lost: false }
+    }
+}
+
+/// A path as arrival times show it, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    /// Delay of the reverse path above the minimum, and the queueing delay in it.
+    pub(super) delay: f64,
+    pub(super) queueing: f64,
+    /// RTT without queues.
+    pub(super) base: f64,
+    /// Silence between ACKs that come in bunches.
+    pub(super) silence: f64,
+}
+
+impl Claim {
+    /// Returns the queueing delay that bunches of ACKs and jitter explain.
+    fn short(&self) -> f64 {
+        LONG.1.max(LONG.0 * self.base) + self.silence
+    }
+
+    /// Returns whether the queue is longer.
+    pub(super) fn is_long(&self) -> bool {
+        self.queueing > self.short()
+    }
+}
+
+impl Reverse {
+    /// Returns what `delay` seconds of the reverse path contain of a queue.
+    pub(super) fn queueing(&self, delay: f64) -> f64 {
+        (delay - self.floor).max(0.0)
+    }
+
+    /// Counts a delay of `delay` seconds, which did not respond to a trial, as no queue: the route has become longer.
+    pub(super) const fn raise_floor(&mut self, delay: f64) {
+        self.floor = delay;
+    }
+
+    /// Processes a timeout, after which the route may be another.
+    pub(super) fn on_timeout(&mut self) {
+        *self = Self { floor: self.floor, ..Self::default() };
+    }
+
+    /// Processes a loss. If a queue of the forward path is concealed, it overflows.
+    pub(super) const fn on_loss(&mut self) {
+        self.has_lost = true;
+    }
+
+    /// Handles the end of a round trip. Returns the delay of the reverse path that is believed at most, in seconds.
+    pub(super) fn on_round(&mut self, claim: Claim) -> f64 {
+        let cost = if std::mem::take(&mut self.has_lost) { LOSSY } else { 1.0 };
+        if claim.is_long() {
+            (self.credit, self.without) = ((self.credit - cost).max(0.0), 0);
+        } else {
+            self.without = self.without.saturating_add(1);
+        }
+        if self.without >= RESTORED {
+            self.credit = CREDIT;
+        }
+        self.floor = self.floor.min(claim.delay);
+        if self.credit > 0.0 { f64::INFINITY } else { self.floor }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the limits after each of `rounds` round trips of 80 ms, which claim a queue of `queueing` seconds.
+    fn limits(reverse: &mut Reverse, queueing: f64, rounds: usize) -> Vec<f64> {
+        (0..rounds).map(|_| reverse.on_round(Claim { delay: queueing, queueing, base: 0.08, silence: 0.002 })).collect()
+    }
+
+    const NOTHING: f64 = 0.0;
+    const ALL: f64 = f64::INFINITY;
+
+    /// A queue above an eighth of the RTT and a silence of 2 ms, 12 ms, is believed for twenty round trips.
+    #[test]
+    fn a_long_queue_is_believed_for_a_while() {
+        let mut reverse = Reverse::default();
+        assert_eq!(limits(&mut reverse, 0.0121, 19), [ALL; 19]);
+        assert_eq!(limits(&mut reverse, 0.0121, 100), [NOTHING; 100]);
+    }
+
+    /// A queue of 12 ms is no longer than bunches of ACKs and jitter explain.
+    #[test]
+    fn a_short_queue_is_believed() {
+        assert_eq!(limits(&mut Reverse::default(), 0.012, 1000), [ALL; 1000]);
+        let short = Claim { delay: 0.005, queueing: 0.005, base: 0.001, silence: 0.0 };
+        let mut reverse = Reverse::default();
+        assert!((0..1000).all(|_| reverse.on_round(short) == ALL), "5 ms on a short path");
+    }
+
+    /// A round trip with a loss counts as five.
+    #[test]
+    fn losses_cost_trust() {
+        let mut reverse = Reverse::default();
+        let mut lossy = || {
+            reverse.on_loss();
+            limits(&mut reverse, 0.0121, 1)[0]
+        };
+        assert_eq!([lossy(), lossy(), lossy(), lossy()], [ALL, ALL, ALL, NOTHING]);
+        let mut reverse = Reverse::default();
+        reverse.on_loss();
+        assert_eq!(limits(&mut reverse, 0.012, 1), [ALL], "without a long queue, losses do not matter");
+        assert_eq!(limits(&mut reverse, 0.0121, 19), [ALL; 19]);
+    }
+
+    /// Two hundred consecutive round trips without a long queue restore belief.
+    #[test]
+    fn trust_is_restored() {
+        let mut reverse = Reverse::default();
+        limits(&mut reverse, 1.0, 20);
+        assert_eq!(limits(&mut reverse, 0.0, 199), [NOTHING; 199]);
+        limits(&mut reverse, 1.0, 1);
+        assert_eq!(limits(&mut reverse, 0.0, 199), [NOTHING; 199]);
+        assert_eq!(limits(&mut reverse, 0.0, 1), [ALL]);
+        assert_eq!(limits(&mut reverse, 1.0, 19), [ALL; 19]);
+    }
+    /// A delay that did not respond to a trial is no queue, until it falls.
+    #[test]
+    fn a_longer_route_is_believed() {
+        let mut reverse = Reverse::default();
+        reverse.raise_floor(0.02);
+        let round = |reverse: &mut Reverse, delay: f64| {
+            let claim = Claim { delay, queueing: reverse.queueing(delay), base: 0.08, silence: 0.002 };
+            (claim.is_long(), reverse.on_round(claim))
+        };
+        assert_eq!(round(&mut reverse, 0.032), (false, ALL));
+        for _ in 0..20 {
+            round(&mut reverse, 0.0321);
+        }
+        assert_eq!(round(&mut reverse, 0.0321), (true, 0.02));
+        assert_eq!(round(&mut reverse, 0.01), (false, 0.01));
+        reverse.on_timeout();
+        assert_eq!(round(&mut reverse, 0.0321), (true, ALL));
+    }
+}
