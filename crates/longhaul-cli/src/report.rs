@@ -158,7 +158,7 @@ pub fn bits_per_second(bytes: u64, took: Duration) -> f64 {
 }
 
 /// Formats a size, the time that its transfer took, and the rate of the `moved` bytes that were transferred. Below
-/// [`LEAST_TIMED`], there is no rate.
+/// 10 ms, there is no rate.
 #[must_use]
 pub fn amount(bytes: u64, moved: u64, took: Duration) -> String {
     let (size, seconds) = (size(bytes), took.as_secs_f64());
