@@ -121,7 +121,8 @@ async fn serve(transport: Transport) -> Result<()> {
     }
 }
 
-async fn echo(mut stream: Stream) -> Result<()> {
+/// Returns everything that the peer sends.
+pub(crate) async fn echo(mut stream: Stream) -> Result<()> {
     let mut message = [0; MESSAGE];
     loop {
         let read = stream.read(&mut message).await?;

@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::meter::seconds_since;
 use crate::report::{Spread, setting, write_json};
+use crate::rpc;
 use crate::transport::{Connector, Listener, Stream, Transport};
 use crate::worker::{self, Workers};
 
@@ -176,15 +177,7 @@ async fn answer(mut stream: Stream) -> Result<()> {
             stream.read_u8().await?;
         }
     }
-    let mut message = [0; MESSAGE];
-    loop {
-        let read = stream.read(&mut message).await?;
-        if read == 0 {
-            return Ok(());
-        }
-        stream.write_all(&message[..read]).await?;
-        stream.flush().await?;
-    }
+    rpc::echo(stream).await
 }
 
 /// Runs `streams` tasks, and returns how much they count per second once all are connected.

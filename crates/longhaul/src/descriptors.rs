@@ -91,8 +91,8 @@ impl AsRef<Self> for TcpStream {
     }
 }
 
-/// Access to the descriptor of the UDP socket, or that of the first shard, to inspect it or set options. Data read from it is lost to the
-/// connections.
+/// Access to the descriptor of the UDP socket, or that of the first shard, to inspect it or set options. Data read from
+/// it is lost to the connections.
 #[cfg(unix)]
 mod unix {
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

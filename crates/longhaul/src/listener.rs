@@ -151,9 +151,9 @@ impl TcpListener {
         }
     }
 
-    /// Stops listening and waits until all connections of the listener's sockets have ended: until the peers have acknowledged
-    /// everything that was written to the streams that have been closed or dropped. It waits for streams that the
-    /// program still holds, too. Connections that were not accepted are reset.
+    /// Stops listening and waits until all connections of the listener's sockets have ended: until the peers have
+    /// acknowledged everything that was written to the streams that have been closed or dropped. It waits for streams
+    /// that the program still holds, too. Connections that were not accepted are reset.
     ///
     /// Cancel safety: the listener is closed even if the future is dropped.
     ///

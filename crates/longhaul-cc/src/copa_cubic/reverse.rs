@@ -6,17 +6,17 @@
 
 use super::acks::LONG;
 
-/// Round trips for which a long queue of the reverse path is believed,
+/// Round trips for which a long queue of the reverse path is believed.
 const CREDIT: f64 = 20.0;
-/// as how many of them one with a loss counts,
+/// Number of such round trips as which one with a loss counts.
 const LOSSY: f64 = 5.0;
-/// and the round trips without such a queue that restore belief.
+/// Consecutive round trips without a long queue, after which one is believed again.
 const RESTORED: u32 = 200;
 
-/// Whether a long queue of the reverse path is believed.
+/// Decides whether a long queue of the reverse path is believed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reverse {
-    /// Round trips for which it still is.
+    /// Round trips for which it is still believed.
     credit: f64,
     /// Consecutive round trips without a long queue.
     without: u32,
