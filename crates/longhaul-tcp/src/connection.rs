@@ -66,7 +66,6 @@ mod user_timeout;
 pub use app::Blocked;
 pub use input::{Payload, SegmentMeta};
 
-use ack_schedule::AckSchedule;
 use congestion::{CongestionDriver, Pacing};
 use extensions::Extensions;
 pub(crate) use handshake::reset_for;
@@ -77,7 +76,6 @@ use liveness::Liveness;
 use loss::Loss;
 use numbers::Numbers;
 use observe::Observers;
-use persist::Persist;
 use pmtu::Pmtu;
 use receiver::Receiver;
 use sender::Sender;
@@ -123,9 +121,7 @@ pub struct Connection {
     negotiated: Negotiated,
     numbers: Numbers,
     snd: Sender,
-    persist: Persist,
     rcv: Receiver,
-    acks: AckSchedule,
     rtt: RttEstimator,
     loss: Loss,
     cc: CongestionDriver,
@@ -145,9 +141,7 @@ impl Connection {
             negotiated: Negotiated::default(),
             numbers: Numbers::new(iss, clock, now),
             snd: Sender::new(&config),
-            persist: Persist::default(),
             rcv: Receiver::new(&config, now),
-            acks: AckSchedule::new(),
             rtt: RttEstimator::new(config.min_rto),
             loss: Loss::new(),
             cc: CongestionDriver::new(&config, Bytes::from(pmtu.mss(0)), now),
@@ -243,7 +237,7 @@ impl Connection {
         let old = self.life.state;
         self.life.close(error);
         self.timers.stop_all();
-        self.acks.close();
+        self.rcv.acks.close();
         self.report_state(old);
         // If a RST has to be sent, it is the last event but one.
         if self.is_drained() {

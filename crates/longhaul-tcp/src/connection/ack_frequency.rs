@@ -110,7 +110,7 @@ impl Connection {
         let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
         let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
         header.options.ack_rate = Some(rate);
-        self.acks.enqueue(header);
+        self.rcv.acks.enqueue(header);
     }
 
     /// Checks whether the peer honours the request when a segment acknowledges up to `ack`.
@@ -130,11 +130,11 @@ impl Connection {
     pub(super) fn take_ack_rate(&mut self, rate: Option<AckRate>, data: bool) {
         let (Some(rate), Some(ack_frequency)) = (rate, &mut self.ext.ack_frequency) else { return };
         match rate.segments() {
-            0 if data => self.acks.request_immediate(),
+            0 if data => self.rcv.acks.request_immediate(),
             0 => {}
             ratio @ 1..=MAX_RATIO => {
                 add(&mut ack_frequency.info.heeded, 1);
-                self.acks.apply_request(ratio);
+                self.rcv.acks.apply_request(ratio);
             }
             _ => add(&mut ack_frequency.info.refused, 1),
         }

@@ -283,7 +283,7 @@ impl AckSchedule {
 impl Connection {
     /// Schedules the ACK of a data segment.
     pub(super) fn schedule_ack(&mut self, now: Time, arrived: Arrived) {
-        if self.acks.on_data(arrived, self.config.ack_every(), self.negotiated.sack) == Due::Now {
+        if self.rcv.acks.on_data(arrived, self.config.ack_every(), self.negotiated.sack) == Due::Now {
             self.queue_ack(now);
         }
     }
@@ -291,7 +291,7 @@ impl Connection {
     /// Ends a receive batch and decides whether to send an ACK.
     pub fn finish_batch(&mut self, now: Time) {
         let now = self.timers.advance(now);
-        let is_delayed = self.acks.end_batch(self.config.ack_every(), !self.config.ack_delay.is_zero());
+        let is_delayed = self.rcv.acks.end_batch(self.config.ack_every(), !self.config.ack_delay.is_zero());
         if is_delayed && !self.timers.is_armed(Timer::Ack) {
             self.timers.arm(Timer::Ack, now + self.config.ack_delay.min(MAX_ACK_DELAY));
         }
@@ -299,36 +299,36 @@ impl Connection {
 
     /// Queues a pure ACK with the current state, which is sent before anything else.
     pub(super) fn queue_ack(&mut self, now: Time) {
-        if self.acks.has_room() {
+        if self.rcv.acks.has_room() {
             let header = self.ack_header(now);
-            self.acks.enqueue(header);
+            self.rcv.acks.enqueue(header);
         } else {
-            self.acks.request();
+            self.rcv.acks.request();
         }
     }
 
     /// Queues a challenge ACK, at most one per 500 ms (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
     pub(super) fn challenge(&mut self, now: Time) {
-        if self.acks.may_challenge(now) {
+        if self.rcv.acks.may_challenge(now) {
             add(&mut self.stats.incidents_mut().challenge_acks, 1);
             self.queue_ack(now);
         }
     }
 
     pub(super) fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
-        while let Some(header) = self.acks.queue.front() {
+        while let Some(header) = self.rcv.acks.queue.front() {
             if !batch.admits(CheshireCodec::header_len(&header.options), max_segments) {
                 break;
             }
             batch.push(header, 0, 0);
-            self.acks.queue.pop_front();
+            self.rcv.acks.queue.pop_front();
             self.stats.segments_out += 1;
         }
         !batch.is_empty()
     }
 
     pub(super) fn transmit_ack(&mut self, now: Time, batch: &mut Batch) -> bool {
-        if !self.acks.is_due() || !self.life.state.is_synchronized() {
+        if !self.rcv.acks.is_due() || !self.life.state.is_synchronized() {
             return false;
         }
         let header = self.ack_header(now);
@@ -342,20 +342,20 @@ impl Connection {
         let flags = Flags::ACK | self.echo_flag();
         let mut header = self.header(now, flags, self.snd.sent_to());
         self.add_sack(&mut header);
-        header.options.probe_echo = self.acks.take_probe_echo().map(|value| ProbeEcho { value });
+        header.options.probe_echo = self.rcv.acks.take_probe_echo().map(|value| ProbeEcho { value });
         self.add_network_to_ack(&mut header);
         if header.options.probe_echo.is_some() || header.options.network.is_some() {
             header.fit();
         }
         self.add_arrivals(&mut header);
         self.timers.stop(Timer::Ack);
-        self.acks.on_ack_sent(self.rcv.next());
+        self.rcv.on_ack_sent();
         header
     }
 
     /// Adds D-SACK and SACK blocks to an ACK (RFC 2018, section 4; RFC 2883, section 4).
     fn add_sack(&mut self, header: &mut Header) {
-        let dsack = self.acks.take_dsack();
+        let dsack = self.rcv.acks.take_dsack();
         if !self.negotiated.sack {
             return;
         }
@@ -376,15 +376,15 @@ impl Connection {
     /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
     /// report that only pure ACKs carry.
     pub(super) fn on_piggybacked_ack(&mut self) {
-        if self.ext.network.has_answer_for_peer() || self.acks.needs_pure_ack(self.rcv.out_of_order() > 0) {
+        if self.ext.network.has_answer_for_peer() || self.rcv.needs_pure_ack() {
             return;
         }
         self.timers.stop(Timer::Ack);
-        self.acks.on_ack_sent(self.rcv.next());
+        self.rcv.on_ack_sent();
     }
 
     pub(super) fn echo_flag(&self) -> Flags {
-        if self.acks.echoes_congestion() { Flags::ECE } else { Flags::NONE }
+        if self.rcv.acks.echoes_congestion() { Flags::ECE } else { Flags::NONE }
     }
 }
 

@@ -255,7 +255,7 @@ impl Connection {
             && !before.window_changed
             && segment.ack == self.snd.una()
             && before.flight_size > 0
-            && !self.persist.is_in_flight();
+            && !self.snd.persist.is_in_flight();
         AckOutcome {
             una_advanced: before.una_advanced,
             newly_sacked: delivery.bytes.saturating_sub(delivery.cumulative),
@@ -425,7 +425,6 @@ impl Connection {
     /// Releases acknowledged data and raises the events that follow.
     fn on_una_advanced(&mut self) {
         self.snd.release_acknowledged();
-        self.persist.on_una_advanced();
         if self.snd.window() > 0 {
             self.timers.stop(Timer::Persist);
         }

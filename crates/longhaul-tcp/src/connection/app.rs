@@ -59,7 +59,11 @@ impl Connection {
     pub fn is_gathering(&self) -> bool {
         const BATCH: u64 = 64 << 10;
         let unsent = self.snd.unsent();
-        unsent > 0 && unsent < BATCH && self.snd.has_outstanding() && !self.snd.is_fin_queued() && !self.acks.is_due()
+        unsent > 0
+            && unsent < BATCH
+            && self.snd.has_outstanding()
+            && !self.snd.is_fin_queued()
+            && !self.rcv.acks.is_due()
     }
 
     /// Checks whether a writer may queue data, and records that it waits if it has to.
@@ -189,7 +193,7 @@ impl Connection {
             self.rcv.tune(self.timers.now(), rtt);
         }
         if self.life.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss()) {
-            self.acks.request();
+            self.rcv.acks.request();
         }
     }
 

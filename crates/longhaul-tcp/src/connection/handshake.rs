@@ -193,7 +193,7 @@ impl Connection {
         // Sent only if the SYN had the option, so that the answer to an unvalidated address is not longer than the
         // SYN.
         options.user_timeout = self.user_timeout_advice().filter(|_| self.peer.user_timeout.remote().is_some());
-        self.acks.on_ack_sent(self.rcv.next());
+        self.rcv.on_ack_sent();
         header
     }
 
@@ -322,9 +322,9 @@ impl Connection {
                 // The answer is sent at once and before a report: our first segment completes the peer's handshake
                 // and ends its wait for an answer.
                 let header = self.ack_header(now);
-                self.acks.enqueue_first(header);
+                self.rcv.acks.enqueue_first(header);
             } else {
-                self.acks.request();
+                self.rcv.acks.request();
             }
             self.announce_user_timeout(now);
             return;

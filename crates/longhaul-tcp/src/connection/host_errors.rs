@@ -103,7 +103,7 @@ impl Connection {
         (port_probe.probed_at, port_probe.is_refused) = (Some(now), false);
         self.peer.host_errors.port_probe = Some(port_probe);
         let probe = self.keep_alive_header(now);
-        self.acks.enqueue(probe);
+        self.rcv.acks.enqueue(probe);
         self.timers.arm(Timer::PortProbe, now + self.rtt.base_rto().max(PORT_PROBE_DELAY));
     }
 
@@ -139,6 +139,6 @@ impl Connection {
         if matches!(self.life.state, State::Closed | State::TimeWait) {
             return 0;
         }
-        if self.persist.is_in_flight() { self.persist.repetitions() } else { self.rtt.backoff() }
+        if self.snd.persist.is_in_flight() { self.snd.persist.repetitions() } else { self.rtt.backoff() }
     }
 }

@@ -189,7 +189,7 @@ impl Connection {
         if segment.has(Flags::ACK) {
             segment.payload = Payload::copied(&[]);
             // Our SYN-ACK may have been lost.
-            self.acks.request();
+            self.rcv.acks.request();
             return true;
         }
         self.retransmit_syn_ack();
@@ -256,7 +256,7 @@ impl Connection {
         let end = segment.data_end();
         let duplicate = !segment.payload.is_empty() && segment.start >= 1 && end <= self.rcv.next() as i64;
         if duplicate {
-            self.acks.report_duplicate(segment.start as u64, end as u64);
+            self.rcv.acks.report_duplicate(segment.start as u64, end as u64);
             add(&mut self.stats.incidents_mut().duplicate_bytes_in, segment.payload.len() as u64);
             self.set_probe_echo(segment);
             self.queue_ack(now);
@@ -303,7 +303,7 @@ impl Connection {
     /// one acknowledged. `at` is the arrival time, which may be long ago if this host was suspended.
     fn update_ts_recent(&mut self, at: Time, segment: &Arrival<'_>) {
         let Some(stamp) = segment.header.options.timestamps.filter(|_| self.negotiated.timestamps) else { return };
-        let last_ack = self.acks.last_sent() as i64;
+        let last_ack = self.rcv.acks.last_sent() as i64;
         if segment.start <= last_ack && !self.is_older_timestamp(at, stamp.value) {
             self.rcv.set_ts_recent(stamp.value, at);
         }
@@ -375,7 +375,7 @@ impl Connection {
         if is_marked {
             add(&mut self.stats.incidents_mut().ce_in, 1);
         }
-        self.acks.on_ecn(segment.has(Flags::CWR), is_marked);
+        self.rcv.acks.on_ecn(segment.has(Flags::CWR), is_marked);
     }
 
     /// Seventh step of RFC 9293, section 3.10.7.4: processes the segment text.
@@ -397,7 +397,7 @@ impl Connection {
         let to = (admitted.end as i64).saturating_sub(segment.start).max(0) as usize;
         let part = segment.payload.part(from, to);
         if part.is_empty() {
-            self.acks.request();
+            self.rcv.acks.request();
             return;
         }
         // Insert the data, within the memory limits.
@@ -412,7 +412,7 @@ impl Connection {
         let inserted = self.rcv.insert(start, part.keep());
         add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
         if let Some(duplicate) = &inserted.duplicate {
-            self.acks.report_duplicate(duplicate.start, duplicate.end);
+            self.rcv.acks.report_duplicate(duplicate.start, duplicate.end);
             add(&mut self.stats.incidents_mut().duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
         if inserted.advanced {
@@ -432,14 +432,14 @@ impl Connection {
     /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").
     fn set_probe_echo(&mut self, segment: &Arrival<'_>) {
         if self.negotiated.probe_echo {
-            self.acks.set_probe_echo(segment.header.options.timestamps.map(|stamp| stamp.value));
+            self.rcv.acks.set_probe_echo(segment.header.options.timestamps.map(|stamp| stamp.value));
         }
     }
 
     /// Records the end of the peer's stream.
     fn record_fin(&mut self, segment: &Arrival<'_>) {
         if self.life.state.can_receive() && self.rcv.record_fin(segment.data_end()) {
-            self.acks.request();
+            self.rcv.acks.request();
         }
     }
 
@@ -448,7 +448,7 @@ impl Connection {
         if !self.rcv.fin_reached() || !self.life.state.can_receive() {
             return;
         }
-        self.acks.request_up_to(self.rcv.next());
+        self.rcv.request_ack_of_all();
         self.life.events.raise(Event::Readable);
         match self.life.state {
             State::SynReceived | State::Established => self.enter(State::CloseWait),

@@ -107,7 +107,7 @@ impl Connection {
         if !self.snd.has_outstanding() {
             self.peer.on_keep_alive_probe();
             let header = self.keep_alive_header(now);
-            self.acks.enqueue(header);
+            self.rcv.acks.enqueue(header);
         }
     }
 

@@ -331,7 +331,7 @@ impl Connection {
         }
         self.timers.stop(Timer::Idle);
         self.arm_user_timeout(now);
-        if self.persist.is_in_flight() {
+        if self.snd.persist.is_in_flight() {
             // Zero-window probes are retransmitted by the persist timer.
             self.timers.stop(Timer::Rto);
             self.timers.stop(Timer::Probe);

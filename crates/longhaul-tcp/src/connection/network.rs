@@ -286,7 +286,7 @@ impl Connection {
             // The peer waits for the answer to a Quick-Start request, so it is acknowledged at once.
             let single = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
             if single && self.life.state.is_synchronized() {
-                self.acks.request();
+                self.rcv.acks.request();
             }
         }
         if let Some(feedback) = option.feedback
@@ -359,7 +359,7 @@ impl Connection {
             let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
             let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
             header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
-            self.acks.enqueue(header);
+            self.rcv.acks.enqueue(header);
         }
     }
 

@@ -314,7 +314,7 @@ impl Connection {
                 false => Err(SendLimit::App),
             };
         }
-        if self.persist.take_due() {
+        if self.snd.persist.take_due() {
             return Ok(Choice { len: 1, mtu_probe: false });
         }
         let window = self.snd.usable_window();

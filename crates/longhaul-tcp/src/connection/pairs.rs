@@ -222,7 +222,7 @@ impl Connection {
             && !self.loss.in_episode()
             && self.snd.board().sacked_bytes() == 0
             && !self.snd.is_cwr_due()
-            && !self.persist.is_due()
+            && !self.snd.persist.is_due()
             && self.snd.unsent_before_rc3() > 3 * mss
             && self.snd.usable_window() >= 3 * mss
             && room.saturating_add(self.pipe()) >= LEAST_WINDOW * mss

@@ -79,7 +79,7 @@ impl Connection {
     /// Returns the probe interval: the RTO, doubled for each probe since the window closed, even if the peer
     /// answered.
     fn persist_interval(&self) -> Span {
-        let doubled = self.rtt.base_rto().as_nanos().saturating_mul(1 << self.persist.sent.min(20));
+        let doubled = self.rtt.base_rto().as_nanos().saturating_mul(1 << self.snd.persist.sent.min(20));
         Span::from_nanos(doubled).min(MAX_INTERVAL)
     }
 
@@ -90,16 +90,16 @@ impl Connection {
             return;
         }
         let front = self.snd.board().front().map(|(index, _)| index);
-        if front.is_some() && !self.persist.in_flight {
+        if front.is_some() && !self.snd.persist.in_flight {
             // The window closed below data that is in flight: retransmissions of that data act as probes.
             return;
         }
-        let silent = self.peer.silence(now) >= GIVE_UP_AFTER && self.persist.unanswered >= GIVE_UP_PROBES;
+        let silent = self.peer.silence(now) >= GIVE_UP_AFTER && self.snd.persist.unanswered >= GIVE_UP_PROBES;
         if silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
-        self.persist.on_probe(front.is_none(), self.snd.last_sent());
+        self.snd.persist.on_probe(front.is_none(), self.snd.last_sent());
         // A single octet yields no delivery rate and is not paced.
         self.cc.rate.on_app_limited(self.pipe());
         self.loss.grant.forced = true;
@@ -111,14 +111,14 @@ impl Connection {
     /// Records that an acceptable segment arrived.
     pub(super) fn heard_from_peer(&mut self, now: Time) {
         self.peer.on_segment(now);
-        self.persist.unanswered = 0;
+        self.snd.persist.unanswered = 0;
         self.stop_port_probing();
     }
 
     /// Continues or ends zero-window probing. Called after every ACK; `changed` means that the window field changed.
     pub(super) fn after_window_change(&mut self, now: Time, changed: bool) {
         if self.snd.window() == 0 {
-            let waits = self.persist.sent > 0 && self.snd.unsent() > 0;
+            let waits = self.snd.persist.sent > 0 && self.snd.unsent() > 0;
             if waits && !self.snd.has_outstanding() && !self.timers.is_armed(Timer::Persist) {
                 // The peer accepted the octet but still has no room.
                 self.timers.arm(Timer::Persist, now + self.persist_interval());
@@ -131,10 +131,10 @@ impl Connection {
         if changed {
             self.timers.stop(Timer::Persist);
         }
-        if self.persist.sent == 0 {
+        if self.snd.persist.sent == 0 {
             return;
         }
-        let before = std::mem::take(&mut self.persist);
+        let before = std::mem::take(&mut self.snd.persist);
         if before.in_flight && !before.due {
             // The octet may have been dropped while the window was closed: retransmit it at once.
             self.loss.grant.probe = self.snd.board().front().map(|(index, _)| index);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use longhaul_units::{Span, Time};
 
+use super::ack_schedule::AckSchedule;
 use crate::config::Config;
 use crate::reassembly::{Inserted, Limits, Reassembly};
 use crate::seq;
@@ -13,9 +14,11 @@ use crate::seq;
 /// In-order data that is accepted under hard memory pressure.
 const SMALL: usize = 16 << 10;
 
+/// Receive side. What arrives and how it is acknowledged share RCV.NXT and the holes.
 #[derive(Debug)]
 pub(super) struct Receiver {
     data: Reassembly,
+    pub(super) acks: AckSchedule,
     /// The highest right edge ever advertised: data below it is accepted.
     edge: u64,
     /// Stream offset up to which the application has read; the window counts from here.
@@ -51,6 +54,7 @@ impl Receiver {
         let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
         Self {
             data: Reassembly::new(0),
+            acks: AckSchedule::new(),
             edge: 0,
             consumed: 1,
             capacity: (config.recv_buffer as u64).clamp(1, ceiling),
@@ -74,6 +78,21 @@ impl Receiver {
             self.ceiling = self.ceiling.min(u64::from(u16::MAX));
             self.capacity = self.capacity.min(self.ceiling);
         }
+    }
+
+    /// Records that everything up to RCV.NXT is acknowledged by a segment that is sent at this moment.
+    pub(super) fn on_ack_sent(&mut self) {
+        self.acks.on_ack_sent(self.next());
+    }
+
+    /// Requests an ACK if the last one does not cover everything up to RCV.NXT.
+    pub(super) fn request_ack_of_all(&mut self) {
+        self.acks.request_up_to(self.next());
+    }
+
+    /// Returns whether the ACK that is due reports something that data segments do not carry.
+    pub(super) fn needs_pure_ack(&self) -> bool {
+        self.acks.needs_pure_ack(self.out_of_order() > 0)
     }
 
     /// Sets TS.Recent.

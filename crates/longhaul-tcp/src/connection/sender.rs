@@ -4,6 +4,7 @@ use bytes::Bytes;
 use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
+use super::persist::Persist;
 use crate::batch::{Batch, SegmentRef};
 use crate::config::Config;
 use crate::scoreboard::{Burst, Record, Scoreboard};
@@ -32,6 +33,7 @@ const CLOSED_WINDOW_LOWAT: u64 = 4 << 20;
 pub(super) struct Sender {
     buffer: SendBuffer,
     board: Scoreboard,
+    pub(super) persist: Persist,
     /// SND.UNA and SND.NXT as stream offsets.
     una: u64,
     nxt: u64,
@@ -113,6 +115,7 @@ impl Sender {
         Self {
             buffer: SendBuffer::new(config.send_buffer),
             board: Scoreboard::new(),
+            persist: Persist::default(),
             una: 0,
             nxt: 0,
             window: 0,
@@ -285,8 +288,9 @@ impl Sender {
         Some(self.board.sack(left, right.min(self.nxt), delivered))
     }
 
-    /// Releases the data below SND.UNA.
+    /// Releases the data below SND.UNA; a window probe that was in flight is acknowledged with it.
     pub(super) fn release_acknowledged(&mut self) {
+        self.persist.on_una_advanced();
         self.buffer.advance(self.una.min(self.buffer.end()));
     }
 

@@ -180,7 +180,7 @@ impl Connection {
             // The send loop runs after every call and checks them itself.
             Timer::Pace | Timer::Copy => {}
             Timer::Idle => self.free_spare_memory(),
-            Timer::Ack => self.acks.request(),
+            Timer::Ack => self.rcv.acks.request(),
             Timer::Persist => {
                 self.on_persist(now);
                 self.consider_r1();
@@ -204,6 +204,6 @@ impl Connection {
         if let Some(segments) = &mut self.cc.segments {
             **segments = SegmentLists::default();
         }
-        self.acks.free_spare_memory();
+        self.rcv.acks.free_spare_memory();
     }
 }

@@ -94,7 +94,7 @@ impl Connection {
         let mut header = self.ack_header(now);
         header.options.user_timeout = Some(advice);
         header.fit();
-        self.acks.enqueue(header);
+        self.rcv.acks.enqueue(header);
     }
 }
 
