@@ -86,15 +86,15 @@ impl Handle {
             if matches!(result, Err(Blocked::WouldBlock)) {
                 waiting(waiters, wait).register(cx);
             }
-            // Another write may follow, or the FIN, which then carries the ACK of the peer's.
-            let more = connection.is_gathering()
-                || (matches!(wait, Wait::Read) && connection.may_end_next() && driver_follows());
-            (result.map_err(|blocked| from_blocked(blocked, connection)), more)
+            // The FIN may follow, which then carries the ACK of the peer's.
+            let ends_next = matches!(wait, Wait::Read) && connection.may_end_next() && driver_follows();
+            (result.map_err(|blocked| from_blocked(blocked, connection)), ends_next)
         });
-        if result.as_ref().is_some_and(|(_, more)| *more) {
+        if result.as_ref().is_some_and(|(_, ends_next)| *ends_next) {
             self.shared.settle_later(state);
         } else {
-            self.shared.settle(state, now);
+            // Another write may follow.
+            self.shared.settle_write(state, now, self.id);
         }
         match result.map(|(result, _)| result) {
             None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
@@ -188,3 +188,6 @@ impl Drop for Handle {
         self.shared.settle(state, now);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,9 @@ pub(crate) struct State {
     /// Whether the driver has ended or is about to end, so that the socket is no longer served.
     pub(crate) ended: bool,
     pub(crate) stats: SocketStats,
+    /// Batches passed to the socket.
+    #[cfg(test)]
+    pub(crate) batches: usize,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<SharedCapture>,
     /// Declared after the endpoint, so that the logs have ended when it waits for them.
@@ -132,6 +135,8 @@ impl Shared {
             fatal: None,
             ended: false,
             stats: SocketStats::default(),
+            #[cfg(test)]
+            batches: 0,
             kernel_drops_seen: 0,
             captures: Vec::new(),
             #[cfg(feature = "qlog")]
@@ -172,8 +177,18 @@ impl Shared {
     }
 
     /// Ends a call that has changed something: sends, sets the timer, releases the lock, and wakes tasks.
-    pub(crate) fn settle(&self, mut state: MutexGuard<'_, State>, now: Time) {
-        let turn = state.transmit(self, now);
+    pub(crate) fn settle(&self, state: MutexGuard<'_, State>, now: Time) {
+        self.settle_except(state, now, None);
+    }
+
+    /// Ends a call that may be followed by another write to `writer` at once. If less than a full batch of its data is
+    /// left to send, the driver sends it after the caller has yielded, together with what was written until then.
+    pub(crate) fn settle_write(&self, state: MutexGuard<'_, State>, now: Time, writer: ConnId) {
+        self.settle_except(state, now, Some(writer));
+    }
+
+    fn settle_except(&self, mut state: MutexGuard<'_, State>, now: Time, writer: Option<ConnId>) {
+        let turn = state.transmit_except(self, now, writer);
         if turn == Turn::Done {
             state.arm(self);
         } else {
@@ -263,14 +278,23 @@ impl State {
     }
 
     /// Sends pending batches for one turn.
-    // A pause is in force, or the socket has failed.
     pub(crate) fn transmit(&mut self, shared: &Shared, now: Time) -> Turn {
+        self.transmit_except(shared, now, None)
+    }
+
+    /// Sends pending batches for one turn, but none while `writer` [gathers](Connection::is_gathering) data for a larger
+    /// one.
+    fn transmit_except(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
+        // A pause is in force, or the socket has failed.
         if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
             return Turn::Done;
         }
         self.resume_at = None;
         let max_segments = shared.io.max_segments();
         for _ in 0..BATCHES_PER_TURN {
+            if writer.is_some_and(|id| self.endpoint.connection(id).is_some_and(Connection::is_gathering)) {
+                return Turn::More;
+            }
             // A batch that the socket did not accept goes first.
             let destination = match self.stuck.take() {
                 Some(destination) => destination,
@@ -324,6 +348,10 @@ impl State {
             outgoing.slices = &whole;
         }
         shared.io.send(&outgoing)?;
+        #[cfg(test)]
+        {
+            self.batches += 1;
+        }
         for capture in &self.captures {
             capture.lock().unwrap_or_else(PoisonError::into_inner).sent(now, shared.local, &outgoing);
         }
