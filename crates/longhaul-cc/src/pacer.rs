@@ -1,15 +1,15 @@
 //! Pacer, which determines when data may be sent and how much at once.
 //!
-//! The pacer is a token bucket, filled at the pacing rate. At most one *quantum* is sent at once: one batch of
-//! clamp(rate x 250 us, 2 MSS, 64 KiB), unless the controller sets another size. After a pause in which the sender
+//! The pacer is a token bucket, filled at the pacing rate. Without lateness, at most one *quantum* is sent at once: one
+//! batch of clamp(rate x 250 us, 2 MSS, 64 KiB), unless the controller sets another size. After a pause in which the sender
 //! had no data or no window, the bucket contains at most one quantum.
 //!
 //! If the sender *had* to wait for the pacer and its timer fired late, the pacer compensates for the lateness.
 //! Otherwise, every late wake-up would lower the achieved rate, and user-space timers are late by tens of
 //! microseconds to more than a millisecond, on some systems by 15 ms. Therefore the bucket continues to fill after a
-//! due time, for at most the [lateness allowance](Pacer::set_lateness), and the missed quanta are sent back to back.
-//! Lateness beyond the allowance is not compensated. The allowance is the time of a quantum plus the minimum lateness
-//! of the recent waits, at least 1 ms and at most 20 ms. With a constant rate and quantum, and a sender that sends
+//! due time, for at most the [lateness allowance](Pacer::set_lateness), and the missed quanta are sent back to back, or
+//! [in one batch](Pacer::more). Lateness beyond the allowance is not compensated. The allowance is the time of a quantum plus
+//! the minimum lateness of the recent waits, at least 1 ms and at most 20 ms. With a constant rate and quantum, and a sender that sends
 //! only what is allowed, every interval has the bound
 //!
 //! > bytes sent in an interval <= rate x (its length + lateness allowance + 1 ns) + quantum.
@@ -74,6 +74,13 @@ impl Pacer {
         }
     }
 
+    /// Returns the quantum at `rate` for a pace that sets none.
+    #[must_use]
+    pub fn default_quantum(rate: Rate, mss: Bytes) -> Bytes {
+        let smallest = (mss * QUANTUM_MIN_SEGMENTS).max(Bytes(1));
+        rate.bytes_in(QUANTUM_SPAN).min(QUANTUM_MAX).max(smallest)
+    }
+
     /// Changes the pace from `now` on; `None` lifts the limit. Accumulated credit and debt stay.
     ///
     /// `mss` is the largest segment: the quantum is at least one segment even if `pace` sets a smaller one, and at
@@ -85,7 +92,7 @@ impl Pacer {
         self.quantum = match pace {
             None => QUANTUM_MAX,
             Some(Pace { quantum: Some(named), .. }) => named.max(mss).max(Bytes(1)),
-            Some(Pace { rate, quantum: None }) => default_quantum(rate, mss),
+            Some(Pace { rate, quantum: None }) => Self::default_quantum(rate, mss),
         };
         if was_unlimited {
             // The time since the last unlimited send earns credit at the new rate.
@@ -99,7 +106,7 @@ impl Pacer {
         self.lateness = Lateness::Fixed(lateness);
     }
 
-    /// Returns the quantum: the largest burst.
+    /// Returns the quantum: the largest burst without lateness.
     #[must_use]
     pub const fn quantum(&self) -> Bytes {
         self.quantum
@@ -111,8 +118,8 @@ impl Pacer {
         self.rate
     }
 
-    /// Returns how many of `want` bytes may be sent immediately: all of them, or one quantum if that is less. Call it
-    /// again after sending; more may be sent at once only while a late wake-up is made up for.
+    /// Returns how many of `want` bytes may be sent immediately: all of them, or one quantum if that is less, or
+    /// 64 KiB of a larger quantum. Call it again after sending; more may be sent at once only while a late wake-up is made up for.
     ///
     /// The caller should send whole segments within the returned amount, or one segment if not even one fits. Unused
     /// bytes stay in the bucket, and an excess is subtracted from the next quantum.
@@ -121,10 +128,10 @@ impl Pacer {
     /// Returns the earliest time at which these bytes may be sent, or [`Time::MAX`] at rate zero.
     pub fn ready(&mut self, now: Time, want: Bytes) -> Result<Bytes, Time> {
         let Some(rate) = self.rate else {
-            return Ok(want.min(self.quantum));
+            return Ok(self.batch(want));
         };
         self.refill(now);
-        let batch = want.min(self.quantum);
+        let batch = self.batch(want);
         let missing = nanobytes(batch).saturating_sub(self.credit);
         if missing > 0 {
             let due = self.updated + wait(missing, rate);
@@ -138,6 +145,16 @@ impl Pacer {
         Ok(batch)
     }
 
+    /// Returns how many of `want` bytes may follow at the time of the last [`ready`](Self::ready), after `spent` bytes that
+    /// [`sent`](Self::sent) has not counted yet: another quantum while a late wake-up is made up for, or zero. A batch of
+    /// several quanta takes a single system call.
+    #[must_use]
+    pub fn more(&self, spent: Bytes, want: Bytes) -> Bytes {
+        let batch = self.batch(want);
+        let left = self.credit.saturating_sub(nanobytes(spent));
+        if self.rate.is_some() && left >= nanobytes(batch) { batch } else { Bytes::ZERO }
+    }
+
     /// Subtracts `bytes` from the credit. Bytes that are sent without asking, such as a tail loss probe, count as
     /// well.
     pub fn sent(&mut self, now: Time, bytes: Bytes) {
@@ -148,6 +165,11 @@ impl Pacer {
         }
         self.refill(now);
         self.credit = self.credit.saturating_sub(nanobytes(bytes));
+    }
+
+    /// Returns what one call may permit of `want` bytes. A larger quantum takes several batches.
+    fn batch(&self, want: Bytes) -> Bytes {
+        want.min(self.quantum).min(QUANTUM_MAX)
     }
 
     /// Updates the credit to `now`, limited by the current depth of the bucket.
@@ -167,11 +189,6 @@ impl Pacer {
         };
         self.credit = grown.min(depth);
     }
-}
-
-fn default_quantum(rate: Rate, mss: Bytes) -> Bytes {
-    let smallest = (mss * QUANTUM_MIN_SEGMENTS).max(Bytes(1));
-    rate.bytes_in(QUANTUM_SPAN).min(QUANTUM_MAX).max(smallest)
 }
 
 fn nanobytes(bytes: Bytes) -> Nanobytes {

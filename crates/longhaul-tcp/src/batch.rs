@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use longhaul_units::Bytes;
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Header};
 
 /// UDP payload in bytes that one `sendmsg` may carry with segmentation offload.
@@ -61,6 +62,11 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// Returns the payload bytes of all segments.
+    pub(crate) fn payload_len(&self) -> Bytes {
+        Bytes(self.len.saturating_sub(self.headers.len()) as u64)
     }
 
     /// Returns each segment with its encoded header.

@@ -37,6 +37,15 @@ fn the_quantum_is_a_quarter_of_a_millisecond_within_two_segments_and_64_kib() {
     assert_eq!((named(0), named(5_000), named(1 << 20)), (MSS, Bytes(5_000), Bytes(1 << 20)));
 }
 
+/// A burst larger than a batch leaves in several, without waiting for the bucket to be full again.
+#[test]
+fn a_large_quantum_leaves_in_batches() {
+    let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(200_000)));
+    let (sent, batches, due) = drain(&mut pacer, Time::ZERO);
+    assert_eq!((sent, batches), (Bytes(3 * 65_536), 3));
+    assert_eq!(due - Time::ZERO, Span::from_micros(4 * 65_536 - 200_000));
+}
+
 #[test]
 fn quanta_leave_at_the_spacing_of_the_rate() {
     // 8 Mbit/s is 1 byte/us.
@@ -113,6 +122,29 @@ fn the_rate_is_reached_under_a_coarse_timer() {
     }
 }
 
+/// One batch of several quanta carries as much as several batches.
+#[test]
+fn missed_quanta_may_leave_in_one_batch() {
+    let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
+    let (_, _, due) = drain(&mut pacer, Time::ZERO);
+    for late in [0, 300, 1_000, 5_000] {
+        let now = due + Span::from_micros(late);
+        let mut one_by_one = pacer.clone();
+        let mut spent = one_by_one.clone().ready(now, PLENTY).unwrap();
+        let mut at_once = pacer.clone();
+        assert_eq!(at_once.ready(now, PLENTY), Ok(spent));
+        loop {
+            match at_once.more(spent, PLENTY) {
+                Bytes::ZERO => break,
+                more => spent += more,
+            }
+        }
+        assert_eq!(drain(&mut one_by_one, now).0, spent, "{late} us");
+        assert_eq!(at_once.more(spent, Bytes(1)), if late == 300 { Bytes(1) } else { Bytes::ZERO }, "{late} us");
+    }
+    assert_eq!(Pacer::new(Time::ZERO).more(Bytes(1), PLENTY), Bytes::ZERO, "without a rate there is no lateness");
+}
+
 #[test]
 fn credit_for_lateness_expires_when_the_sender_falls_idle() {
     let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
@@ -169,8 +201,9 @@ fn extremes_do_not_overflow() {
     boundless.sent(Time::ZERO, Bytes::MAX);
     boundless.sent(Time::ZERO, Bytes::MAX);
     assert!(boundless.ready(Time::ZERO, PLENTY).is_err());
-    assert_eq!(boundless.ready(Time::MAX, Bytes::MAX), Ok(Bytes::MAX));
+    assert_eq!(boundless.ready(Time::MAX, Bytes::MAX), Ok(QUANTUM_MAX));
     // A clock that steps back earns no credit.
+    boundless.sent(Time::MAX, Bytes::MAX);
     boundless.sent(Time::MAX, Bytes::MAX);
     assert_eq!(boundless.ready(Time::ZERO, Bytes::MAX), Err(Time::MAX));
 }
@@ -266,7 +299,7 @@ proptest! {
     }
 
     #[test]
-    fn polled_when_due_the_rate_is_exact(rate in any_rate(), quantum in prop::option::of(1u64..100_000)) {
+    fn polled_when_due_the_rate_is_exact(rate in any_rate(), quantum in prop::option::of(1u64..=65_536)) {
         let mut pacer = paced(rate, quantum.map(Bytes));
         let (mut now, mut total) = (Time::ZERO, Bytes::ZERO);
         for _ in 0..2_000 {

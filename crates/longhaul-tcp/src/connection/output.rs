@@ -164,11 +164,16 @@ impl Connection {
             if !fill.batch.admits(fill.header_len + 1, max_segments) {
                 return None;
             }
-            if fill.budget == 0 {
-                // At the next poll the pacer, which has counted this batch by then, decides whether more may follow.
-                return None;
-            }
             let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
+            if fill.budget == 0 {
+                // A quantum that a late wake-up missed travels in the same batch.
+                let want = (self.snd.unsent() + self.snd.board().lost_bytes()).min(room);
+                fill.budget = self.cc.pacer.more(fill.batch.payload_len(), Bytes(want)).0;
+                if fill.budget == 0 {
+                    // At the next poll the pacer, which has counted this batch by then, decides whether more may follow.
+                    return None;
+                }
+            }
             let room_for_new = room.max(self.loss.allowance(self.mss()));
             let step = match self.next_retransmission(room) {
                 Some(index) => self.retransmit_segment(&mut fill, index),
@@ -371,7 +376,7 @@ impl Connection {
     pub(super) fn after_transmit(&mut self, now: Time, batch: &Batch) {
         self.refresh_control();
         // Pacing rates count payload, as congestion windows do.
-        self.cc.pacer.sent(now, Bytes::from(batch.len.saturating_sub(batch.headers.len())));
+        self.cc.pacer.sent(now, batch.payload_len());
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.on_transmission(now);
