@@ -58,7 +58,8 @@ impl Control {
 pub struct Pace {
     /// Payload bytes per second; headers are not counted.
     pub rate: Rate,
-    /// The largest burst; `None` lets the transport choose clamp(rate x 250 us, 2 MSS, 64 KiB).
+    /// The largest burst; `None` lets the transport choose clamp(rate x 250 us, 2 MSS, 64 KiB), and up to 256 KiB on paths
+    /// with an RTT below 0.5 ms.
     pub quantum: Option<Bytes>,
 }
 

@@ -222,7 +222,8 @@ impl Connection {
     /// Applies the controller's answer. Must be called after every event that is reported to the controller.
     fn refresh_control(&mut self) {
         let mss = Bytes::from(self.mss());
-        let pacing = Pacing { mss, srtt: self.rtt.srtt(), recovering: self.loss.in_fast_recovery() };
+        let pacing =
+            Pacing { mss, srtt: self.rtt.srtt(), min_rtt: self.rtt.min(), recovering: self.loss.in_fast_recovery() };
         self.cc.refresh(self.timers.now(), &self.config, pacing);
         self.timers.set(Timer::Tick, self.cc.controller.next_tick());
         self.follow_probe_plan();

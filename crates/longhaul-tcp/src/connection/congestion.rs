@@ -42,8 +42,26 @@ pub(super) struct CongestionDriver {
 pub(super) struct Pacing {
     pub(super) mss: Bytes,
     pub(super) srtt: Option<Span>,
+    /// Minimum RTT of the connection.
+    pub(super) min_rtt: Option<Span>,
     /// Whether fast recovery is under way.
     pub(super) recovering: bool,
+}
+
+/// Burst on a path with the lowest RTT, the RTT that halves it, and the number of halvings from which on the pacer's own
+/// quantum is used.
+const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
+const HALVED_EACH: Span = Span::from_micros(128);
+const MAX_HALVINGS: u64 = 4;
+
+impl Pacing {
+    /// Returns the burst that is always permitted on a path within a host or rack, where it takes as long as the
+    /// error of a timer: 256 KiB, and half of it for each 128 us of the minimum RTT. Linux's TCP adds up to 64 KiB to its
+    /// offload batches in a similar way, halved for each 512 us, and does not pace by default.
+    fn burst(self) -> Option<Bytes> {
+        let halvings = self.min_rtt?.as_nanos() / HALVED_EACH.as_nanos();
+        (halvings < MAX_HALVINGS).then(|| Bytes(SHORT_PATH_BURST.0 >> halvings))
+    }
 }
 
 impl CongestionDriver {
@@ -79,13 +97,16 @@ impl CongestionDriver {
         self.control.cwnd = mss.max(self.control.cwnd).min(Bytes(config.max_cwnd)).max(mss);
         let ceiling = config.max_pacing_rate;
         let default = || self.default_pace(pacing).map(Pace::new);
-        let pace = match self.control.pace.or_else(default) {
+        let mut pace = match self.control.pace.or_else(default) {
             Some(mut pace) => {
                 pace.rate = pace.rate.min(ceiling);
                 Some(pace)
             }
             None => (ceiling != Rate::MAX).then_some(Pace::new(ceiling)),
         };
+        if let (Some(pace), Some(burst)) = (&mut pace, pacing.burst()) {
+            pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(burst));
+        }
         self.pacer.set(now, pace, mss);
     }
 
@@ -208,6 +229,8 @@ mod tests {
     use super::*;
 
     const MSS: Bytes = Bytes(1000);
+    /// Of a path without an RTT sample.
+    const UNKNOWN: Pacing = Pacing { mss: MSS, srtt: None, min_rtt: None, recovering: false };
 
     fn at(millis: u64) -> Time {
         Time::ZERO + Span::from_millis(millis)
@@ -219,7 +242,7 @@ mod tests {
         let config = Config::default();
         let mut driver = CongestionDriver::new(&config, MSS, at(0));
         let pace = |driver: &CongestionDriver, recovering| {
-            let pacing = Pacing { mss: MSS, srtt: Some(Span::from_millis(100)), recovering };
+            let pacing = Pacing { mss: MSS, srtt: Some(Span::from_millis(100)), recovering, ..UNKNOWN };
             driver.default_pace(pacing).map(Rate::as_bytes_per_sec)
         };
         driver.control = Control::window(MSS * 10);
@@ -230,7 +253,27 @@ mod tests {
         assert_eq!((pace(&driver, false), pace(&driver, true)), (Some(200_000), Some(240_000)));
         driver.control.ssthresh = Some(MSS * 5);
         assert_eq!(pace(&driver, true), Some(120_000));
-        assert_eq!(driver.default_pace(Pacing { mss: MSS, srtt: None, recovering: false }), None);
+        assert_eq!(driver.default_pace(UNKNOWN), None);
+    }
+
+    /// Linux adds 64 KiB >> (min RTT / 512 us) to its offload batches.
+    #[test]
+    fn bursts_are_larger_on_paths_shorter_than_half_a_millisecond() {
+        let burst = |micros| Pacing { min_rtt: Some(Span::from_micros(micros)), ..UNKNOWN }.burst();
+        assert_eq!(UNKNOWN.burst(), None);
+        assert_eq!([20, 127, 128, 300, 511].map(burst), [256, 256, 128, 64, 32].map(|kib| Some(Bytes(kib << 10))));
+        assert_eq!([512, 10_000].map(burst), [None; 2]);
+
+        // The window of one segment is paced at 2 x 1000 bytes per 50 us, and 10 kB per 250 us.
+        let mut driver = CongestionDriver::new(&Config::default(), MSS, at(0));
+        let mut quantum = |min_rtt| {
+            let srtt = Some(Span::from_micros(50));
+            driver.refresh(at(0), &Config::default(), Pacing { srtt, min_rtt, ..UNKNOWN });
+            driver.pacer.quantum()
+        };
+        assert_eq!(quantum(Some(Span::from_millis(10))), Bytes(10_000));
+        assert_eq!(quantum(Some(Span::from_micros(300))), Bytes(64 << 10));
+        assert_eq!(quantum(Some(Span::from_micros(600))), Bytes(10_000));
     }
 
     /// A round ends when its data is acknowledged or data sent during it is delivered.
