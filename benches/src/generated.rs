@@ -68,6 +68,31 @@ impl Page {
     }
 }
 
+/// Returns the text of the page `path`, in which the section `title` is replaced by `body`.
+///
+/// # Errors
+/// Returns an error if the page cannot be read.
+pub(crate) fn section(path: &Path, title: &str, body: &str) -> Result<String> {
+    let page = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    Ok(replace_section(&page, title, body))
+}
+
+/// Replaces a section with a heading of the second level, or adds it at the end.
+fn replace_section(page: &str, title: &str, body: &str) -> String {
+    let (heading, body) = (format!("\n## {title}\n"), body.trim_end());
+    let (before, rest) = page.split_once(&heading).unwrap_or((page.trim_end_matches('\n'), ""));
+    let after = rest.find("\n## ").map_or("", |at| &rest[at..]);
+    let before = if rest.is_empty() { format!("{before}\n") } else { before.to_owned() };
+    format!("{before}{heading}\n{body}\n{after}")
+}
+
+/// Returns the name of the processor, if the kernel knows it.
+pub(crate) fn processor() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    line.split_once(':').map(|(_, name)| name.trim().to_owned())
+}
+
 /// Returns a table in Markdown. The first row is the head.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
@@ -91,6 +116,16 @@ mod tests {
         assert_eq!(parse(&["--quick", "--bench"]).unwrap(), Task { writes: false, is_quick: true });
         assert!(parse(&["--write", "--quick"]).is_err());
         assert!(parse(&["--wrong"]).is_err());
+    }
+
+    #[test]
+    fn a_section_is_replaced_or_added() {
+        let page = "# Costs\n\n## A\n\nold\n\n## B\n\nkept\n";
+        assert_eq!(replace_section(page, "A", "new\n"), "# Costs\n\n## A\n\nnew\n\n## B\n\nkept\n");
+        assert_eq!(replace_section(page, "B", "new"), "# Costs\n\n## A\n\nold\n\n## B\n\nnew\n");
+        assert_eq!(replace_section("# Costs\n", "A", "new"), "# Costs\n\n## A\n\nnew\n");
+        let same = replace_section(page, "A", "old");
+        assert_eq!(same, page);
     }
 
     #[test]

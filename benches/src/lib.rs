@@ -12,6 +12,7 @@ pub mod costs;
 mod generated;
 pub mod loopback;
 pub mod meter;
+pub mod profile;
 pub mod realtime;
 pub mod report;
 pub mod rpc;

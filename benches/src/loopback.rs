@@ -17,7 +17,7 @@ use crate::worker::{self, Workers};
 
 /// A transport to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Rival {
+pub(crate) enum Rival {
     /// Raw UDP, the upper bound.
     Udp,
     Stream(Transport),
@@ -43,7 +43,7 @@ impl Rival {
 
 /// Job of a worker: one side of a transfer.
 #[derive(Debug, Serialize, Deserialize)]
-enum Job {
+pub(crate) enum Job {
     /// Reports its address, and then its [`Usage`].
     Receive { rival: Rival, ip: IpAddr, bytes: u64 },
     /// Reports its [`Sent`].
@@ -52,10 +52,10 @@ enum Job {
 
 /// Report of a sender.
 #[derive(Debug, Serialize, Deserialize)]
-struct Sent {
-    usage: Usage,
+pub(crate) struct Sent {
+    pub usage: Usage,
     /// Bytes of raw UDP that were assumed to be lost and retransmitted.
-    lost: u64,
+    pub lost: u64,
 }
 
 /// The network between both sides.
@@ -111,7 +111,7 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
     write_json(target_tmpdir, "loopback.json", &results)
 }
 
-async fn work(job: Job) -> Result<()> {
+pub(crate) async fn work(job: Job) -> Result<()> {
     match job {
         Job::Receive { rival: Rival::Udp, ip, bytes } => {
             let udp = Udp::bind(ip)?;

@@ -40,7 +40,7 @@ const SEND: u8 = b's';
 
 /// What the clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-enum Load {
+pub(crate) enum Load {
     /// Each stream sends a request when it has the response to the last one.
     Requests,
     /// Each task connects, exchanges one message and drops the stream.
@@ -62,7 +62,7 @@ impl Load {
     }
 
     /// Returns the number of streams or tasks of all clients.
-    const fn streams(self) -> usize {
+    pub(crate) const fn streams(self) -> usize {
         match self {
             Self::Requests => 64,
             Self::Connections => 32,
@@ -81,7 +81,7 @@ impl Load {
 
 /// Job of a worker.
 #[derive(Debug, Serialize, Deserialize)]
-enum Job {
+pub(crate) enum Job {
     /// Reports its address, and serves any number of clients.
     Serve { transport: Transport, shards: usize },
     /// Reports a count per second.
@@ -144,7 +144,7 @@ fn run(workers: &Workers, (transport, shards): Rival, load: Load, millis: u64) -
     Ok(rates.sum::<Result<f64>>()? * load.scale())
 }
 
-async fn work(job: Job) -> Result<()> {
+pub(crate) async fn work(job: Job) -> Result<()> {
     match job {
         Job::Serve { transport, shards } => serve(transport, shards).await,
         Job::Client { transport, to, load, streams, millis } => {

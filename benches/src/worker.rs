@@ -50,21 +50,34 @@ impl Workers {
     /// # Errors
     /// Returns an error if the process cannot be started.
     pub fn spawn(&self, job: &impl Serialize, namespace: Option<&NetNs>) -> Result<Worker> {
-        let mut command = self.command(job)?;
+        let mut command = self.command(Command::new("sh"), job)?;
         let mut spawn = || command.spawn();
-        let mut process = match namespace {
+        let process = match namespace {
             Some(namespace) => namespace.run(spawn)?,
             None => spawn(),
-        }
-        .context("starting a worker")?;
+        };
+        Self::worker(process)
+    }
+
+    /// Starts a worker with `job` as the child of a program, such as a profiler, that executes its last arguments.
+    ///
+    /// # Errors
+    /// Returns an error if the program cannot be started.
+    pub fn spawn_under(&self, mut program: Command, job: &impl Serialize) -> Result<Worker> {
+        program.arg("sh");
+        Self::worker(self.command(program, job)?.spawn())
+    }
+
+    fn worker(process: io::Result<Child>) -> Result<Worker> {
+        let mut process = process.context("starting a worker")?;
         let output = process.stdout.take().context("a worker without output")?;
         Ok(Worker { process, lines: read_lines(output) })
     }
 
-    /// Returns a command whose shell raises the limit of open files as far as permitted and then executes the worker.
-    fn command(&self, job: &impl Serialize) -> Result<Command> {
+    /// Completes a command for a shell, which raises the limit of open files as far as permitted and then executes the
+    /// worker.
+    fn command(&self, mut command: Command, job: &impl Serialize) -> Result<Command> {
         let raise = format!(r#"ulimit -n {OPEN_FILES} 2>/dev/null || ulimit -n "$(ulimit -H -n)"; exec "$0" "$@""#);
-        let mut command = Command::new("sh");
         command.arg("-c").arg(raise).arg(env::current_exe()?).arg(MARK).arg(serde_json::to_string(job)?);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         self.identity.hand_to(&mut command);
@@ -99,6 +112,16 @@ impl Worker {
             Err(RecvTimeoutError::Timeout) => bail!("a worker hangs"),
             Err(RecvTimeoutError::Disconnected) => bail!("a worker ended early"),
         }
+    }
+
+    /// Ends the worker in order, and waits until its process has ended.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub fn finish(mut self) -> Result<()> {
+        drop(self.process.stdin.take());
+        self.process.wait()?;
+        Ok(())
     }
 }
 
