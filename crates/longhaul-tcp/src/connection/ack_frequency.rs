@@ -7,7 +7,7 @@
 
 use longhaul_cc::{AckFrequency, Needs};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{AckRate, Flags};
+use longhaul_wire::{AckRate, Flags, Header};
 
 use super::Connection;
 use crate::info::{AckRateInfo, add};
@@ -99,13 +99,14 @@ impl Connection {
         self.config.extensions && wanted(&self.cc.controller.needs()) != AckFrequency::Usual
     }
 
-    /// Sends the controller's request to the peer. Nothing is requested before this side has data to send.
+    /// Sends the controller's request to the peer, if there is data to acknowledge now or soon. A request that comes later
+    /// may reach a peer that has closed the connection and answers with a RST.
     pub(super) fn request_ack_frequency(&mut self) {
         if self.ext.ack_frequency.is_none() {
             return;
         }
         let (now, ratio, sent) = (self.timers.now(), self.cc.control.ack_ratio, self.stats.data_segments_out);
-        let has_data = self.life.state.is_synchronized() && (sent > 0 || self.snd.unsent() > 0);
+        let has_data = self.life.state.is_synchronized() && self.snd.has_unacknowledged_data();
         let Some(ack_frequency) = self.ext.ack_frequency.as_deref_mut().filter(|_| has_data) else { return };
         let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
         let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
@@ -124,6 +125,11 @@ impl Connection {
         if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board().sacked_bytes() == 0) {
             ack_frequency.on_covered(now, segments, round_trip);
         }
+    }
+
+    /// Returns whether a segment was sent to request an ACK frequency.
+    pub(super) fn requests_ack_frequency(&self, header: &Header) -> bool {
+        header.options.ack_rate.is_some() && self.ext.ack_frequency.is_some()
     }
 
     /// Applies the peer's request on an acceptable segment, with or without `data`.

@@ -80,8 +80,9 @@ struct ExtensionAnswers {
     dsack: Option<(u64, u64)>,
     /// The ACK answers a probe.
     is_probe_answer: bool,
-    /// The ACK was, or may have been, triggered by a probe or by data of the RC3 loop, so it is no duplicate ACK.
-    is_about_probes: bool,
+    /// The ACK was, or may have been, triggered by a probe or by data of the RC3 loop, or was sent for its request of an
+    /// ACK frequency, so it is no duplicate ACK.
+    has_own_cause: bool,
 }
 
 /// Samples that an ACK yields.
@@ -237,12 +238,16 @@ impl Connection {
             pair,
             dsack: dsack.filter(|(left, right)| !answer.owns_dsack && !self.snd.is_rc3_duplicate(*left, *right)),
             is_probe_answer: answer.arrived,
-            is_about_probes: answer.arrived || answer.owns_dsack || ahead > 0 || self.reports_rc3_data(header, ack),
+            has_own_cause: answer.arrived
+                || answer.owns_dsack
+                || ahead > 0
+                || self.reports_rc3_data(header, ack)
+                || self.requests_ack_frequency(header),
         }
     }
 
     /// Returns the effects of the ACK on loss recovery. It is a duplicate ACK (RFC 5681, section 2) if it repeats
-    /// SND.UNA while data is in flight and does not answer a probe of any kind.
+    /// SND.UNA while data is in flight and has no other cause.
     fn ack_outcome(
         &self,
         segment: &AckSegment<'_>,
@@ -259,7 +264,7 @@ impl Connection {
         AckOutcome {
             una_advanced: before.una_advanced,
             newly_sacked: delivery.bytes.saturating_sub(delivery.cumulative),
-            duplicate: repeats && !answers.is_about_probes,
+            duplicate: repeats && !answers.has_own_cause,
             dsack: answers.dsack,
             echo: segment.echo(),
             // Without SACK, the receiver may have held back data that is acknowledged together with a retransmission

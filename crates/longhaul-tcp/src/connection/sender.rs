@@ -424,6 +424,11 @@ impl Sender {
         !self.board.is_empty()
     }
 
+    /// Returns whether data, sent or not, is unacknowledged. A FIN is no data.
+    pub(super) fn has_unacknowledged_data(&self) -> bool {
+        self.una < self.buffer.end()
+    }
+
     /// Returns FlightSize (RFC 5681, section 2), without data that the peer had received before SND.NXT reached it.
     pub(super) fn flight_size(&self) -> u64 {
         (self.nxt - self.una).saturating_sub(self.board.passed_bytes())

@@ -14,6 +14,7 @@ use crate::{
     State, Tuple,
 };
 
+mod ack_frequency;
 mod ecn_check;
 mod icmp_errors;
 mod long_round_trips;

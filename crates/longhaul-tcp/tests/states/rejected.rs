@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use longhaul_tcp::{Config, State};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{Flags, Header, SackBlock, Timestamps};
+use longhaul_wire::{AckRate, Flags, Header, SackBlock, Timestamps};
 
 use crate::victim::{BUFFER, Reply, Victim, plain_config};
 
@@ -280,5 +280,30 @@ fn holes_are_acknowledged_at_once() {
             let acks: Vec<u32> = replies.iter().map(|r| r.header.ack.wrapping_sub(start)).collect();
             assert_eq!(acks, [ack], "{at} {len}, options {options}, young {young}");
         }
+    }
+}
+
+/// Three duplicate ACKs mean a loss (RFC 5681, section 3.2), but ACKs that were sent to request an ACK frequency are no
+/// duplicates, if the option was negotiated.
+#[test]
+fn requests_of_an_ack_frequency_are_no_duplicate_acks() {
+    for (negotiated, requests, recoveries) in [(true, true, 0), (true, false, 1), (false, true, 1)] {
+        let mut config = plain_config();
+        config.extensions = true;
+        let mut victim = Victim::new(7, 9);
+        victim.endpoint.listen(Arc::new(config));
+        let mut syn = victim.header(Flags::SYN);
+        syn.options.ack_rate_permitted = negotiated;
+        victim.inject(&syn, &[]);
+        (victim.next, victim.acked) = (8, 10);
+        victim.send(Flags::ACK, &[]);
+        victim.id = victim.endpoint.accept();
+        victim.act(|c| c.write(&[9; 5_000])).0.unwrap();
+        for _ in 0..4 {
+            let mut ack = victim.header(Flags::ACK);
+            ack.options.ack_rate = requests.then_some(AckRate::each(4));
+            victim.inject(&ack, &[]);
+        }
+        assert_eq!(victim.info().unwrap().recoveries, recoveries, "{negotiated} {requests}");
     }
 }
