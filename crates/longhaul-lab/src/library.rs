@@ -22,6 +22,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("estimates-within.toml", include_str!("../experiments/estimates-within.toml")),
     ("estimates.toml", include_str!("../experiments/estimates.toml")),
     ("fairness.toml", include_str!("../experiments/fairness.toml")),
+    ("hard-paths-sockets.toml", include_str!("../experiments/hard-paths-sockets.toml")),
     ("hard-paths.toml", include_str!("../experiments/hard-paths.toml")),
     ("kernel.toml", include_str!("../experiments/kernel.toml")),
     ("limited-slow-start.toml", include_str!("../experiments/limited-slow-start.toml")),
