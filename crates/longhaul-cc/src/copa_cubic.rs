@@ -193,8 +193,14 @@ impl CopaCubic {
     /// Returns the queue of the reverse path, as arrival times show it.
     fn claim(&self) -> Claim {
         let delay = self.copa.delays().reverse();
-        let queueing = self.reverse.queueing(delay);
-        Claim { delay, queueing, base: self.base().as_secs_f64(), silence: self.silence() }
+        Claim {
+            delay,
+            queueing: self.reverse.queueing(delay),
+            base: self.base().as_secs_f64(),
+            silence: self.silence(),
+            jitter: self.copa.delays().jitter(),
+            is_scattered: self.capacity.is_scattered(),
+        }
     }
 
     /// Requests fewer ACKs, and limits the delay, of a reverse path with a long queue.

@@ -38,11 +38,20 @@ pub(super) struct Capacity {
     newest: Time,
     /// The estimate at the end of the last round trip.
     rate: Option<f64>,
+    /// Whether there are gaps, but they disagree.
+    is_scattered: bool,
 }
 
 impl Capacity {
     pub(super) fn new() -> Self {
-        Self { neighbours: Neighbours::default(), rates: [0.0; GAPS], count: 0, newest: Time::ZERO, rate: None }
+        Self {
+            neighbours: Neighbours::default(),
+            rates: [0.0; GAPS],
+            count: 0,
+            newest: Time::ZERO,
+            rate: None,
+            is_scattered: false,
+        }
     }
 
     /// Processes the segments that an ACK delivered.
@@ -52,6 +61,7 @@ impl Capacity {
         }
         if ack.round_start {
             self.rate = self.estimate(ack.now);
+            self.is_scattered = self.rate.is_none() && self.is_known(ack.now);
         }
     }
 
@@ -67,6 +77,7 @@ impl Capacity {
     /// Forgets all gaps.
     pub(super) fn clear(&mut self) {
         (self.count, self.neighbours, self.rate) = (0, Neighbours::default(), None);
+        self.is_scattered = false;
     }
 
     /// Returns the payload rate of the bottleneck in bytes per second, as of the beginning of this round trip.
@@ -74,8 +85,18 @@ impl Capacity {
         self.rate
     }
 
+    /// Returns whether there are gaps that disagree, as with jitter or a link that delivers packets in bunches.
+    pub(super) const fn is_scattered(&self) -> bool {
+        self.is_scattered
+    }
+
+    /// Returns whether there are enough gaps, and recent ones.
+    fn is_known(&self, now: Time) -> bool {
+        self.count >= LEAST && now.since(self.newest) <= VALID
+    }
+
     fn estimate(&self, now: Time) -> Option<f64> {
-        if self.count < LEAST || now.since(self.newest) > VALID {
+        if !self.is_known(now) {
             return None;
         }
         let all = self.rates.get(..self.count.min(GAPS)).unwrap_or_default();

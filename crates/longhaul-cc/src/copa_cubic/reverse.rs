@@ -13,6 +13,9 @@ const LOSSY: f64 = 5.0;
 /// Consecutive round trips without a long queue, after which one is believed again.
 const RESTORED: u32 = 200;
 
+/// Fraction of the RTT above which jitter and bunches of ACKs conceal a queue, where they also conceal the capacity.
+const DISTURBED: f64 = 0.3;
+
 /// Decides whether a long queue of the reverse path is believed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reverse {
@@ -42,6 +45,10 @@ pub(super) struct Claim {
     pub(super) base: f64,
     /// Silence between ACKs that come in bunches.
     pub(super) silence: f64,
+    /// Delay that is jitter.
+    pub(super) jitter: f64,
+    /// Whether arrival times disagree about the capacity.
+    pub(super) is_scattered: bool,
 }
 
 impl Claim {
@@ -53,6 +60,12 @@ impl Claim {
     /// Returns whether the queue is longer.
     pub(super) fn is_long(&self) -> bool {
         self.queueing > self.short()
+    }
+
+    /// Returns whether the delays of the two directions cannot be told apart: jitter and bunches of ACKs are long
+    /// compared with the RTT, and arrival times disagree about the capacity, too.
+    fn is_disturbed(&self) -> bool {
+        self.is_scattered && self.silence + self.jitter > DISTURBED * self.base
     }
 }
 
@@ -89,7 +102,7 @@ impl Reverse {
             self.credit = CREDIT;
         }
         self.floor = self.floor.min(claim.delay);
-        if self.credit > 0.0 { f64::INFINITY } else { self.floor }
+        if self.credit > 0.0 && !claim.is_disturbed() { f64::INFINITY } else { self.floor }
     }
 }
 
@@ -97,9 +110,14 @@ impl Reverse {
 mod tests {
     use super::*;
 
-    /// Returns the limits after each of `rounds` round trips of 80 ms, which claim a queue of `queueing` seconds.
+    /// A queue of `queueing` seconds on a path with an RTT of 80 ms and a silence of 2 ms.
+    fn claim(queueing: f64) -> Claim {
+        Claim { delay: queueing, queueing, base: 0.08, silence: 0.002, jitter: 0.0, is_scattered: false }
+    }
+
+    /// Returns the limits after each of `rounds` round trips that claim a queue of `queueing` seconds.
     fn limits(reverse: &mut Reverse, queueing: f64, rounds: usize) -> Vec<f64> {
-        (0..rounds).map(|_| reverse.on_round(Claim { delay: queueing, queueing, base: 0.08, silence: 0.002 })).collect()
+        (0..rounds).map(|_| reverse.on_round(claim(queueing))).collect()
     }
 
     const NOTHING: f64 = 0.0;
@@ -117,7 +135,7 @@ mod tests {
     #[test]
     fn a_short_queue_is_believed() {
         assert_eq!(limits(&mut Reverse::default(), 0.012, 1000), [ALL; 1000]);
-        let short = Claim { delay: 0.005, queueing: 0.005, base: 0.001, silence: 0.0 };
+        let short = Claim { base: 0.001, silence: 0.0, ..claim(0.005) };
         let mut reverse = Reverse::default();
         assert!((0..1000).all(|_| reverse.on_round(short) == ALL), "5 ms on a short path");
     }
@@ -148,13 +166,14 @@ mod tests {
         assert_eq!(limits(&mut reverse, 0.0, 1), [ALL]);
         assert_eq!(limits(&mut reverse, 1.0, 19), [ALL; 19]);
     }
+
     /// A delay that did not respond to a trial is no queue, until it falls.
     #[test]
     fn a_longer_route_is_believed() {
         let mut reverse = Reverse::default();
         reverse.raise_floor(0.02);
         let round = |reverse: &mut Reverse, delay: f64| {
-            let claim = Claim { delay, queueing: reverse.queueing(delay), base: 0.08, silence: 0.002 };
+            let claim = Claim { queueing: reverse.queueing(delay), ..claim(delay) };
             (claim.is_long(), reverse.on_round(claim))
         };
         assert_eq!(round(&mut reverse, 0.032), (false, ALL));
@@ -165,5 +184,19 @@ mod tests {
         assert_eq!(round(&mut reverse, 0.01), (false, 0.01));
         reverse.on_timeout();
         assert_eq!(round(&mut reverse, 0.0321), (true, ALL));
+    }
+
+    /// Jitter of 23 ms and a silence of 2 ms are more than 0.3 of an RTT of 80 ms. The RTT then decides at once, unless
+    /// arrival times agree about the capacity.
+    #[test]
+    fn disturbed_delays_are_not_believed() {
+        for (jitter, is_scattered, most) in [(0.023, true, NOTHING), (0.0219, true, ALL), (0.023, false, ALL)] {
+            let claim = Claim { jitter, is_scattered, ..claim(0.001) };
+            assert_eq!(Reverse::default().on_round(claim), most, "{jitter} s, {is_scattered}");
+        }
+        let mut reverse = Reverse::default();
+        reverse.raise_floor(0.0005);
+        let claim = Claim { jitter: 0.023, is_scattered: true, ..claim(0.001) };
+        assert_eq!(reverse.on_round(claim), 0.0005, "a longer route is no queue");
     }
 }

@@ -56,12 +56,19 @@ fn a_coarse_clock_shows_no_capacity() {
 fn without_agreement_there_is_no_capacity() {
     let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
     let gaps: Vec<_> = (0..64).map(|number| ms * (1 << (number % 5))).collect();
-    pairs(&mut capacity, now, 0, &gaps);
-    assert_eq!(capacity.rate(), None);
-    pairs(&mut capacity, now, 128, &[ms; 64]);
-    assert!(capacity.rate().is_some());
-    pairs(&mut capacity, now + Span::from_secs(11), 256, &[]);
-    assert_eq!(capacity.rate(), None);
+    pairs(&mut capacity, now, 0, &gaps[..7]);
+    assert!(!capacity.is_scattered(), "too few gaps");
+    pairs(&mut capacity, now, 14, &gaps);
+    assert!(capacity.rate().is_none() && capacity.is_scattered());
+    pairs(&mut capacity, now, 142, &[ms; 64]);
+    assert!(capacity.rate().is_some() && !capacity.is_scattered());
+    pairs(&mut capacity, now, 270, &gaps);
+    pairs(&mut capacity, now + Span::from_secs(11), 398, &[]);
+    assert!(capacity.rate().is_none() && !capacity.is_scattered());
+    pairs(&mut capacity, now, 398, &gaps);
+    assert!(capacity.is_scattered());
+    capacity.clear();
+    assert!(!capacity.is_scattered());
 }
 
 /// A connection whose handshake is complete, on a transport with the given features.
@@ -167,4 +174,65 @@ fn a_flow_in_a_crowd_competes() {
     assert!(matches!(after_losses(config, 2), Mode::Compete(_)));
     assert!(matches!(after_losses(config, 0), Mode::Cruise));
     assert!(!matches!(after_losses(CopaCubicConfig { compete: false, ..config }, 2), Mode::Compete(_)));
+}
+
+/// A flow in cruise over 1000 segments per second and 100 ms, which hold 100 segments.
+struct Unused {
+    controller: CopaCubic,
+    round: u64,
+    delivered: Bytes,
+}
+
+impl Unused {
+    fn new() -> Self {
+        let mut granted = Granted::basic();
+        granted.pacing = true;
+        let mut controller = established(&granted);
+        controller.begin_cruise(20.0 * MSS.as_f64(), false);
+        Self { controller, round: 0, delivered: Bytes::ZERO }
+    }
+
+    /// Acknowledges `segments` segments of a round trip with an RTT of `rtt` milliseconds.
+    fn round(&mut self, segments: u64, rtt: u64) {
+        self.round += 1;
+        let now = Time::from_nanos(self.round * 100_000_000);
+        pairs(&mut self.controller.capacity, now, 1000 * self.round, &[Span::from_millis(1); 12]);
+        self.delivered += MSS * segments;
+        let mut ack = Ack::new(now);
+        (ack.round_start, ack.cwnd_limited, ack.total_delivered) = (true, true, self.delivered);
+        (ack.delivered, ack.cumulative) = (MSS * segments, MSS * segments);
+        ack.rtt = Some(RttSample { rtt: Span::from_millis(rtt), sent_at: now - Span::from_millis(100) });
+        let path = Path { srtt: Some(Span::from_millis(100)), ..Path::new(MSS) };
+        self.controller.on_ack(&ack, &path);
+    }
+
+    /// Returns the number of round trips with an empty queue and a window of `segments` segments until the window grows
+    /// quickly.
+    fn rounds_until_growth(&mut self, segments: u64) -> Option<u32> {
+        (1..2000).find(|_| {
+            self.controller.copa.take_over((MSS * segments).as_f64(), false);
+            self.round(segments, 100);
+            self.controller.copa.is_in_slow_start()
+        })
+    }
+
+    /// Ends quick growth by a queue of at most four round trips, which the window of `segments` segments does not fill.
+    fn end_by_queue(&mut self, segments: u64) {
+        let ends = |flow: &mut Self| {
+            flow.round(segments, 200);
+            !flow.controller.copa.is_in_slow_start()
+        };
+        assert!((0..4).any(|_| ends(self)));
+    }
+}
+
+/// The window grows quickly after ten round trips in which the link was unused, and after twice as many each time that a
+/// queue ends the growth below 0.8 of what the path holds.
+#[test]
+fn patience_doubles_if_a_queue_ends_quick_growth() {
+    let mut flow = Unused::new();
+    for rounds in [10, 20, 40, 80, 160, 320, 640, 640] {
+        assert_eq!(flow.rounds_until_growth(20), Some(rounds));
+        flow.end_by_queue(20);
+    }
 }
