@@ -6,6 +6,8 @@
 //! answer. An unsolicited answer is ignored.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+use std::fmt;
+
 use longhaul_cc::{Ack, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{
@@ -27,11 +29,20 @@ const XCP_OPTION: u16 = 20;
 /// Length in bytes that a Quick-Start request adds to a segment, padded.
 const QUICK_START_OPTION: u16 = 12;
 
+/// Seed of the nonces (RFC 4782, section 3.4). It is not printed, because applications print streams to logs.
+#[derive(Clone, Copy, Default)]
+struct NonceSeed(u64);
+
+impl fmt::Debug for NonceSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NonceSeed(..)")
+    }
+}
+
 /// Requests to routers, and their answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Network {
-    /// Seed of the nonces (RFC 4782, section 3.4).
-    seed: u64,
+    seed: NonceSeed,
     /// The kind that our SYN offers; after the handshake, the kind that was negotiated.
     kind: Option<NetworkHeaderKind>,
     /// The outstanding Quick-Start request.
@@ -71,7 +82,7 @@ fn micros(span: Span) -> u32 {
 }
 
 impl Network {
-    pub(super) fn new(seed: u64) -> Self {
+    fn new(seed: NonceSeed) -> Self {
         Self { seed, ..Self::default() }
     }
 
@@ -111,7 +122,7 @@ impl Network {
     fn ask(&mut self, rate: Rate) -> Request {
         let rate = QuickStartRate::at_least(rate);
         // SplitMix64's output function (Steele, Lea, Flood, OOPSLA 2014): a new nonce for each request.
-        let mut bits = self.seed.wrapping_add(self.info.requests.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut bits = self.seed.0.wrapping_add(self.info.requests.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         let nonce = QuickStartNonce::new((bits >> 32) as u32);

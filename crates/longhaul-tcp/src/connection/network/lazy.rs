@@ -5,12 +5,12 @@ use std::ops::{Deref, DerefMut};
 use longhaul_cc::NetworkHeaderKind;
 use longhaul_units::Rate;
 
-use super::Network;
+use super::{Network, NonceSeed};
 use crate::info::NetworkInfo;
 
 /// State of a connection that has neither sent nor received the option.
 static UNUSED: Network = Network {
-    seed: 0,
+    seed: NonceSeed(0),
     kind: None,
     asked: None,
     asked_at: None,
@@ -28,13 +28,14 @@ static UNUSED: Network = Network {
 /// before they change something.
 #[derive(Debug, Default)]
 pub(in crate::connection) struct LazyNetwork {
-    seed: u64,
+    seed: NonceSeed,
     used: Option<Box<Network>>,
 }
 
 impl LazyNetwork {
     /// Sets the seed of the nonces.
     pub(super) fn set_seed(&mut self, seed: u64) {
+        let seed = NonceSeed(seed);
         self.seed = seed;
         if let Some(used) = &mut self.used {
             let for_peer = used.for_peer;
@@ -66,5 +67,24 @@ impl Deref for LazyNetwork {
 impl DerefMut for LazyNetwork {
     fn deref_mut(&mut self) -> &mut Network {
         self.used.get_or_insert_with(|| Box::new(Network::new(self.seed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_is_not_printed() {
+        let [one, other] = [1, 77].map(|seed| {
+            let mut unused = LazyNetwork::default();
+            unused.set_seed(seed);
+            let mut used = LazyNetwork::default();
+            used.set_seed(seed);
+            used.is_distrusted = true;
+            format!("{unused:?} {used:?}")
+        });
+        assert_eq!(one, other);
+        assert!(one.contains("is_distrusted: true"), "{one}");
     }
 }
