@@ -306,6 +306,14 @@ impl Reassembly {
         self.read_ready(max)
     }
 
+    /// Returns the bytes that the next [`read`](Self::read) would return at most, without consuming them.
+    pub(crate) fn front(&mut self) -> Option<Bytes> {
+        if self.ready.is_empty() {
+            self.flush_tail();
+        }
+        self.ready.front().cloned()
+    }
+
     fn read_ready(&mut self, max: usize) -> Option<Bytes> {
         if max == 0 {
             return None;

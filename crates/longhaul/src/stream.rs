@@ -21,6 +21,7 @@ use crate::io::canonical;
 /// How long [`TcpStream::close`] waits for the peer to close its side.
 const LAST_ACK_PATIENCE: Duration = Duration::from_millis(500);
 
+mod buffered;
 mod options;
 mod ready;
 pub(crate) mod split;

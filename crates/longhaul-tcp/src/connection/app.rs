@@ -169,6 +169,28 @@ impl Connection {
         self.empty_read().map(|()| 0)
     }
 
+    /// Returns in-order data that arrived in one piece, without consuming it, and its offset in the stream; no data means
+    /// the end of the stream. [`consume_to`](Self::consume_to) consumes it.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub fn front(&mut self) -> Result<(u64, Bytes), Blocked> {
+        let offset = self.rcv.consumed();
+        match self.rcv.front() {
+            Some(data) => Ok((offset, data)),
+            None => self.empty_read().map(|()| (offset, Bytes::new())),
+        }
+    }
+
+    /// Consumes in-order data before `offset`, as far as reads have not consumed it already.
+    pub fn consume_to(&mut self, offset: u64) {
+        let mut left = usize::try_from(offset.saturating_sub(self.rcv.consumed())).unwrap_or(usize::MAX);
+        while let Some(data) = self.rcv.read(left) {
+            left = left.saturating_sub(data.len());
+        }
+        self.after_read();
+    }
+
     /// Returns whether a read would not return [`Blocked::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {

@@ -155,6 +155,16 @@ impl Receiver {
         Some(data)
     }
 
+    /// Returns in-order data without consuming it, if there is any.
+    pub(super) fn front(&mut self) -> Option<Bytes> {
+        self.data.front()
+    }
+
+    /// Returns the number of bytes consumed so far.
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
     /// Copies in-order data into `buffer` and returns its length.
     pub(super) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
         let read = self.data.read_into(buffer);

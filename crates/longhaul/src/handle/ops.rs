@@ -69,6 +69,15 @@ impl Handle {
         self.poll(cx, Wait::Read, |connection| connection.read(max))
     }
 
+    /// Ready with data that is not consumed yet, and its offset in the stream.
+    pub(crate) fn poll_front(&self, cx: &mut Context<'_>) -> Poll<io::Result<(u64, Bytes)>> {
+        self.poll(cx, Wait::Read, Connection::front)
+    }
+
+    pub(crate) fn consume_to(&self, offset: u64) {
+        self.shared.drive(self.id, |connection, _| connection.consume_to(offset));
+    }
+
     pub(crate) fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = buffer.len().min(COPY_LIMIT);
         self.poll(cx, Wait::Read, |connection| match limit {

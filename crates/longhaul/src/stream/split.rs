@@ -6,13 +6,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
+use super::buffered::{Buffered, async_buf_read};
 use super::{TcpStream, ready};
 
-/// The read half of a borrowed stream, from [`TcpStream::split`].
+/// The read half of a borrowed stream, from [`TcpStream::split`]. Its `AsyncBufRead` shows received data without a copy.
 #[derive(Debug)]
-pub struct ReadHalf<'a>(&'a TcpStream);
+pub struct ReadHalf<'a>(&'a TcpStream, Buffered);
 
 /// The write half of a borrowed stream, from [`TcpStream::split`]. Dropping it does not end the stream.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct WriteHalf<'a>(&'a TcpStream);
 impl TcpStream {
     /// Splits the stream into two halves that can be used concurrently within one task.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        (ReadHalf(self), WriteHalf(self))
+        (ReadHalf(self, Buffered::default()), WriteHalf(self))
     }
 }
 
@@ -201,6 +202,10 @@ impl AsyncRead for ReadHalf<'_> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         super::poll_read(&self.0.handle, cx, buf)
     }
+}
+
+impl AsyncBufRead for ReadHalf<'_> {
+    async_buf_read!(1, 0.handle);
 }
 
 impl AsyncWrite for WriteHalf<'_> {

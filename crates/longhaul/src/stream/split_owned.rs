@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
+use super::buffered::{Buffered, async_buf_read};
 use super::split::{address_methods, async_write, read_methods, write_methods};
 use super::{TcpStream, ready};
 
-/// The read half of a stream, from [`TcpStream::into_split`].
+/// The read half of a stream, from [`TcpStream::into_split`]. Its `AsyncBufRead` shows received data without a copy, so
+/// that `tokio::io::copy_buf` copies it once less than `copy`.
 #[derive(Debug)]
 pub struct OwnedReadHalf {
     stream: Arc<TcpStream>,
+    buffered: Buffered,
 }
 
 /// The write half of a stream, from [`TcpStream::into_split`]. Dropping it ends our direction, as `shutdown` does,
@@ -44,7 +47,10 @@ impl TcpStream {
     #[must_use]
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         let stream = Arc::new(self);
-        (OwnedReadHalf { stream: Arc::clone(&stream) }, OwnedWriteHalf { stream, end_on_drop: true })
+        (
+            OwnedReadHalf { stream: Arc::clone(&stream), buffered: Buffered::default() },
+            OwnedWriteHalf { stream, end_on_drop: true },
+        )
     }
 }
 
@@ -113,6 +119,10 @@ impl AsyncRead for OwnedReadHalf {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         super::poll_read(&self.stream.handle, cx, buf)
     }
+}
+
+impl AsyncBufRead for OwnedReadHalf {
+    async_buf_read!(buffered, stream.handle);
 }
 
 impl AsyncWrite for OwnedWriteHalf {

@@ -5,6 +5,7 @@ mod common;
 
 mod api;
 mod as_tokio;
+mod buffered;
 mod cancel;
 mod capture;
 mod close;
