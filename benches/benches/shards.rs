@@ -13,7 +13,8 @@
 //! table has median and range.
 //!
 //! **Settings** by environment: `LONGHAUL_BENCH_RUNS` (3), `LONGHAUL_BENCH_MS` (1500), `LONGHAUL_BENCH_SHARDS` (2: each
-//! server runs with one and with this many). Results go to `bench/shards.json` in the target directory.
+//! server runs with one and with this many), `LONGHAUL_BENCH_PIN` (0; with 1, `taskset` keeps each client on a core of its
+//! own). Results go to `bench/shards.json` in the target directory.
 
 #[cfg(target_os = "linux")]
 fn main() -> anyhow::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -106,6 +107,7 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
     let runs: usize = setting("LONGHAUL_BENCH_RUNS", 3)?.max(1);
     let millis: u64 = setting("LONGHAUL_BENCH_MS", 1500)?;
     let most: usize = setting("LONGHAUL_BENCH_SHARDS", 2)?.max(1);
+    let pin = setting("LONGHAUL_BENCH_PIN", 0)? != 0;
     let workers = Workers::new()?;
     let rivals: Vec<Rival> = Transport::ALL.into_iter().flat_map(|t| [1, most].map(|shards| (t, shards))).collect();
     println!("{CLIENTS} clients, {millis} ms, {runs} runs each, interleaved: median (min to max)");
@@ -114,8 +116,8 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
         let mut rates: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for _ in 0..runs {
             for rival in &rivals {
-                let rate =
-                    run(&workers, *rival, load, millis).with_context(|| format!("{} of {rival:?}", load.name()))?;
+                let rate = run(&workers, *rival, load, (millis, pin))
+                    .with_context(|| format!("{} of {rival:?}", load.name()))?;
                 rates.entry(name(*rival)).or_default().push(rate);
             }
         }
@@ -133,13 +135,22 @@ fn name((transport, shards): Rival) -> String {
     format!("{} {shards}", transport.name())
 }
 
-/// Runs the clients against a new server, and returns the sum of their rates.
-fn run(workers: &Workers, (transport, shards): Rival, load: Load, millis: u64) -> Result<f64> {
+/// Runs the clients against a new server for some milliseconds, and returns the sum of their rates. With `pin`, each client
+/// runs on a core of its own.
+fn run(workers: &Workers, (transport, shards): Rival, load: Load, (millis, pin): (u64, bool)) -> Result<f64> {
     let mut server = workers.spawn(&Job::Serve { transport, shards }, None)?;
     let to = server.hear().context("the server")?;
     let streams = load.streams() / CLIENTS;
     let job = Job::Client { transport, to, load, streams, millis };
-    let mut clients = (0..CLIENTS).map(|_| workers.spawn(&job, None)).collect::<Result<Vec<_>>>()?;
+    let spawn = |core: usize| {
+        if !pin {
+            return workers.spawn(&job, None);
+        }
+        let mut taskset = Command::new("taskset");
+        taskset.args(["-c", &core.to_string()]);
+        workers.spawn_under(taskset, &job)
+    };
+    let mut clients = (0..CLIENTS).map(spawn).collect::<Result<Vec<_>>>()?;
     let rates = clients.iter_mut().map(|client| client.hear::<f64>().context("a client"));
     Ok(rates.sum::<Result<f64>>()? * load.scale())
 }
