@@ -4,6 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use crate::copa_cubic;
 use crate::describe::Safety;
 use crate::registry::{Spec, SpecError};
 use crate::{BuildParams, Controller};
@@ -23,7 +24,8 @@ pub trait ControllerFactory: fmt::Debug + Send + Sync {
     }
 }
 
-/// A choice of congestion control for the configuration of a transport; cheap to clone.
+/// A choice of congestion control for the configuration of a transport; cheap to clone. The default is the standard
+/// of the internet, CUBIC; sockets of `longhaul` use [`copa_cubic`](Self::copa_cubic) unless told otherwise.
 ///
 /// ```
 /// use longhaul_cc::Congestion;
@@ -39,6 +41,13 @@ impl Congestion {
     /// A choice whose controllers `factory` builds.
     pub fn new(factory: impl ControllerFactory + 'static) -> Self {
         Self(Arc::new(factory))
+    }
+
+    /// Returns the choice `copa-cubic` with its default options.
+    #[must_use]
+    pub fn copa_cubic() -> Self {
+        static CHOICE: LazyLock<Congestion> = LazyLock::new(|| Spec::of(&copa_cubic::ENTRY).into());
+        CHOICE.clone()
     }
 
     /// Builds a controller, in the state before the handshake.

@@ -19,14 +19,22 @@ use crate::path_cache::PathCache;
 /// config.keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
 /// # Ok::<(), longhaul::ParseCongestionError>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Config {
     pub(crate) engine: longhaul_tcp::Config,
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        let mut engine = longhaul_tcp::Config::default();
+        engine.congestion = Congestion::default().0;
+        Self { engine }
+    }
+}
+
 /// Congestion control and path.
 impl Config {
-    /// Chooses the congestion controller. Default: CUBIC with HyStart++ and PRR.
+    /// Chooses the congestion controller. Default: `copa-cubic`.
     pub fn congestion(&mut self, congestion: Congestion) -> &mut Self {
         self.engine.congestion = congestion.0;
         self

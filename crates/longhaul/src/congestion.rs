@@ -15,13 +15,13 @@ use longhaul_cc::registry::{self, Entry, Profile, Slot, Spec};
 /// ```
 /// use longhaul::Congestion;
 ///
-/// assert_eq!(Congestion::default().name(), "cubic");
+/// assert_eq!(Congestion::default().name(), "copa-cubic");
 /// let chosen: Congestion = "slow-start(iw=4)+new-reno".parse()?;
 /// assert!(chosen.is_internet_safe());
 /// assert!("warp-drive".parse::<Congestion>().is_err());
 /// # Ok::<(), longhaul::ParseCongestionError>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Congestion(pub(crate) longhaul_cc::Congestion);
 
 impl Congestion {
@@ -51,6 +51,13 @@ impl Congestion {
     #[must_use]
     pub fn list() -> String {
         registry::list()
+    }
+}
+
+/// `copa-cubic`: Copa where the flow is alone, CUBIC in company.
+impl Default for Congestion {
+    fn default() -> Self {
+        Self(longhaul_cc::Congestion::copa_cubic())
     }
 }
 

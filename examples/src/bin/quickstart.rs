@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 const MEGABYTES: u64 = 256;
 /// Controllers compared by default on a link that nobody else uses: the Internet's default, one made for satellite
 /// links, and one that does not treat every loss as congestion.
-const COMPARED: &str = "cubic,hybla,bbr";
+const COMPARED: &str = "cubic,bbr,copa-cubic";
 
 /// Sends data through a userspace TCP to a receiver in the same process, over an emulated satellite link: with three
 /// congestion controllers at the same time, each on a link of its own. The results are compared in a table.
@@ -29,8 +29,8 @@ struct Args {
     #[arg(long, value_name = "LINK", default_value = "geo --loss 0.1%", allow_hyphen_values = true,
         value_parser = link::parse)]
     link: link::Choice,
-    /// The controllers to compare, by name or composition; `list` prints the registry [default: cubic, hybla and bbr;
-    /// without a link, cubic]
+    /// The controllers to compare, by name or composition; `list` prints the registry [default: cubic, bbr and copa-cubic;
+    /// without a link, copa-cubic]
     #[arg(short = 'C', long, value_name = "SPEC,SPEC", value_parser = choices::parse)]
     congestion: Vec<Choices>,
     /// Send this many MB (of 1,000,000 bytes) [default: what the link carries in four seconds]
@@ -100,7 +100,7 @@ fn available(choice: link::Choice) -> Option<Emulated> {
 
 fn controllers(choices: Vec<Choices>, is_link: bool) -> Result<Vec<Congestion>> {
     let choices = match choices.is_empty() {
-        true => vec![choices::parse(if is_link { COMPARED } else { "cubic" })?],
+        true => vec![choices::parse(if is_link { COMPARED } else { "copa-cubic" })?],
         false => choices,
     };
     let mut controllers = Vec::new();

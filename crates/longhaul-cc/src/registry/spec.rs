@@ -56,6 +56,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Returns the monolithic controller of `entry` with its default options.
+    pub(crate) fn of(entry: &'static Entry) -> Self {
+        Self { parts: vec![Part::new(entry)] }
+    }
+
     /// Returns the algorithms: one for each of [`Slot::COMPOSED`], or one monolithic controller.
     pub fn entries(&self) -> impl Iterator<Item = &'static Entry> {
         self.parts.iter().map(|part| part.entry)

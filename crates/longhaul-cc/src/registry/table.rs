@@ -82,7 +82,7 @@ pub(super) static BUILT_IN: Registry = Registry {
         Profile {
             name: "cubic",
             spec: "slow-start=hystart-pp,avoidance=cubic,recovery=prr",
-            summary: "the default, and the Internet's most common controller",
+            summary: "the Internet's most common controller",
             reference: "RFC 9438, RFC 9406, RFC 9937",
         },
         Profile {
@@ -256,7 +256,7 @@ pub(super) static BUILT_IN: Registry = Registry {
         Profile {
             name: "copa-cubic",
             spec: "monolithic=copa-cubic",
-            summary: "fast, with a short queue and random losses ignored; CUBIC where others fill the queue",
+            summary: "the default: fast, with a short queue; ignores random losses; CUBIC where others fill the queue",
             reference: "Arun, Balakrishnan, NSDI 2018; RFC 9438",
         },
         Profile {

@@ -143,7 +143,7 @@ fn tcp_in_every_direction() {
     assert_fields(&forward, "intervals.1.streams.0", "retransmits snd_cwnd snd_wnd rtt rttvar pmtu");
     assert_fields(&forward, "intervals.1.sum", "retransmits");
     assert_fields(&forward, "intervals.1.streams.0.longhaul", "bytes_acked delivery_rate phase limited_by");
-    assert_eq!(at(&forward, "end.sender_tcp_congestion"), "cubic");
+    assert_eq!(at(&forward, "end.sender_tcp_congestion"), "copa-cubic");
     assert_eq!(at(&forward, "end.sum_sent.sender"), true);
 
     assert_eq!(at(&reverse, "end.sum_sent.sender"), false);

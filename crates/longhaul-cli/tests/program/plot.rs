@@ -114,7 +114,9 @@ fn pictures_have_the_values_of_the_transfer() {
     let address = relay.local_addr().to_string();
     let path = |name: &str| here.path(name).into_os_string().into_string().unwrap();
     let (logs, picture) = (path("logs"), path("sent.svg"));
-    let arguments = ["send", "--accept-new", "--json", "--qlog", &logs, "--plot", &picture, &address, &file];
+    // CUBIC overflows the queue, so that there are retransmissions.
+    let arguments =
+        ["send", "--accept-new", "--json", "-C", "cubic", "--qlog", &logs, "--plot", &picture, &address, &file];
     let sent = here.run(&arguments);
     assert!(sent.status.success(), "{sent:?}");
     let report = &json_lines(&sent.stdout)[0];

@@ -126,6 +126,8 @@ async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
         let payload = u16::try_from(payload).unwrap_or(u16::MAX);
         config.max_plpmtu(payload.min(ETHERNET));
     }
+    // The size of the buffer shows only when it is full, and CUBIC fills it.
+    socket.set_congestion("cubic")?;
     socket.set_nodelay(true)?;
     match timeout(PATIENCE, socket.connect(address)).await {
         Ok(Ok(stream)) => Ok(stream),

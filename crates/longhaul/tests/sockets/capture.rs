@@ -83,7 +83,8 @@ async fn exchange(stream: TcpStream, bytes: usize) {
     writer.reunite(reader).unwrap().close().await.unwrap();
 }
 
-/// Returns the frames in which tshark finds faults, one per line. Effects of a full receive buffer are not faults.
+/// Returns the frames in which tshark finds faults, one per line. Effects of a full receive buffer are not faults, nor are
+/// ACKs that request an ACK frequency (TARR): they repeat the last ACK, but are no duplicate ACKs.
 fn complaints(file: &Path) -> Option<String> {
     const FAULTS: [&str; 7] = [
         "retransmission",
@@ -97,10 +98,11 @@ fn complaints(file: &Path) -> Option<String> {
     let mut filter = "tcp.checksum.status == 0 || ip.checksum.status == 0 || _ws.malformed".to_owned();
     FAULTS.iter().for_each(|fault| filter += &format!(" || tcp.analysis.{fault}"));
     let file = file.to_str().unwrap();
-    output_of(
+    let found = output_of(
         "tshark",
         &["-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y", &filter],
-    )
+    )?;
+    Some(found.lines().filter(|line| !(line.contains("TCP Dup ACK") && line.contains(" TARR="))).collect())
 }
 
 /// On a busy machine, acknowledgments may come so late that a sender rightly probes: the transfer is then repeated.

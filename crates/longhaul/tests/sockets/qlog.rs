@@ -79,12 +79,12 @@ async fn both_sides_log_the_whole_connection() {
     let times: Vec<f64> = client[1..].iter().map(|record| record["time"].as_f64().unwrap()).collect();
     assert!(times.is_sorted(), "{times:?}");
     assert_eq!(named(&client, "connection_started")[0]["local"]["port"], port);
-    assert_eq!(named(&client, "parameters_set")[0]["congestion_control"], "cubic");
+    assert_eq!(named(&client, "parameters_set")[0]["congestion_control"], "copa-cubic");
     let states: Vec<_> = named(&client, "connection_state_updated").iter().map(|s| s["new"].clone()).collect();
     assert_eq!(states[0], "established");
     assert!(states.contains(&"time-wait".into()), "{states:?}");
     let phases = named(&client, "congestion_state_updated");
-    assert_eq!(phases[0]["new"], "slow-start");
+    assert_eq!(phases[0]["new"], "swift-start-probe");
     let metrics = named(&client, "recovery_metrics_updated");
     assert!(metrics.len() > 1);
     for field in ["min_rtt", "smoothed_rtt", "congestion_window", "bytes_in_flight", "pacing_rate", "rto"] {

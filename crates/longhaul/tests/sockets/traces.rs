@@ -73,7 +73,7 @@ async fn each_segment_is_traced() {
         assert!(count(event) > 0, "{event}");
     }
     assert!(client.iter().any(|line| line.contains("state changed") && line.contains("new=ESTABLISHED")));
-    assert!(client.iter().any(|line| line.contains("parameters set") && line.contains("congestion=\"cubic\"")));
+    assert!(client.iter().any(|line| line.contains("parameters set") && line.contains("congestion=\"copa-cubic\"")));
     assert!(client.iter().any(|line| line.contains("released by the application")));
     let server = text.lines("server");
     assert!(server.iter().any(|line| line.contains("segment received flags=SYN|ECE|CWR ")), "{server:?}");
@@ -85,7 +85,7 @@ async fn at_the_debug_level_only_changes_are_traced() {
     let (text, segments) = traced(Level::DEBUG, 20).await;
     let client = text.lines("client");
     assert!(segments > 20 && !client.is_empty());
-    for event in ["state changed", "recovery started", "recovery ended", "phase changed old=\"slow-start\" new="] {
+    for event in ["state changed", "recovery started", "recovery ended", "phase changed old="] {
         assert!(client.iter().any(|line| line.contains(event)), "{event}: {client:?}");
     }
     assert!(!client.iter().any(|line| line.contains("segment sent") || line.contains("metrics")), "{client:?}");
