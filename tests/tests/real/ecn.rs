@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use longhaul::{TcpListener, TcpStream};
+use longhaul::{Config, TcpListener, TcpStream};
 use longhaul_sys::linux::{ErrorClass, Received, RecvBatch, Transmit, UdpSocket};
 use longhaul_sys::pool::RecvPool;
 use longhaul_wire::{CheshireCodec, Codec, Flags};
@@ -116,7 +116,10 @@ async fn marked_stream(listen: &str) -> io::Result<()> {
     let listener = TcpListener::bind(listen).await?;
     let port = listener.local_addr()?.port();
     let (address, marks, thread) = relay(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-    let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+    // CUBIC shows by its threshold that it has reacted.
+    let mut config = Config::default();
+    config.congestion("cubic".parse().unwrap());
+    let (client, accepted) = tokio::join!(TcpStream::connect_with(address, config), listener.accept());
     let (mut client, mut server) = (client?, accepted?.0);
     assert!(client.info()?.options.ecn && server.info()?.options.ecn, "both ask for ECN by default");
     let reader = tokio::spawn(async move {
