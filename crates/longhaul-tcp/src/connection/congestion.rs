@@ -104,7 +104,8 @@ impl CongestionDriver {
             }
             None => (ceiling != Rate::MAX).then_some(Pace::new(ceiling)),
         };
-        if let (Some(pace), Some(burst)) = (&mut pace, pacing.burst()) {
+        // A limit that the application has set is kept on short paths, too.
+        if let (Some(pace), Some(burst)) = (pace.as_mut().filter(|pace| pace.rate < ceiling), pacing.burst()) {
             pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(burst));
         }
         self.pacer.set(now, pace, mss);
@@ -274,6 +275,12 @@ mod tests {
         assert_eq!(quantum(Some(Span::from_millis(10))), Bytes(10_000));
         assert_eq!(quantum(Some(Span::from_micros(300))), Bytes(64 << 10));
         assert_eq!(quantum(Some(Span::from_micros(600))), Bytes(10_000));
+
+        // 8 Mb/s, of which 250 us are less than two segments.
+        let limited = Config { max_pacing_rate: Rate::from_bits_per_sec(8_000_000), ..Config::default() };
+        let srtt = Some(Span::from_micros(50));
+        driver.refresh(at(0), &limited, Pacing { srtt, min_rtt: srtt, ..UNKNOWN });
+        assert_eq!((driver.pacer.quantum(), driver.pacer.rate()), (MSS * 2, Some(Rate::from_bits_per_sec(8_000_000))));
     }
 
     /// A round ends when its data is acknowledged or data sent during it is delivered.
