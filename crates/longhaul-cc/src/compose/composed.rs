@@ -361,10 +361,8 @@ impl Composed {
         let ceiling = self.window.cwnd + grow.as_f64() * self.active().gain();
         // Slow start: the start-up scheme may move the threshold while nothing has been lost.
         if self.phase == Phase::SlowStart {
-            if self.startup_moves_threshold()
-                && let Some(ssthresh) = self.startup.slow_start_threshold(path, &self.window)
-            {
-                self.window.ssthresh = ssthresh.min(self.initial_ssthresh);
+            if let Some(ssthresh) = self.startup_threshold(path) {
+                self.window.ssthresh = ssthresh;
             }
             let step = self.slow_start.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
@@ -379,19 +377,19 @@ impl Composed {
         }
     }
 
-    /// Returns whether the start-up scheme may still move the threshold: it observes ACKs, and nothing has been lost.
-    fn startup_moves_threshold(&self) -> bool {
-        self.reason == Reason::NoLoss && self.observers[0]
+    /// Returns the threshold that the start-up scheme chooses, if it still observes ACKs and nothing has been lost.
+    fn startup_threshold(&mut self, path: &Path) -> Option<f64> {
+        if self.reason != Reason::NoLoss || !self.observers[0] {
+            return None;
+        }
+        let ssthresh = self.startup.threshold(self.phase == Phase::SlowStart, path, &self.window)?;
+        Some(ssthresh.min(self.initial_ssthresh))
     }
 
     /// Returns to slow start if a start-up scheme found that the path holds more than before. Congestion avoidance
     /// then takes over for the same reason as before, since nothing has been lost.
     fn look_for_room(&mut self, path: &Path) {
-        if !self.startup_moves_threshold() {
-            return;
-        }
-        let Some(ssthresh) = self.startup.resume_threshold(path, &self.window) else { return };
-        let ssthresh = ssthresh.min(self.initial_ssthresh);
+        let Some(ssthresh) = self.startup_threshold(path) else { return };
         if self.window.cwnd < ssthresh {
             self.window.ssthresh = ssthresh;
             self.phase = Phase::SlowStart;

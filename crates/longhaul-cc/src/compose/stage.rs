@@ -101,19 +101,13 @@ pub trait Startup: Stage {
         Step::Stay
     }
 
-    /// Returns the threshold in bytes up to which slow start should continue. It is called at each ACK in slow start
-    /// after this scheme has handed over, until the first loss, mark, timeout or idle period, and only if the scheme
-    /// [observes](Stage::observe) ACKs.
-    fn slow_start_threshold(&mut self, path: &Path, window: &Window) -> Option<f64> {
-        let _ = (path, window);
-        None
-    }
-
-    /// Returns the threshold in bytes up to which slow start should resume, because the path holds more than before.
-    /// It is called at each ACK in congestion avoidance under the same conditions as
-    /// [`slow_start_threshold`](Self::slow_start_threshold).
-    fn resume_threshold(&mut self, path: &Path, window: &Window) -> Option<f64> {
-        let _ = (path, window);
+    /// Returns the threshold in bytes up to which slow start should continue or, in congestion avoidance, resume because
+    /// the path holds more than before. `None` changes nothing.
+    ///
+    /// A scheme that [observes](Stage::observe) ACKs is asked at each ACK after it has handed over, until the first
+    /// loss, mark, timeout or idle period.
+    fn threshold(&mut self, in_slow_start: bool, path: &Path, window: &Window) -> Option<f64> {
+        let _ = (in_slow_start, path, window);
         None
     }
 

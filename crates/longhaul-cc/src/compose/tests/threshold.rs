@@ -30,11 +30,10 @@ impl Startup for Guide {
         Step::Done
     }
 
-    fn slow_start_threshold(&mut self, _path: &Path, _window: &Window) -> Option<f64> {
-        Some(segments(self.0).as_f64())
-    }
-
-    fn resume_threshold(&mut self, _path: &Path, window: &Window) -> Option<f64> {
+    fn threshold(&mut self, in_slow_start: bool, _path: &Path, window: &Window) -> Option<f64> {
+        if in_slow_start {
+            return Some(segments(self.0).as_f64());
+        }
         let room = segments(self.1?).as_f64();
         self.0 = self.1?;
         (room > window.cwnd).then_some(room)

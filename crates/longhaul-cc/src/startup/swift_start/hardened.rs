@@ -450,14 +450,9 @@ impl Startup for SwiftStartHardened {
         }
     }
 
-    fn slow_start_threshold(&mut self, path: &Path, _window: &Window) -> Option<f64> {
+    fn threshold(&mut self, in_slow_start: bool, path: &Path, window: &Window) -> Option<f64> {
         self.asked = self.follows;
-        self.ceiling(path)
-    }
-
-    fn resume_threshold(&mut self, path: &Path, window: &Window) -> Option<f64> {
-        self.asked = self.follows;
-        self.room(path, window)
+        if in_slow_start { self.ceiling(path) } else { self.room(path, window) }
     }
 
     fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) -> Option<f64> {

@@ -229,7 +229,7 @@ fn the_threshold_follows_the_path() {
         start.send(99);
         start.tick();
         let threshold = |start: &mut Start| {
-            start.hardened.slow_start_threshold(&start.path, &start.window).map(|bytes| bytes as u64 / MSS.0)
+            start.hardened.threshold(true, &start.path, &start.window).map(|bytes| bytes as u64 / MSS.0)
         };
         assert_eq!(threshold(&mut start), follow.then_some(100));
         // All segments of the next round trip arrive at half the interval.
@@ -261,7 +261,7 @@ fn without_reports_it_is_the_papers() {
     assert_eq!(Stage::phase(&start.hardened), "swift-start-paced");
     assert_eq!((start.tick(), start.send(99)), (Step::Stay, 22), "2920 x 50 / 1 / 4 is 25 segments");
     assert_eq!((start.tick(), start.window.ssthresh), (Step::Done, segments(100).as_f64()));
-    assert_eq!(start.hardened.slow_start_threshold(&start.path, &start.window), None);
+    assert_eq!(start.hardened.threshold(true, &start.path, &start.window), None);
 }
 
 /// Simulates round trips while congestion avoidance has a window of 100 segments, which the path fills at one segment
@@ -285,7 +285,7 @@ fn rooms_beyond(cwnd: u64, start: &mut Start, rounds: &[(u64, u64, u64)]) -> Vec
         for _ in 0..count / 2 {
             start.ack(&[last + gap, last + 2 * gap]);
             last += 2 * gap;
-            rooms.extend(start.hardened.resume_threshold(&start.path, &start.window));
+            rooms.extend(start.hardened.threshold(false, &start.path, &start.window));
         }
     }
     rooms.into_iter().map(|room| room as u64 / MSS.0).collect()
@@ -329,7 +329,7 @@ fn room_is_the_estimate_over_gamma() {
     let mut start = Start::new(GAMMA_4, true);
     assert_eq!(rooms(&mut start, &rounds(125)), [200]);
     assert_eq!(
-        start.hardened.slow_start_threshold(&start.path, &start.window),
+        start.hardened.threshold(true, &start.path, &start.window),
         Some(segments(200).as_f64()),
         "slow start goes no further"
     );
