@@ -15,6 +15,7 @@ mod delivered;
 pub(crate) mod eligible_rate;
 pub(crate) mod fused_capacity;
 pub(crate) mod neighbours;
+mod newest;
 pub(crate) mod packet_pair;
 mod rate_range;
 pub(crate) mod round_rate;
@@ -35,6 +36,7 @@ pub(crate) use self::{
     eligible_rate::{EligibleRate, EligibleRateConfig},
     fused_capacity::{FusedCapacity, FusedConfig},
     neighbours::Neighbours,
+    newest::Newest,
     packet_pair::PacketPair,
     round_rate::RoundRate,
     tcp_probe::TcpProbe,

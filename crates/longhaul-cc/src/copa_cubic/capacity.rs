@@ -2,7 +2,7 @@
 
 use longhaul_units::{Span, Time};
 
-use crate::estimate::Neighbours;
+use crate::estimate::{Neighbours, Newest};
 use crate::{Ack, AckedSegment};
 
 /// Number of gaps that are kept.
@@ -24,7 +24,7 @@ const VALID: Span = Span::from_secs(10);
 /// bunches, they are not, and there is no estimate.
 const SPREAD: f64 = 1.5;
 
-/// Ring of the rates of the newest gaps.
+/// Rates of the newest gaps.
 ///
 /// A FIFO queue does not separate neighbours that were sent together, no matter which flows fill it. Their gap shows
 /// the rate of the bottleneck, of which the flow's own delivery rate is only a share.
@@ -32,9 +32,7 @@ const SPREAD: f64 = 1.5;
 pub(super) struct Capacity {
     neighbours: Neighbours,
     /// Rates in bytes per second.
-    rates: [f64; GAPS],
-    /// Number of gaps so far.
-    count: usize,
+    rates: Newest<f64, GAPS>,
     newest: Time,
     /// The estimate at the end of the last round trip.
     rate: Option<f64>,
@@ -46,8 +44,7 @@ impl Capacity {
     pub(super) fn new() -> Self {
         Self {
             neighbours: Neighbours::default(),
-            rates: [0.0; GAPS],
-            count: 0,
+            rates: Newest::new(),
             newest: Time::ZERO,
             rate: None,
             is_scattered: false,
@@ -68,16 +65,15 @@ impl Capacity {
     fn note(&mut self, now: Time, segment: &AckedSegment) {
         if let Some(gap) = self.neighbours.gap(segment) {
             // A gap of zero is infinitely fast.
-            self.rates[self.count % GAPS] = segment.bytes.as_f64() / gap.as_secs_f64();
-            self.count += 1;
+            self.rates.push(segment.bytes.as_f64() / gap.as_secs_f64());
             self.newest = now;
         }
     }
 
     /// Forgets all gaps.
     pub(super) fn clear(&mut self) {
-        (self.count, self.neighbours, self.rate) = (0, Neighbours::default(), None);
-        self.is_scattered = false;
+        self.rates.clear();
+        (self.neighbours, self.rate, self.is_scattered) = (Neighbours::default(), None, false);
     }
 
     /// Returns the payload rate of the bottleneck in bytes per second, as of the beginning of this round trip.
@@ -92,23 +88,21 @@ impl Capacity {
 
     /// Returns whether there are enough gaps, and recent ones.
     fn is_known(&self, now: Time) -> bool {
-        self.count >= LEAST && now.since(self.newest) <= VALID
+        self.rates.len() >= LEAST && now.since(self.newest) <= VALID
     }
 
     fn estimate(&self, now: Time) -> Option<f64> {
         if !self.is_known(now) {
             return None;
         }
-        let all = self.rates.get(..self.count.min(GAPS)).unwrap_or_default();
-        if all.iter().filter(|rate| rate.is_infinite()).count() > all.len() / COARSE {
+        let count = self.rates.len();
+        if self.rates.iter().filter(|rate| rate.is_infinite()).count() > count / COARSE {
             return None;
         }
         // The newest gaps decide if they agree.
-        if self.count >= NEWEST {
+        if count >= NEWEST {
             let mut newest = [0.0; NEWEST];
-            for (age, rate) in newest.iter_mut().enumerate() {
-                *rate = self.rates[(self.count - 1 - age) % GAPS];
-            }
+            newest.iter_mut().zip(self.rates.iter()).for_each(|(to, rate)| *to = rate);
             newest.sort_unstable_by(f64::total_cmp);
             let median = newest[NEWEST / 2];
             let alike = newest.iter().filter(|rate| (**rate / median - 1.0).abs() <= ALIKE).count();
@@ -117,8 +111,8 @@ impl Capacity {
             }
         }
         // Otherwise the median of all, if at least half of them are close to it.
-        let mut all = self.rates;
-        let known = all.get_mut(..self.count.min(GAPS)).unwrap_or_default();
+        let mut all = self.rates.copied();
+        let known = all.get_mut(..count).unwrap_or_default();
         known.sort_unstable_by(f64::total_cmp);
         let at = |quarter: usize| known[(known.len() - 1) * quarter / 4];
         let (low, median, high) = (at(1), at(2), at(3));

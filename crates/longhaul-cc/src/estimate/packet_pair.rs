@@ -2,6 +2,8 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use super::newest::Newest;
+
 /// Measurement of a pair of packets, or of a train.
 ///
 /// The delays only distinguish pairs that were queued from pairs that were not. A constant, such as the offset of a
@@ -60,11 +62,9 @@ const KEPT: usize = 64;
 /// is too high. Undistorted pairs all agree, so that the capacity is a mode of the rates, but often not the largest
 /// one (Dovrolis, Ramanathan, Moore, INFOCOM 2001). The median is correct only while less than half of the pairs are
 /// distorted in either direction. [`CapProbe`](super::cap_probe::CapProbe) uses the delays instead.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PacketPair {
-    rates: [Rate; KEPT],
-    len: usize,
-    next: usize,
+    rates: Newest<Rate, KEPT>,
     dropped: u64,
 }
 
@@ -72,25 +72,21 @@ impl PacketPair {
     /// Creates an estimator without samples.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rates: [Rate::ZERO; KEPT], len: 0, next: 0, dropped: 0 }
+        Self { rates: Newest::new(), dropped: 0 }
     }
 
     /// Adds a sample, or counts it as dropped if it is invalid.
     pub fn on_pair(&mut self, sample: &PairSample) {
-        match (sample.rate(), self.rates.get_mut(self.next)) {
-            (Some(rate), Some(slot)) => {
-                *slot = rate;
-                self.next = (self.next + 1) % KEPT;
-                self.len = (self.len + 1).min(KEPT);
-            }
-            _ => self.dropped = self.dropped.saturating_add(1),
+        match sample.rate() {
+            Some(rate) => self.rates.push(rate),
+            None => self.dropped = self.dropped.saturating_add(1),
         }
     }
 
     /// Returns the number of samples that the estimates are based on, at most 64.
     #[must_use]
     pub const fn samples(&self) -> usize {
-        self.len
+        self.rates.len()
     }
 
     /// Returns the number of invalid samples.
@@ -125,11 +121,11 @@ impl PacketPair {
 
     /// Returns the rates in ascending order and their number.
     fn sorted(&self) -> ([Rate; KEPT], usize) {
-        let mut rates = self.rates;
-        if let Some(used) = rates.get_mut(..self.len) {
+        let (mut rates, len) = (self.rates.copied(), self.rates.len());
+        if let Some(used) = rates.get_mut(..len) {
             used.sort_unstable();
         }
-        (rates, self.len)
+        (rates, len)
     }
 }
 
