@@ -131,7 +131,7 @@ impl CopaCubic {
         let start = SwiftStartHardenedConfig { gamma: config.gamma, follow: false, ..Default::default() };
         let stages = Stages {
             name: name.clone(),
-            startup: Box::new(SwiftStartHardened::new(start).bounded()),
+            startup: Box::new(SwiftStartHardened::new(start).bounded().with_pauses()),
             avoidance: Box::new(Cubic::new(Default::default())),
             classifier: Box::new(BbeLoss::new(CongestionLevel::new(LEVEL.0), LEVEL.1)),
             ..Stages::default()
@@ -243,6 +243,23 @@ impl CopaCubic {
         } else if !self.cubic.is_in_startup() {
             self.cruise.newcomer = NEWCOMER_ROUNDS;
             self.begin_cruise(window.cwnd, window.below_threshold());
+        }
+    }
+
+    /// Starts as a new connection does, but with at most the present window. Without a start-up scheme for the peer, Copa
+    /// continues in slow start.
+    fn on_idle_restart(&mut self, event: &PathEvent, now: Time, path: &Path) {
+        let window = match self.mode {
+            Mode::Start | Mode::Compete(_) => self.cubic.window().cwnd,
+            Mode::Trial(trial) => trial.window(),
+            Mode::Cruise => self.copa.control().cwnd.as_f64(),
+        };
+        self.begin_cruise(window, true);
+        self.copa.on_event(event, path);
+        self.cubic.take_over(window, now, path);
+        self.cubic.on_event(event, path);
+        if self.cubic.is_in_startup() {
+            self.mode = Mode::Start;
         }
     }
 
@@ -392,18 +409,15 @@ impl Controller for CopaCubic {
 
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         self.mss = path.mss;
+        if let (PathEvent::IdleRestart { now, .. }, true) = (event, self.paced) {
+            return self.on_idle_restart(event, *now, path);
+        }
         // CUBIC follows the segment size in all modes.
         if self.is_composed() || matches!(event, PathEvent::Mss { .. }) {
             self.cubic.on_event(event, path);
         }
         if self.is_composed() {
             return;
-        }
-        if let (PathEvent::IdleRestart { .. }, Mode::Trial(trial)) = (event, self.mode) {
-            self.begin_cruise(trial.window(), false);
-        }
-        if let PathEvent::IdleRestart { .. } = event {
-            self.cruise.grow_without_limit();
         }
         self.copa.on_event(event, path);
     }

@@ -6,6 +6,7 @@ use longhaul_units::statistics::jain;
 use longhaul_units::{Rate, Span, Time};
 
 use crate::delay_based::{link, payload, run, run_over};
+use crate::first_write::{arrives, writes};
 
 /// A bottleneck of 50 Mb/s and 40 ms with a queue of `quarters` quarters of a bandwidth-delay product.
 fn shared(quarters: u64) -> LinkConfig {
@@ -88,4 +89,20 @@ fn the_share_beside_loss_based_flows_is_fair() {
     }
     let without = run(shared(8), &[("cubic", 0), ("copa-cubic(compete=off)", 1)], 30, 80).share(1);
     assert!(without < 0.15, "without the competitive mode: {without}");
+}
+
+/// After a pause, the window is that of a new connection, and so is the start: what follows takes no longer than on one.
+/// CUBIC needs six round trips of 200 ms to double the restart window to 1 MB.
+#[test]
+fn data_after_a_pause_is_as_fast_as_on_a_new_connection() {
+    let (file, connected, pause) = (1_000_000, Span::from_millis(250), Span::from_secs(5));
+    let times = |name| {
+        let once = arrives(name, &writes(&[(file, connected)]));
+        let twice = arrives(name, &writes(&[(file, connected), (file, pause)]));
+        (once - connected, twice - once - pause)
+    };
+    let (new, after_a_pause) = times("copa-cubic");
+    assert!(after_a_pause <= new, "{new} on a new connection, {after_a_pause} after a pause");
+    let (_, restarted) = times("cubic");
+    assert!(restarted > after_a_pause + Span::from_millis(400), "{restarted} with CUBIC");
 }

@@ -20,7 +20,7 @@ const HEADER: u64 = 16;
 const FILE: u64 = 1_000_000;
 
 /// A connection with these writes, each with its delay after the preceding one.
-fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
+pub(crate) fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
     let adu = |&(bytes, after_send)| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
     ConnectionVector {
         start: Time::ZERO,
@@ -34,7 +34,7 @@ fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
 }
 
 /// Returns when all data has arrived over a known path with a queue of one bandwidth-delay product.
-fn arrives(name: &str, vector: &ConnectionVector) -> Span {
+pub(crate) fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     let cache = PathCache::default();
     let mut known = PathMetrics::default();

@@ -225,7 +225,10 @@ impl CopaCubic {
             self.cruise.unfilled = self.copa.window();
             self.cruise.unfilled_rate = self.rounds.rate();
         }
-        let is_new = self.cruise.newcomer > 0 && queueing > self.empty() && share.is_some_and(|share| share < ALONE);
+        let is_new = self.cruise.newcomer > 0
+            && !self.copa.is_in_slow_start()
+            && queueing > self.empty()
+            && share.is_some_and(|share| share < ALONE);
         self.cruise.newcomer = self.cruise.newcomer.saturating_sub(1);
         if let Some(rate) = self.has_lost_out(ack) {
             return self.begin_competition(self.window_for(rate), ack.now, path);

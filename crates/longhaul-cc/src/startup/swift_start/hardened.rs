@@ -60,7 +60,7 @@ crate::options! {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Off,
-    /// Too few gaps are known so far. The time of the first ACK, if it has arrived.
+    /// Too few gaps are known so far. Once an ACK has arrived, the time by which one of each segment can be expected.
     Probe(Option<Time>),
     Paced(Round),
 }
@@ -72,6 +72,9 @@ enum Phase {
 /// receive offload merged. It improves with each ACK of the flight. The RTT is that of the handshake or of the first
 /// ACK, whichever is less, and the estimate is at most twice the peer's window. Without reports, this is
 /// [`SwiftStart`] with that RTT.
+///
+/// A first flight that the application ends early, such as a handshake or a request, is not used up: with arrival
+/// times, the start waits for one that fills the window.
 ///
 /// In both cases the undivided estimate becomes the threshold, which follows further gaps while slow start leads up to
 /// it. While congestion avoidance has the window and nothing is lost, the gaps of each round trip are compared with
@@ -86,8 +89,8 @@ pub(crate) struct SwiftStartHardened {
     transport_paces: bool,
     phase: Phase,
     flight: Flight,
-    /// Last segment of the flight.
-    last: Option<TxId>,
+    /// Last segment of the flight, and when it was sent.
+    last: Option<(TxId, Time)>,
     acked: Bytes,
     /// Bytes sent after the flight.
     sent: Bytes,
@@ -97,6 +100,8 @@ pub(crate) struct SwiftStartHardened {
     rate: Option<Rate>,
     /// Spacing of the ACKs, if it bounds the paced round.
     spacing: Option<Spacing>,
+    /// Whether it allows for pauses of the application.
+    pauses: bool,
     /// Whether estimation continues, and whether the estimate was queried at the last ACK. Without queries, it ends.
     follows: bool,
     asked: bool,
@@ -164,6 +169,7 @@ impl SwiftStartHardened {
             rtt: None,
             rate: None,
             spacing: None,
+            pauses: false,
             follows: false,
             asked: false,
             after: After::default(),
@@ -175,6 +181,27 @@ impl SwiftStartHardened {
     pub(crate) fn bounded(mut self) -> Self {
         self.spacing = Some(Spacing::default());
         self
+    }
+
+    /// Allows for pauses of the application. If one ends the paced round, the window keeps what was still permitted. After
+    /// an idle period, another start begins, with at most the window from before.
+    #[must_use]
+    pub(crate) const fn with_pauses(mut self) -> Self {
+        self.pauses = true;
+        self
+    }
+
+    /// Forgets the measurements of an earlier start.
+    fn reset(&mut self) {
+        *self = Self {
+            by_acks: self.by_acks.clone(),
+            by_arrivals: self.by_arrivals,
+            transport_paces: self.transport_paces,
+            spacing: self.spacing.map(|_| Spacing::default()),
+            pauses: self.pauses,
+            follows: self.follows,
+            ..Self::new(self.config)
+        };
     }
 
     /// Returns the bytes that the path holds.
@@ -203,8 +230,21 @@ impl SwiftStartHardened {
         self.flight.disturbed || ack.newly_lost > Bytes::ZERO
     }
 
+    /// Returns whether nothing is left to send and the application has sent less than the window permits, such as a
+    /// handshake or a request. Such a flight shows nothing, and the next one is measured instead.
+    fn is_answered(&self, ack: &Ack<'_>, path: &Path) -> bool {
+        ack.in_flight == Bytes::ZERO && !self.flight.filled(self.initial(path), path.mss)
+    }
+
+    /// Returns when ACKs of all segments of the flight can be expected, at its first ACK. It may acknowledge a segment
+    /// that was sent long before the others.
+    fn expected(&self, first: Time) -> Time {
+        let last = self.last.zip(self.rtt).map_or(first, |((_, sent), rtt)| sent + rtt);
+        first.max(last)
+    }
+
     /// Processes an ACK of the flight before there is an estimate.
-    fn on_probe_ack(&mut self, first: Option<Time>, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
+    fn on_probe_ack(&mut self, expected: Option<Time>, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         if ack.delivered == Bytes::ZERO {
             return Step::Stay;
         }
@@ -217,28 +257,33 @@ impl SwiftStartHardened {
             return self.show(path, window);
         }
         grow(ack, path, window);
+        if told && plan.is_none() && !self.is_disturbed(ack) && self.is_answered(ack, path) {
+            self.reset();
+            self.phase = Phase::Probe(None);
+            return Step::Stay;
+        }
         if self.is_disturbed(ack) || told || plan.is_some() {
             return self.finish(None, path, window);
         }
-        self.phase = Phase::Probe(first.or(Some(ack.now)));
+        self.phase = Phase::Probe(expected.or_else(|| Some(self.expected(ack.now))));
         Step::Stay
     }
 
     fn show(&mut self, path: &Path, window: &mut Window) -> Step {
         let Phase::Paced(round) = &self.phase else { return Step::Stay };
         if round.is_over() {
-            let outstanding = round.in_flight();
-            return self.finish(Some(outstanding), path, window);
+            let last = if self.pauses { round.window() } else { round.in_flight() };
+            return self.finish(Some(last), path, window);
         }
         window.cwnd = round.window().as_f64();
         Step::Stay
     }
 
-    /// Ends the start. The window becomes the `outstanding` bytes, if any are given, and the undivided estimate the
-    /// threshold.
-    fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> Step {
-        if let Some(outstanding) = outstanding {
-            window.cwnd = outstanding.max(self.initial(path)).as_f64();
+    /// Ends the start. The window becomes the `last` one of the paced round, if there was one, and the undivided estimate
+    /// the threshold.
+    fn finish(&mut self, last: Option<Bytes>, path: &Path, window: &mut Window) -> Step {
+        if let Some(last) = last {
+            window.cwnd = last.max(self.initial(path)).as_f64();
         }
         if let Some(holds) = self.holds(path) {
             window.ssthresh = window.ssthresh.min(holds.as_f64());
@@ -254,7 +299,7 @@ impl SwiftStartHardened {
 
     /// Returns whether `ack` reports anything that was sent after the flight.
     fn is_past_flight(&self, ack: &Ack<'_>) -> bool {
-        ack.acked.last().zip(self.last).is_some_and(|(segment, last)| segment.tx > last)
+        ack.acked.last().zip(self.last).is_some_and(|(segment, (last, _))| segment.tx > last)
     }
 
     /// Returns the threshold while slow start continues.
@@ -303,8 +348,8 @@ impl Stage for SwiftStartHardened {
         if !in_start && !self.follows {
             return true;
         }
-        // The first ACK of the paced round would count the pause before it.
-        let of_flight = in_start && !self.is_past_flight(ack);
+        // The first ACK of the paced round, and that of a segment sent long before the others, would count a pause.
+        let of_flight = in_start && !self.is_past_flight(ack) && self.expected(ack.now) == ack.now;
         if let Some(spacing) = self.spacing.as_mut().filter(|_| of_flight) {
             spacing.on_ack(ack);
         }
@@ -332,7 +377,7 @@ impl Stage for SwiftStartHardened {
             Phase::Off => {}
             Phase::Probe(None) => {
                 self.flight.on_sent(sent);
-                self.last = Some(sent.tx);
+                self.last = Some((sent.tx, sent.now));
             }
             Phase::Probe(Some(_)) => {
                 self.sent += sent.bytes;
@@ -351,7 +396,7 @@ impl Stage for SwiftStartHardened {
         }
         match &self.phase {
             Phase::Off => None,
-            Phase::Probe(first) => first.map(|first| first + self.config.abort),
+            Phase::Probe(expected) => expected.map(|at| at + self.config.abort),
             Phase::Paced(round) => round.next_tick(),
         }
     }
@@ -389,13 +434,17 @@ impl Stage for SwiftStartHardened {
 impl Startup for SwiftStartHardened {
     fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> Step {
         self.phase = Phase::Off;
-        if opening != Opening::Connection || path.handshake_lossy {
-            return Step::Done;
-        }
-        if !self.by_arrivals {
-            return self.by_acks.begin(opening, now, path, window);
-        }
-        window.cwnd = self.initial(path).as_f64();
+        let initial = self.initial(path).as_f64();
+        window.cwnd = match opening {
+            Opening::Connection if path.handshake_lossy => return Step::Done,
+            Opening::Connection if !self.by_arrivals => return self.by_acks.begin(opening, now, path, window),
+            Opening::Connection => initial,
+            Opening::Idle if self.pauses && self.by_arrivals => {
+                self.reset();
+                initial.min(window.cwnd)
+            }
+            _ => return Step::Done,
+        };
         self.phase = Phase::Probe(None);
         self.follows = self.config.follow;
         self.after = After::default();
@@ -410,9 +459,9 @@ impl Startup for SwiftStartHardened {
         let plan = self.plan(path).filter(|_| !self.is_past_flight(ack));
         match &mut self.phase {
             Phase::Off => Step::Done,
-            Phase::Probe(first) => {
-                let first = *first;
-                self.on_probe_ack(first, ack, path, window)
+            Phase::Probe(expected) => {
+                let expected = *expected;
+                self.on_probe_ack(expected, ack, path, window)
             }
             Phase::Paced(round) => {
                 if let Some(plan) = plan {
@@ -441,7 +490,7 @@ impl Startup for SwiftStartHardened {
         }
         match &mut self.phase {
             Phase::Off => Step::Done,
-            Phase::Probe(first) if first.is_none_or(|first| now < first + self.config.abort) => Step::Stay,
+            Phase::Probe(expected) if expected.is_none_or(|at| now < at + self.config.abort) => Step::Stay,
             Phase::Probe(_) => self.finish(None, path, window),
             Phase::Paced(round) => {
                 round.on_tick(now, path.mss);

@@ -18,22 +18,28 @@ struct Start {
     new_round: bool,
     /// RTT sample of ACKs.
     rtt: Span,
+    /// What stops the sender.
+    limit: SendLimit,
 }
 
 impl Start {
     fn new(config: SwiftStartHardenedConfig, arrival_times: bool) -> Self {
+        let mut start = Self::begun(SwiftStartHardened::new(config), arrival_times);
+        start.send(u64::MAX);
+        start.now += RTT;
+        start
+    }
+
+    /// A start whose flight is not sent yet.
+    fn begun(mut hardened: SwiftStartHardened, arrival_times: bool) -> Self {
         let mut path = Path::new(MSS);
         (path.handshake_rtt, path.queued) = (Some(RTT), Bytes(1 << 30));
-        let mut hardened = SwiftStartHardened::new(config);
         let granted = Granted { arrival_times, segments: true, ..Granted::basic() };
         hardened.on_granted(&granted, &path).unwrap();
         let (mut window, now) = (Window::new(segments(10).as_f64()), Time::from_nanos(5_000_000_000));
         assert_eq!(hardened.begin(Opening::Connection, now, &path, &mut window), Step::Stay);
-        let mut start =
-            Self { hardened, path, window, now, in_flight: Bytes::ZERO, next: 0, acked: 0, new_round: false, rtt: RTT };
-        start.send(u64::MAX);
-        start.now += RTT;
-        start
+        let (in_flight, limit) = (Bytes::ZERO, SendLimit::Cwnd);
+        Self { hardened, path, window, now, in_flight, next: 0, acked: 0, new_round: false, rtt: RTT, limit }
     }
 
     /// Sends what the window allows, up to `most` segments. Returns how many.
@@ -68,7 +74,7 @@ impl Start {
         (ack.prior_in_flight, ack.flight_size) = (self.in_flight, self.in_flight);
         self.in_flight -= bytes;
         (ack.cumulative, ack.delivered, ack.in_flight, ack.acked) = (bytes, bytes, self.in_flight, &acked);
-        (ack.cwnd_limited, ack.limit) = (true, SendLimit::Cwnd);
+        (ack.cwnd_limited, ack.limit) = (true, self.limit);
         ack.round_start = std::mem::take(&mut self.new_round);
         ack.rtt = Some(RttSample { rtt: self.rtt, sent_at: self.now - RTT });
         self.hardened.observe(&ack, &self.path);
@@ -343,4 +349,78 @@ fn room_is_the_estimate_over_gamma() {
     start.ack(&[9_000_000, 9_001_000]);
     start.ack(&[9_002_000, 9_003_000]);
     assert!(!start.hardened.follows, "nobody asks any more");
+}
+
+/// A handshake of two segments shows nothing. The next flight is measured as the first one of a connection would be.
+#[test]
+fn a_flight_that_the_application_ends_is_not_used_up() {
+    let mut start = Start::begun(SwiftStartHardened::new(GAMMA_1), true);
+    for _ in 0..3 {
+        start.send(2);
+        start.now += RTT;
+        assert_eq!(start.ack(&[0, 50_000]), Step::Stay);
+        assert_eq!((start.hardened.next_tick(), start.in_flight), (None, Bytes::ZERO));
+        start.window.cwnd = segments(10).as_f64();
+    }
+    start.send(99);
+    start.now += RTT;
+    start.ack(&[200_000, 201_000]);
+    start.ack(&[202_000, 203_000]);
+    assert_eq!(start.rate(), 1_460_000, "a segment per ms");
+}
+
+/// The first segment, which was sent 70 ms before the others, is acknowledged first. The others have their own time, and
+/// the pause does not count as spacing of their ACKs.
+#[test]
+fn an_early_segment_neither_ends_nor_bounds_the_start() {
+    let mut start = Start::begun(SwiftStartHardened::new(GAMMA_1).bounded(), true);
+    let begun = start.now;
+    start.send(1);
+    start.now += MILLI * 70;
+    start.send(9);
+    start.now += MILLI * 30;
+    assert_eq!(start.ack(&[0]), Step::Stay);
+    assert_eq!(start.hardened.next_tick(), Some(begun + MILLI * 70 + RTT + MILLI * 200));
+    for number in 0..4_u64 {
+        start.now = begun + MILLI * 70 + RTT + MILLI * (2 * number);
+        start.ack(&[70_000 + number * 2_000, 71_000 + number * 2_000]);
+    }
+    let sent = start.send(99) + {
+        start.tick();
+        start.send(999)
+    };
+    assert!(sent > 80, "{sent} segments, and 9 of the flight are acknowledged");
+}
+
+/// What the plan permits and the application does not send remains in the window, if pauses are allowed for.
+#[test]
+fn a_pause_in_the_paced_round_leaves_the_planned_window() {
+    for (pauses, expected) in [(true, 100), (false, 10)] {
+        let hardened = SwiftStartHardened::new(GAMMA_1);
+        let mut start = Start::begun(if pauses { hardened.with_pauses() } else { hardened }, true);
+        start.send(99);
+        start.now += RTT;
+        start.ack(&[0, 1000]);
+        start.ack(&[2000, 3000]);
+        start.tick();
+        (start.path.queued, start.limit) = (Bytes::ZERO, SendLimit::App);
+        assert_eq!(start.ack(&[4000, 5000]), Step::Done);
+        let room = start.window.cwnd as u64 / MSS.0;
+        assert!(room.abs_diff(expected) <= 6, "{pauses}: {room} segments");
+    }
+}
+
+/// After an idle period, the flight has at most the window from before.
+#[test]
+fn an_idle_period_begins_another_start_if_pauses_are_allowed_for() {
+    for (pauses, cwnd, expected) in
+        [(true, 50, (Step::Stay, 10)), (true, 4, (Step::Stay, 4)), (false, 4, (Step::Done, 4))]
+    {
+        let hardened = SwiftStartHardened::new(GAMMA_1);
+        let mut start = Start::begun(if pauses { hardened.with_pauses() } else { hardened }, true);
+        start.hardened.abort();
+        start.window.cwnd = segments(cwnd).as_f64();
+        let step = start.hardened.begin(Opening::Idle, start.now, &start.path, &mut start.window);
+        assert_eq!((step, start.window.cwnd as u64 / MSS.0), expected);
+    }
 }
