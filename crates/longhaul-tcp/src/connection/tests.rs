@@ -21,6 +21,7 @@ mod long_round_trips;
 mod metrics_cache;
 mod observers;
 mod outage;
+mod pacing;
 mod pairs;
 mod pmtu;
 mod probes;
