@@ -3,7 +3,8 @@
 #
 # Compares `longhaul forward` and `gateway` with the kernel's TCP (CUBIC) end to end, behind the same emulated link, in
 # the same run. Prints the time of each run in seconds, the medians, and their ratio. Needs root (longhaul-linkem shell),
-# curl, python3, and the release builds of longhaul-cli and longhaul-linkem, or others in $BIN.
+# curl, python3, and the release builds of longhaul-cli and longhaul-linkem, or others in $BIN. $CONGESTION is the
+# congestion control of the tunnels, if not their default.
 #
 #   one       100 kB, 20 Mb/s, 600 ms, 0.1 % of loss; bar: at most 0.8 of the kernel's time
 #   ten       ten of these at once, through a new forwarder that has carried 2 MB before; bar: at most 0.8
@@ -30,33 +31,9 @@ declare -A LINKS=(
 )
 LINKS[ten]="${LINKS[one]}" LINKS[ten-cold]="${LINKS[one]}" LINKS[page]="${LINKS[one]}"
 
-# A server of /N, N zeros, whose connections use CUBIC. It sends no keep-alive: each request has its own connection.
-server() {
-    exec python3 -c '
-import http.server, socket
-class Zeros(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        left = int(self.path[1:])
-        self.send_response(200)
-        self.send_header("Content-Length", str(left))
-        self.end_headers()
-        part = bytes(1 << 20)
-        while left > 0:
-            self.wfile.write(part[:left])
-            left -= min(left, len(part))
-    def log_message(self, *_):
-        pass
-class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 128
-    daemon_threads = True
-server = Server(("0.0.0.0", 8000), Zeros)
-server.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-server.serve_forever()'
-}
-
 # Starts a forwarder and waits for its port.
 forwarder() { # address
-    "$bin/longhaul" forward --accept-new -L 9000:127.0.0.1:8000 "$1:7443" 2>"$work/forward" &
+    "$bin/longhaul" forward --accept-new ${CONGESTION:+-C "$CONGESTION"} -L 9000:127.0.0.1:8000 "$1:7443" 2>"$work/forward" &
     forward=$!
     until grep -q '^listening' "$work/forward"; do sleep 0.05; done
     # The tunnels that are kept ready.
@@ -109,9 +86,9 @@ fi
 
 work=$(mktemp -d)
 export XDG_DATA_HOME="$work" BIN="$bin"
-server &
+python3 benches/zeros.py &
 server=$!
-"$bin/longhaul" gateway --allow "$("$bin/longhaul" identity)" --permit 127.0.0.1:8000 2>"$work/gateway" &
+"$bin/longhaul" gateway ${CONGESTION:+-C "$CONGESTION"} --allow "$("$bin/longhaul" identity)" --permit 127.0.0.1:8000 2>"$work/gateway" &
 gateway=$!
 trap 'kill $server $gateway; rm -r "$work"' EXIT
 until grep -q '^listening' "$work/gateway" && get http://127.0.0.1:8000/1; do sleep 0.2; done 2>/dev/null

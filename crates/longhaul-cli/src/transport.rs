@@ -103,15 +103,6 @@ impl TransportArgs {
         matches!(self.congestion, Some(Choice::List))
     }
 
-    /// Returns the options with the congestion control `name`, unless another one was chosen.
-    ///
-    /// # Errors
-    /// Returns an error if `name` is not a known congestion control.
-    pub fn or_congestion(&self, name: &str) -> Result<Self, ParseCongestionError> {
-        let congestion = self.congestion.clone().map_or_else(|| parse_congestion(name), Ok)?;
-        Ok(Self { congestion: Some(congestion), ..self.clone() })
-    }
-
     /// Returns the options without captures and logs.
     #[must_use]
     pub fn unlogged(&self) -> Self {

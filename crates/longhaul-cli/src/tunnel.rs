@@ -48,9 +48,6 @@ pub use target::{ParseTargetError, Target};
 
 /// First bytes of a tunnel; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longfwd\x01";
-/// Congestion control of tunnels unless another one is chosen. A tunnel is often idle between two streams, and BBR keeps
-/// its estimates meanwhile, while loss-based algorithms restart from the initial window (RFC 5681, section 4.1).
-pub const CONGESTION: &str = "bbr";
 /// Maximum time for both directions of a stream to end after a reset. The tunnel is given up otherwise: the data before
 /// the reset may not be worth its transmission.
 pub const SETTLE: Duration = Duration::from_secs(10);

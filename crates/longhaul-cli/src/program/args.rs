@@ -301,7 +301,7 @@ pub(super) enum Plaintext {
 /// an encrypted longhaul connection of its own, which was opened before and is used again afterwards. A connection is
 /// accepted at once, and reset if the gateway cannot connect to the target.
 ///
-/// The congestion control is `bbr` unless -C chooses another one. That of the gateway decides how fast answers arrive.
+/// The congestion control of the gateway (-C) decides how fast answers arrive.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul forward -L 8080:intranet.example:80 192.0.2.7
@@ -365,8 +365,6 @@ pub(super) struct ForwardArgs {
 /// Accepts the forwarders whose keys are in `allowed-peers` with the permission `forward`, or given by --allow. They reach
 /// only the targets that --permit names. Addresses are checked after names have been resolved: a name cannot lead to a
 /// loopback or link-local address, unless a rule names such addresses.
-///
-/// The congestion control is `bbr` unless -C chooses another one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   longhaul gateway --allow SHA256:... --permit intranet.example:80 --permit 10.0.0.0/8:443

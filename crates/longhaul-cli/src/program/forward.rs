@@ -17,8 +17,8 @@ use super::{Screen, WrongUse};
 use crate::forward::{Connect, Pool, PoolConfig, Remote, Source};
 use crate::monitor::{Monitor, Role};
 use crate::transport::TransportArgs;
+use crate::tunnel::TunnelError;
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{CONGESTION, TunnelError};
 
 /// Idle tunnels that are kept ready.
 const WARM: usize = 8;
@@ -63,7 +63,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         let what = "there is nothing to forward; use -L PORT:HOST:PORT, -D PORT or -R PORT:HOST:PORT";
         return Err(WrongUse(what.to_owned()).into());
     }
-    let transport = args.transport.or_congestion(CONGESTION)?;
+    let transport = args.transport.clone();
     let home = Home::find()?;
     let addresses = lookup(&gateway).await?;
     let dialer = Dialer {

@@ -28,8 +28,8 @@ use crate::gateway::remote::Groups;
 use crate::gateway::{Event, Gateway, Peer};
 use crate::monitor::{Monitor, Role};
 use crate::transport::Connection;
+use crate::tunnel::Ended;
 use crate::tunnel::rate::Limits as RateLimits;
-use crate::tunnel::{CONGESTION, Ended};
 
 /// Maximum numbers of tunnels. A forwarder has up to 64.
 const LIMITS: Limits = Limits { all: 4096, per_address: 256 };
@@ -49,7 +49,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let hangups = Hangups::new();
     let monitor = Monitor::new(Role::Gateway);
     let _servers = args.monitor.start(&monitor, screen).await?;
-    let listener = args.transport.or_congestion(CONGESTION)?.listen(args.listen)?;
+    let listener = args.transport.listen(args.listen)?;
     screen.warn(&format!("listening on {}", listener.local_addr()?));
     let count = super::receive::count(access.count(Permission::Forward));
     screen.say(&format!("the key is {}, and {count} may forward", identity.fingerprint()));
