@@ -8,6 +8,8 @@ use crate::{Ack, Episode, Path};
 
 /// Round trips with a queue after which its cause is tested even if it is short.
 const PATIENCE: u32 = 50;
+/// Window in segments up to which no queue is tested only because the flow is new. It has not filled one.
+const NEWCOMER_WINDOW: f64 = 20.0;
 /// Round trips for which a trial waits until the queue is gone. Flows of the same kind begin theirs within a few round trips.
 const TRIAL_ROUNDS: u32 = 6;
 /// Round trips for which the flow gives way to see the RTT without a queue.
@@ -226,7 +228,7 @@ impl CopaCubic {
             self.cruise.unfilled_rate = self.rounds.rate();
         }
         let is_new = self.cruise.newcomer > 0
-            && !self.copa.is_in_slow_start()
+            && self.copa.window() > NEWCOMER_WINDOW * self.mss.as_f64()
             && queueing > self.empty()
             && share.is_some_and(|share| share < ALONE);
         self.cruise.newcomer = self.cruise.newcomer.saturating_sub(1);

@@ -236,3 +236,20 @@ fn patience_doubles_if_a_queue_ends_quick_growth() {
         flow.end_by_queue(20);
     }
 }
+
+/// A queue is tested as soon as a new flow meets it, unless its window of a few segments shows little of it: lowering that
+/// for a trial would cost a short transfer seconds.
+#[test]
+fn a_new_flow_with_a_few_segments_tests_no_queue() {
+    let is_tested = |segments| {
+        let mut flow = Unused::new();
+        flow.round(segments, 100);
+        flow.controller.cruise.newcomer = NEWCOMER_ROUNDS;
+        (0..3).any(|_| {
+            flow.controller.copa.take_over((MSS * segments).as_f64(), false);
+            flow.round(segments, 130);
+            matches!(flow.controller.mode, Mode::Trial(_))
+        })
+    };
+    assert!(is_tested(30) && !is_tested(10));
+}
