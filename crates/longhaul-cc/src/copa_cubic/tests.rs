@@ -114,6 +114,29 @@ fn a_timeout_leaves_one_segment() {
     }
 }
 
+/// After an idle period, every mode begins another start with at most ten segments and at most the window from before, or,
+/// without arrival times, slow start.
+#[test]
+fn an_idle_period_begins_anew_in_every_mode() {
+    let (path, now) = (Path::new(MSS), Time::from_nanos(1_000_000_000));
+    let reports = Granted { arrival_times: true, segments: true, ..Granted::basic() };
+    for (granted, starts) in [(reports, true), (Granted::basic(), false)] {
+        for segments in [4_u64, 100] {
+            let window = (MSS * segments).as_f64();
+            let trial = Trial::new(window, 1e6, 0.04, 0.04, true);
+            for mode in [Mode::Start, Mode::Cruise, Mode::Trial(trial), Mode::Compete(Competition::new(now, GAP.0))] {
+                let mut controller = established(&granted);
+                controller.begin_cruise(window, false);
+                controller.cubic.take_over(window, now, &path);
+                controller.mode = mode;
+                controller.on_event(&PathEvent::IdleRestart { now, idle: Span::from_secs(5) }, &path);
+                assert_eq!(matches!(controller.mode, Mode::Start), starts, "{mode:?}, {segments} segments");
+                assert_eq!(controller.control().cwnd, MSS * segments.min(10), "{mode:?}, {segments} segments");
+            }
+        }
+    }
+}
+
 /// Four segments take 4 ms at the rate before the queue, and 40 ms at a tenth of it. A queue of 20 ms is thus not the one
 /// that Copa keeps, although the flow has given way, and is tested after five round trips.
 #[test]
