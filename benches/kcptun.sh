@@ -2,7 +2,7 @@
 # usage: benches/kcptun.sh [--runs N] DIRECTORY [LINK]...
 #
 # Compares `longhaul forward` and `gateway` with kcptun, whose programs `client` and `server` are in DIRECTORY: one
-# download over the same emulated link, one after the other. Both encrypt with AES-128. kcptun has the mode `fast`, windows of
+# download over the same emulated link, one after the other. kcptun encrypts with AES-128, longhaul by TLS 1.3. kcptun has the mode `fast`, windows of
 # one bandwidth-delay product, and 3 parity packets for 10 of data; snappy is off, because the data are zeros. Prints, for
 # each run, the goodput in Mb/s, the CPU time of both ends in s per GB, and the bytes that arrived by the link per byte of
 # data, and the medians. Needs root (longhaul-linkem shell), curl, python3, and the release builds of longhaul-cli and
