@@ -35,23 +35,24 @@ declare -A SIZES=([fast]=100000000 [long]=20000000)
 declare -A WINDOWS=([fast]=933 [long]=1111)
 
 # Nanoseconds of CPU time of all threads.
-cpu_time() { # process...
+cpu_time() { # directory of a process in a proc file system...
     local process
-    for process in "$@"; do cat "/proc/$process"/task/*/schedstat; done | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
+    for process in "$@"; do cat "$process"/task/*/schedstat || exit; done | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
 }
 
 # Bytes that have arrived by the interfaces of this network namespace.
 arrived() { awk -F'[: ]+' 'NR > 2 && $2 != "lo" { sum += $3 } END { print sum }' /proc/net/dev; }
 
-download() { # name, port, bytes, processes of both ends...
+download() { # name, port, bytes, directories of the processes of both ends...
     local name="$1" port="$2" bytes="$3" start end cpu received
     shift 3
     curl --silent --show-error --fail --output /dev/null "http://127.0.0.1:$port/1"
-    cpu=$(cpu_time "$@") received=$(arrived) start=$EPOCHREALTIME
+    cpu=$(cpu_time "$@")
+    received=$(arrived) start=$EPOCHREALTIME
     curl --silent --show-error --fail --max-time 600 --output /dev/null "http://127.0.0.1:$port/$bytes"
     end=$EPOCHREALTIME
-    awk -v name="$name" -v bytes="$bytes" -v time="$(awk "BEGIN { print $end - $start }")" \
-        -v cpu=$(($(cpu_time "$@") - cpu)) -v received=$(($(arrived) - received)) \
+    cpu=$(($(cpu_time "$@") - cpu))
+    awk -v name="$name" -v bytes="$bytes" -v time="$(awk "BEGIN { print $end - $start }")" -v cpu="$cpu" -v received=$(($(arrived) - received)) \
         'BEGIN { printf "%s: %.1f Mb/s, %.2f CPU s/GB, %.3f bytes by the link per byte\n",
                  name, bytes * 8e-6 / time, cpu / bytes, received / bytes }'
 }
@@ -67,12 +68,14 @@ if [[ $inside ]]; then
     until grep -qs '^listening' "$work/forward"; do sleep 0.05; done
     sleep 6
     for ((run = 1; run <= runs; run++)); do
-        download longhaul 9000 "${SIZES[$link]}" "$forward" "$gateway"
-        download kcptun 9001 "${SIZES[$link]}" "$client" "$server"
+        # The processes outside are not in this shell's own proc file system.
+        download longhaul 9000 "${SIZES[$link]}" "/proc/$forward" "/proc/self/fd/9/$gateway"
+        download kcptun 9001 "${SIZES[$link]}" "/proc/$client" "/proc/self/fd/9/$server"
     done
     exit
 fi
 
+exec 9</proc
 work=$(mktemp -d)
 export XDG_DATA_HOME="$work" BIN="$bin"
 python3 benches/zeros.py &
