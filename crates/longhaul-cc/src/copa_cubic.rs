@@ -446,8 +446,8 @@ impl Controller for CopaCubic {
             if let Some(capacity) = self.capacity.rate() {
                 pace.rate = pace.rate.min(Rate::from_bytes_per_sec((capacity * PACE_GAIN) as u64));
             }
-            // Pairs of segments show the capacity.
-            pace.quantum = pace.quantum.map(|quantum| quantum.max(self.mss * 2));
+            // The pacer's quantum has at least two segments, and pairs of them show the capacity.
+            pace.quantum = None;
         }
         control
     }

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use longhaul_cc::{Detection, Path, PathEvent, SendLimit};
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 
 use crate::config::Config;
 use crate::error::ConnectionError;
@@ -44,6 +44,7 @@ mod lifecycle;
 mod liveness;
 mod loss;
 mod metrics_cache;
+mod moderation;
 mod network;
 mod numbers;
 mod observe;
@@ -222,8 +223,14 @@ impl Connection {
     /// Applies the controller's answer. Must be called after every event that is reported to the controller.
     fn refresh_control(&mut self) {
         let mss = Bytes::from(self.mss());
-        let pacing =
-            Pacing { mss, srtt: self.rtt.srtt(), min_rtt: self.rtt.min(), recovering: self.loss.in_fast_recovery() };
+        let srtt = self.rtt.srtt();
+        let pacing = Pacing {
+            mss,
+            srtt,
+            min_rtt: self.rtt.min(),
+            recovering: self.loss.in_fast_recovery(),
+            patience: if self.config.moderation { self.snd.patience(self.timers.now(), srtt) } else { Span::ZERO },
+        };
         self.cc.refresh(self.timers.now(), &self.config, pacing);
         self.timers.set(Timer::Tick, self.cc.controller.next_tick());
         self.follow_probe_plan();

@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use longhaul_cc::TimerWheel;
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 use longhaul_wire::Header;
 
 use crate::batch::{Batch, SegmentRef};
@@ -185,6 +185,8 @@ pub struct Endpoint {
     memory: usize,
     live: usize,
     stats: EndpointStats,
+    /// The shortest patience of the connections that received something since it was taken.
+    read_patience: Option<Span>,
     now: Time,
 }
 
@@ -215,6 +217,7 @@ impl Endpoint {
             memory: 0,
             live: 0,
             stats: EndpointStats::default(),
+            read_patience: None,
             now,
             keys,
             config,

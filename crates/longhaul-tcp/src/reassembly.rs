@@ -380,6 +380,11 @@ impl Reassembly {
         recent.into_iter().chain(others)
     }
 
+    /// Returns the out-of-order range with the newest arrival.
+    pub(crate) fn newest_range(&self) -> Option<Range<u64>> {
+        self.recent.first().and_then(|&at| self.range_at(at))
+    }
+
     fn range_at(&self, at: u64) -> Option<Range<u64>> {
         let (&start, &end) = self.ranges.range(..=at).next_back()?;
         (at < end).then_some(start..end)

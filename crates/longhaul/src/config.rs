@@ -28,6 +28,7 @@ impl Default for Config {
     fn default() -> Self {
         let mut engine = longhaul_tcp::Config::default();
         engine.congestion = Congestion::default().0;
+        engine.moderation = true;
         Self { engine }
     }
 }

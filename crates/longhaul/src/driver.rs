@@ -8,12 +8,17 @@ use std::task::{Context, Poll};
 
 use longhaul_units::{Span, Time};
 
+mod moderation;
+
+use self::moderation::Moderation;
 use crate::error::from_host;
 use crate::io::{Fault, Io, IoReceiver, Writable};
 use crate::shared::{Shared, State, Turn};
 
 /// Receive calls per poll of the driver.
 const RECEIVES_PER_POLL: usize = 16;
+/// Bytes received before the answers are sent, if there is more to receive.
+const SETTLED_BYTES: usize = 64 << 10;
 /// How long a socket whose connections are all in TIME-WAIT stays open, to retransmit a lost last ACK. It is
 /// shorter than TIME-WAIT, so that the port and the descriptor are not held for all of it.
 const PORT_LINGER: Span = Span::from_millis(1000);
@@ -24,6 +29,7 @@ static LINGERING: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     receiver: IoReceiver,
+    moderation: Moderation,
     lingers_until: Option<Time>,
     /// Whether the next send is left to the next poll, after the tasks that are being woken.
     defers: bool,
@@ -33,13 +39,17 @@ impl Driver {
     /// Spawns the driver of an endpoint on the current runtime.
     pub(crate) fn spawn(shared: Arc<Shared>) {
         let receiver = shared.io.receiver();
-        tokio::spawn(Self { shared, receiver, lingers_until: None, defers: false });
+        let moderation = Moderation::new(shared.buffers.recv);
+        tokio::spawn(Self { shared, receiver, moderation, lingers_until: None, defers: false });
     }
 
     /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made. Returns whether there may be
     /// more to receive.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = Arc::clone(&self.shared);
+        // What several small calls have received is answered at once.
+        let mut unsettled = 0;
+        let mut again = true;
         for _ in 0..RECEIVES_PER_POLL {
             let mut guard = None;
             let mut now = Time::ZERO;
@@ -48,13 +58,19 @@ impl Driver {
                     now = Io::now();
                     shared.lock()
                 });
+                unsettled += incoming.data.len();
+                self.moderation.note(incoming.data.len());
                 state.receive(&shared, now, &incoming, drops);
             });
             match polled {
-                Poll::Pending => return false,
+                Poll::Pending => {
+                    again = false;
+                    break;
+                }
                 Poll::Ready(Ok(_)) => {
-                    if let Some(state) = guard {
+                    if let Some(state) = guard.filter(|_| unsettled >= SETTLED_BYTES) {
                         self.defers |= shared.settle_received(state, now);
+                        unsettled = 0;
                     }
                 }
                 Poll::Ready(Err(error)) => {
@@ -69,10 +85,14 @@ impl Driver {
                         _ => {}
                     }
                     self.defers |= shared.settle_received(state, now);
+                    unsettled = 0;
                 }
             }
         }
-        true
+        if unsettled > 0 {
+            self.defers |= shared.settle_received(shared.lock(), Io::now());
+        }
+        again
     }
 
     /// Fetches pending ICMP errors. They neither make the socket readable nor fail a call until the next one is
@@ -139,9 +159,9 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // 1. Receive. Arriving segments are processed and answered batch by batch.
-        self.shared.lock().set_driver(cx);
-        let mut again = self.receive(cx);
         let shared = Arc::clone(&self.shared);
+        let receives = shared.lock().begin_turn(cx);
+        let mut again = receives && self.receive(cx);
         // 2. Run the timers that have expired.
         while shared.io.poll_timer(cx).is_ready() {
             let mut state = shared.lock();
@@ -155,6 +175,19 @@ impl Future for Driver {
         let mut state = shared.lock();
         let defers = std::mem::take(&mut self.defers);
         let turn = if defers { Turn::Done } else { state.transmit(&shared, now) };
+        if receives && !again {
+            let patience = state.endpoint.take_read_patience();
+            state.read_at = self.moderation.pause(now, patience).filter(|_| self.receiver.stop_watching());
+            if state.read_at.is_some() {
+                state.stats.read_pauses += 1;
+            } else {
+                match shared.io.poll_watch(cx, &mut self.receiver) {
+                    Poll::Pending => {}
+                    Poll::Ready(Ok(())) => again = true,
+                    Poll::Ready(Err(error)) => state.fail(&error),
+                }
+            }
+        }
         state.arm(&shared);
         state.finish();
         let wakers = state.take_wakers();
@@ -162,6 +195,9 @@ impl Future for Driver {
         wakers.into_iter().filter(|w| !w.will_wake(cx.waker())).for_each(std::task::Waker::wake);
         self.poll_errors(cx);
         // 4. Arrange for the next poll: at once if there is more to do, else when the socket is writable.
+        if turn != Turn::Blocked {
+            self.receiver.unblock();
+        }
         match turn {
             Turn::Done => {}
             Turn::More => again = true,
@@ -172,7 +208,7 @@ impl Future for Driver {
                     state.arm(&shared);
                     turn != Turn::Blocked
                 };
-                match shared.io.poll_writable(cx, retry) {
+                match shared.io.poll_writable(cx, &mut self.receiver, retry) {
                     Poll::Ready(Writable::Yes) => again = true,
                     // Readiness cannot be relied on (see `Writable::Unknown`): retry after a pause.
                     Poll::Ready(Writable::Unknown) => {

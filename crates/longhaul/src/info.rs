@@ -295,6 +295,9 @@ pub struct SocketInfo {
     pub send_faults: u64,
     /// Sends that exceeded the MTU of the first hop.
     pub too_long: u64,
+    /// Pauses in which the socket was left unread, so that one wake-up received several datagrams. They last up to a 64th
+    /// of the round-trip time, while data streams in.
+    pub read_pauses: u64,
     /// Size of the send buffer, as granted by the kernel.
     pub send_buffer_bytes: u64,
     /// Size of the receive buffer, as granted by the kernel.
@@ -436,6 +439,7 @@ impl SocketInfo {
             kernel_drops: stats.kernel_drops,
             send_faults: stats.send_faults,
             too_long: stats.too_long,
+            read_pauses: stats.read_pauses,
             send_buffer_bytes: buffers.send as u64,
             recv_buffer_bytes: buffers.recv as u64,
         }

@@ -76,6 +76,26 @@ pub(crate) enum IoReceiver {
     Quinn(Box<portable::Receiver>),
 }
 
+impl IoReceiver {
+    /// Ends the wait for room in the send buffer.
+    pub(crate) fn unblock(&mut self) {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::System(receiver) => receiver.unblock(),
+            Self::Quinn(_) => {}
+        }
+    }
+
+    /// Stops watching the socket, so that arriving data wakes nothing. Returns whether that is possible.
+    pub(crate) fn stop_watching(&mut self) -> bool {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::System(receiver) => receiver.stop_watching(),
+            Self::Quinn(_) => false,
+        }
+    }
+}
+
 /// Evaluates an expression with the implementation in use.
 macro_rules! with {
     ($self:ident, $io:ident => $value:expr) => {
@@ -164,9 +184,25 @@ impl Io {
         with!(self, io => io.send(outgoing))
     }
 
+    /// Watches the socket, after [`poll_recv`](Self::poll_recv) has found it empty, so that arriving data wakes the
+    /// driver. Ready if there is data already, or with an error.
+    pub(crate) fn poll_watch(&self, cx: &mut Context<'_>, receiver: &mut IoReceiver) -> Poll<io::Result<()>> {
+        match (self, receiver) {
+            #[cfg(target_os = "linux")]
+            (Self::System(io), IoReceiver::System(receiver)) => io.poll_watch(cx, receiver),
+            // Receive calls watch the socket.
+            _ => Poll::Pending,
+        }
+    }
+
     /// Ready when the socket may accept datagrams again, which `retry` tests.
-    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
-        with!(self, io => io.poll_writable(cx, retry))
+    pub(crate) fn poll_writable(
+        &self,
+        cx: &mut Context<'_>,
+        receiver: &mut IoReceiver,
+        retry: impl FnOnce() -> bool,
+    ) -> Poll<Writable> {
+        with_receiver!(self, receiver, io => io.poll_writable(cx, receiver, retry))
     }
 
     /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.

@@ -41,6 +41,8 @@ pub(crate) struct SocketStats {
     /// Sends that the kernel refused for lack of memory or another transient reason.
     pub(crate) send_faults: u64,
     pub(crate) too_long: u64,
+    /// Pauses in receiving.
+    pub(crate) read_pauses: u64,
     /// Messages for a connection of another shard.
     pub(crate) forwarded: u64,
 }
@@ -76,6 +78,8 @@ pub(crate) struct State {
     stuck: Option<Destination>,
     /// Earliest time of the next send, after the kernel had no memory.
     resume_at: Option<Time>,
+    /// End of a pause in receiving.
+    pub(crate) read_at: Option<Time>,
     armed: Option<Time>,
     /// Handles held by the application: streams, listeners and connectors.
     pub(crate) handles: usize,
@@ -130,6 +134,7 @@ impl Shared {
             batch: Batch::default(),
             stuck: None,
             resume_at: None,
+            read_at: None,
             armed: None,
             handles: 0,
             fatal: None,
@@ -253,11 +258,14 @@ impl State {
         self.endpoint.drive(now, id, |connection| act(connection, waiters))
     }
 
-    pub(crate) fn set_driver(&mut self, cx: &Context<'_>) {
+    /// Begins a turn of the driver. Returns whether it is to receive.
+    pub(crate) fn begin_turn(&mut self, cx: &Context<'_>) -> bool {
         match &self.driver {
             Some(waker) if waker.will_wake(cx.waker()) => {}
             _ => self.driver = Some(cx.waker().clone()),
         }
+        self.read_at = self.read_at.filter(|at| Io::now() < *at);
+        self.read_at.is_none()
     }
 
     pub(crate) fn wake_driver(&mut self) {
@@ -448,11 +456,8 @@ impl State {
 
     /// Sets the timer if it would fire too late. A timer that fires too early does no harm.
     pub(crate) fn arm(&mut self, shared: &Shared) {
-        let next = match (self.endpoint.poll_timeout(), self.resume_at) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        let Some(next) = next else { return };
+        let times = [self.endpoint.poll_timeout(), self.resume_at, self.read_at];
+        let Some(next) = times.into_iter().flatten().min() else { return };
         if self.armed.is_none_or(|armed| next < armed) {
             if let Err(error) = shared.io.arm(Some(next)) {
                 tracing::error!(%error, "the timer failed");

@@ -30,8 +30,8 @@ const MAX_ACK_DELAY: Span = Span::from_millis(499);
 /// Maximum number of ACKs in the queue. Beyond it, one ACK acknowledges everything.
 const QUEUE_LIMIT: usize = 256;
 
-/// Out-of-order segments that one ACK may cover: it has room for three SACK blocks beside timestamps.
-const MAX_OUT_OF_ORDER: u32 = 3;
+/// SACK blocks that may change before one ACK: it has room for three beside timestamps.
+const MAX_CHANGED_BLOCKS: u32 = 3;
 
 /// Segment size from which a segment counts as full-sized, although larger ones were received (RFC 9293, section
 /// 3.7.1: the default MSS).
@@ -42,10 +42,10 @@ const FULL_SIZE: usize = 536;
 pub(super) struct AckSchedule {
     /// An ACK must be sent, with the next data segment or alone.
     due: bool,
-    /// Full-sized segments, segments of any size, and out-of-order segments since the last ACK.
+    /// Full-sized segments and segments of any size since the last ACK, and SACK blocks that they have changed.
     unacked_full: u32,
     unacked: u32,
-    unacked_out_of_order: u32,
+    changed_blocks: u32,
     /// RCV.NXT in the last ACK.
     last_sent: u64,
     /// Remaining segments of [`INITIAL_ACKS`].
@@ -74,8 +74,18 @@ pub(super) struct AckSchedule {
 pub(super) struct Arrived {
     /// Bytes of data within the window.
     pub(super) len: usize,
-    /// It is in order and fills no hole.
-    pub(super) plain: bool,
+    pub(super) place: Place,
+}
+
+/// Where a received data segment lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In order; it fills no hole.
+    Next,
+    /// Beyond a hole, right after the data that arrived out of order before it: in the same SACK block.
+    SameBlock,
+    /// Elsewhere: it fills a hole, is a duplicate, or changes another SACK block.
+    Other,
 }
 
 /// When to acknowledge.
@@ -93,7 +103,7 @@ impl AckSchedule {
             due: false,
             unacked_full: 0,
             unacked: 0,
-            unacked_out_of_order: 0,
+            changed_blocks: 0,
             last_sent: 0,
             initial_acks: INITIAL_ACKS,
             requested_every: 0,
@@ -122,21 +132,23 @@ impl AckSchedule {
     /// immediate if the segment is out of order or fills a hole. `own` is the number of segments per ACK without a
     /// request of the peer.
     pub(super) fn on_data(&mut self, arrived: Arrived, own: u32, sack: bool) -> Due {
-        let Arrived { len, plain } = arrived;
+        let Arrived { len, place } = arrived;
         self.peer_segment = self.peer_segment.max(len.min(1 << 16));
         self.unacked = self.unacked.saturating_add(1);
         if len >= self.peer_segment || len >= FULL_SIZE {
             self.unacked_full = self.unacked_full.saturating_add(1);
         }
-        let is_early = self.is_early_ack_due(own, plain);
-        if plain {
+        let is_early = self.is_early_ack_due(own, place == Place::Next);
+        if place == Place::Next {
             return if is_early { Due::Now } else { Due::InBatch };
         }
-        self.unacked_out_of_order = self.unacked_out_of_order.saturating_add(1);
+        if place == Place::Other || self.changed_blocks == 0 {
+            self.changed_blocks = self.changed_blocks.saturating_add(1);
+        }
         self.due = true;
         // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts.
         let alone = self.dsack.is_some() || self.probe_echo.is_some() || !sack;
-        if alone || self.unacked_out_of_order >= MAX_OUT_OF_ORDER { Due::Now } else { Due::InBatch }
+        if alone || self.changed_blocks >= MAX_CHANGED_BLOCKS { Due::Now } else { Due::InBatch }
     }
 
     /// Ends a receive batch. Returns whether an ACK is delayed. Otherwise it is due, or nothing is to be acknowledged.
@@ -170,6 +182,18 @@ impl AckSchedule {
     /// Returns the number of segments per ACK: the peer's request while it applies, else `own`.
     const fn every(&self, own: u32) -> u32 {
         if self.requested_left > 0 { self.requested_every } else { own }
+    }
+
+    /// Returns the number of SACK blocks that the next ACK has to report: those that have changed since the last one, and
+    /// one more if it covers several segments, because it may get lost.
+    pub(super) fn blocks_due(&self) -> usize {
+        let repeated = u32::from(self.unacked > 2);
+        self.changed_blocks.saturating_add(repeated) as usize
+    }
+
+    /// Returns whether the peer gets an ACK per segment, or nearly so: at the start, and at its request.
+    pub(super) fn is_each_acknowledged(&self, own: u32) -> bool {
+        self.initial_acks > 0 || self.every(own) == 1
     }
 
     /// Returns whether an ACK is due before the end of the receive batch. Must be called for each data segment.
@@ -228,7 +252,7 @@ impl AckSchedule {
     /// Resets what an ACK up to `next` reports that is sent at this moment.
     pub(super) fn on_ack_sent(&mut self, next: u64) {
         self.due = false;
-        (self.unacked_full, self.unacked, self.unacked_out_of_order) = (0, 0, 0);
+        (self.unacked_full, self.unacked, self.changed_blocks) = (0, 0, 0);
         self.last_sent = next;
     }
 
@@ -283,6 +307,7 @@ impl AckSchedule {
 impl Connection {
     /// Schedules the ACK of a data segment.
     pub(super) fn schedule_ack(&mut self, now: Time, arrived: Arrived) {
+        self.rcv.inflow.note(now, self.rtt.srtt());
         if self.rcv.acks.on_data(arrived, self.config.ack_every(), self.negotiated.sack) == Due::Now {
             self.queue_ack(now);
         }

@@ -73,9 +73,10 @@ impl ArrivalTimes {
         self.unreported.push(Unreported { start, at, coalesced });
     }
 
-    /// Adds unreported arrivals to an ACK and trims the ACK to the available space. If not all of them fit, or their
-    /// sequence numbers are too far apart, the newest are reported. All of them are then cleared.
-    fn report(&mut self, header: &mut Header, irs: u32) {
+    /// Adds unreported arrivals to an ACK, which keeps `blocks` SACK blocks, and trims the ACK to the available space. If
+    /// not all of them fit, or their sequence numbers are too far apart, the newest are reported. All of them are then
+    /// cleared.
+    fn report(&mut self, header: &mut Header, irs: u32, blocks: usize) {
         for oldest in 0..self.unreported.len() {
             let reported = self.unreported.get(oldest..).unwrap_or_default();
             let mut with = header.clone();
@@ -84,7 +85,8 @@ impl ArrivalTimes {
                 with.options.arrivals.push(arrival)
             });
             with.fit();
-            if added && with.options.arrivals.len() == reported.len() {
+            let whole = with.options.arrivals.len() == reported.len() && with.options.sack.len() >= blocks;
+            if added && whole {
                 *header = with;
                 break;
             }
@@ -132,8 +134,9 @@ impl Connection {
 
     /// Adds arrivals to a pure ACK and trims it to the available space.
     pub(super) fn add_arrivals(&mut self, header: &mut Header) {
+        let blocks = self.rcv.acks.blocks_due().min(header.options.sack.len());
         match &mut self.ext.arrivals {
-            Some(arrivals) => arrivals.report(header, self.numbers.irs),
+            Some(arrivals) => arrivals.report(header, self.numbers.irs, blocks),
             None => {
                 header.fit();
             }
@@ -245,22 +248,28 @@ mod tests {
         assert_eq!(reported(&mut arrivals), [(90_501, false), (91_501, false)]);
     }
 
-    /// Beside a SACK block there is room for three arrivals.
+    /// Beside a SACK block there is room for three arrivals, and beside two for one. Blocks that have to be reported go
+    /// before arrivals.
     #[test]
     fn the_newest_are_reported_beside_sack_blocks() {
-        let mut arrivals = ArrivalTimes::default();
-        (0..5).for_each(|i| arrivals.note(1 + i * 1000, Time::ZERO, false));
-        let mut header = Header::default();
-        header.options.timestamps = Some(longhaul_wire::Timestamps { value: 1, echo: 1 });
-        header.options.sack.push(longhaul_wire::SackBlock { left: 4501, right: 5501 });
-        arrivals.report(&mut header, 500);
-        assert_eq!(header.options.sack.len(), 1);
-        assert_eq!(header.options.arrivals.iter().map(|a| a.seq).collect::<Vec<_>>(), [2501, 3501, 4501]);
+        let beside = |blocks| {
+            let mut arrivals = ArrivalTimes::default();
+            (0..5).for_each(|i| arrivals.note(1 + i * 1000, Time::ZERO, false));
+            let mut header = Header::default();
+            header.options.timestamps = Some(longhaul_wire::Timestamps { value: 1, echo: 1 });
+            for left in [8501, 6501, 4501] {
+                header.options.sack.push(longhaul_wire::SackBlock { left, right: left + 1000 });
+            }
+            arrivals.report(&mut header, 500, blocks);
+            (header.options.sack.len(), header.options.arrivals.iter().map(|a| a.seq).collect::<Vec<_>>())
+        };
+        assert_eq!([beside(0), beside(1)], [(1, vec![2501, 3501, 4501]), (1, vec![2501, 3501, 4501])]);
+        assert_eq!([beside(2), beside(3)], [(2, vec![4501]), (3, vec![])]);
     }
 
     fn reported(arrivals: &mut ArrivalTimes) -> Vec<(u32, bool)> {
         let mut header = Header::default();
-        arrivals.report(&mut header, 500);
+        arrivals.report(&mut header, 500, 0);
         header.options.arrivals.iter().map(|a| (a.seq, a.coalesced)).collect()
     }
 }

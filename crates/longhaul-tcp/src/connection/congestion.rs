@@ -46,6 +46,8 @@ pub(super) struct Pacing {
     pub(super) min_rtt: Option<Span>,
     /// Whether fast recovery is under way.
     pub(super) recovering: bool,
+    /// The time for which segments may be joined.
+    pub(super) patience: Span,
 }
 
 /// Burst on a path with the lowest RTT, the RTT that halves it, and the number of halvings from which on the pacer's own
@@ -53,6 +55,8 @@ pub(super) struct Pacing {
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
+/// Segments up to which moderation enlarges a quantum, which keeps it below the buffers of shallow bottlenecks.
+const JOINED_SEGMENTS: u64 = 16;
 
 impl Pacing {
     /// Returns the burst that is always permitted on a path within a host or rack, where it takes as long as the
@@ -107,6 +111,10 @@ impl CongestionDriver {
         // A limit that the application has set is kept on short paths, too.
         if let (Some(pace), Some(burst)) = (pace.as_mut().filter(|pace| pace.rate < ceiling), pacing.burst()) {
             pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(burst));
+        }
+        if let Some(pace) = pace.as_mut().filter(|_| !pacing.patience.is_zero()) {
+            let joined = pace.rate.bytes_in(pacing.patience).min(mss * JOINED_SEGMENTS);
+            pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(joined));
         }
         self.pacer.set(now, pace, mss);
     }
@@ -231,7 +239,7 @@ mod tests {
 
     const MSS: Bytes = Bytes(1000);
     /// Of a path without an RTT sample.
-    const UNKNOWN: Pacing = Pacing { mss: MSS, srtt: None, min_rtt: None, recovering: false };
+    const UNKNOWN: Pacing = Pacing { mss: MSS, srtt: None, min_rtt: None, recovering: false, patience: Span::ZERO };
 
     fn at(millis: u64) -> Time {
         Time::ZERO + Span::from_millis(millis)
@@ -281,6 +289,26 @@ mod tests {
         let srtt = Some(Span::from_micros(50));
         driver.refresh(at(0), &limited, Pacing { srtt, min_rtt: srtt, ..UNKNOWN });
         assert_eq!((driver.pacer.quantum(), driver.pacer.rate()), (MSS * 2, Some(Rate::from_bits_per_sec(8_000_000))));
+    }
+
+    /// Up to 16 segments of a steady stream are joined, in the time that moderation permits.
+    #[test]
+    fn moderation_enlarges_the_quantum() {
+        let quantum = |bits: u64, patience| {
+            let config = Config { max_pacing_rate: Rate::from_bits_per_sec(bits), ..Config::default() };
+            let mut driver = CongestionDriver::new(&config, MSS, at(0));
+            let millis_100 = Some(Span::from_millis(100));
+            driver.refresh(at(0), &config, Pacing { srtt: None, min_rtt: millis_100, patience, ..UNKNOWN });
+            driver.pacer.quantum()
+        };
+        let milli = Span::from_millis(1);
+        assert_eq!(
+            [Span::ZERO, milli, milli * 4].map(|patience| quantum(80_000_000, patience)),
+            [2500, 10_000, 16_000].map(Bytes)
+        );
+        // A quantum of 250 us with more than 16 segments stays as it is.
+        assert_eq!([Span::ZERO, milli].map(|patience| quantum(800_000_000, patience)), [Bytes(25_000); 2]);
+        assert_eq!(quantum(8_000_000, milli), MSS * 2);
     }
 
     /// A round ends when its data is acknowledged or data sent during it is delivered.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags, Header, Timestamps};
 
-use super::ack_schedule::Arrived;
+use super::ack_schedule::{Arrived, Place};
 use super::acking::AckSegment;
 use super::handshake::reset_for;
 use super::receiver::Extent;
@@ -409,6 +409,7 @@ impl Connection {
         }
         let start = segment.start.max(1) as u64;
         let in_order_before = self.rcv.out_of_order() == 0;
+        let same_block = !in_order_before && self.rcv.continues_range(start);
         let inserted = self.rcv.insert(start, part.keep());
         add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
         if let Some(duplicate) = &inserted.duplicate {
@@ -426,7 +427,12 @@ impl Connection {
         if !plain {
             self.set_probe_echo(segment);
         }
-        self.schedule_ack(now, Arrived { len: part.len(), plain });
+        let place = match plain {
+            true => Place::Next,
+            false if same_block && !inserted.advanced && inserted.duplicate.is_none() => Place::SameBlock,
+            false => Place::Other,
+        };
+        self.schedule_ack(now, Arrived { len: part.len(), place });
     }
 
     /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").

@@ -379,7 +379,7 @@ impl Connection {
         self.cc.pacer.sent(now, batch.payload_len());
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
-        self.snd.on_transmission(now);
+        self.snd.on_transmission(now, self.rtt.srtt());
         if self.snd.wake_writer() {
             self.life.events.raise(Event::Writable);
         }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use longhaul_units::{Span, Time};
 
 use super::ack_schedule::AckSchedule;
+use super::moderation::Flow;
 use crate::config::Config;
 use crate::reassembly::{Inserted, Limits, Reassembly};
 use crate::seq;
@@ -19,6 +20,7 @@ const SMALL: usize = 16 << 10;
 pub(super) struct Receiver {
     data: Reassembly,
     pub(super) acks: AckSchedule,
+    pub(super) inflow: Flow,
     /// The highest right edge ever advertised: data below it is accepted.
     edge: u64,
     /// Stream offset up to which the application has read; the window counts from here.
@@ -55,6 +57,7 @@ impl Receiver {
         Self {
             data: Reassembly::new(0),
             acks: AckSchedule::new(),
+            inflow: Flow::default(),
             edge: 0,
             consumed: 1,
             capacity: (config.recv_buffer as u64).clamp(1, ceiling),
@@ -221,6 +224,11 @@ impl Receiver {
     /// Returns the number of bytes beyond a hole.
     pub(super) fn out_of_order(&self) -> usize {
         self.data.out_of_order()
+    }
+
+    /// Returns whether data that starts at `start` continues the range beyond a hole that changed most recently.
+    pub(super) fn continues_range(&self, start: u64) -> bool {
+        self.data.newest_range().is_some_and(|range| range.end == start)
     }
 
     /// Returns the ranges beyond a hole, the most recently changed first.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
+use super::moderation::Flow;
 use super::persist::Persist;
 use crate::batch::{Batch, SegmentRef};
 use crate::config::Config;
@@ -61,6 +62,7 @@ pub(super) struct Sender {
     ece_answered_until: u64,
     /// The time of the last transmission; idle time before a restart counts from here.
     last_sent: Option<Time>,
+    outflow: Flow,
     /// The time since which the window has had room but the application has had no data to send; cleared when new
     /// data is sent.
     app_limited_since: Option<Time>,
@@ -132,6 +134,7 @@ impl Sender {
             cwr_due: false,
             ece_answered_until: 0,
             last_sent: None,
+            outflow: Flow::default(),
             app_limited_since: None,
             rc3: None,
         }
@@ -245,8 +248,14 @@ impl Sender {
     }
 
     /// Records that data was sent at `now`.
-    pub(super) fn on_transmission(&mut self, now: Time) {
+    pub(super) fn on_transmission(&mut self, now: Time, round_trip: Option<Span>) {
         self.last_sent = Some(now);
+        self.outflow.note(now, round_trip);
+    }
+
+    /// Returns the time for which segments may be joined to a burst.
+    pub(super) fn patience(&self, now: Time, round_trip: Option<Span>) -> Span {
+        self.outflow.patience(now, round_trip)
     }
 
     /// Restarts the idle time at `now`, although nothing was sent.

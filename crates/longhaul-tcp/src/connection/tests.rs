@@ -19,6 +19,7 @@ mod ecn_check;
 mod icmp_errors;
 mod long_round_trips;
 mod metrics_cache;
+mod moderation;
 mod observers;
 mod outage;
 mod pacing;

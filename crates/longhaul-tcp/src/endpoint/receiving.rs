@@ -1,7 +1,7 @@
 //! Received datagrams: parsing and dispatch to connections.
 
 use bytes::Bytes;
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header, ParseError};
 
 use super::{DatagramMeta, Endpoint};
@@ -51,6 +51,13 @@ impl Endpoint {
         }
     }
 
+    /// Returns for how long the driver may leave the socket unread after what it has received since the last call: zero
+    /// unless all of it belongs to connections on which data has been streaming in for some time. Reading several
+    /// datagrams at once costs less, and delays ACKs by a small part of the round-trip time.
+    pub fn take_read_patience(&mut self) -> Span {
+        self.read_patience.take().unwrap_or(Span::ZERO)
+    }
+
     /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the one that it
     /// belongs to or opens; returns the slot of that connection.
     fn take_segment(
@@ -86,6 +93,8 @@ impl Endpoint {
         let Some(index) = slot else { return };
         if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
             slot.connection.finish_batch(now);
+            let patience = slot.connection.read_patience(now);
+            self.read_patience = Some(self.read_patience.map_or(patience, |shortest| shortest.min(patience)));
         }
         self.settle(index);
     }

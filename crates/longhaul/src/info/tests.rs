@@ -92,7 +92,8 @@ const EXPECTED_NUMBERS: &str = r#"{
         "app": 1.0, "cwnd": 2.0, "pacing": 4.0, "peer_window": 8.0, "send_buffer": 16.0, "cpu": 32.0
     },
     "socket": {
-        "kernel_drops": 45, "send_faults": 46, "too_long": 47, "send_buffer_bytes": 48, "recv_buffer_bytes": 49
+        "kernel_drops": 45, "send_faults": 46, "too_long": 47, "read_pauses": 48, "send_buffer_bytes": 49,
+        "recv_buffer_bytes": 50
     }
 }"#;
 
@@ -101,8 +102,14 @@ fn each_field_has_the_value_of_its_source() {
     let mut info = blank();
     numbers(&mut info);
     parts(&mut info);
-    let socket =
-        SocketInfo { kernel_drops: 45, send_faults: 46, too_long: 47, send_buffer_bytes: 48, recv_buffer_bytes: 49 };
+    let socket = SocketInfo {
+        kernel_drops: 45,
+        send_faults: 46,
+        too_long: 47,
+        read_pauses: 48,
+        send_buffer_bytes: 49,
+        recv_buffer_bytes: 50,
+    };
     let public = serde_json::to_value(TcpInfo::new(info, socket, Some(Rate::from_bytes_per_sec(44)))).unwrap();
     let numbers: Value = serde_json::from_str(EXPECTED_NUMBERS).unwrap();
     let (mut seen, parts) = (public, expected_parts());

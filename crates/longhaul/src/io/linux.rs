@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,7 @@ use longhaul_sys::linux::{self, ErrorClass, PathError, PathErrorKind, RecvBatch,
 use longhaul_tcp::HostError;
 use longhaul_units::Time;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use self::timers::SocketTimer;
 use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, clock, pool};
@@ -33,22 +33,31 @@ thread_local! {
 
 #[derive(Debug)]
 pub(crate) struct Io {
-    socket: Arc<AsyncFd<linux::UdpSocket>>,
+    socket: Arc<linux::UdpSocket>,
     timer: SocketTimer,
     role: Role,
 }
 
 /// Registers a descriptor with the runtime.
 #[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
-fn watch<T: AsRawFd>(descriptor: T) -> io::Result<AsyncFd<T>> {
-    AsyncFd::new(descriptor)
+fn watch<T: AsRawFd>(descriptor: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(descriptor, interest)
 }
+
+type Watched = AsyncFd<Arc<linux::UdpSocket>>;
 
 /// State used by the driver task only.
 pub(crate) struct Receiver {
     clock: ClockMap,
+    /// The socket, while it is watched for data and errors.
+    watched: Option<Arc<Watched>>,
+    /// The socket has been found empty while it was not watched.
+    empty: bool,
     /// Waits for an error of the socket.
     error: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Another descriptor of the socket, while its send buffer is full. Interest in writing is not registered all the
+    /// time, because the kernel would then wake the runtime for each packet that leaves the send buffer.
+    full: Option<AsyncFd<OwnedFd>>,
 }
 
 impl Io {
@@ -60,11 +69,11 @@ impl Io {
             // at all. If the system does not support it, that remains so.
             let _ = socket.report_path_errors();
         }
-        Ok(Self { socket: Arc::new(watch(socket)?), timer: SocketTimer::new()?, role })
+        Ok(Self { socket: Arc::new(socket), timer: SocketTimer::new()?, role })
     }
 
     pub(crate) fn receiver(&self) -> Receiver {
-        Receiver { clock: ClockMap::new(clock::pair()), error: None }
+        Receiver { clock: ClockMap::new(clock::pair()), watched: None, empty: false, error: None, full: None }
     }
 
     pub(crate) const fn role(&self) -> Role {
@@ -73,31 +82,31 @@ impl Io {
 
     /// Returns the descriptor of the UDP socket.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.socket.get_ref().as_fd()
+        self.socket.as_fd()
     }
 
     /// Returns a reference for setting options of the UDP socket.
     pub(crate) fn options(&self) -> socket2::SockRef<'_> {
-        self.socket.get_ref().into()
+        self.socket.as_ref().into()
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.get_ref().local_addr()
+        self.socket.local_addr()
     }
 
     pub(crate) fn max_segments(&self) -> usize {
-        self.socket.get_ref().max_gso_segments()
+        self.socket.max_gso_segments()
     }
 
     /// Requests socket buffer sizes and returns those that were granted.
     pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
-        let socket = self.socket.get_ref();
+        let socket = &self.socket;
         Ok(Buffers { send: socket.set_send_buffer(wanted.send)?, recv: socket.set_recv_buffer(wanted.recv)? })
     }
 
     /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
     pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
-        self.socket.get_ref().send(&Transmit {
+        self.socket.send(&Transmit {
             destination: (self.role != Role::Connected).then_some(outgoing.destination),
             tos: outgoing.tos,
             src_ip: outgoing.src_ip,
@@ -107,19 +116,13 @@ impl Io {
     }
 
     /// Ready when the socket may accept datagrams again, which `retry` tests.
-    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
-        let Ok(mut guard) = ready!(self.socket.poll_write_ready(cx)) else { return Poll::Ready(Writable::Yes) };
-        if retry() {
-            return Poll::Ready(Writable::Yes);
-        }
-        if guard.ready().is_write_closed() {
-            // tokio has taken an error for the closing of the write side, and reports the socket as writable from
-            // then on.
-            return Poll::Ready(Writable::Unknown);
-        }
-        guard.clear_ready();
-        // Readiness has been cleared: poll again to register the waker.
-        self.socket.poll_write_ready(cx).map(|_| Writable::Yes)
+    pub(crate) fn poll_writable(
+        &self,
+        cx: &mut Context<'_>,
+        receiver: &mut Receiver,
+        retry: impl FnOnce() -> bool,
+    ) -> Poll<Writable> {
+        poll_room(cx, &mut receiver.full, self.descriptor(), retry)
     }
 
     /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.
@@ -127,7 +130,8 @@ impl Io {
         if !self.role.is_client() {
             return Poll::Pending;
         }
-        let wait = receiver.error.get_or_insert_with(|| Box::pin(wait_for_error(Arc::clone(&self.socket))));
+        let Some(watched) = &receiver.watched else { return Poll::Pending };
+        let wait = receiver.error.get_or_insert_with(|| Box::pin(wait_for_error(Arc::clone(watched))));
         ready!(wait.as_mut().poll(cx));
         receiver.error = None;
         Poll::Ready(())
@@ -137,7 +141,7 @@ impl Io {
     /// concerned. Returns whether there were any.
     pub(crate) fn take_errors(&self, mut each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
         let mut any = false;
-        while let Ok(Some(report)) = self.socket.get_ref().recv_path_error() {
+        while let Ok(Some(report)) = self.socket.recv_path_error() {
             any = true;
             if let Some(error) = host_error(&report) {
                 each(report.destination, error);
@@ -162,22 +166,28 @@ impl Io {
         mut each: impl FnMut(Incoming<'_>, Option<u32>),
     ) -> Poll<io::Result<usize>> {
         loop {
-            let mut guard = ready!(self.socket.poll_read_ready(cx))?;
+            let mut guard = match &receiver.watched {
+                Some(watched) => Some(ready!(watched.poll_read_ready(cx))?),
+                None if std::mem::take(&mut receiver.empty) => return Poll::Pending,
+                None => None,
+            };
             let mut batch = BATCH.take().unwrap_or_else(|| RecvBatch::new(pool(), RECV_MESSAGES));
-            let received = match self.socket.get_ref().recv(&mut batch) {
-                Err(error) => {
+            let received = match self.socket.recv(&mut batch) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                     BATCH.set(Some(batch));
-                    if error.kind() != io::ErrorKind::WouldBlock {
-                        return Poll::Ready(Err(error));
-                    }
-                    guard.clear_ready();
-                    continue;
+                    return Poll::Ready(Err(error));
                 }
+                Err(_) => 0,
                 Ok(received) => received,
             };
             if received < RECV_MESSAGES {
                 // The socket is empty: data that arrives later sets readiness again.
-                guard.clear_ready();
+                receiver.empty = guard.is_none();
+                guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready);
+            }
+            if received == 0 {
+                BATCH.set(Some(batch));
+                continue;
             }
             receiver.clock.begin_batch(clock::pair());
             for mut message in batch.messages() {
@@ -208,6 +218,16 @@ impl Io {
         }
     }
 
+    /// Watches the socket. Ready if there is data already, or with an error.
+    pub(crate) fn poll_watch(&self, cx: &mut Context<'_>, receiver: &mut Receiver) -> Poll<io::Result<()>> {
+        if receiver.watched.is_some() {
+            return Poll::Pending;
+        }
+        receiver.empty = false;
+        let watched = watch(Arc::clone(&self.socket), Interest::READABLE | Interest::ERROR)?;
+        receiver.watched.insert(Arc::new(watched)).poll_read_ready(cx).map_ok(|_| ())
+    }
+
     /// Sets the timer, of which there is one per endpoint.
     pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
         self.timer.arm(at)
@@ -230,7 +250,52 @@ impl Io {
     }
 }
 
-async fn wait_for_error(socket: Arc<AsyncFd<linux::UdpSocket>>) {
+/// Waits for room in the send buffer of `socket`, which `retry` tests, by means of another descriptor, `full`, that
+/// exists only meanwhile.
+fn poll_room(
+    cx: &mut Context<'_>,
+    full: &mut Option<AsyncFd<OwnedFd>>,
+    socket: BorrowedFd<'_>,
+    retry: impl FnOnce() -> bool,
+) -> Poll<Writable> {
+    let watched = match full {
+        Some(watched) => watched,
+        None => match socket.try_clone_to_owned().and_then(|socket| watch(socket, Interest::WRITABLE)) {
+            Ok(watched) => full.insert(watched),
+            // There is no descriptor left.
+            Err(_) => return Poll::Ready(Writable::Unknown),
+        },
+    };
+    let Ok(mut guard) = ready!(watched.poll_write_ready(cx)) else { return Poll::Ready(Writable::Yes) };
+    if retry() {
+        drop(guard);
+        *full = None;
+        return Poll::Ready(Writable::Yes);
+    }
+    if guard.ready().is_write_closed() {
+        // tokio has taken an error for the closing of the write side, and reports the socket as writable from then on.
+        return Poll::Ready(Writable::Unknown);
+    }
+    guard.clear_ready();
+    // Readiness has been cleared: poll again to register the waker.
+    watched.poll_write_ready(cx).map(|_| Writable::Yes)
+}
+
+impl Receiver {
+    /// Ends the wait for room in the send buffer.
+    pub(crate) fn unblock(&mut self) {
+        self.full = None;
+    }
+
+    /// Stops watching the socket.
+    pub(crate) fn stop_watching(&mut self) -> bool {
+        self.error = None;
+        self.watched = None;
+        true
+    }
+}
+
+async fn wait_for_error(socket: Arc<Watched>) {
     match socket.ready(Interest::ERROR).await {
         Ok(mut guard) => guard.clear_ready(),
         // The runtime is shutting down, which the receive call reports.
@@ -258,7 +323,28 @@ fn host_error(report: &PathError) -> Option<HostError> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::time::Duration;
+
     use super::*;
+
+    /// A pair of local sockets, because datagrams over the loopback interface leave the send buffer at once.
+    #[tokio::test]
+    async fn a_full_send_buffer_wakes_the_driver_when_there_is_room() {
+        let (socket, peer) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let is_full = || socket.send(&[0; 1000]).is_err();
+        assert!((0..10_000).any(|_| is_full()));
+        let mut full = None;
+        let mut writable = pin!(poll_fn(|cx| poll_room(cx, &mut full, socket.as_fd(), || !is_full())));
+        let first = poll_fn(|cx| Poll::Ready(writable.as_mut().poll(cx))).await;
+        assert_eq!(first, Poll::Pending);
+        while peer.recv(&mut [0; 2000]).is_ok() {}
+        assert_eq!(tokio::time::timeout(Duration::from_secs(60), writable).await, Ok(Writable::Yes));
+        assert!(full.is_none(), "the kernel would wake the driver for each packet that is sent");
+    }
 
     /// The errors that Linux maps these types and codes to for TCP (icmp(7), `icmp_err_convert`,
     /// `icmpv6_err_convert`).

@@ -136,7 +136,12 @@ impl Io {
     }
 
     /// Ready when the socket may accept datagrams again, which `retry` tests.
-    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
+    pub(crate) fn poll_writable(
+        &self,
+        cx: &mut Context<'_>,
+        _: &mut Receiver,
+        retry: impl FnOnce() -> bool,
+    ) -> Poll<Writable> {
         if ready!(self.socket.poll_send_ready(cx)).is_err() {
             return Poll::Ready(Writable::Yes);
         }

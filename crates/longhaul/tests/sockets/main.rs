@@ -11,6 +11,7 @@ mod capture;
 mod close;
 mod connector;
 mod fairness;
+mod moderation;
 mod net;
 mod piggyback;
 #[cfg(feature = "qlog")]

@@ -3,8 +3,8 @@
 use super::*;
 
 /// A full-sized segment in order, and one beyond a hole.
-const FULL: Arrived = Arrived { len: 1000, plain: true };
-const BEYOND_HOLE: Arrived = Arrived { len: 1000, plain: false };
+const FULL: Arrived = Arrived { len: 1000, place: Place::Next };
+const BEYOND_HOLE: Arrived = Arrived { len: 1000, place: Place::Other };
 
 fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(millis)
@@ -36,7 +36,7 @@ fn every_second_full_sized_segment_is_acknowledged() {
 fn small_segments_are_not_full_sized() {
     let is_due = |mut acks: AckSchedule, lens: [usize; 3]| {
         for len in lens {
-            acks.on_data(Arrived { len, plain: true }, 3, true);
+            acks.on_data(Arrived { len, place: Place::Next }, 3, true);
         }
         acks.end_batch(3, true);
         acks.is_due()
@@ -62,6 +62,36 @@ fn out_of_order_data_is_acknowledged_at_once() {
     let mut acks = later();
     acks.set_probe_echo(Some(7));
     assert_eq!((acks.on_data(BEYOND_HOLE, 2, true), acks.take_probe_echo()), (Due::Now, Some(7)));
+}
+
+/// Segments that continue a SACK block need no ACK of their own within a receive batch.
+#[test]
+fn one_ack_reports_a_run_beyond_a_hole() {
+    let run = |acks: &mut AckSchedule| acks.on_data(Arrived { len: 1000, place: Place::SameBlock }, 2, true);
+    let mut acks = later();
+    let mut outcomes = vec![acks.on_data(BEYOND_HOLE, 2, true)];
+    outcomes.extend((0..100).map(|_| run(&mut acks)));
+    outcomes.push(acks.on_data(BEYOND_HOLE, 2, true));
+    assert!(outcomes.iter().all(|due| *due == Due::InBatch) && acks.is_due());
+    assert_eq!(acks.on_data(BEYOND_HOLE, 2, true), Due::Now, "the third block");
+    acks.on_ack_sent(1);
+    // The block that continues after an ACK is one of the next three.
+    let outcomes = [run(&mut acks), acks.on_data(BEYOND_HOLE, 2, true), acks.on_data(BEYOND_HOLE, 2, true)];
+    assert_eq!(outcomes, [Due::InBatch, Due::InBatch, Due::Now]);
+    assert_eq!((later().on_data(Arrived { len: 1000, place: Place::SameBlock }, 2, false)), Due::Now, "without SACK");
+}
+
+/// An ACK that covers several segments repeats a block, as its predecessor may be lost.
+#[test]
+fn acks_report_changed_blocks_and_repeat_one() {
+    let due = |places: &[Place]| {
+        let mut acks = later();
+        places.iter().for_each(|&place| _ = acks.on_data(Arrived { len: 1000, place }, 2, true));
+        acks.blocks_due()
+    };
+    let [next, same, other] = [Place::Next, Place::SameBlock, Place::Other];
+    assert_eq!([due(&[]), due(&[other]), due(&[other, same]), due(&[other, other])], [0, 1, 1, 2]);
+    assert_eq!([due(&[other, same, same]), due(&[other, same, other]), due(&[next, next, other])], [2, 3, 2]);
 }
 
 /// RFC 5961, section 7.

@@ -202,7 +202,7 @@ fn sacks_of_unsent_data_are_refused() {
 fn idle_time_and_pauses_are_measured() {
     let mut snd = sender(100_000, &Config::default());
     assert_eq!(snd.idle_time(at(5)), None, "nothing was sent");
-    snd.on_transmission(at(10));
+    snd.on_transmission(at(10), None);
     assert_eq!(snd.idle_time(at(25)), Some(Span::from_millis(15)));
     snd.update_window(field(1, 1, 0));
     assert_eq!(snd.idle_time(at(25)), None, "the window is closed");

@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker, ready};
 use longhaul_cc::TimerWheel;
 use longhaul_sys::linux::{Timer, monotonic_now};
 use longhaul_units::Time;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, Id};
 
@@ -133,7 +134,7 @@ impl Hub {
         }
         let wheel = TimerWheel::new(Time::from_nanos(monotonic_now()));
         let deadlines = Deadlines { wheel, alarms: Vec::new(), free: Vec::new(), armed: None };
-        let hub = Arc::new(Self { timer: watch(Timer::new()?)?, deadlines: Mutex::new(deadlines) });
+        let hub = Arc::new(Self { timer: watch(Timer::new()?, Interest::READABLE)?, deadlines: Mutex::new(deadlines) });
         hubs.insert(runtime, Arc::clone(&hub));
         drop(hubs);
         // A runtime that is shutting down drops the task at once, and dropping it removes the hub from the table.

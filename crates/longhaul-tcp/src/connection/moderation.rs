@@ -1,0 +1,89 @@
+//! Moderation: while data streams, several segments are sent or received per wake-up, as network cards do with
+//! interrupts (`docs/decisions/0049-moderation.md`).
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use longhaul_units::{Span, Time};
+
+use super::Connection;
+
+/// Round-trip times with a quarter of the moderation at the start of a stream, and after a pause of one, in which senders
+/// measure the path.
+const CAREFUL_ROUNDS: u64 = 4;
+/// Divisor of the round-trip time: at most this part of it passes while segments are joined.
+const PART: u64 = 64;
+/// Maximum of that time.
+const MAX: Span = Span::from_millis(10);
+
+/// Stream of data segments in one direction.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Times of the first segment since the last pause, and of the last one.
+    span: Option<(Time, Time)>,
+}
+
+impl Flow {
+    /// Records a data segment.
+    pub(super) fn note(&mut self, now: Time, round_trip: Option<Span>) {
+        let since = self.span.filter(|(_, last)| round_trip.is_some_and(|round_trip| now - *last < round_trip));
+        self.span = Some((since.map_or(now, |(since, _)| since), now));
+    }
+
+    /// Returns the time for which segments may be joined.
+    pub(super) fn patience(&self, now: Time, round_trip: Option<Span>) -> Span {
+        let (Some((since, last)), Some(round_trip)) = (self.span, round_trip) else { return Span::ZERO };
+        let rounds = (last - since).as_nanos() / round_trip.as_nanos().max(1);
+        let part = if rounds < CAREFUL_ROUNDS { PART * 4 } else { PART };
+        if now - last < round_trip { (round_trip / part).min(MAX) } else { Span::ZERO }
+    }
+}
+
+impl Connection {
+    /// Returns the time for which the driver may leave further data of the peer unread. It is zero at the start of the
+    /// connection and while the peer has requested an ACK per segment.
+    pub(crate) fn read_patience(&self, now: Time) -> Span {
+        if !self.config.moderation || self.rcv.acks.is_each_acknowledged(self.config.ack_every()) {
+            return Span::ZERO;
+        }
+        self.rcv.inflow.patience(now, self.rtt.srtt())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND_TRIP: Option<Span> = Some(Span::from_millis(64));
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    /// Records segments every 10 ms from the start to `millis`. Returns what is permitted `later` milliseconds after that.
+    fn patience_after(millis: u64, later: u64, round_trip: Option<Span>) -> Span {
+        let mut flow = Flow::default();
+        (0..=millis / 10).for_each(|i| flow.note(at(i * 10), round_trip));
+        flow.patience(at(millis + later), round_trip)
+    }
+
+    #[test]
+    fn a_steady_stream_may_wait_for_a_64th_of_the_round_trip() {
+        let milli = Span::from_millis(1);
+        let patience = [0, 250, 260].map(|millis| patience_after(millis, 0, ROUND_TRIP));
+        assert_eq!(patience, [milli / 4, milli / 4, milli]);
+        assert_eq!([63, 64].map(|later| patience_after(260, later, ROUND_TRIP)), [milli, Span::ZERO], "the end");
+        assert_eq!(patience_after(10_000, 0, Some(Span::from_millis(800))), MAX);
+        assert_eq!(patience_after(10_000, 0, None), Span::ZERO);
+    }
+
+    #[test]
+    fn a_stream_begins_again_after_a_pause_of_one_round_trip() {
+        let mut flow = Flow::default();
+        let mut patience = |millis| {
+            flow.note(at(millis), ROUND_TRIP);
+            flow.patience(at(millis), ROUND_TRIP)
+        };
+        assert_eq!([0, 63, 126, 189, 252].map(&mut patience), [Span::from_micros(250); 5]);
+        assert_eq!([patience(256), patience(256 + 63)], [Span::from_millis(1); 2]);
+        assert_eq!(patience(256 + 63 + 64), Span::from_micros(250));
+    }
+}

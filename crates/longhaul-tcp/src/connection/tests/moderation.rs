@@ -1,0 +1,92 @@
+//! Segments that are sent or received together.
+
+use std::collections::BTreeSet;
+
+use longhaul_wire::{CheshireCodec, Codec, Header};
+
+use super::*;
+
+/// One-way delay: a 64th of the round-trip time is 1 ms.
+const DELAY: Span = Span::from_millis(32);
+
+/// Streams from one end to the other for ten round-trip times. Returns what both ends permit after two and after ten.
+fn patience_of_stream(from: usize, config: Config) -> [[Span; 2]; 2] {
+    let mut net = Net::new(DELAY);
+    let (a, b) = net.connect(config);
+    let ids = [a, b];
+    let start = net.now;
+    [2, 10].map(|rounds| {
+        net.run_until(Span::from_secs(10), |net| {
+            let now = net.now;
+            net.ends[from].drive(now, ids[from], |c| while matches!(c.write(&[0; 5000]), Ok(1..)) {});
+            net.ends[1 - from].drive(
+                now,
+                ids[1 - from],
+                |c| while c.read(1 << 20).is_ok_and(|data| !data.is_empty()) {},
+            );
+            now >= start + DELAY * (2 * rounds)
+        });
+        // Only what is received from here on counts.
+        net.ends.iter_mut().for_each(|end| _ = end.take_read_patience());
+        let end = net.now + Span::from_millis(20);
+        while net.now < end {
+            net.step();
+        }
+        [0, 1].map(|end| net.ends[end].take_read_patience())
+    })
+}
+
+/// The receiver of data, not that of ACKs, leaves the socket unread, and not before senders have measured the path.
+#[test]
+fn the_receiver_of_a_steady_stream_may_wait() {
+    let milli = Span::from_millis(1);
+    let config = || Config { moderation: true, max_cwnd: 100_000, ..Config::default() };
+    assert_eq!(patience_of_stream(0, config()), [[Span::ZERO; 2], [Span::ZERO, milli]]);
+    assert_eq!(patience_of_stream(1, config()), [[Span::ZERO; 2], [milli, Span::ZERO]]);
+    assert_eq!(patience_of_stream(0, Config { moderation: false, ..config() }), [[Span::ZERO; 2]; 2]);
+    assert_eq!(patience_of_stream(0, Config { ack_every: 1, ..config() }), [[Span::ZERO; 2]; 2]);
+}
+
+/// Arrival times would leave room for one SACK block in an ACK. Those of a receive batch report all blocks that it has
+/// changed: the sender would take the others for lost.
+#[test]
+fn acks_of_a_batch_report_all_changed_blocks() {
+    for arrival_times in [false, true] {
+        let mut net = Net::new(DELAY);
+        let (a, _) = net.connect(Config { arrival_times, ..Config::default() });
+        let now = net.now;
+        net.ends[0].drive(now, a, |c| c.write(&[0; 20_000]).unwrap());
+        // The flight is paced.
+        while net.now < now + DELAY / 2 {
+            net.step();
+        }
+        let flight = net.flying.drain(..).filter(|flying| flying.1 == 1).map(|flying| flying.3);
+        let flight: Vec<Vec<u8>> = flight.take(7).collect();
+        assert_eq!(flight.len(), 7);
+        let parse =
+            |datagram: &[u8]| CheshireCodec::parse(datagram).map(|(header, at)| (header, datagram.len() - at)).unwrap();
+        let first = parse(&flight[0]).0.seq;
+        let mut received = BTreeSet::new();
+        for (index, datagram) in flight.iter().enumerate() {
+            if [0, 2, 5].contains(&index) {
+                // It is lost.
+                continue;
+            }
+            let (header, len) = parse(datagram);
+            received.extend((0..len as u32).map(|byte| header.seq.wrapping_add(byte).wrapping_sub(first)));
+            let mut meta = DatagramMeta::new(Net::tuple(0).remote, datagram.len());
+            meta.tuple = Net::tuple(0);
+            net.ends[1].handle_datagram(net.now, &meta, datagram, None);
+        }
+        net.pump();
+        let acks: Vec<Header> = net.flying.iter().map(|flying| parse(&flying.3).0).collect();
+        let mut reported = BTreeSet::new();
+        for block in acks.iter().flat_map(|ack| ack.options.sack.as_slice()) {
+            let [left, right] = [block.left, block.right].map(|edge| edge.wrapping_sub(first));
+            reported.extend(left..right);
+        }
+        assert_eq!(reported, received);
+        assert_eq!(acks.len(), 1, "the second segment of the second block needs none of its own");
+        assert_eq!(acks[0].options.sack.len(), 3);
+    }
+}
