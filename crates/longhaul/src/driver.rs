@@ -1,6 +1,7 @@
 //! The driver task, one per UDP socket: waits for an endpoint's socket and timer.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ use crate::shared::{Shared, State, Turn};
 const RECEIVES_PER_POLL: usize = 16;
 /// Bytes received before the answers are sent, if there is more to receive.
 const SETTLED_BYTES: usize = 64 << 10;
+/// Delay until the next receive call when the socket cannot be watched.
+const WATCH_RETRY: Span = Span::from_millis(1);
 /// How long a socket whose connections are all in TIME-WAIT stays open, to retransmit a lost last ACK. It is
 /// shorter than TIME-WAIT, so that the port and the descriptor are not held for all of it.
 const PORT_LINGER: Span = Span::from_millis(1000);
@@ -30,7 +33,6 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     receiver: IoReceiver,
     moderation: Moderation,
-    lingers_until: Option<Time>,
     /// Whether the next send is left to the next poll, after the tasks that are being woken.
     defers: bool,
 }
@@ -40,7 +42,7 @@ impl Driver {
     pub(crate) fn spawn(shared: Arc<Shared>) {
         let receiver = shared.io.receiver();
         let moderation = Moderation::new(shared.buffers.recv);
-        tokio::spawn(Self { shared, receiver, moderation, lingers_until: None, defers: false });
+        tokio::spawn(Self { shared, receiver, moderation, defers: false });
     }
 
     /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made. Returns whether there may be
@@ -58,8 +60,9 @@ impl Driver {
                     now = Io::now();
                     shared.lock()
                 });
-                unsettled += incoming.data.len();
-                self.moderation.note(incoming.data.len());
+                // An empty datagram may belong to another shard.
+                unsettled += incoming.data.len().max(1);
+                self.moderation.note(incoming.data.len(), incoming.stride);
                 state.receive(&shared, now, &incoming, drops);
             });
             match polled {
@@ -108,47 +111,44 @@ impl Driver {
     }
 
     /// Returns whether the socket may be closed.
-    fn is_over(&mut self, now: Time) -> bool {
-        let state = self.shared.lock();
+    fn is_over(&self, now: Time) -> bool {
+        let mut state = self.shared.lock();
         if !state.is_over() {
-            drop(state);
-            self.stop_lingering();
+            stop_lingering(&mut state);
             return false;
         }
         // Neither TIME-WAIT nor anything else is left to serve: close at once.
         if state.fatal.is_some() || state.endpoint.is_idle() {
             return true;
         }
-        drop(state);
         // Only TIME-WAIT is left: linger for a limited time.
-        match self.lingers_until {
+        match state.lingers_until {
             Some(until) => now >= until,
             None => {
                 if LINGERING.fetch_add(1, Ordering::Relaxed) >= MAX_LINGERING {
                     LINGERING.fetch_sub(1, Ordering::Relaxed);
                     return true;
                 }
-                let until = now + PORT_LINGER;
-                self.lingers_until = Some(until);
-                let _ = self.shared.io.arm(Some(until));
+                state.lingers_until = Some(now + PORT_LINGER);
+                state.arm(&self.shared);
                 false
             }
         }
     }
+}
 
-    fn stop_lingering(&mut self) {
-        if self.lingers_until.take().is_some() {
-            LINGERING.fetch_sub(1, Ordering::Relaxed);
-        }
+fn stop_lingering(state: &mut State) {
+    if state.lingers_until.take().is_some() {
+        LINGERING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.stop_lingering();
         // The runtime is shutting down, or all connections have ended: wake every waiting task, since no other
         // event will.
         let mut state = self.shared.lock();
+        stop_lingering(&mut state);
         state.abandon(&self.shared, Io::now());
         State::wake(state);
     }
@@ -174,7 +174,7 @@ impl Future for Driver {
         let now = Io::now();
         let mut state = shared.lock();
         let defers = std::mem::take(&mut self.defers);
-        let turn = if defers { Turn::Done } else { state.transmit(&shared, now) };
+        let turn = if defers && !again { Turn::Done } else { state.transmit(&shared, now) };
         if receives && !again {
             let patience = state.endpoint.take_read_patience();
             state.read_at = self.moderation.pause(now, patience).filter(|_| self.receiver.stop_watching());
@@ -184,6 +184,12 @@ impl Future for Driver {
                 match shared.io.poll_watch(cx, &mut self.receiver) {
                     Poll::Pending => {}
                     Poll::Ready(Ok(())) => again = true,
+                    // The kernel has no memory for the registration.
+                    Poll::Ready(Err(error))
+                        if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::StorageFull) =>
+                    {
+                        state.read_at = Some(now + WATCH_RETRY);
+                    }
                     Poll::Ready(Err(error)) => state.fail(&error),
                 }
             }

@@ -80,6 +80,8 @@ pub(crate) struct State {
     resume_at: Option<Time>,
     /// End of a pause in receiving.
     pub(crate) read_at: Option<Time>,
+    /// When the socket closes although connections are in TIME-WAIT.
+    pub(crate) lingers_until: Option<Time>,
     armed: Option<Time>,
     /// Handles held by the application: streams, listeners and connectors.
     pub(crate) handles: usize,
@@ -135,6 +137,7 @@ impl Shared {
             stuck: None,
             resume_at: None,
             read_at: None,
+            lingers_until: None,
             armed: None,
             handles: 0,
             fatal: None,
@@ -456,7 +459,7 @@ impl State {
 
     /// Sets the timer if it would fire too late. A timer that fires too early does no harm.
     pub(crate) fn arm(&mut self, shared: &Shared) {
-        let times = [self.endpoint.poll_timeout(), self.resume_at, self.read_at];
+        let times = [self.endpoint.poll_timeout(), self.resume_at, self.read_at, self.lingers_until];
         let Some(next) = times.into_iter().flatten().min() else { return };
         if self.armed.is_none_or(|armed| next < armed) {
             if let Err(error) = shared.io.arm(Some(next)) {

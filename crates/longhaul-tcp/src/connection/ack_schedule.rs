@@ -184,11 +184,12 @@ impl AckSchedule {
         if self.requested_left > 0 { self.requested_every } else { own }
     }
 
-    /// Returns the number of SACK blocks that the next ACK has to report: those that have changed since the last one, and
-    /// one more if it covers several segments, because it may get lost.
+    /// Returns the number of SACK blocks that the next ACK has to report: those that have changed since the last one, one
+    /// more if it covers several segments, because it may get lost, and the D-SACK block.
     pub(super) fn blocks_due(&self) -> usize {
         let repeated = u32::from(self.unacked > 2);
-        self.changed_blocks.saturating_add(repeated) as usize
+        let duplicate = u32::from(self.dsack.is_some());
+        self.changed_blocks.saturating_add(repeated).saturating_add(duplicate) as usize
     }
 
     /// Returns whether the peer gets an ACK per segment, or nearly so: at the start, and at its request.
@@ -366,13 +367,14 @@ impl Connection {
     pub(super) fn ack_header(&mut self, now: Time) -> Header {
         let flags = Flags::ACK | self.echo_flag();
         let mut header = self.header(now, flags, self.snd.sent_to());
+        let blocks = self.rcv.acks.blocks_due();
         self.add_sack(&mut header);
         header.options.probe_echo = self.rcv.acks.take_probe_echo().map(|value| ProbeEcho { value });
         self.add_network_to_ack(&mut header);
         if header.options.probe_echo.is_some() || header.options.network.is_some() {
             header.fit();
         }
-        self.add_arrivals(&mut header);
+        self.add_arrivals(&mut header, blocks);
         self.timers.stop(Timer::Ack);
         self.rcv.on_ack_sent();
         header

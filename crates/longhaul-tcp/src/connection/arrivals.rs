@@ -132,9 +132,9 @@ impl Connection {
         }
     }
 
-    /// Adds arrivals to a pure ACK and trims it to the available space.
-    pub(super) fn add_arrivals(&mut self, header: &mut Header) {
-        let blocks = self.rcv.acks.blocks_due().min(header.options.sack.len());
+    /// Adds arrivals to a pure ACK, which keeps `blocks` SACK blocks, and trims it to the available space.
+    pub(super) fn add_arrivals(&mut self, header: &mut Header, blocks: usize) {
+        let blocks = blocks.min(header.options.sack.len());
         match &mut self.ext.arrivals {
             Some(arrivals) => arrivals.report(header, self.numbers.irs, blocks),
             None => {

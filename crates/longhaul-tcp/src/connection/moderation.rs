@@ -6,7 +6,7 @@ use longhaul_units::{Span, Time};
 
 use super::Connection;
 
-/// Round-trip times with a quarter of the moderation at the start of a stream, and after a pause of one, in which senders
+/// Round-trip times with a quarter of the moderation at the start of a stream, and after a silence of one, in which senders
 /// measure the path.
 const CAREFUL_ROUNDS: u64 = 4;
 /// Divisor of the round-trip time: at most this part of it passes while segments are joined.
@@ -38,6 +38,11 @@ impl Flow {
 }
 
 impl Connection {
+    /// Returns the longest delay of a received segment that is small compared with the round-trip time, if that is known.
+    pub(crate) fn tolerable_delay(&self) -> Option<Span> {
+        self.rtt.srtt().map(|round_trip| round_trip / PART)
+    }
+
     /// Returns the time for which the driver may leave further data of the peer unread. It is zero at the start of the
     /// connection and while the peer has requested an ACK per segment.
     pub(crate) fn read_patience(&self, now: Time) -> Span {

@@ -9,6 +9,9 @@ use crate::connection::Payload;
 use crate::info::add;
 use crate::observer::{ConnectionEvent, SegmentRecord};
 
+/// Connections of an endpoint up to which each may be asked for its round-trip time before the socket is left unread.
+const MAX_PATIENT: usize = 256;
+
 impl Endpoint {
     /// Handles a datagram, or several of `meta.stride` bytes each that receive offload merged, from one sender. If
     /// payload may be kept by reference, `shared` is the buffer that contains the datagrams.
@@ -19,7 +22,10 @@ impl Endpoint {
             let (header, offset) = match CheshireCodec::parse(datagram) {
                 Ok(parsed) => parsed,
                 Err(error) => {
-                    if !self.reflect(now, meta, datagram) {
+                    if self.reflect(now, meta, datagram) {
+                        // Probes measure the time there and back.
+                        self.read_patience = Some(Span::ZERO);
+                    } else {
                         self.drop_malformed(now, slot, datagram.len(), error);
                     }
                     continue;
@@ -52,10 +58,16 @@ impl Endpoint {
     }
 
     /// Returns for how long the driver may leave the socket unread after what it has received since the last call: zero
-    /// unless all of it belongs to connections on which data has been streaming in for some time. Reading several
-    /// datagrams at once costs less, and delays ACKs by a small part of the round-trip time.
+    /// unless all of it belongs to connections on which data streams in, and at most a 64th of the shortest round-trip time
+    /// of all connections. Reading several datagrams at once costs less, and delays ACKs by a small part of the round-trip
+    /// time.
     pub fn take_read_patience(&mut self) -> Span {
-        self.read_patience.take().unwrap_or(Span::ZERO)
+        let patience = self.read_patience.take().unwrap_or(Span::ZERO);
+        if patience.is_zero() || self.slots.len() > MAX_PATIENT {
+            return Span::ZERO;
+        }
+        let others = self.slots.iter().flatten().filter_map(|slot| slot.connection.tolerable_delay());
+        others.fold(patience, Span::min)
     }
 
     /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the one that it

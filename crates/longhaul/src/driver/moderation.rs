@@ -1,5 +1,5 @@
 //! Receive moderation: pauses in reading a socket on which data streams in, so that one wake-up serves several
-//! datagrams (`docs/decisions/0049-receive-moderation.md`).
+//! datagrams (`docs/decisions/0049-moderation.md`).
 
 use longhaul_units::{Span, Time};
 
@@ -7,9 +7,11 @@ use longhaul_units::{Span, Time};
 const MIN_PAUSE: Span = Span::from_micros(200);
 /// Messages that must be expected during a pause.
 const MIN_MESSAGES: u64 = 4;
-/// Part of the receive buffer that a pause may fill with data. The kernel counts up to three times the length of small
-/// datagrams, and the driver may run late.
+/// Part of the receive buffer that a pause may fill with data. The kernel counts up to three times the length of a
+/// datagram, and the driver may run late.
 const BUFFER_PART: usize = 8;
+/// Length that a shorter datagram counts as: the kernel counts 768 bytes at least.
+const MIN_LEN: usize = 256;
 
 /// Decides when to pause, by the rate of what arrives.
 #[derive(Debug)]
@@ -22,18 +24,20 @@ pub(super) struct Moderation {
     bytes: u64,
     /// Whether anything was received since the last decision.
     fresh: bool,
+    /// Length of the pause before this measurement.
+    last: Option<Span>,
 }
 
 impl Moderation {
     /// `buffer` is the size of the socket's receive buffer in bytes.
     pub(super) fn new(buffer: usize) -> Self {
-        Self { room: (buffer / BUFFER_PART) as u64, since: Time::ZERO, messages: 0, bytes: 0, fresh: false }
+        Self { room: (buffer / BUFFER_PART) as u64, since: Time::ZERO, messages: 0, bytes: 0, fresh: false, last: None }
     }
 
-    /// Records a received message.
-    pub(super) fn note(&mut self, len: usize) {
+    /// Records a received message of `len` bytes, which consists of datagrams of `stride` bytes.
+    pub(super) fn note(&mut self, len: usize, stride: usize) {
         self.messages += 1;
-        self.bytes += len as u64;
+        self.bytes += len.max(len.div_ceil(stride.max(1)) * MIN_LEN) as u64;
         self.fresh = true;
     }
 
@@ -44,7 +48,7 @@ impl Moderation {
             return None;
         }
         let elapsed = now - self.since;
-        if patience >= MIN_PAUSE && elapsed < patience {
+        if patience >= MIN_PAUSE && elapsed < self.last.map_or(patience, |last| last.min(patience)) {
             return None;
         }
         let (messages, bytes) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.bytes));
@@ -55,10 +59,8 @@ impl Moderation {
             bytes => patience.min(Span::from_nanos(scale(self.room, nanos, bytes))),
         };
         let expected = scale(messages, pause.as_nanos(), nanos);
-        if pause < MIN_PAUSE || expected < MIN_MESSAGES {
-            return None;
-        }
-        Some(now + pause)
+        self.last = (pause >= MIN_PAUSE && expected >= MIN_MESSAGES).then_some(pause);
+        self.last.map(|pause| now + pause)
     }
 }
 
@@ -79,7 +81,7 @@ mod tests {
         let mut moderation = Moderation::new(buffer);
         let start = Time::ZERO + Span::from_secs(1);
         moderation.since = start;
-        (0..messages).for_each(|_| moderation.note(1400));
+        (0..messages).for_each(|_| moderation.note(1400, 1400));
         moderation.pause(start + MILLI, patience).map(|until| until - (start + MILLI))
     }
 
@@ -101,5 +103,33 @@ mod tests {
         let nanos = 26_624 * 1_000_000 / (40 * 1400);
         assert_eq!(pause_after(40, MILLI, 212_992), Some(Span::from_nanos(nanos)));
         assert_eq!(pause_after(100, MILLI, 212_992), None, "there is room for 190 us");
+    }
+
+    #[test]
+    fn short_datagrams_take_more_of_the_buffer_than_their_length() {
+        let expected = |len, stride| {
+            let mut moderation = Moderation::new(0);
+            moderation.note(len, stride);
+            moderation.bytes
+        };
+        assert_eq!([expected(0, 0), expected(40, 40), expected(400, 40), expected(401, 40)], [0, 256, 2560, 2816]);
+        assert_eq!([expected(1400, 1400), expected(64_000, 1400)], [1400, 64_000]);
+    }
+
+    /// A pause that the buffer limits is followed by another one at once.
+    #[test]
+    fn a_limited_pause_is_measured_by_its_own_length() {
+        let mut moderation = Moderation::new(8 * 14_000);
+        let mut now = Time::ZERO + Span::from_secs(1);
+        moderation.since = now;
+        for _ in 0..5 {
+            now += MILLI;
+            (0..20).for_each(|_| moderation.note(1400, 1400));
+            // Half of what arrives in a millisecond fits.
+            assert_eq!(moderation.pause(now, MILLI), Some(now + MILLI / 2));
+            now += MILLI / 2;
+            (0..10).for_each(|_| moderation.note(1400, 1400));
+            assert_eq!(moderation.pause(now, MILLI), Some(now + MILLI / 2));
+        }
     }
 }

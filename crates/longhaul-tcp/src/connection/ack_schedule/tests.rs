@@ -91,6 +91,10 @@ fn acks_report_changed_blocks_and_repeat_one() {
     };
     let [next, same, other] = [Place::Next, Place::SameBlock, Place::Other];
     assert_eq!([due(&[]), due(&[other]), due(&[other, same]), due(&[other, other])], [0, 1, 1, 2]);
+    let mut acks = later();
+    acks.on_data(BEYOND_HOLE, 2, true);
+    acks.report_duplicate(1, 1001);
+    assert_eq!(acks.blocks_due(), 2, "the D-SACK block comes first");
     assert_eq!([due(&[other, same, same]), due(&[other, same, other]), due(&[next, next, other])], [2, 3, 2]);
 }
 

@@ -11,7 +11,10 @@ const DELAY: Span = Span::from_millis(32);
 
 /// Streams from one end to the other for ten round-trip times. Returns what both ends permit after two and after ten.
 fn patience_of_stream(from: usize, config: Config) -> [[Span; 2]; 2] {
-    let mut net = Net::new(DELAY);
+    stream(&mut Net::new(DELAY), from, config)
+}
+
+fn stream(net: &mut Net, from: usize, config: Config) -> [[Span; 2]; 2] {
     let (a, b) = net.connect(config);
     let ids = [a, b];
     let start = net.now;
@@ -45,6 +48,41 @@ fn the_receiver_of_a_steady_stream_may_wait() {
     assert_eq!(patience_of_stream(1, config()), [[Span::ZERO; 2], [milli, Span::ZERO]]);
     assert_eq!(patience_of_stream(0, Config { moderation: false, ..config() }), [[Span::ZERO; 2]; 2]);
     assert_eq!(patience_of_stream(0, Config { ack_every: 1, ..config() }), [[Span::ZERO; 2]; 2]);
+}
+
+/// Connects another host, 100 us away, to end 1. The connection stays idle.
+fn connect_neighbour(net: &mut Net, config: Config) {
+    let config = Arc::new(config);
+    let tuple = |remote: ([u8; 4], u16)| Tuple { remote: remote.into(), local: IpAddr::from([0, 0, 0, 0]) };
+    let (neighbour, end) = (tuple(([10, 0, 0, 3], 3000)), Net::tuple(1));
+    let mut host = Endpoint::new(EndpointConfig::new([3; 32]), net.now);
+    net.ends[1].listen(Arc::clone(&config));
+    host.connect(net.now, end, config).unwrap();
+    let mut batch = Batch::default();
+    for _ in 0..4 {
+        net.now += Span::from_micros(50);
+        for is_answer in [false, true] {
+            let (from, to, source) =
+                if is_answer { (&mut net.ends[1], &mut host, end) } else { (&mut host, &mut net.ends[1], neighbour) };
+            while from.poll_transmit(net.now, &mut batch, 64).is_some() {
+                let mut meta = DatagramMeta::new(source.remote, batch.headers.len());
+                meta.tuple = source;
+                to.handle_datagram(net.now, &meta, &batch.headers, None);
+            }
+            net.now += Span::from_micros(50);
+        }
+    }
+    assert!(net.ends[1].accept().is_some());
+}
+
+/// A connection with a short round-trip time would suffer from pauses on behalf of others, even if it is idle now.
+#[test]
+fn the_shortest_round_trip_time_limits_the_wait() {
+    let config = || Config { moderation: true, max_cwnd: 100_000, ..Config::default() };
+    let mut net = Net::new(DELAY);
+    connect_neighbour(&mut net, config());
+    let [_, [_, with_neighbour]] = stream(&mut net, 0, config());
+    assert!(with_neighbour < Span::from_micros(10), "{with_neighbour}");
 }
 
 /// Arrival times would leave room for one SACK block in an ACK. Those of a receive batch report all blocks that it has
