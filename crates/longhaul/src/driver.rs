@@ -70,8 +70,8 @@ impl Driver {
                     again = false;
                     break;
                 }
-                Poll::Ready(Ok(_)) => {
-                    if let Some(state) = guard.filter(|_| unsettled >= SETTLED_BYTES) {
+                Poll::Ready(Ok(more)) => {
+                    if let Some(state) = guard.filter(|_| !more || unsettled >= SETTLED_BYTES) {
                         self.defers |= shared.settle_received(state, now);
                         unsettled = 0;
                     }

@@ -217,13 +217,13 @@ impl Io {
     }
 
     /// Receives what is available and calls `each` for every message, with the count of datagrams that the kernel has
-    /// dropped where it is known. Ready with the number of messages, or with an error.
+    /// dropped where it is known. Ready with whether there may be more, or with an error.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
         receiver: &mut IoReceiver,
         each: impl FnMut(Incoming<'_>, Option<u32>),
-    ) -> Poll<io::Result<usize>> {
+    ) -> Poll<io::Result<bool>> {
         with_receiver!(self, receiver, io => io.poll_recv(cx, receiver, each))
     }
 

@@ -157,14 +157,14 @@ impl Io {
         any
     }
 
-    /// Receives what is available and calls `each` for every message. Ready with the number of messages, or with an
+    /// Receives what is available and calls `each` for every message. Ready with whether there may be more, or with an
     /// error.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
         receiver: &mut Receiver,
         mut each: impl FnMut(Incoming<'_>, Option<u32>),
-    ) -> Poll<io::Result<usize>> {
+    ) -> Poll<io::Result<bool>> {
         loop {
             let mut guard = match &receiver.watched {
                 Some(watched) => Some(ready!(watched.poll_read_ready(cx))?),
@@ -214,7 +214,7 @@ impl Io {
             }
             batch.forget();
             BATCH.set(Some(batch));
-            return Poll::Ready(Ok(received));
+            return Poll::Ready(Ok(received == RECV_MESSAGES));
         }
     }
 

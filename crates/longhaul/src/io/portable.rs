@@ -188,14 +188,14 @@ impl Io {
         error.is_some()
     }
 
-    /// Receives what is available and calls `each` for every message. Ready with the number of messages, or with an
+    /// Receives what is available and calls `each` for every message. Ready with whether there may be more, or with an
     /// error.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
         receiver: &mut Receiver,
         mut each: impl FnMut(Incoming<'_>, Option<u32>),
-    ) -> Poll<io::Result<usize>> {
+    ) -> Poll<io::Result<bool>> {
         loop {
             ready!(self.socket.poll_recv_ready(cx))?;
             let mut metas = [RecvMeta::default(); RECV_MESSAGES];
@@ -214,7 +214,7 @@ impl Io {
             for (meta, buffer) in metas.iter().zip(&mut receiver.buffers).take(received) {
                 deliver(meta, buffer, &mut receiver.clock, &mut each);
             }
-            return Poll::Ready(Ok(received));
+            return Poll::Ready(Ok(true));
         }
     }
 
