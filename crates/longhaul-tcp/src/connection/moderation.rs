@@ -17,7 +17,7 @@ const MAX: Span = Span::from_millis(10);
 /// Stream of data segments in one direction.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Times of the first segment since the last pause, and of the last one.
+    /// Times of the first segment since the last silence, and of the last one.
     span: Option<(Time, Time)>,
 }
 
