@@ -55,8 +55,9 @@ pub(super) struct Pacing {
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
-/// Segments up to which moderation enlarges a quantum, which keeps it below the buffers of shallow bottlenecks.
-const JOINED_SEGMENTS: u64 = 16;
+/// Segments up to which moderation enlarges a quantum. A queue of 10 packets takes four; bursts of 14 left 44 instead of 74
+/// of its 80 Mb/s.
+const JOINED_SEGMENTS: u64 = 4;
 
 impl Pacing {
     /// Returns the burst that is always permitted on a path within a host or rack, where it takes as long as the
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!((driver.pacer.quantum(), driver.pacer.rate()), (MSS * 2, Some(Rate::from_bits_per_sec(8_000_000))));
     }
 
-    /// Up to 16 segments of a steady stream are joined, in the time that moderation permits.
+    /// Up to four segments of a steady stream are joined, in the time that moderation permits.
     #[test]
     fn moderation_enlarges_the_quantum() {
         let quantum = |bits: u64, patience| {
@@ -304,9 +305,9 @@ mod tests {
         let milli = Span::from_millis(1);
         assert_eq!(
             [Span::ZERO, milli, milli * 4].map(|patience| quantum(80_000_000, patience)),
-            [2500, 10_000, 16_000].map(Bytes)
+            [2500, 4000, 4000].map(Bytes)
         );
-        // A quantum of 250 us with more than 16 segments stays as it is.
+        // A quantum of 250 us with more than four segments stays as it is.
         assert_eq!([Span::ZERO, milli].map(|patience| quantum(800_000_000, patience)), [Bytes(25_000); 2]);
         assert_eq!(quantum(8_000_000, milli), MSS * 2);
     }
