@@ -91,7 +91,7 @@ for link in "${@:-fast}"; do
     server=$!
     # shellcheck disable=SC2086
     "$bin/longhaul-linkem" shell ${LINKS[$link]} -- "$0" --runs "$runs" --inside "$kcptun" "$link" "$gateway" "$server" "$work" \
-        2>/dev/null | tee "$work/runs"
+        2>"$work/errors" | tee "$work/runs" || { cat "$work/errors" >&2; exit 1; }
     kill "$server"
     wait "$server" || true
     server=''

@@ -147,6 +147,8 @@ pub struct Tcp {
     /// Whether the packet size is searched (DPLPMTUD, RFC 8899), as by default outside the lab. Otherwise, segments
     /// have their full size from the start.
     pub search_mtu: Option<Setting>,
+    /// Whether segments are joined to longer bursts and read together, as by default outside the lab.
+    pub moderation: Option<Setting>,
     /// Whether timestamps are offered (RFC 7323).
     pub timestamps: Option<Setting>,
     /// Whether the sender paces. Hosts at the time of the papers do not.

@@ -17,6 +17,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("bbe-figure-9.toml", include_str!("../experiments/bbe-figure-9.toml")),
     ("bbe-figures-6-7.toml", include_str!("../experiments/bbe-figures-6-7.toml")),
     ("bbe-udp-loss.toml", include_str!("../experiments/bbe-udp-loss.toml")),
+    ("bursts.toml", include_str!("../experiments/bursts.toml")),
     ("cubic-pacing.toml", include_str!("../experiments/cubic-pacing.toml")),
     ("emulated.toml", include_str!("../experiments/emulated.toml")),
     ("estimates-within.toml", include_str!("../experiments/estimates-within.toml")),

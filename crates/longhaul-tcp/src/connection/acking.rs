@@ -343,7 +343,9 @@ impl Connection {
         let sent_after = event.rate.map(|rate| rate.prior_delivered.0);
         let round = self.cc.rounds.advance(self.snd.una(), self.snd.nxt(), self.cc.rate.delivered, sent_after);
         event.round_start = round.is_some();
+        self.cc.bursts.on_ack(event.delivered, event.newly_lost);
         if let Some(delivered) = round {
+            self.cc.bursts.on_round();
             self.cc.history.note_round(delivered);
             self.ext.ecn_check.on_round();
             (self.cc.rounds.was_limited, self.cc.rounds.limited) = (limited, false);

@@ -6,6 +6,7 @@ use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, P
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::metrics_cache::PathHistory;
+use super::moderation::BurstLength;
 use super::rate::RateSampler;
 use crate::config::Config;
 
@@ -22,6 +23,7 @@ pub(super) struct CongestionDriver {
     /// The controller's latest answer, bounded by the configured ceilings.
     pub(super) control: Control,
     pub(super) pacer: Pacer,
+    pub(super) bursts: BurstLength,
     pub(super) rate: RateSampler,
     pub(super) rounds: Rounds,
     pub(super) limits: LimitClock,
@@ -55,9 +57,6 @@ pub(super) struct Pacing {
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
-/// Segments up to which moderation enlarges a quantum. A queue of 10 packets takes four; bursts of 14 left 44 instead of 74
-/// of its 80 Mb/s.
-const JOINED_SEGMENTS: u64 = 4;
 
 impl Pacing {
     /// Returns the burst that is always permitted on a path within a host or rack, where it takes as long as the
@@ -76,6 +75,7 @@ impl CongestionDriver {
             control: controller.control(),
             controller,
             pacer: Pacer::new(now),
+            bursts: BurstLength::new(),
             rate: RateSampler::new(now),
             rounds: Rounds::default(),
             limits: LimitClock::new(now),
@@ -114,7 +114,7 @@ impl CongestionDriver {
             pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(burst));
         }
         if let Some(pace) = pace.as_mut().filter(|_| !pacing.patience.is_zero()) {
-            let joined = pace.rate.bytes_in(pacing.patience).min(mss * JOINED_SEGMENTS);
+            let joined = self.bursts.next(pace.rate.bytes_in(pacing.patience), mss);
             pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(joined));
         }
         self.pacer.set(now, pace, mss);
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((driver.pacer.quantum(), driver.pacer.rate()), (MSS * 2, Some(Rate::from_bits_per_sec(8_000_000))));
     }
 
-    /// Up to four segments of a steady stream are joined, in the time that moderation permits.
+    /// Up to four segments of a steady stream are joined at first, in the time that moderation permits.
     #[test]
     fn moderation_enlarges_the_quantum() {
         let quantum = |bits: u64, patience| {

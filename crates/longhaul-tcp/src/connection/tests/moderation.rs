@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use longhaul_units::Rate;
 use longhaul_wire::{CheshireCodec, Codec, Header};
 
 use super::*;
@@ -48,6 +49,36 @@ fn the_receiver_of_a_steady_stream_may_wait() {
     assert_eq!(patience_of_stream(1, config()), [[Span::ZERO; 2], [milli, Span::ZERO]]);
     assert_eq!(patience_of_stream(0, Config { moderation: false, ..config() }), [[Span::ZERO; 2]; 2]);
     assert_eq!(patience_of_stream(0, Config { ack_every: 1, ..config() }), [[Span::ZERO; 2]; 2]);
+}
+
+/// At 200 Mb/s, at least 17 segments leave per millisecond, and five of 1208 bytes in 250 us. Bursts of 16 are tried after four round-trip times
+/// of full moderation, which itself begins after four.
+#[test]
+fn the_sender_of_a_steady_stream_sends_long_bursts() {
+    let rate = Rate::from_bits_per_sec(200_000_000);
+    let config = |moderation| Config { moderation, max_pacing_rate: rate, send_buffer: 4 << 20, ..Config::default() };
+    let longest = |moderation| {
+        let mut net = Net::new(DELAY);
+        let (a, b) = net.connect(config(moderation));
+        let start = net.now;
+        [0, 6, 12].map(|rounds| {
+            let mut longest = 0;
+            let in_round = |net: &Net, rounds: u64| net.now >= start + DELAY * (2 * rounds);
+            net.run_until(Span::from_secs(10), |net| {
+                let now = net.now;
+                if in_round(net, rounds) {
+                    let sent = net.flying.iter().filter(|flying| flying.0 == now + DELAY && flying.1 == 1).count();
+                    longest = longest.max(sent);
+                }
+                net.ends[0].drive(now, a, |c| while matches!(c.write(&[0; 5000]), Ok(1..)) {});
+                net.ends[1].drive(now, b, |c| while c.read(1 << 20).is_ok_and(|data| !data.is_empty()) {});
+                in_round(net, rounds + 4)
+            });
+            longest
+        })
+    };
+    assert_eq!(longest(false), [2, 5, 5]);
+    assert_eq!(longest(true), [2, 5, 16]);
 }
 
 /// Connects another host, 100 us away, to end 1. The connection stays idle.
