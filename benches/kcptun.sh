@@ -46,6 +46,8 @@ arrived() { awk -F'[: ]+' 'NR > 2 && $2 != "lo" { sum += $3 } END { print sum }'
 download() { # name, port, bytes, directories of the processes of both ends...
     local name="$1" port="$2" bytes="$3" start end cpu received
     shift 3
+    # What the other program still sends must not share the link.
+    sleep 5
     curl --silent --show-error --fail --output /dev/null "http://127.0.0.1:$port/1"
     cpu=$(cpu_time "$@")
     received=$(arrived) start=$EPOCHREALTIME

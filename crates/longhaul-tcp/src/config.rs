@@ -89,8 +89,8 @@ pub struct Config {
     /// slowly and get fewer samples.
     pub ack_every: u8,
     /// Joins segments of a steady stream, so that each wake-up of a driver sends and receives several: in a 64th of the
-    /// round-trip time, at most 10 ms, up to 16 segments are paced as one burst, if the path takes that, and the socket may be left
-    /// [unread](crate::Endpoint::take_read_patience).
+    /// round-trip time, at most 10 ms, up to 16 segments are paced as one burst, if the path takes that, and the socket
+    /// may be left [unread](crate::Endpoint::take_read_patience).
     pub moderation: bool,
     /// Duration of TIME-WAIT: twice the maximum segment lifetime.
     pub time_wait: Span,

@@ -34,6 +34,7 @@ mod ack_schedule;
 mod acking;
 mod app;
 mod arrivals;
+mod burst_length;
 mod congestion;
 mod ecn_check;
 mod extensions;

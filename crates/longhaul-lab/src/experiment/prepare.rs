@@ -285,7 +285,7 @@ impl Filling<'_> {
         config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
         config.timestamps = self.switch(&tcp.timestamps, "flows.tcp.timestamps")?.unwrap_or(config.timestamps);
         config.extensions = self.switch(&tcp.extensions, "flows.tcp.extensions")?.unwrap_or(config.extensions);
-        config.moderation = self.switch(&tcp.moderation, "flows.tcp.moderation")?.unwrap_or(false);
+        config.moderation = self.switch(&tcp.moderation, "flows.tcp.moderation")?.unwrap_or(config.moderation);
         config.probe_pairs = self.switch(pairs, "flows.tcp.pairs")?.unwrap_or(config.probe_pairs);
         if self.switch(cache, "flows.tcp.cache")? == Some(true) || self.knows_path(tcp)? {
             config.path_cache = Some(PathCache::default());

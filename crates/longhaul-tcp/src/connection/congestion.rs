@@ -5,8 +5,8 @@
 use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, RateSample, SendLimit};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use super::burst_length::BurstLength;
 use super::metrics_cache::PathHistory;
-use super::moderation::BurstLength;
 use super::rate::RateSampler;
 use crate::config::Config;
 
@@ -52,16 +52,16 @@ pub(super) struct Pacing {
     pub(super) patience: Span,
 }
 
-/// Burst on a path with the lowest RTT, the RTT that halves it, and the number of halvings from which on the pacer's own
-/// quantum is used.
+/// Burst on a path with the lowest RTT, the RTT that halves it, and the number of halvings from which on the pacer's
+/// own quantum is used.
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
 
 impl Pacing {
     /// Returns the burst that is always permitted on a path within a host or rack, where it takes as long as the
-    /// error of a timer: 256 KiB, and half of it for each 128 us of the minimum RTT. Linux's TCP adds up to 64 KiB to its
-    /// offload batches in a similar way, halved for each 512 us, and does not pace by default.
+    /// error of a timer: 256 KiB, and half of it for each 128 us of the minimum RTT. Linux's TCP adds up to 64 KiB to
+    /// its offload batches in a similar way, halved for each 512 us, and does not pace by default.
     fn burst(self) -> Option<Bytes> {
         let halvings = self.min_rtt?.as_nanos() / HALVED_EACH.as_nanos();
         (halvings < MAX_HALVINGS).then(|| Bytes(SHORT_PATH_BURST.0 >> halvings))
@@ -113,9 +113,9 @@ impl CongestionDriver {
         if let (Some(pace), Some(burst)) = (pace.as_mut().filter(|pace| pace.rate < ceiling), pacing.burst()) {
             pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(burst));
         }
-        if let Some(pace) = pace.as_mut().filter(|_| !pacing.patience.is_zero()) {
-            let joined = self.bursts.next(pace.rate.bytes_in(pacing.patience), mss);
-            pace.quantum.get_or_insert(Pacer::default_quantum(pace.rate, mss).max(joined));
+        if let Some(pace) = pace.as_mut().filter(|pace| pace.quantum.is_none()) {
+            let joined = self.bursts.limit(pace.rate.bytes_in(pacing.patience), mss);
+            pace.quantum = Some(Pacer::default_quantum(pace.rate, mss).max(joined));
         }
         self.pacer.set(now, pace, mss);
     }

@@ -425,6 +425,7 @@ impl Connection {
         event.in_flight = Bytes(self.pipe());
         let path = self.path();
         self.cc.controller.on_timeout(&event, &path);
+        self.cc.bursts.on_timeout();
         self.refresh_control();
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
     }

@@ -377,6 +377,7 @@ impl Connection {
         self.refresh_control();
         // Pacing rates count payload, as congestion windows do.
         self.cc.pacer.sent(now, batch.payload_len());
+        self.cc.bursts.on_sent(batch.payload_len());
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.on_transmission(now, self.rtt.srtt());

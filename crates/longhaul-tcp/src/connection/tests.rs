@@ -58,6 +58,8 @@ struct Net {
     lag: Span,
     /// DSCP of the datagram passed to `tamper` and `lose`.
     dscp: Rc<Cell<u8>>,
+    /// When that is sent.
+    sent_at: Rc<Cell<Time>>,
 }
 
 impl Net {
@@ -66,8 +68,9 @@ impl Net {
         let ends = [end(1), end(2)];
         let (lose, tamper) =
             (Box::new(|_: u64, _: usize, _: &[u8]| false), Box::new(|_: usize, ecn, _: &mut [u8]| Some(ecn)));
-        let (flying, dscp) = (VecDeque::new(), Rc::default());
-        Self { now: Time::ZERO, delay, ends, flying, sent: 0, lose, tamper, lead: Span::ZERO, lag: Span::ZERO, dscp }
+        let (flying, dscp, sent_at) = (VecDeque::new(), Rc::default(), Rc::new(Cell::new(Time::ZERO)));
+        let (lead, lag) = (Span::ZERO, Span::ZERO);
+        Self { now: Time::ZERO, delay, ends, flying, sent: 0, lose, tamper, lead, lag, dscp, sent_at }
     }
 
     fn tuple(to: usize) -> Tuple {
@@ -77,6 +80,7 @@ impl Net {
 
     fn pump(&mut self) {
         let mut batch = Batch::default();
+        self.sent_at.set(self.now);
         for from in 0..2 {
             while let Some(to) = self.ends[from].poll_transmit(self.now, &mut batch, 64) {
                 for (segment, header) in batch.parts() {

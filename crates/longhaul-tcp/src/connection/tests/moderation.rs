@@ -1,6 +1,8 @@
 //! Segments that are sent or received together.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use longhaul_units::Rate;
 use longhaul_wire::{CheshireCodec, Codec, Header};
@@ -51,34 +53,49 @@ fn the_receiver_of_a_steady_stream_may_wait() {
     assert_eq!(patience_of_stream(0, Config { ack_every: 1, ..config() }), [[Span::ZERO; 2]; 2]);
 }
 
-/// At 200 Mb/s, at least 17 segments leave per millisecond, and five of 1208 bytes in 250 us. Bursts of 16 are tried after four round-trip times
-/// of full moderation, which itself begins after four.
+/// Streams at 200 Mb/s over a path with a queue that takes `queue` segments at once. Returns the number of bursts with
+/// more than ten segments, and of lost segments, in round trips 0 to 6, 6 to 12 and 12 to 20.
+fn long_bursts(moderation: bool, queue: u32) -> [(usize, u32); 3] {
+    let max_pacing_rate = Rate::from_bits_per_sec(200_000_000);
+    let mut net = Net::new(DELAY);
+    let (a, b) = net.connect(Config { moderation, max_pacing_rate, send_buffer: 4 << 20, ..Config::default() });
+    let start = net.now;
+    let bursts = Rc::new(RefCell::new(BTreeMap::new()));
+    let (sent_at, counted) = (Rc::clone(&net.sent_at), Rc::clone(&bursts));
+    net.lose = Box::new(move |_, from, _| {
+        let mut counted = counted.borrow_mut();
+        let segments = counted.entry(sent_at.get()).or_insert(0);
+        *segments += u32::from(from == 0);
+        from == 0 && *segments > queue
+    });
+    [6, 12, 20].map(|rounds: u64| {
+        net.run_until(Span::from_secs(10), |net| {
+            let now = net.now;
+            net.ends[0].drive(now, a, |c| while matches!(c.write(&[0; 5000]), Ok(1..)) {});
+            net.ends[1].drive(now, b, |c| while c.read(1 << 20).is_ok_and(|data| !data.is_empty()) {});
+            now >= start + DELAY * (2 * rounds)
+        });
+        let bursts = std::mem::take(&mut *bursts.borrow_mut());
+        let lost = bursts.values().map(|segments: &u32| segments.saturating_sub(queue)).sum();
+        (bursts.values().filter(|segments| **segments > 10).count(), lost)
+    })
+}
+
+/// In 1 ms, a 64th of the round-trip time, 17 segments of 1452 bytes leave. Without moderation, at most five of 1208
+/// bytes are sent at once.
 #[test]
 fn the_sender_of_a_steady_stream_sends_long_bursts() {
-    let rate = Rate::from_bits_per_sec(200_000_000);
-    let config = |moderation| Config { moderation, max_pacing_rate: rate, send_buffer: 4 << 20, ..Config::default() };
-    let longest = |moderation| {
-        let mut net = Net::new(DELAY);
-        let (a, b) = net.connect(config(moderation));
-        let start = net.now;
-        [0, 6, 12].map(|rounds| {
-            let mut longest = 0;
-            let in_round = |net: &Net, rounds: u64| net.now >= start + DELAY * (2 * rounds);
-            net.run_until(Span::from_secs(10), |net| {
-                let now = net.now;
-                if in_round(net, rounds) {
-                    let sent = net.flying.iter().filter(|flying| flying.0 == now + DELAY && flying.1 == 1).count();
-                    longest = longest.max(sent);
-                }
-                net.ends[0].drive(now, a, |c| while matches!(c.write(&[0; 5000]), Ok(1..)) {});
-                net.ends[1].drive(now, b, |c| while c.read(1 << 20).is_ok_and(|data| !data.is_empty()) {});
-                in_round(net, rounds + 4)
-            });
-            longest
-        })
-    };
-    assert_eq!(longest(false), [2, 5, 5]);
-    assert_eq!(longest(true), [2, 5, 16]);
+    assert_eq!(long_bursts(false, u32::MAX), [(0, 0); 3]);
+    let [start, trial, later] = long_bursts(true, u32::MAX).map(|(bursts, _)| bursts);
+    assert_eq!((start, trial), (0, 4));
+    // Of up to 16 segments in 8 round trips of 5 Mb each.
+    assert!((400..=500).contains(&later), "{later}");
+}
+
+/// A queue of ten segments drops the ends of the four bursts of 16 under trial.
+#[test]
+fn a_short_queue_ends_long_bursts() {
+    assert_eq!(long_bursts(true, 10), [(0, 0), (4, 24), (0, 0)]);
 }
 
 /// Connects another host, 100 us away, to end 1. The connection stays idle.
