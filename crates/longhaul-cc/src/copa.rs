@@ -309,6 +309,12 @@ impl Copa {
         self.loss_bound.is_on()
     }
 
+    /// Keeps the window within bounds in bytes.
+    pub(crate) fn hold(&mut self, least: f64, most: f64) {
+        self.cwnd = self.cwnd.max(least).min(most);
+        self.bound();
+    }
+
     /// Continues from a window of `cwnd` bytes, in slow start or not.
     pub(crate) fn take_over(&mut self, cwnd: f64, slow_start: bool) {
         self.cwnd = cwnd;

@@ -9,6 +9,7 @@ mod capacity;
 mod competition;
 mod cruise;
 mod dip;
+mod reach;
 mod reverse;
 mod rounds;
 mod trial;
@@ -20,6 +21,7 @@ use self::capacity::Capacity;
 use self::competition::{Competition, GAP, View, longer};
 use self::cruise::Cruise;
 use self::dip::Delay;
+use self::reach::Reach;
 use self::reverse::{Claim, Reverse};
 use self::rounds::{LossRate, Rounds};
 use self::trial::{Cause, Trial};
@@ -41,7 +43,12 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "Copa while the queue is short, CUBIC while others fill it; starts at the measured capacity",
     reference: "Arun, Balakrishnan, Copa, NSDI 2018; RFC 9438",
     options: CopaCubicConfig::OPTIONS,
-    tested: &["copa-cubic", "copa-cubic(gamma=4)", "copa-cubic(floor=off,trials=off)", "copa-cubic(compete=off)"],
+    tested: &[
+        "copa-cubic",
+        "copa-cubic(gamma=4)",
+        "copa-cubic(floor=off,trials=off,reach=off)",
+        "copa-cubic(compete=off)",
+    ],
     safety: Safety::Internet,
     make: Make::Monolithic(|name, values, params| {
         Box::new(CopaCubic::new(name, CopaCubicConfig::from_values(values), params))
@@ -59,6 +66,8 @@ crate::options! {
         compete: bool = OptionSpec::flag("compete", true, "use CUBIC where other flows fill the queue"),
         /// Whether losses in competitive mode begin trials.
         trials: bool = OptionSpec::flag("trials", true, "test at losses whether other flows give way"),
+        /// Whether the window grows by the delivery rate where jitter hides the queue.
+        reach: bool = OptionSpec::flag("reach", true, "grow by the delivery rate where jitter hides the queue"),
     }
 }
 
@@ -113,6 +122,7 @@ pub(crate) struct CopaCubic {
     /// CUBIC with the start-up scheme.
     cubic: Composed,
     cruise: Cruise,
+    reach: Reach,
     capacity: Capacity,
     rounds: Rounds,
     losses: LossRate,
@@ -147,6 +157,7 @@ impl CopaCubic {
             copa: Copa::new(copa, params).with_jitter(),
             cubic: Composed::new(stages, params),
             cruise: Cruise::default(),
+            reach: Reach::default(),
             capacity: Capacity::new(),
             rounds: Rounds::default(),
             losses: LossRate::default(),
@@ -217,6 +228,7 @@ impl CopaCubic {
         self.copa.delays_mut().set_lifetime(RTT_MIN_LIFETIME);
         self.copa.take_over(window.max(2.0 * self.mss.as_f64()), grows);
         self.mode = Mode::Cruise;
+        self.reach.restart();
         self.cruise.grow_without_limit();
     }
 

@@ -34,6 +34,20 @@ fn jitter_is_no_queue() {
     }
 }
 
+/// The queue that Copa keeps lasts 0.06 ms, and jitter 10. By delays alone, the window is a random walk far below what
+/// the path holds.
+#[test]
+fn jitter_that_hides_the_queue_does_not_matter() {
+    let mut there = link(400, 14, 4 * 400 * 14 * 125);
+    there.jitter = Span::from_millis(10);
+    let back = LinkConfig { jitter: there.jitter, ..LinkConfig::delay(there.delay) };
+    let [with, without] = ["copa-cubic", "copa-cubic(reach=off)"].map(|controller| {
+        let duplex = Duplex { there: there.clone(), back: back.clone() };
+        run_over(duplex, &[(controller, 0)], 5, 20).goodput[0] / payload(400)
+    });
+    assert!(with > 0.5 && without < 0.3, "{with} {without}");
+}
+
 /// A way back of 0.5 Mb/s carries 780 ACKs of 80 bytes per second; 40 Mb/s cause 1700. Without requests for fewer, they
 /// wait for the second that the queue holds, and 31 Mb/s remain.
 #[test]
@@ -91,7 +105,8 @@ fn the_share_beside_loss_based_flows_is_fair() {
     assert!(without < 0.15, "without the competitive mode: {without}");
 }
 
-/// After a pause, the window is that of a new connection, and so is the start: what follows takes no longer than on one.
+/// After a pause, the window is that of a new connection, and so is the start: what follows takes no longer than on
+/// one.
 /// CUBIC needs six round trips of 200 ms to double the restart window to 1 MB.
 #[test]
 fn data_after_a_pause_is_as_fast_as_on_a_new_connection() {

@@ -32,7 +32,7 @@ const CAREFUL: f64 = 1.25;
 /// section 4.3).
 const HYSTART: (f64, f64, f64) = (0.125, 0.004, 0.016);
 /// Round trips in which slow start causes losses.
-const OVERSHOOT_ROUNDS: u32 = 3;
+pub(super) const OVERSHOOT_ROUNDS: u32 = 3;
 /// Fraction of the window kept at a loss in a full queue (RFC 9438), and on an ECN mark (RFC 8511).
 const KEEP: (f64, f64) = (0.7, 0.85);
 /// Fraction of the RTT that the queue must exceed at such a loss if the capacity is unknown.
@@ -79,7 +79,7 @@ pub(super) struct Cruise {
     since_alone: u32,
     since_own_queue: u32,
     /// Remaining round trips in which slow start causes losses.
-    overshoot: u32,
+    pub(super) overshoot: u32,
     /// Remaining round trips in which a queue is tested at once, because the flow has just begun.
     pub(super) newcomer: u32,
     /// When competitive mode ended because others made room, and the rate then.
@@ -149,6 +149,7 @@ impl CopaCubic {
             (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
             self.copa.take_over(self.copa.window() * KEEP.1, false);
         }
+        self.on_reach_ack(ack);
         // A window above what the path, the standing queue, and bunches of ACKs hold would be a burst.
         if let Some(capacity) = self.capacity.rate() {
             let standing = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
