@@ -309,7 +309,7 @@ impl Copa {
         self.loss_bound.is_on()
     }
 
-    /// Keeps the window within bounds in bytes.
+    /// Keeps the window between `least` and `most` bytes.
     pub(crate) fn hold(&mut self, least: f64, most: f64) {
         self.cwnd = self.cwnd.max(least).min(most);
         self.bound();

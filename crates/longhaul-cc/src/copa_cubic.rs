@@ -266,6 +266,7 @@ impl CopaCubic {
             Mode::Trial(trial) => trial.window(),
             Mode::Cruise => self.copa.control().cwnd.as_f64(),
         };
+        self.reach = Reach::default();
         self.begin_cruise(window, true);
         self.copa.on_event(event, path);
         self.cubic.take_over(window, now, path);
@@ -414,6 +415,7 @@ impl Controller for CopaCubic {
         }
         self.capacity.clear();
         self.reverse.on_timeout();
+        self.reach = Reach::default();
         self.cruise.on_route();
         self.cruise.grow_without_limit();
         self.copa.on_timeout(event, path);

@@ -31,7 +31,7 @@ const CAREFUL: f64 = 1.25;
 /// Queueing delay that ends slow start if the capacity is unknown: fraction of the RTT and limits in seconds (RFC 9406,
 /// section 4.3).
 const HYSTART: (f64, f64, f64) = (0.125, 0.004, 0.016);
-/// Round trips in which slow start causes losses.
+/// Round trips in which slow start, or a raised window, causes losses.
 pub(super) const OVERSHOOT_ROUNDS: u32 = 3;
 /// Fraction of the window kept at a loss in a full queue (RFC 9438), and on an ECN mark (RFC 8511).
 const KEEP: (f64, f64) = (0.7, 0.85);
@@ -78,7 +78,7 @@ pub(super) struct Cruise {
     /// Round trips since the flow had the whole link, and since a queue was assumed to be its own.
     since_alone: u32,
     since_own_queue: u32,
-    /// Remaining round trips in which slow start causes losses.
+    /// Remaining ones of these round trips.
     pub(super) overshoot: u32,
     /// Remaining round trips in which a queue is tested at once, because the flow has just begun.
     pub(super) newcomer: u32,
@@ -126,14 +126,14 @@ impl CopaCubic {
         let (fraction, least, most) = HYSTART;
         let tolerated = (self.base().as_secs_f64() * fraction).clamp(least, most);
         self.copa.tolerate(if self.capacity.rate().is_some() { 0.0 } else { tolerated });
-        let grew = self.copa.is_in_slow_start();
+        let (grew, before) = (self.copa.is_in_slow_start(), self.copa.window());
         self.copa.decide(ack, path);
         if grew && !self.copa.is_in_slow_start() {
             self.after_slow_start(ack);
         } else if grew && self.copa.window() >= self.cruise.grow_to {
             self.copa.take_over(self.cruise.grow_to, false);
         }
-        // Losses of slow start say nothing about the window that remains.
+        // Losses of slow start or a raised window say nothing about the window that remains.
         if ack.round_start && self.cruise.overshoot > 0 {
             self.cruise.overshoot -= 1;
             self.copa.forget_losses();
@@ -149,7 +149,7 @@ impl CopaCubic {
             (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
             self.copa.take_over(self.copa.window() * KEEP.1, false);
         }
-        self.on_reach_ack(ack);
+        self.on_reach_ack(ack, before);
         // A window above what the path, the standing queue, and bunches of ACKs hold would be a burst.
         if let Some(capacity) = self.capacity.rate() {
             let standing = self.copa.delays().standing().unwrap_or_default().as_secs_f64();

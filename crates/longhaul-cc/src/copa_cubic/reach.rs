@@ -24,6 +24,8 @@ const WAIT: (u32, u32) = (4, 64);
 const LEAST: f64 = 20.0;
 /// Factor per round trip of the window that is kept, so that flows that have more than others give way.
 const DECAY: f64 = 0.98;
+/// A window below this part of that before the ACK is a response to losses or marks.
+const CUT: f64 = 0.9;
 /// Part of the RTT above which a queue is not explained by jitter.
 const QUEUE: f64 = 0.125;
 
@@ -37,6 +39,8 @@ struct Round {
     /// Mean RTT in seconds.
     rtt: f64,
     losses: f64,
+    /// Whether the window limited the flow.
+    is_limited: bool,
 }
 
 impl Round {
@@ -99,11 +103,12 @@ impl Reach {
         self.lost += ack.newly_lost;
     }
 
-    fn end_round(&mut self, window: f64, rate: f64) -> Round {
+    fn end_round(&mut self, window: f64, rate: f64, is_limited: bool) -> Round {
         let (sum, count) = std::mem::take(&mut self.rtts);
         let (delivered, lost) = (std::mem::take(&mut self.delivered), std::mem::take(&mut self.lost));
         let losses = lost.as_f64() / (delivered + lost).as_f64().max(1.0);
-        Round { window, rate, rtt: if count > 0 { sum / f64::from(count) } else { f64::INFINITY }, losses }
+        let rtt = if count > 0 { sum / f64::from(count) } else { f64::INFINITY };
+        Round { window, rate, rtt, losses, is_limited }
     }
 
     /// Returns the minimum and maximum window in bytes.
@@ -125,12 +130,17 @@ impl Reach {
             Step::Raised { before, .. } if round.is_held(&before) => {
                 (self.held, self.wait, self.step) = (Some(round), WAIT.0, Step::Wait(1));
                 if may_raise {
-                    self.raise(round);
+                    // The losses of several raises must not add up.
+                    self.raise(Round { losses: round.losses.min(before.losses), ..round });
                 }
             }
             Step::Raised { before, .. } => {
-                self.wait = (self.wait * 2).min(WAIT.1);
-                (self.held, self.step) = (Some(before), Step::Wait(self.wait));
+                if round.is_limited {
+                    self.wait = (self.wait * 2).min(WAIT.1);
+                }
+                // With a queue, the path is full, and Copa shares it with other flows.
+                self.held = (!round.is_queued(&before)).then_some(before);
+                self.step = Step::Wait(self.wait);
                 return Some(before.window);
             }
             Step::Wait(rounds) => {
@@ -149,27 +159,36 @@ impl Reach {
 }
 
 impl CopaCubic {
-    /// Raises and holds the window where jitter hides the queue.
-    pub(super) fn on_reach_ack(&mut self, ack: &Ack<'_>) {
-        if !self.config.reach {
-            return;
-        }
-        if self.capacity.rate().is_some() || self.copa.is_in_slow_start() || self.copa.bounds_losses() {
+    /// Returns whether jitter hides the queue that Copa keeps.
+    pub(super) fn is_queue_hidden(&self) -> bool {
+        let rate = self.rounds.rate().unwrap_or(f64::INFINITY);
+        self.config.reach
+            && self.copa.window() > LEAST * self.mss.as_f64()
+            && self.copa.delays().jitter() > KEPT * self.mss.as_f64() / rate
+    }
+
+    /// Raises and holds the window where jitter hides the queue. `before` is the window before this ACK, in bytes: a
+    /// response to losses or marks stands.
+    pub(super) fn on_reach_ack(&mut self, ack: &Ack<'_>, before: f64) {
+        let is_cut = self.copa.window() < CUT * before;
+        if !self.config.reach
+            || is_cut
+            || self.capacity.rate().is_some()
+            || self.copa.is_in_slow_start()
+            || self.copa.bounds_losses()
+        {
             return self.reach.restart();
         }
         self.reach.note(ack);
         if ack.round_start {
-            let window = self.copa.window();
             let rate = self.rounds.rate().unwrap_or(f64::INFINITY);
-            let delays = self.copa.delays();
-            let round = self.reach.end_round(window, rate);
-            let may_raise = ack.cwnd_limited
+            let round = self.reach.end_round(before, rate, ack.cwnd_limited);
+            let may_raise = round.is_limited
                 && round.rtt.is_finite()
-                && window > LEAST * self.mss.as_f64()
-                && delays.jitter() > KEPT * self.mss.as_f64() / rate
-                && delays.queueing() < QUEUE * self.base().as_secs_f64();
+                && self.is_queue_hidden()
+                && self.copa.delays().queueing() < QUEUE * self.base().as_secs_f64();
             if let Some(window) = self.reach.on_round(round, may_raise) {
-                self.copa.take_over(window, false);
+                self.copa.hold(window, window);
             }
             if matches!(self.reach.step, Step::Raised { rounds: 1.., .. }) {
                 // Its losses say nothing about the window that remains.
@@ -188,7 +207,7 @@ mod tests {
     /// Round trips over a path that holds `held` bytes without a queue. Jitter makes the RTT 20 ms in the mean.
     fn round(window: f64, held: f64) -> Round {
         let rtt = 0.02 * (window / held).max(1.0);
-        Round { window, rate: window / rtt, rtt, losses: 0.0 }
+        Round { window, rate: window / rtt, rtt, losses: 0.0, is_limited: true }
     }
 
     /// Lets `rounds` round trips pass, of which the window follows the bounds, and is otherwise what Copa wants.
@@ -214,12 +233,13 @@ mod tests {
         let windows = windows(&mut reach, 60, 10_000.0, held);
         assert_eq!(windows[..3], [10_000.0; 3]);
         assert_eq!(windows[3..6], [12_500.0, 12_500.0, 15_625.0]);
-        let least = windows[30..].iter().copied().fold(f64::INFINITY, f64::min);
         let most = windows.iter().copied().fold(0.0, f64::max);
-        assert!(least > 0.6 * held && most < RAISE * 1.0625 * held, "{least} {most}");
+        assert!((0.9..RAISE * 1.0625).contains(&(most / held)), "{most}");
+        assert!(windows[..26].contains(&most), "{windows:?}");
+        assert_eq!(windows[30], 10_000.0, "the path is full, and Copa has the window");
     }
 
-    /// Each raise that failed doubles the wait, and the window before it is kept.
+    /// Each raise that failed doubles the wait, and the window from before returns.
     #[test]
     fn a_full_path_is_tried_rarely() {
         let mut reach = Reach::default();
@@ -235,8 +255,8 @@ mod tests {
             let mut reach = Reach::default();
             windows(&mut reach, 20, 10_000.0, 100_000.0);
             while matches!(reach.step, Step::Raised { .. }) {
-                let window = reach.bounds().0;
-                reach.on_round(round(window, 1.0), false);
+                let slow = Round { rate: 1.0, ..round(10_000.0, 100_000.0) };
+                reach.on_round(slow, false);
             }
             assert!(reach.bounds().0 > 20_000.0);
             reach
@@ -265,6 +285,24 @@ mod tests {
             reach.on_round(Round { window: 12_500.0, rate: 1.12 * before.rate, ..before }, true),
             Some(10_000.0)
         );
-        assert!(matches!(reach.step, Step::Wait(8)));
+        assert_eq!((reach.wait, reach.bounds().0), (8, 10_000.0));
+    }
+
+    /// A raise that only adds a queue leaves the window to Copa.
+    #[test]
+    fn a_queue_ends_the_growth() {
+        let (mut reach, before) = (Reach::default(), round(10_000.0, 10_000.0));
+        (0..5).for_each(|_| assert_eq!(reach.on_round(before, true), None));
+        assert_eq!(reach.on_round(round(12_500.0, 10_000.0), true), Some(10_000.0));
+        assert_eq!((reach.wait, reach.bounds()), (8, (0.0, f64::INFINITY)));
+    }
+
+    /// Neither does a raise count as failed that the flow did not use.
+    #[test]
+    fn an_idle_application_does_not_lengthen_the_wait() {
+        let (mut reach, before) = (Reach::default(), round(10_000.0, 100_000.0));
+        (0..5).for_each(|_| assert_eq!(reach.on_round(before, true), None));
+        assert_eq!(reach.on_round(Round { is_limited: false, ..before }, false), Some(10_000.0));
+        assert_eq!(reach.wait, 4);
     }
 }

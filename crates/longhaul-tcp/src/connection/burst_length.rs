@@ -21,7 +21,7 @@ const LONGEST_WAIT: u32 = 1024;
 
 /// Maximum length of bursts.
 ///
-/// A queue along the path that cannot take a burst drops its end. A greater length is therefore tried with a few bursts,
+/// A queue along the path that cannot take a burst drops its end. A greater length is therefore tried with few bursts,
 /// and used if the next round trip reports few losses. A round trip with many losses, or a timeout, ends the use of
 /// long bursts. The time until the next trial doubles with each failure, and halves each time that it has passed with
 /// long bursts in use.
@@ -108,6 +108,8 @@ impl BurstLength {
                 self.begin_trial(lost)
             }
             Step::Trial { tried, left: 0, lost_before } => Step::Verdict { tried, lost_before },
+            // The window had no room for all of its bursts.
+            Step::Trial { tried, .. } if self.wanted >= tried => self.step,
             Step::Trial { .. } => self.begin_trial(lost),
             Step::Verdict { tried, lost_before } => {
                 if lost <= lost_before * 2 + TRIAL_BURSTS * tried * self.mss / TRIAL_PART {
@@ -122,14 +124,20 @@ impl BurstLength {
 
     fn begin_trial(&self, lost_before: u64) -> Step {
         let tried = self.wanted.min(self.ceiling);
-        if tried > self.proven { Step::Trial { tried, left: TRIAL_BURSTS, lost_before } } else { Step::Wait(1) }
+        if tried > self.proven {
+            Step::Trial { tried, left: TRIAL_BURSTS, lost_before }
+        } else if self.proven > FEW_SEGMENTS {
+            Step::Wait(self.wait)
+        } else {
+            Step::Wait(1)
+        }
     }
 
     fn fall_back(&mut self) {
         let used = std::mem::replace(&mut self.proven, FEW_SEGMENTS);
         let blamed = match self.step {
-            Step::Trial { tried, left: 0, .. } | Step::Verdict { tried, .. } => tried,
-            _ => used,
+            Step::Trial { tried, .. } | Step::Verdict { tried, .. } => tried,
+            Step::Wait(_) => used,
         };
         if blamed > FEW_SEGMENTS {
             self.fail(blamed);
@@ -237,7 +245,9 @@ mod tests {
         assert_eq!(rounds.trial(7), (8, 8, 16));
         assert_eq!(rounds.trial(7), (8, 8, 16));
         assert_eq!(rounds.trial(0), (8, 8, 16));
-        assert_eq!(rounds.bursts.wait, 4);
+        rounds.bursts.wait = 64;
+        (0..4 + 32).for_each(|_| assert_eq!(rounds.round(0), [16; 10]));
+        assert_eq!(rounds.bursts.wait, 16, "after 4 and 32 round trips");
     }
 
     /// The losses of slow start, with short bursts, do not lengthen the wait.
@@ -256,7 +266,7 @@ mod tests {
         (0..32).for_each(|_| assert_eq!(rounds.round(0)[0], 4));
         assert_eq!(rounds.limit(), 8);
         rounds.bursts.on_timeout();
-        assert_eq!(rounds.limit(), 4, "the trial has ended");
+        assert_eq!(rounds.trial(0).0, 64, "the trial has failed");
     }
 
     /// One loss per round trip is not many, however small the window is.

@@ -374,10 +374,10 @@ impl Connection {
 
     /// Updates timers, pacer and the state of the piggybacked ACK after a batch of data was made.
     pub(super) fn after_transmit(&mut self, now: Time, batch: &Batch) {
+        self.cc.bursts.on_sent(batch.payload_len());
         self.refresh_control();
         // Pacing rates count payload, as congestion windows do.
         self.cc.pacer.sent(now, batch.payload_len());
-        self.cc.bursts.on_sent(batch.payload_len());
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.on_transmission(now, self.rtt.srtt());
