@@ -78,7 +78,7 @@ pub(super) struct Cruise {
     /// Round trips since the flow had the whole link, and since a queue was assumed to be its own.
     since_alone: u32,
     since_own_queue: u32,
-    /// Remaining ones of these round trips.
+    /// Remaining round trips in which slow start, or a raised window, causes losses.
     pub(super) overshoot: u32,
     /// Remaining round trips in which a queue is tested at once, because the flow has just begun.
     pub(super) newcomer: u32,

@@ -30,7 +30,7 @@ const CUT: f64 = 0.9;
 const QUEUE: f64 = 0.125;
 
 /// Measurements of a round trip.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Round {
     /// Bytes.
     window: f64,
@@ -160,7 +160,7 @@ impl Reach {
 
 impl CopaCubic {
     /// Returns whether jitter hides the queue that Copa keeps.
-    pub(super) fn is_queue_hidden(&self) -> bool {
+    fn is_queue_hidden(&self) -> bool {
         let rate = self.rounds.rate().unwrap_or(f64::INFINITY);
         self.config.reach
             && self.copa.window() > LEAST * self.mss.as_f64()
@@ -202,7 +202,11 @@ impl CopaCubic {
 
 #[cfg(test)]
 mod tests {
+    use longhaul_units::Time;
+
+    use super::super::CopaCubicConfig;
     use super::*;
+    use crate::BuildParams;
 
     /// Round trips over a path that holds `held` bytes without a queue. Jitter makes the RTT 20 ms in the mean.
     fn round(window: f64, held: f64) -> Round {
@@ -297,12 +301,25 @@ mod tests {
         assert_eq!((reach.wait, reach.bounds()), (8, (0.0, f64::INFINITY)));
     }
 
-    /// Neither does a raise count as failed that the flow did not use.
+    /// A raise that the flow did not use has not failed.
     #[test]
     fn an_idle_application_does_not_lengthen_the_wait() {
         let (mut reach, before) = (Reach::default(), round(10_000.0, 100_000.0));
         (0..5).for_each(|_| assert_eq!(reach.on_round(before, true), None));
         assert_eq!(reach.on_round(Round { is_limited: false, ..before }, false), Some(10_000.0));
         assert_eq!(reach.wait, 4);
+    }
+
+    /// The window that is kept bounds Copa's steps, but not a response to losses or marks (RFC 8511: 0.85).
+    #[test]
+    fn a_response_to_losses_or_marks_stands() {
+        let (params, kept) = (BuildParams::default(), 100_000.0);
+        for (part, left, bound) in [(0.95, kept, kept), (0.85, 0.85 * kept, 0.0)] {
+            let mut controller = CopaCubic::new("copa-cubic".to_owned(), CopaCubicConfig::default(), &params);
+            controller.begin_cruise(part * kept, false);
+            controller.reach.held = Some(round(kept, kept));
+            controller.on_reach_ack(&Ack::new(Time::ZERO), kept);
+            assert_eq!((controller.copa.window(), controller.reach.bounds().0), (left, bound));
+        }
     }
 }
