@@ -310,6 +310,33 @@ mod tests {
         assert_eq!(reach.wait, 4);
     }
 
+    /// Raises that follow each other may add 1 % of losses together, not 1 % each.
+    #[test]
+    fn losses_of_several_raises_do_not_add_up() {
+        let (mut reach, held) = (Reach::default(), 100_000.0);
+        (0..4).for_each(|_| assert_eq!(reach.on_round(round(10_000.0, held), true), None));
+        for (window, losses, back) in [(12_500.0, 0.008, None), (15_625.0, 0.012, Some(12_500.0))] {
+            assert_eq!(reach.on_round(Round { losses, ..round(window, held) }, true), None);
+            assert_eq!(reach.on_round(Round { losses, ..round(window, held) }, true), back);
+        }
+    }
+
+    /// A restart, as after a timeout, leaves the window to Copa, and the wait as failures have made it.
+    #[test]
+    fn a_restart_keeps_the_wait() {
+        let mut reach = Reach::default();
+        windows(&mut reach, 14, 100_000.0, 100_000.0);
+        assert_eq!(reach.wait, 8);
+        assert!(matches!(reach.step, Step::Raised { .. }), "{reach:?}");
+        reach.restart();
+        assert_eq!(reach.bounds(), (0.0, f64::INFINITY));
+        let next = (1..20).find(|_| {
+            reach.on_round(round(50_000.0, 100_000.0), true);
+            matches!(reach.step, Step::Raised { .. })
+        });
+        assert_eq!((next, reach.wait), (Some(8), 8));
+    }
+
     /// The window that is kept bounds Copa's steps, but not a response to losses or marks (RFC 8511: 0.85).
     #[test]
     fn a_response_to_losses_or_marks_stands() {
