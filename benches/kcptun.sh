@@ -43,11 +43,22 @@ cpu_time() { # directory of a process in a proc file system...
 # Bytes that have arrived by the interfaces of this network namespace.
 arrived() { awk -F'[: ]+' 'NR > 2 && $2 != "lo" { sum += $3 } END { print sum }' /proc/net/dev; }
 
+# Waits until less than 10 kB have arrived in a second: what the other program still sends must not share the link.
+quiet() {
+    local before after
+    after=$(arrived)
+    until
+        before=$after
+        sleep 1
+        after=$(arrived)
+        ((after - before < 10000))
+    do :; done
+}
+
 download() { # name, port, bytes, directories of the processes of both ends...
     local name="$1" port="$2" bytes="$3" start end cpu received
     shift 3
-    # What the other program still sends must not share the link.
-    sleep 5
+    quiet
     curl --silent --show-error --fail --output /dev/null "http://127.0.0.1:$port/1"
     cpu=$(cpu_time "$@")
     received=$(arrived) start=$EPOCHREALTIME
@@ -84,7 +95,10 @@ python3 benches/zeros.py &
 zeros=$!
 "$bin/longhaul" gateway --allow "$("$bin/longhaul" identity)" --permit 127.0.0.1:8000 2>"$work/gateway" &
 gateway=$!
-until grep -qs '^listening' "$work/gateway"; do sleep 0.2; done
+until grep -qs '^listening' "$work/gateway"; do
+    kill -0 "$gateway" || { cat "$work/gateway" >&2; exit 1; }
+    sleep 0.2
+done
 server=''
 trap 'kill $zeros $gateway $server; rm -r "$work"' EXIT
 for link in "${@:-fast}"; do

@@ -34,7 +34,7 @@ use crate::estimate::CongestionLevel;
 use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
 use crate::{
     Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
-    Needs, Path, PathEvent, Quantity, Sent, Snapshot, StartupOutcome, Timeout,
+    Needs, Path, PathEvent, Quantity, Sent, Snapshot, StartupOutcome, Timeout, initial_window,
 };
 
 /// Registry entry.
@@ -134,6 +134,8 @@ pub(crate) struct CopaCubic {
     left: Option<Time>,
     /// Time of the newest RTT sample near the minimum RTT.
     touched: Time,
+    /// Whether the last timeout ended the start before it had measured anything.
+    cut_short: bool,
 }
 
 impl CopaCubic {
@@ -167,6 +169,7 @@ impl CopaCubic {
             gap: GAP.0,
             left: None,
             touched: Time::ZERO,
+            cut_short: false,
         }
     }
 
@@ -406,6 +409,10 @@ impl Controller for CopaCubic {
 
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.mss = path.mss;
+        if event.nth <= 1 {
+            let first = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+            self.cut_short = self.cubic.is_in_startup() && self.cubic.window().cwnd <= first;
+        }
         match self.mode {
             Mode::Compete(_) => return self.cubic.on_timeout(event, path),
             _ if !self.paced => return self.cubic.on_timeout(event, path),
@@ -434,6 +441,12 @@ impl Controller for CopaCubic {
             return;
         }
         self.copa.on_event(event, path);
+        // A spurious timeout must not cost the start, which is the only quick one until the connection is idle again.
+        if let PathEvent::Spurious { now, timeout: true, in_flight: Bytes::ZERO } = *event
+            && std::mem::take(&mut self.cut_short)
+        {
+            self.on_idle_restart(&PathEvent::IdleRestart { now, idle: Span::ZERO }, now, path);
+        }
     }
 
     fn on_tick(&mut self, now: Time, path: &Path) {

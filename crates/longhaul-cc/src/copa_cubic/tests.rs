@@ -114,6 +114,33 @@ fn a_timeout_leaves_one_segment() {
     }
 }
 
+/// The start begins again after a spurious timeout of its first flight, if nothing is outstanding. Otherwise, only the
+/// window is restored.
+#[test]
+fn a_spurious_timeout_of_the_first_flight_does_not_end_the_start() {
+    let (path, now) = (Path::new(MSS), Time::from_nanos(1_000_000_000));
+    let reports = Granted { arrival_times: true, segments: true, ..Granted::basic() };
+    let after = |window: Option<u64>, events: &[PathEvent]| {
+        let mut controller = established(&reports);
+        if let Some(segments) = window {
+            controller.cubic.take_over((MSS * segments).as_f64(), now, &path);
+            assert!(!controller.cubic.is_in_startup());
+        }
+        controller.on_timeout(&Timeout::new(now, 1, MSS), &path);
+        assert!(matches!(controller.mode, Mode::Cruise));
+        events.iter().for_each(|event| controller.on_event(event, &path));
+        (matches!(controller.mode, Mode::Start), controller.control().cwnd.0 / MSS.0)
+    };
+    let spurious = |in_flight| PathEvent::Spurious { now, timeout: true, in_flight };
+    let of_losses = PathEvent::Spurious { now, timeout: false, in_flight: Bytes::ZERO };
+    assert_eq!(after(None, &[spurious(Bytes::ZERO)]), (true, 10));
+    assert_eq!(after(None, &[spurious(MSS)]), (false, 10));
+    assert_eq!(after(None, &[]), (false, 1));
+    assert_eq!(after(None, &[of_losses]), (false, 1));
+    assert_eq!(after(Some(4), &[spurious(Bytes::ZERO)]), (false, 4));
+    assert_eq!(after(Some(100), &[spurious(Bytes::ZERO)]), (false, 100));
+}
+
 /// After an idle period, every mode begins another start with at most ten segments and at most the window from before, or,
 /// without arrival times, slow start.
 #[test]
