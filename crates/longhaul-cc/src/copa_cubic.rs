@@ -95,6 +95,9 @@ const NEWCOMER_ROUNDS: u32 = 5;
 /// al., PFLDnet 2006).
 const LEVEL: (f64, f64) = (0.85, 0.5);
 
+/// Time, and round trips, of small messages after which the flow starts anew.
+const SPARSE: (Span, u64) = (Span::from_secs(1), 4);
+
 /// The algorithm that controls the window.
 #[derive(Clone, Copy, Debug)]
 enum Mode {
@@ -134,8 +137,8 @@ pub(crate) struct CopaCubic {
     left: Option<Time>,
     /// Time of the newest RTT sample near the minimum RTT.
     touched: Time,
-    /// Whether the last timeout ended the start before it had measured anything.
-    cut_short: bool,
+    /// Since when the application has sent less than the window permits, without a loss.
+    sparse: Option<Time>,
 }
 
 impl CopaCubic {
@@ -169,7 +172,7 @@ impl CopaCubic {
             gap: GAP.0,
             left: None,
             touched: Time::ZERO,
-            cut_short: false,
+            sparse: None,
         }
     }
 
@@ -261,14 +264,18 @@ impl CopaCubic {
         }
     }
 
-    /// Starts as a new connection does, but with at most the present window. Without a start-up scheme for the peer, Copa
-    /// continues in slow start.
-    fn on_idle_restart(&mut self, event: &PathEvent, now: Time, path: &Path) {
-        let window = match self.mode {
+    /// Returns the window in bytes.
+    fn window(&self) -> f64 {
+        match self.mode {
             Mode::Start | Mode::Compete(_) => self.cubic.window().cwnd,
             Mode::Trial(trial) => trial.window(),
             Mode::Cruise => self.copa.control().cwnd.as_f64(),
-        };
+        }
+    }
+
+    /// Starts as a new connection does, but with at most `window` bytes. Without a start-up scheme for the peer, Copa
+    /// continues in slow start.
+    fn restart(&mut self, window: f64, event: &PathEvent, now: Time, path: &Path) {
         self.reach = Reach::default();
         self.begin_cruise(window, true);
         self.copa.on_event(event, path);
@@ -276,6 +283,24 @@ impl CopaCubic {
         self.cubic.on_event(event, path);
         if self.cubic.is_in_startup() {
             self.mode = Mode::Start;
+        }
+    }
+
+    /// Starts anew where only small messages, such as those that keep a connection alive, have been sent for some time.
+    /// The window may have become smaller than that of a new connection by a queue of others or by a timeout, and such
+    /// messages do not let it grow.
+    fn restart_if_sparse(&mut self, ack: &Ack<'_>, path: &Path) {
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        if ack.cwnd_limited || ack.newly_lost > Bytes::ZERO || self.window() > initial {
+            self.sparse = None;
+            return;
+        }
+        let since = *self.sparse.get_or_insert(ack.now);
+        let least = SPARSE.0.max(path.srtt.unwrap_or_default() * SPARSE.1);
+        if ack.in_flight == Bytes::ZERO && !matches!(self.mode, Mode::Start) && ack.now.since(since) >= least {
+            let event = PathEvent::IdleRestart { now: ack.now, idle: ack.now.since(since) };
+            self.restart(initial, &event, ack.now, path);
+            self.sparse = None;
         }
     }
 
@@ -405,14 +430,12 @@ impl Controller for CopaCubic {
             Mode::Trial(trial) => self.on_trial_ack(trial, event, path),
             Mode::Compete(mode) => self.on_compete_ack(mode, event, path),
         }
+        self.restart_if_sparse(event, path);
     }
 
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.mss = path.mss;
-        if event.nth <= 1 {
-            let first = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
-            self.cut_short = self.cubic.is_in_startup() && self.cubic.window().cwnd <= first;
-        }
+        self.sparse = None;
         match self.mode {
             Mode::Compete(_) => return self.cubic.on_timeout(event, path),
             _ if !self.paced => return self.cubic.on_timeout(event, path),
@@ -431,7 +454,7 @@ impl Controller for CopaCubic {
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         self.mss = path.mss;
         if let (PathEvent::IdleRestart { now, .. }, true) = (event, self.paced) {
-            return self.on_idle_restart(event, *now, path);
+            return self.restart(self.window(), event, *now, path);
         }
         // CUBIC follows the segment size in all modes.
         if self.is_composed() || matches!(event, PathEvent::Mss { .. }) {
@@ -441,12 +464,6 @@ impl Controller for CopaCubic {
             return;
         }
         self.copa.on_event(event, path);
-        // A spurious timeout must not cost the start, which is the only quick one until the connection is idle again.
-        if let PathEvent::Spurious { now, timeout: true, in_flight: Bytes::ZERO } = *event
-            && std::mem::take(&mut self.cut_short)
-        {
-            self.on_idle_restart(&PathEvent::IdleRestart { now, idle: Span::ZERO }, now, path);
-        }
     }
 
     fn on_tick(&mut self, now: Time, path: &Path) {

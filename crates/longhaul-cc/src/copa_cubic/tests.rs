@@ -114,31 +114,54 @@ fn a_timeout_leaves_one_segment() {
     }
 }
 
-/// The start begins again after a spurious timeout of its first flight, if nothing is outstanding. Otherwise, only the
-/// window is restored.
-#[test]
-fn a_spurious_timeout_of_the_first_flight_does_not_end_the_start() {
-    let (path, now) = (Path::new(MSS), Time::from_nanos(1_000_000_000));
-    let reports = Granted { arrival_times: true, segments: true, ..Granted::basic() };
-    let after = |window: Option<u64>, events: &[PathEvent]| {
-        let mut controller = established(&reports);
-        if let Some(segments) = window {
-            controller.cubic.take_over((MSS * segments).as_f64(), now, &path);
-            assert!(!controller.cubic.is_in_startup());
+/// Acknowledges a message of 25 bytes each second, over a path of 600 ms, after a timeout in one of the seconds. Returns
+/// the seconds until the start begins.
+fn start_beside_messages(
+    mode: Mode,
+    segments: u64,
+    timeout: Option<u64>,
+    change: impl Fn(u64, &mut Ack<'_>),
+) -> Option<u64> {
+    let path = Path { srtt: Some(Span::from_millis(600)), ..Path::new(MSS) };
+    let reports = Granted { arrival_times: true, segments: true, pacing: true, ..Granted::basic() };
+    let mut controller = established(&reports);
+    controller.begin_cruise((MSS * segments).as_f64(), false);
+    controller.cubic.take_over((MSS * segments).as_f64(), Time::ZERO, &path);
+    controller.mode = mode;
+    (0..20).find(|second| {
+        let mut ack = Ack::new(Time::from_nanos(second * 1_000_000_000));
+        (ack.delivered, ack.cumulative, ack.round_start) = (Bytes(25), Bytes(25), true);
+        change(*second, &mut ack);
+        if timeout == Some(*second) {
+            controller.on_timeout(&Timeout::new(ack.now, 1, MSS), &path);
         }
-        controller.on_timeout(&Timeout::new(now, 1, MSS), &path);
-        assert!(matches!(controller.mode, Mode::Cruise));
-        events.iter().for_each(|event| controller.on_event(event, &path));
-        (matches!(controller.mode, Mode::Start), controller.control().cwnd.0 / MSS.0)
-    };
-    let spurious = |in_flight| PathEvent::Spurious { now, timeout: true, in_flight };
-    let of_losses = PathEvent::Spurious { now, timeout: false, in_flight: Bytes::ZERO };
-    assert_eq!(after(None, &[spurious(Bytes::ZERO)]), (true, 10));
-    assert_eq!(after(None, &[spurious(MSS)]), (false, 10));
-    assert_eq!(after(None, &[]), (false, 1));
-    assert_eq!(after(None, &[of_losses]), (false, 1));
-    assert_eq!(after(Some(4), &[spurious(Bytes::ZERO)]), (false, 4));
-    assert_eq!(after(Some(100), &[spurious(Bytes::ZERO)]), (false, 100));
+        controller.on_ack(&ack, &path);
+        let starts = matches!(controller.mode, Mode::Start);
+        assert!(!starts || controller.control().cwnd == MSS * 10);
+        starts
+    })
+}
+
+/// Small messages for four round trips, 2.4 s, begin another start with the window of a new connection, in every mode.
+#[test]
+fn small_messages_begin_another_start() {
+    let now = Time::from_nanos(1_000_000_000);
+    let trial = Trial::new(2.0 * MSS.as_f64(), 1e6, 0.04, 0.04, true);
+    for mode in [Mode::Cruise, Mode::Trial(trial), Mode::Compete(Competition::new(now, GAP.0))] {
+        assert_eq!(start_beside_messages(mode, 2, None, |_, _| ()), Some(3), "{mode:?}");
+    }
+}
+
+/// The start does not begin while anything is in flight, the window limits the flow or is larger than that of a new
+/// connection, or anything is lost. A timeout begins the time anew.
+#[test]
+fn what_is_no_small_message_does_not_begin_another_start() {
+    let none = |change: fn(u64, &mut Ack<'_>)| start_beside_messages(Mode::Cruise, 2, None, change);
+    assert_eq!(none(|second, ack| ack.in_flight = MSS * u64::from(second < 7)), Some(7));
+    assert_eq!(none(|second, ack| ack.cwnd_limited = second == 2), Some(6));
+    assert_eq!(none(|second, ack| ack.newly_lost = MSS * u64::from(second == 2)), Some(6));
+    assert_eq!(start_beside_messages(Mode::Cruise, 2, Some(2), |_, _| ()), Some(5));
+    assert_eq!(start_beside_messages(Mode::Cruise, 1000, None, |_, _| ()), None);
 }
 
 /// After an idle period, every mode begins another start with at most ten segments and at most the window from before, or,
