@@ -43,16 +43,17 @@ cpu_time() { # directory of a process in a proc file system...
 # Bytes that have arrived by the interfaces of this network namespace.
 arrived() { awk -F'[: ]+' 'NR > 2 && $2 != "lo" { sum += $3 } END { print sum }' /proc/net/dev; }
 
-# Waits until less than 10 kB have arrived in a second: what the other program still sends must not share the link.
+# Waits until less than 20 kB have arrived in two seconds, at most a minute: what the other program still sends must not
+# share the link.
 quiet() {
-    local before after
-    after=$(arrived)
-    until
-        before=$after
-        sleep 1
-        after=$(arrived)
-        ((after - before < 10000))
-    do :; done
+    local before try
+    for ((try = 0; try < 30; try++)); do
+        before=$(arrived)
+        sleep 2
+        (($(arrived) - before >= 20000)) || return 0
+    done
+    echo 'the link does not become quiet' >&2
+    return 1
 }
 
 download() { # name, port, bytes, directories of the processes of both ends...
@@ -78,7 +79,10 @@ if [[ $inside ]]; then
         --datashard 10 --parityshard 3 --sndwnd "${WINDOWS[$link]}" --rcvwnd "${WINDOWS[$link]}" 2>"$work/client" &
     client=$!
     trap 'kill $forward $client' EXIT
-    until grep -qs '^listening' "$work/forward"; do sleep 0.05; done
+    until grep -qs '^listening' "$work/forward"; do
+        kill -0 "$forward" || { cat "$work/forward" >&2; exit 1; }
+        sleep 0.05
+    done
     sleep 6
     for ((run = 1; run <= runs; run++)); do
         # The processes outside are not in this shell's own proc file system.
@@ -95,12 +99,12 @@ python3 benches/zeros.py &
 zeros=$!
 "$bin/longhaul" gateway --allow "$("$bin/longhaul" identity)" --permit 127.0.0.1:8000 2>"$work/gateway" &
 gateway=$!
+server=''
+trap 'kill $zeros $gateway $server; rm -r "$work"' EXIT
 until grep -qs '^listening' "$work/gateway"; do
     kill -0 "$gateway" || { cat "$work/gateway" >&2; exit 1; }
     sleep 0.2
 done
-server=''
-trap 'kill $zeros $gateway $server; rm -r "$work"' EXIT
 for link in "${@:-fast}"; do
     "$kcptun/server" --listen :29900 --target 127.0.0.1:8000 --mode fast --crypt aes-128 --nocomp \
         --datashard 10 --parityshard 3 --sndwnd "${WINDOWS[$link]}" --rcvwnd "${WINDOWS[$link]}" 2>"$work/server" &

@@ -34,7 +34,7 @@ use crate::estimate::CongestionLevel;
 use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
 use crate::{
     Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
-    Needs, Path, PathEvent, Quantity, Sent, Snapshot, StartupOutcome, Timeout, initial_window,
+    Needs, Path, PathEvent, Quantity, SendLimit, Sent, Snapshot, StartupOutcome, Timeout, initial_window,
 };
 
 /// Registry entry.
@@ -96,7 +96,15 @@ const NEWCOMER_ROUNDS: u32 = 5;
 const LEVEL: (f64, f64) = (0.85, 0.5);
 
 /// Time, and round trips, of small messages after which the flow starts anew.
-const SPARSE: (Span, u64) = (Span::from_secs(1), 4);
+const SPARSE: (Span, u32) = (Span::from_secs(1), 4);
+
+/// Small messages without a loss or mark, while the window is at most that of a new connection.
+#[derive(Clone, Copy, Debug)]
+struct Sparse {
+    since: Time,
+    /// Round trips that have begun.
+    rounds: u32,
+}
 
 /// The algorithm that controls the window.
 #[derive(Clone, Copy, Debug)]
@@ -137,8 +145,7 @@ pub(crate) struct CopaCubic {
     left: Option<Time>,
     /// Time of the newest RTT sample near the minimum RTT.
     touched: Time,
-    /// Since when the application has sent less than the window permits, without a loss.
-    sparse: Option<Time>,
+    sparse: Option<Sparse>,
 }
 
 impl CopaCubic {
@@ -288,18 +295,21 @@ impl CopaCubic {
 
     /// Starts anew where only small messages, such as those that keep a connection alive, have been sent for some time.
     /// The window may have become smaller than that of a new connection by a queue of others or by a timeout, and such
-    /// messages do not let it grow.
+    /// messages do not let it grow, nor does a restart after an idle period between them.
     fn restart_if_sparse(&mut self, ack: &Ack<'_>, path: &Path) {
         let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
-        if ack.cwnd_limited || ack.newly_lost > Bytes::ZERO || self.window() > initial {
+        let is_congested = ack.episode != Episode::None || ack.newly_lost > Bytes::ZERO || ack.ecn_echo;
+        let is_limited = ack.cwnd_limited || ack.limit != SendLimit::App;
+        let is_started = matches!(self.mode, Mode::Start) && self.window() >= initial;
+        if is_congested || is_limited || is_started || self.window() > initial {
             self.sparse = None;
             return;
         }
-        let since = *self.sparse.get_or_insert(ack.now);
-        let least = SPARSE.0.max(path.srtt.unwrap_or_default() * SPARSE.1);
-        if ack.in_flight == Bytes::ZERO && !matches!(self.mode, Mode::Start) && ack.now.since(since) >= least {
-            let event = PathEvent::IdleRestart { now: ack.now, idle: ack.now.since(since) };
-            self.restart(initial, &event, ack.now, path);
+        let sparse = self.sparse.get_or_insert(Sparse { since: ack.now, rounds: 0 });
+        sparse.rounds += u32::from(ack.round_start);
+        let time = ack.now.since(sparse.since);
+        if ack.in_flight == Bytes::ZERO && sparse.rounds > SPARSE.1 && time >= SPARSE.0 {
+            self.restart(initial, &PathEvent::IdleRestart { now: ack.now, idle: time }, ack.now, path);
             self.sparse = None;
         }
     }

@@ -114,13 +114,12 @@ fn a_timeout_leaves_one_segment() {
     }
 }
 
-/// Acknowledges a message of 25 bytes each second, over a path of 600 ms, after a timeout in one of the seconds. Returns
-/// the seconds until the start begins.
+/// Acknowledges a message of 25 bytes each second. `change` changes each ACK, and returns an event before it. Returns the
+/// seconds until there is a start with the window of a new connection.
 fn start_beside_messages(
     mode: Mode,
     segments: u64,
-    timeout: Option<u64>,
-    change: impl Fn(u64, &mut Ack<'_>),
+    change: impl Fn(u64, &mut Ack<'_>) -> Option<PathEvent>,
 ) -> Option<u64> {
     let path = Path { srtt: Some(Span::from_millis(600)), ..Path::new(MSS) };
     let reports = Granted { arrival_times: true, segments: true, pacing: true, ..Granted::basic() };
@@ -131,37 +130,50 @@ fn start_beside_messages(
     (0..20).find(|second| {
         let mut ack = Ack::new(Time::from_nanos(second * 1_000_000_000));
         (ack.delivered, ack.cumulative, ack.round_start) = (Bytes(25), Bytes(25), true);
-        change(*second, &mut ack);
-        if timeout == Some(*second) {
+        if let Some(event) = change(*second, &mut ack) {
+            controller.on_event(&event, &path);
+        }
+        if ack.episode == Episode::Rto {
             controller.on_timeout(&Timeout::new(ack.now, 1, MSS), &path);
+            ack.episode = Episode::None;
         }
         controller.on_ack(&ack, &path);
-        let starts = matches!(controller.mode, Mode::Start);
-        assert!(!starts || controller.control().cwnd == MSS * 10);
-        starts
+        matches!(controller.mode, Mode::Start) && controller.control().cwnd == MSS * 10
     })
 }
 
-/// Small messages for four round trips, 2.4 s, begin another start with the window of a new connection, in every mode.
+/// Small messages for four round trips begin another start with the window of a new connection, in every mode, and also
+/// if the pauses between them are idle periods, after which a start has at most the window from before.
 #[test]
 fn small_messages_begin_another_start() {
     let now = Time::from_nanos(1_000_000_000);
     let trial = Trial::new(2.0 * MSS.as_f64(), 1e6, 0.04, 0.04, true);
     for mode in [Mode::Cruise, Mode::Trial(trial), Mode::Compete(Competition::new(now, GAP.0))] {
-        assert_eq!(start_beside_messages(mode, 2, None, |_, _| ()), Some(3), "{mode:?}");
+        assert_eq!(start_beside_messages(mode, 2, |_, _| None), Some(4), "{mode:?}");
+        let idle = |_, ack: &mut Ack<'_>| Some(PathEvent::IdleRestart { now: ack.now, idle: Span::from_secs(1) });
+        assert_eq!(start_beside_messages(mode, 2, idle), Some(4), "{mode:?}");
     }
 }
 
-/// The start does not begin while anything is in flight, the window limits the flow or is larger than that of a new
-/// connection, or anything is lost. A timeout begins the time anew.
+/// The start does not begin while anything is in flight, a window limits the flow, its own is larger than that of a
+/// new connection, or anything is lost or marked. A timeout begins the time anew.
 #[test]
 fn what_is_no_small_message_does_not_begin_another_start() {
-    let none = |change: fn(u64, &mut Ack<'_>)| start_beside_messages(Mode::Cruise, 2, None, change);
-    assert_eq!(none(|second, ack| ack.in_flight = MSS * u64::from(second < 7)), Some(7));
-    assert_eq!(none(|second, ack| ack.cwnd_limited = second == 2), Some(6));
-    assert_eq!(none(|second, ack| ack.newly_lost = MSS * u64::from(second == 2)), Some(6));
-    assert_eq!(start_beside_messages(Mode::Cruise, 2, Some(2), |_, _| ()), Some(5));
-    assert_eq!(start_beside_messages(Mode::Cruise, 1000, None, |_, _| ()), None);
+    let start = |change: fn(u64, &mut Ack<'_>)| {
+        start_beside_messages(Mode::Cruise, 2, |second, ack| {
+            change(second, ack);
+            None
+        })
+    };
+    assert_eq!(start(|second, ack| ack.in_flight = MSS * u64::from(second < 7)), Some(7));
+    assert_eq!(start(|second, ack| ack.round_start = second % 2 == 0), Some(8));
+    assert_eq!(start(|second, ack| ack.cwnd_limited = second == 2), Some(7));
+    assert_eq!(start(|second, ack| ack.newly_lost = MSS * u64::from(second == 2)), Some(7));
+    assert_eq!(start(|second, ack| ack.episode = if second == 2 { Episode::Exit } else { Episode::None }), Some(7));
+    assert_eq!(start(|second, ack| ack.ecn_echo = second == 2), Some(7));
+    assert_eq!(start(|second, ack| ack.episode = if second == 2 { Episode::Rto } else { Episode::None }), Some(6));
+    assert_eq!(start(|_, ack| ack.limit = SendLimit::PeerWindow), None);
+    assert_eq!(start_beside_messages(Mode::Cruise, 1000, |_, _| None), None);
 }
 
 /// After an idle period, every mode begins another start with at most ten segments and at most the window from before, or,
