@@ -306,7 +306,7 @@ impl CopaCubic {
             return;
         }
         let sparse = self.sparse.get_or_insert(Sparse { since: ack.now, rounds: 0 });
-        sparse.rounds += u32::from(ack.round_start);
+        sparse.rounds = sparse.rounds.saturating_add(u32::from(ack.round_start));
         let time = ack.now.since(sparse.since);
         if ack.in_flight == Bytes::ZERO && sparse.rounds > SPARSE.1 && time >= SPARSE.0 {
             self.restart(initial, &PathEvent::IdleRestart { now: ack.now, idle: time }, ack.now, path);
