@@ -114,23 +114,25 @@ fn a_timeout_leaves_one_segment() {
     }
 }
 
-/// Acknowledges a message of 25 bytes each second. `change` changes each ACK, and returns an event before it. Returns the
-/// seconds until there is a start with the window of a new connection.
+/// Acknowledges a message of 25 bytes each `every` milliseconds. `change` changes each ACK, and returns an event before
+/// it; [`Episode::Rto`] stands for a timeout before it. Returns the number of the message at which there is a start with
+/// the window of a new connection.
 fn start_beside_messages(
     mode: Mode,
     segments: u64,
+    every: u64,
     change: impl Fn(u64, &mut Ack<'_>) -> Option<PathEvent>,
 ) -> Option<u64> {
-    let path = Path { srtt: Some(Span::from_millis(600)), ..Path::new(MSS) };
+    let path = Path::new(MSS);
     let reports = Granted { arrival_times: true, segments: true, pacing: true, ..Granted::basic() };
     let mut controller = established(&reports);
     controller.begin_cruise((MSS * segments).as_f64(), false);
     controller.cubic.take_over((MSS * segments).as_f64(), Time::ZERO, &path);
     controller.mode = mode;
-    (0..20).find(|second| {
-        let mut ack = Ack::new(Time::from_nanos(second * 1_000_000_000));
+    (0..20).find(|number| {
+        let mut ack = Ack::new(Time::ZERO + Span::from_millis(number * every));
         (ack.delivered, ack.cumulative, ack.round_start) = (Bytes(25), Bytes(25), true);
-        if let Some(event) = change(*second, &mut ack) {
+        if let Some(event) = change(*number, &mut ack) {
             controller.on_event(&event, &path);
         }
         if ack.episode == Episode::Rto {
@@ -142,16 +144,17 @@ fn start_beside_messages(
     })
 }
 
-/// Small messages for four round trips begin another start with the window of a new connection, in every mode, and also
+/// Small messages for four round trips and a second begin another start with the window of a new connection, in every mode, and also
 /// if the pauses between them are idle periods, after which a start has at most the window from before.
 #[test]
 fn small_messages_begin_another_start() {
     let now = Time::from_nanos(1_000_000_000);
     let trial = Trial::new(2.0 * MSS.as_f64(), 1e6, 0.04, 0.04, true);
     for mode in [Mode::Cruise, Mode::Trial(trial), Mode::Compete(Competition::new(now, GAP.0))] {
-        assert_eq!(start_beside_messages(mode, 2, |_, _| None), Some(4), "{mode:?}");
+        assert_eq!(start_beside_messages(mode, 2, 1000, |_, _| None), Some(4), "{mode:?}");
+        assert_eq!(start_beside_messages(mode, 2, 100, |_, _| None), Some(10), "{mode:?}");
         let idle = |_, ack: &mut Ack<'_>| Some(PathEvent::IdleRestart { now: ack.now, idle: Span::from_secs(1) });
-        assert_eq!(start_beside_messages(mode, 2, idle), Some(4), "{mode:?}");
+        assert_eq!(start_beside_messages(mode, 2, 1000, idle), Some(4), "{mode:?}");
     }
 }
 
@@ -160,7 +163,7 @@ fn small_messages_begin_another_start() {
 #[test]
 fn what_is_no_small_message_does_not_begin_another_start() {
     let start = |change: fn(u64, &mut Ack<'_>)| {
-        start_beside_messages(Mode::Cruise, 2, |second, ack| {
+        start_beside_messages(Mode::Cruise, 2, 1000, |second, ack| {
             change(second, ack);
             None
         })
@@ -173,7 +176,7 @@ fn what_is_no_small_message_does_not_begin_another_start() {
     assert_eq!(start(|second, ack| ack.ecn_echo = second == 2), Some(7));
     assert_eq!(start(|second, ack| ack.episode = if second == 2 { Episode::Rto } else { Episode::None }), Some(6));
     assert_eq!(start(|_, ack| ack.limit = SendLimit::PeerWindow), None);
-    assert_eq!(start_beside_messages(Mode::Cruise, 1000, |_, _| None), None);
+    assert_eq!(start_beside_messages(Mode::Cruise, 1000, 1000, |_, _| None), None);
 }
 
 /// After an idle period, every mode begins another start with at most ten segments and at most the window from before, or,
