@@ -260,10 +260,7 @@ impl CongestionEvent {
 
 /// The result of a decrease.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(
-    clippy::exhaustive_structs,
-    reason = "the two numbers that a decrease consists of, which every congestion-avoidance algorithm returns"
-)]
+#[expect(clippy::exhaustive_structs, reason = "the two numbers of a decrease, which every algorithm returns")]
 pub struct Target {
     /// The new slow-start threshold, bytes.
     pub ssthresh: f64,

@@ -8,10 +8,7 @@ use crate::{BuildParams, Controller};
 
 /// The part of a controller that an algorithm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(
-    clippy::exhaustive_enums,
-    reason = "a new slot is a new kind of stage, for which every composition needs an implementation"
-)]
+#[expect(clippy::exhaustive_enums, reason = "every composition needs an implementation for each slot")]
 pub enum Slot {
     /// A start-up scheme.
     Startup,
