@@ -252,6 +252,8 @@ impl CopaCubic {
         let was_wrong = self.left.is_some_and(|left| now.since(left) < GAP.1);
         self.gap = if was_wrong { longer(self.gap) } else { GAP.0 };
         self.mode = Mode::Compete(Competition::new(now, self.gap));
+        // A flow that has competed is not new.
+        self.cruise.newcomer = 0;
     }
 
     /// Leaves the start once its scheme has ended, or at the first loss. A loss without a queue is random.
@@ -428,6 +430,8 @@ impl Controller for CopaCubic {
             self.reverse.on_loss();
         }
         if event.round_start {
+            let most_jitter = self.capacity.most_jitter(event.now, self.mss.as_f64()).unwrap_or(f64::INFINITY);
+            self.copa.delays_mut().limit_jitter(most_jitter);
             self.on_reverse_round();
         }
         let touched = self.base() + Span::from_secs_f64(HOST_DELAY);

@@ -35,12 +35,14 @@ pub(crate) struct Delays {
     most_reverse: f64,
     /// Forward delays, if the receiver reports arrival times.
     one_way: Option<OneWay>,
-    /// Delay above RTTmin in seconds, as of the newest sample.
+    /// Delay above RTTmin in seconds, as of the newest sample, and whether it is that of the forward path alone.
     raw: f64,
+    is_forward: bool,
     /// Delay above RTTmin that no queue causes, in seconds.
     floor: f64,
-    /// Jitter, if it is measured.
+    /// Jitter, if it is measured, and its upper limit for the forward path in seconds.
     jitter: Option<Jitter>,
+    most_jitter: f64,
 }
 
 /// Offset of one-way delays by clocks that differ, so that they have no sign.
@@ -77,6 +79,8 @@ const JITTER_GAIN: (f64, f64) = (0.125, 0.016);
 /// Ratio of the delay that counts as no queue to the average. For delays that vary evenly in an interval, the average
 /// is a sixth of it.
 const JITTER_FACTOR: f64 = 4.0;
+/// Part of the RTT below which jitter has no limit.
+const LEAST_JITTER: f64 = 0.03;
 
 impl Jitter {
     /// Records the queueing delay at the end of a window.
@@ -132,8 +136,10 @@ impl Delays {
             most_reverse: f64::INFINITY,
             one_way: None,
             raw: 0.0,
+            is_forward: false,
             floor: 0.0,
             jitter: None,
+            most_jitter: f64::INFINITY,
         }
     }
 
@@ -159,12 +165,14 @@ impl Delays {
         self.standing.get().zip(self.least.get()).map_or(Span::ZERO, |(standing, least)| standing - least)
     }
 
-    /// Returns the delay above RTTmin in seconds, or that of the forward path if it is known and lower. What exceeds the
-    /// limit of the reverse path counts as delay of the forward path.
-    fn above_least(&self) -> f64 {
+    /// Takes the delay above RTTmin, or that of the forward path if it is known and lower. What exceeds the limit of the
+    /// reverse path counts as delay of the forward path.
+    fn update_raw(&mut self) {
         let both = self.of_both_ways().as_secs_f64();
-        let forward = self.one_way.and_then(|one_way| one_way.queueing());
-        forward.map_or(both, |forward| forward.as_secs_f64().max(both - self.most_reverse).min(both))
+        let forward = self.one_way.and_then(|one_way| one_way.queueing()).map(Span::as_secs_f64);
+        let excess = both - self.most_reverse;
+        self.is_forward = forward.is_some_and(|forward| forward >= excess);
+        self.raw = forward.map_or(both, |forward| forward.max(excess).min(both));
     }
 
     /// Returns the queueing delay of the reverse path in seconds, as arrival times claim it, or zero if it is unknown.
@@ -176,6 +184,12 @@ impl Delays {
     /// Limits the queueing delay of the reverse path to `most` seconds.
     pub(crate) const fn limit_reverse(&mut self, most: f64) {
         self.most_reverse = most;
+    }
+
+    /// Limits the jitter of the forward path to `most` seconds, or a small part of the RTT. What exceeds it is a queue that
+    /// grows and falls again.
+    pub(crate) const fn limit_jitter(&mut self, most: f64) {
+        self.most_jitter = most;
     }
 
     /// Returns the silence between ACKs that each of the last round trips had.
@@ -197,7 +211,7 @@ impl Delays {
         one_way.standing.set_window(window);
         one_way.least.update(now, delay);
         one_way.standing.update(now, delay);
-        self.raw = self.above_least();
+        self.update_raw();
     }
 
     /// Returns the delay above RTTmin that no queue causes.
@@ -236,7 +250,7 @@ impl Delays {
         self.least.update(now, rtt);
         self.standing.update(now, rtt);
         self.most.update(now.as_nanos(), rtt.as_secs_f64());
-        self.raw = self.above_least();
+        self.update_raw();
         if let Some(jitter) = self.jitter.as_mut().filter(|jitter| now.since(jitter.began) >= self.standing_window) {
             jitter.began = now;
             jitter.on_window(self.raw);
@@ -250,7 +264,9 @@ impl Delays {
 
     /// Returns the part of the delay that is jitter, in seconds.
     pub(crate) fn jitter(&self) -> f64 {
-        self.jitter.map_or(0.0, |jitter| JITTER_FACTOR * jitter.mean)
+        let most =
+            if self.is_forward { self.most_jitter.max(LEAST_JITTER * self.standing_secs()) } else { f64::INFINITY };
+        self.jitter.map_or(0.0, |jitter| JITTER_FACTOR * jitter.mean).min(most)
     }
 
     pub(super) fn is_known(&self) -> bool {

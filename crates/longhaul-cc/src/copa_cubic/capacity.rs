@@ -23,6 +23,11 @@ const VALID: Span = Span::from_secs(10);
 /// Half of all gaps must be within this factor of the median. On links that delay packets at random, or deliver them in
 /// bunches, they are not, and there is no estimate.
 const SPREAD: f64 = 1.5;
+/// Jitter is at most this multiple of what the ninth decile of all gaps exceeds their median by. The difference of two
+/// delays that vary evenly in an interval has its ninth decile at 0.55 of it.
+const JITTER: f64 = 2.0;
+/// If more than one in this many gaps is zero, segments that are late hold up others, and gaps between them are rare.
+const HELD_UP: usize = 4;
 
 /// Rates of the newest gaps.
 ///
@@ -86,6 +91,28 @@ impl Capacity {
         self.is_scattered
     }
 
+    /// Returns the upper limit of the jitter of the forward path in seconds, if the gaps show it, for segments of `mss`
+    /// bytes.
+    ///
+    /// Two segments that were sent together meet the same queue, so that its variation does not change their gap.
+    pub(super) fn most_jitter(&self, now: Time, mss: f64) -> Option<f64> {
+        let count = self.rates.len();
+        if !self.is_known(now) || self.infinite() > count / HELD_UP {
+            return None;
+        }
+        let mut all = self.rates.copied();
+        let known = all.get_mut(..count).unwrap_or_default();
+        known.sort_unstable_by(f64::total_cmp);
+        // The lowest rates are the longest gaps.
+        let (long, median) = (known[(count - 1) / 10], known[(count - 1) / 2]);
+        Some(JITTER * (mss / long - mss / median))
+    }
+
+    /// Returns the number of gaps that are zero.
+    fn infinite(&self) -> usize {
+        self.rates.iter().filter(|rate| rate.is_infinite()).count()
+    }
+
     /// Returns whether there are enough gaps, and recent ones.
     fn is_known(&self, now: Time) -> bool {
         self.rates.len() >= LEAST && now.since(self.newest) <= VALID
@@ -96,7 +123,7 @@ impl Capacity {
             return None;
         }
         let count = self.rates.len();
-        if self.rates.iter().filter(|rate| rate.is_infinite()).count() > count / COARSE {
+        if self.infinite() > count / COARSE {
             return None;
         }
         // The newest gaps decide if they agree.

@@ -109,18 +109,22 @@ impl Competition {
         self.dips.on_ack(ack, rtt, capacity);
     }
 
-    /// Begins a dip from a window of `window` bytes if the queue has just overflowed, and with it the trial that
-    /// `trial` returns, if the others seem to be of this kind or the flow has more than half of the link.
+    /// Begins the trial that `trial` returns if the last dip has shown that the others are of this kind. Otherwise begins a
+    /// dip from a window of `window` bytes if the queue has just overflowed, and with it the trial if the flow has more
+    /// than half of the link.
     pub(super) fn on_queue(&mut self, ack: &Ack<'_>, delay: Delay, window: f64, trial: impl FnOnce() -> Option<Trial>) {
-        if self.trial.is_some() || !self.dips.has_overflowed(ack.episode == Episode::Enter, delay) {
+        let is_evidence = self.dips.take_evidence();
+        if self.trial.is_some() {
             return;
         }
-        let is_evidence = self.dips.begin(window);
         let is_apart = ack.now.since(self.tried_at) >= self.gap;
         // Evidence that was wrong is not trusted again soon.
-        let is_trusted = is_evidence && (is_apart || self.gap <= GAP.0);
-        let is_ahead = self.share > HALF && self.dips.was_long() && is_apart;
-        if is_trusted || is_ahead {
+        let mut is_due = is_evidence && (is_apart || self.gap <= GAP.0);
+        if !is_due && self.dips.has_overflowed(ack.episode == Episode::Enter, delay) {
+            self.dips.begin(window);
+            is_due = self.share > HALF && self.dips.was_long() && is_apart;
+        }
+        if is_due {
             self.trial = trial().map(|trial| trial.keeping(TRIAL.0).waiting(TRIAL.1));
             self.tried_at = ack.now;
         }

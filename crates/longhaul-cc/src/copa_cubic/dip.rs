@@ -1,8 +1,8 @@
 //! Dips, by which flows of this kind recognise each other in a full queue.
 //!
-//! After each overflow of the queue, the window is halved for a few round trips. The decrease of the queue then shows
-//! by how much the others have reduced their windows: CUBIC flows by 0.3 at most (RFC 9438), flows of this kind by a
-//! half.
+//! After each overflow of the queue, the window is halved for a few round trips, and then restored. The queue shows what
+//! the others have in flight. Flows of this kind restore their windows at the same time; those of CUBIC flows remain
+//! smaller than before for seconds (RFC 9438).
 
 use crate::Ack;
 
@@ -14,8 +14,10 @@ const ROUNDS: u32 = 3;
 const APART: u32 = 10;
 /// The queue has overflowed if its delay falls to this fraction of its maximum.
 const FALLEN: f64 = 0.8;
-/// Reduction of the others' windows from which on they are of this kind.
-const HALVED: f64 = 0.43;
+/// Others are of this kind if they reduced what they have in flight by more than this fraction in a dip, and have more
+/// in flight after so many round trips.
+const REDUCED: f64 = 0.3;
+const RESTORED: u32 = 3;
 /// Reduction of the others' windows from which on they gave way, in how many dips, at most so many round trips apart.
 const GIVES_WAY: f64 = 0.1;
 const YIELDS: u32 = 3;
@@ -38,8 +40,16 @@ struct Dip {
     window: f64,
     /// RTT at the overflow.
     rtt: f64,
-    /// Maximum of RTT and bytes in flight in the last round trip.
+    /// RTT and bytes in flight at the newest ACK of the last round trip.
     last: (f64, f64),
+    rounds: u32,
+}
+
+/// What the others had in flight at the end of a dip, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    others: f64,
+    /// Round trips that have begun since then.
     rounds: u32,
 }
 
@@ -49,11 +59,13 @@ pub(super) struct Dips {
     /// Maximum queueing delay since the last dip, and the RTT then.
     peak: (f64, f64),
     dip: Option<Dip>,
+    /// The last dip, until it shows whether the others are of this kind.
+    ended: Option<Ended>,
     /// Round trips since the last dip began.
     since: u32,
     /// Whether the queue of the last overflow was longer than what a CUBIC flow's decrease removes.
     was_long: bool,
-    /// Whether the others halved their windows in the last dip.
+    /// Whether the others have just restored their windows.
     is_evidence: bool,
     /// Consecutive dips, each soon after the one before, in which the others gave way.
     yields: u32,
@@ -86,28 +98,40 @@ impl Dips {
         self.dip.is_none() && self.since >= APART && (has_lost || has_fallen)
     }
 
-    /// Begins a dip from a window of `window` bytes. Returns whether the last one showed others of this kind.
-    pub(super) fn begin(&mut self, window: f64) -> bool {
+    /// Returns whether the last dip has just shown others of this kind.
+    pub(super) const fn take_evidence(&mut self) -> bool {
+        std::mem::replace(&mut self.is_evidence, false)
+    }
+
+    /// Begins a dip from a window of `window` bytes.
+    pub(super) fn begin(&mut self, window: f64) {
         let (queueing, rtt) = std::mem::take(&mut self.peak);
         self.dip = Some(Dip { window, rtt, last: (0.0, 0.0), rounds: 0 });
         self.was_long = queueing > EMPTIED * (rtt - queueing);
         self.is_soon = self.since <= SOON;
         self.since = 0;
-        std::mem::take(&mut self.is_evidence)
     }
 
     /// Processes an ACK with an RTT of `rtt` seconds over a link of `capacity` bytes per second.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, rtt: f64, capacity: Option<f64>) {
         self.since = self.since.saturating_add(u32::from(ack.round_start));
+        let in_flight = ack.in_flight.as_f64();
+        if let (true, Some(ended), Some(capacity)) = (ack.round_start, &mut self.ended, capacity) {
+            ended.rounds += 1;
+            if ended.rounds >= RESTORED {
+                self.is_evidence = capacity * rtt - in_flight > ended.others;
+                self.ended = None;
+            }
+        }
         let Some(dip) = &mut self.dip else { return };
         dip.rounds += u32::from(ack.round_start);
         if dip.rounds + 1 == ROUNDS {
-            dip.last = (dip.last.0.max(rtt), dip.last.1.max(ack.in_flight.as_f64()));
+            dip.last = (rtt, in_flight);
         }
         if dip.rounds >= ROUNDS {
-            let reduced = capacity.map_or(0.0, |capacity| dip.others_reduced(capacity));
+            let (others, reduced) = capacity.map_or((0.0, 0.0), |capacity| dip.others(capacity));
             (self.dip, self.peak) = (None, (0.0, 0.0));
-            self.is_evidence = reduced > HALVED;
+            self.ended = (reduced > REDUCED).then_some(Ended { others, rounds: 0 });
             let before = if self.is_soon { self.yields } else { 0 };
             self.yields = if reduced > GIVES_WAY { before + 1 } else { 0 };
         }
@@ -115,12 +139,12 @@ impl Dips {
 }
 
 impl Dip {
-    /// Returns the fraction by which the others reduced what they have in flight, over a link of `capacity` bytes per
-    /// second.
-    fn others_reduced(&self, capacity: f64) -> f64 {
+    /// Returns what the others have in flight, in bytes, and the fraction by which they reduced it, over a link of
+    /// `capacity` bytes per second.
+    fn others(&self, capacity: f64) -> (f64, f64) {
         let before = capacity * self.rtt - self.window;
         let after = capacity * self.last.0 - self.last.1;
-        if before > 0.0 { 1.0 - after / before } else { 0.0 }
+        (after, if before > 0.0 { 1.0 - after / before } else { 0.0 })
     }
 }
 
@@ -156,28 +180,46 @@ mod tests {
         rounds(&mut dips, APART, 80.0, 0.2);
         assert!(!dips.has_overflowed(false, delay(0.1)), "the queue has not fallen");
         assert!(dips.has_overflowed(false, delay(0.07)));
-        assert!(!dips.begin(80.0 * MSS));
+        dips.begin(80.0 * MSS);
         assert_eq!(dips.limit(), 40.0 * MSS);
         rounds(&mut dips, ROUNDS, 40.0, (40.0 + others) / 1000.0);
         assert_eq!(dips.limit(), f64::INFINITY, "the dip is over");
         dips
     }
 
-    /// The others have 200 - 80 = 120 segments before, and what the RTT shows without the 40 of this flow afterwards.
-    #[test]
-    fn a_halved_window_of_the_others_is_evidence() {
-        for (others, is_evidence) in [(120.0, false), (84.0, false), (69.0, false), (68.0, true), (60.0, true)] {
-            assert_eq!(after(others).begin(80.0 * MSS), is_evidence, "{others} of 120");
-        }
+    /// Returns whether the others are of this kind if they keep `low` of 120 segments in a dip, and have `now` afterwards.
+    fn is_evidence(low: f64, now: f64) -> bool {
+        let mut dips = after(low);
+        rounds(&mut dips, RESTORED - 1, 80.0, (80.0 + now) / 1000.0);
+        assert!(!dips.take_evidence(), "not yet");
+        rounds(&mut dips, 1, 80.0, (80.0 + now) / 1000.0);
+        let is_evidence = dips.take_evidence();
+        assert!(!dips.take_evidence(), "it is used once");
+        is_evidence
     }
 
-    /// Evidence belongs to the dip before.
+    /// The others have 200 - 80 = 120 segments before the dip. Those of CUBIC keep 84 of them, or 59 after two losses, and
+    /// have hardly more three round trips later. Those of this kind keep 60, or 42 if a loss was the cause, and then have
+    /// 120 or 84.
     #[test]
-    fn evidence_is_used_once() {
+    fn restored_windows_of_the_others_are_evidence() {
+        for (low, now, expected) in
+            [(84.0, 84.0, false), (59.0, 58.9, false), (59.0, 60.0, true), (60.0, 120.0, true), (42.0, 84.0, true)]
+        {
+            assert_eq!(is_evidence(low, now), expected, "{low}, {now} of 120");
+        }
+        // Too small a reduction is no dip.
+        assert!(!is_evidence(85.0, 120.0) && is_evidence(83.0, 120.0));
+    }
+
+    /// Without the capacity, nothing is known about the others.
+    #[test]
+    fn a_capacity_that_is_unknown_is_no_evidence() {
         let mut dips = after(60.0);
-        assert!(dips.begin(80.0 * MSS));
-        rounds(&mut dips, ROUNDS, 40.0, 0.16);
-        assert!(!dips.begin(80.0 * MSS));
+        for _ in 0..2 * RESTORED {
+            dips.on_ack(&ack(true, 80.0), 0.2, None);
+        }
+        assert!(!dips.take_evidence());
     }
 
     /// A queue of 0.43 of the RTT is what 0.3 of all segments leave.
