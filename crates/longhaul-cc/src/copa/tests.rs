@@ -189,6 +189,36 @@ fn the_floor_contains_what_looked_like_jitter() {
     assert!((delays.queueing() - 0.005).abs() < 1e-9);
 }
 
+/// A queue that grows and falls again looks like jitter. If the delay is that of the forward path, it is no more than a
+/// limit, which is at least 0.03 of the RTT.
+#[test]
+fn jitter_of_the_forward_path_is_limited() {
+    let rtt = Span::from_millis(40);
+    let jitter = |most: f64, reports: bool, reverse: f64| {
+        let mut delays = Delays::new(LONG).with_jitter();
+        delays.limit_jitter(most);
+        delays.limit_reverse(reverse);
+        for round in 0..40 {
+            let now = Time::ZERO + rtt * (round + 1);
+            // Both directions have a queue of 20 ms at the same times.
+            let queue = Span::from_millis(20 * (round / 2 % 2));
+            if reports {
+                delays.sample_one_way(now, Time::ZERO, Time::ZERO + rtt + queue);
+            }
+            delays.sample(now, rtt + queue * 2, rtt);
+        }
+        delays.jitter()
+    };
+    let without = jitter(0.005, false, f64::INFINITY);
+    assert!(without > 0.02, "{without}");
+    assert!((jitter(0.005, true, f64::INFINITY) - 0.005).abs() < 1e-9);
+    // RTTstanding is 80 ms.
+    let least = jitter(0.0, true, f64::INFINITY);
+    assert!((least - 0.03 * 0.08).abs() < 1e-9, "{least}");
+    // The way back is not believed to have more than 1 ms of queue, so that the delay is that of both ways.
+    assert!(jitter(0.005, true, 0.001) > 0.02);
+}
+
 /// After five round trips without an empty queue, 1 / delta is 2, 3, 4 and so on per round trip. It is halved at a
 /// loss, once per round trip, and never below the default's 2. An empty queue ends the mode.
 #[test]

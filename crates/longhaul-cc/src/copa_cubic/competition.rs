@@ -298,6 +298,34 @@ mod tests {
         assert_eq!((end, mode.limit()), (Some(60.0 * MSS), f64::INFINITY));
     }
 
+    /// If the others restore their windows after a dip, a trial begins at once; after one that failed, only when the gap
+    /// has passed.
+    #[test]
+    fn others_of_this_kind_are_tried_at_once() {
+        for (gap, tried, expected) in [(GAP.0, 9, true), (GAP.0 * 2, 9, false), (GAP.0 * 2, 0, true)] {
+            let mut mode = mode();
+            (mode.gap, mode.tried_at) = (gap, Time::ZERO + Span::from_secs(tried));
+            let mut round = |episode: Episode, in_flight: f64, rtt: f64| {
+                let mut ack = ack(10_000, true);
+                (ack.episode, ack.in_flight.0) = (episode, in_flight as u64);
+                mode.on_dip_ack(&ack, rtt, Some(1e6));
+                let delay = Delay { queueing: rtt - 0.05, rtt, empty: 0.001 };
+                mode.on_queue(&ack, delay, 50_000.0, || Some(Trial::new(50_000.0, 5e5, 0.05, 0.05, false)));
+                mode.trial.is_some()
+            };
+            for _ in 0..10 {
+                assert!(!round(Episode::None, 5e4, 0.1));
+            }
+            assert!(!round(Episode::Enter, 5e4, 0.1));
+            // The others halve their 50 kB, and restore them.
+            for _ in 0..3 {
+                assert!(!round(Episode::None, 2.5e4, 0.05));
+            }
+            let began = [(); 3].map(|()| round(Episode::None, 5e4, 0.09));
+            assert_eq!(began, [false, false, expected], "{gap:?} {tried}");
+        }
+    }
+
     /// A flow with more than half of the link begins a trial at an overflow, five seconds after the last one, and later
     /// after each that fails.
     #[test]

@@ -71,6 +71,28 @@ fn without_agreement_there_is_no_capacity() {
     assert!(!capacity.is_scattered());
 }
 
+/// The ninth decile of 64 gaps is the seventh longest. It exceeds the median by 3 ms here, and the jitter is at most twice
+/// that. A quarter of all gaps may be zero.
+#[test]
+fn gaps_limit_the_jitter() {
+    let (now, ms) = (Time::from_nanos(1), Span::from_millis(1));
+    let most = |gaps: &[Span], later: u64| {
+        let mut capacity = Capacity::new();
+        pairs(&mut capacity, now, 0, gaps);
+        let most = capacity.most_jitter(now + Span::from_secs(later), MSS.as_f64());
+        most.map(|secs| (secs * 1e6).round())
+    };
+    for (long, zero, expected) in
+        [(0, 0, Some(0.0)), (6, 0, Some(0.0)), (7, 0, Some(6000.0)), (7, 16, Some(6000.0)), (7, 17, None)]
+    {
+        let mut gaps = [ms; 64];
+        gaps[..long].fill(ms * 4);
+        gaps[64 - zero..].fill(Span::ZERO);
+        assert_eq!(most(&gaps, 0), expected, "{long}, {zero}");
+    }
+    assert_eq!((most(&[ms; 8], 0), most(&[ms; 7], 0), most(&[ms; 64], 11)), (Some(0.0), None, None));
+}
+
 /// A connection whose handshake is complete, on a transport with the given features.
 fn established(granted: &Granted) -> CopaCubic {
     let path = Path::new(MSS);
@@ -326,18 +348,23 @@ fn patience_doubles_if_a_queue_ends_quick_growth() {
 }
 
 /// A queue is tested as soon as a new flow meets it, unless its window of a few segments shows little of it: lowering that
-/// for a trial would cost a short transfer seconds.
+/// for a trial would cost a short transfer seconds. A flow that has competed is not new.
 #[test]
 fn a_new_flow_with_a_few_segments_tests_no_queue() {
-    let is_tested = |segments| {
+    let is_tested = |segments, competed| {
         let mut flow = Unused::new();
         flow.round(segments, 100);
         flow.controller.cruise.newcomer = NEWCOMER_ROUNDS;
+        if competed {
+            let window = (MSS * segments).as_f64();
+            flow.controller.begin_competition(window, Time::ZERO, &Path::new(MSS));
+            flow.controller.begin_cruise(window, false);
+        }
         (0..3).any(|_| {
             flow.controller.copa.take_over((MSS * segments).as_f64(), false);
             flow.round(segments, 130);
             matches!(flow.controller.mode, Mode::Trial(_))
         })
     };
-    assert!(is_tested(30) && !is_tested(10));
+    assert!(is_tested(30, false) && !is_tested(10, false) && !is_tested(30, true));
 }
