@@ -222,7 +222,7 @@ impl CopaCubic {
             queueing: self.reverse.queueing(delay),
             base: self.base().as_secs_f64(),
             silence: self.silence(),
-            jitter: self.copa.delays().jitter(),
+            jitter: self.copa.delays().measured_jitter(),
             is_scattered: self.capacity.is_scattered(),
         }
     }
@@ -356,17 +356,17 @@ impl CopaCubic {
         let queueing = self.copa.delays().queueing();
         let rtt = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
         let (base, empty) = (self.base().as_secs_f64(), self.empty());
+        if let Some(trial) = mode.on_trial_ack(ack, queueing, base, empty) {
+            (self.gap, self.left) = (mode.gap(), Some(ack.now));
+            self.cruise.competed = Some((ack.now, trial.rate()));
+            return self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false);
+        }
         mode.on_dip_ack(ack, rtt, self.capacity.rate());
         // Without the capacity, a dip shows nothing.
         if self.config.trials && self.capacity.rate().is_some() {
             let rate = self.rounds.rate();
             let trial = || rate.map(|rate| Trial::new(before, rate, base, queueing, false));
             mode.on_queue(ack, Delay { queueing, rtt, empty }, before, trial);
-        }
-        if let Some(trial) = mode.on_trial_ack(ack, queueing, base, empty) {
-            (self.gap, self.left) = (mode.gap(), Some(ack.now));
-            self.cruise.competed = Some((ack.now, trial.rate()));
-            return self.begin_cruise(self.window_for(trial.rate()).min(trial.window()), false);
         }
         let held = self.capacity.rate().map_or(window, |capacity| capacity * rtt);
         let view = View {
@@ -450,11 +450,17 @@ impl Controller for CopaCubic {
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.mss = path.mss;
         self.sparse = None;
-        match self.mode {
-            Mode::Compete(_) => return self.cubic.on_timeout(event, path),
+        match &mut self.mode {
+            Mode::Compete(mode) => {
+                mode.on_timeout();
+                return self.cubic.on_timeout(event, path);
+            }
             _ if !self.paced => return self.cubic.on_timeout(event, path),
             Mode::Start => self.begin_cruise(self.cubic.window().cwnd, true),
-            Mode::Trial(trial) => self.begin_cruise(trial.window(), false),
+            Mode::Trial(trial) => {
+                let window = trial.window();
+                self.begin_cruise(window, false);
+            }
             Mode::Cruise => {}
         }
         self.capacity.clear();

@@ -186,8 +186,8 @@ impl Delays {
         self.most_reverse = most;
     }
 
-    /// Limits the jitter of the forward path to `most` seconds, or a small part of the RTT. What exceeds it is a queue that
-    /// grows and falls again.
+    /// Limits the jitter of the forward path to `most` seconds, or a small part of the RTT. What exceeds it counts as a
+    /// queue, which grows and falls again.
     pub(crate) const fn limit_jitter(&mut self, most: f64) {
         self.most_jitter = most;
     }
@@ -262,11 +262,16 @@ impl Delays {
         self.jitter.map_or(0.0, |jitter| jitter.mean)
     }
 
+    /// Returns the part of the delay that varies like jitter, in seconds.
+    pub(crate) fn measured_jitter(&self) -> f64 {
+        self.jitter.map_or(0.0, |jitter| JITTER_FACTOR * jitter.mean)
+    }
+
     /// Returns the part of the delay that is jitter, in seconds.
     pub(crate) fn jitter(&self) -> f64 {
         let most =
             if self.is_forward { self.most_jitter.max(LEAST_JITTER * self.standing_secs()) } else { f64::INFINITY };
-        self.jitter.map_or(0.0, |jitter| JITTER_FACTOR * jitter.mean).min(most)
+        self.measured_jitter().min(most)
     }
 
     pub(super) fn is_known(&self) -> bool {

@@ -26,8 +26,9 @@ const SPREAD: f64 = 1.5;
 /// Jitter is at most this multiple of what the ninth decile of all gaps exceeds their median by. The difference of two
 /// delays that vary evenly in an interval has its ninth decile at 0.55 of it.
 const JITTER: f64 = 2.0;
-/// If more than one in this many gaps is zero, segments that are late hold up others, and gaps between them are rare.
-const HELD_UP: usize = 4;
+/// If more than one in this many gaps is shorter than this part of their mean, segments that are late hold up others, and
+/// the long gaps between those are rare.
+const HELD_UP: (usize, f64) = (4, 0.125);
 
 /// Rates of the newest gaps.
 ///
@@ -96,21 +97,19 @@ impl Capacity {
     ///
     /// Two segments that were sent together meet the same queue, so that its variation does not change their gap.
     pub(super) fn most_jitter(&self, now: Time, mss: f64) -> Option<f64> {
-        let count = self.rates.len();
-        if !self.is_known(now) || self.infinite() > count / HELD_UP {
+        if !self.is_known(now) {
             return None;
         }
-        let mut all = self.rates.copied();
-        let known = all.get_mut(..count).unwrap_or_default();
+        let count = self.rates.len();
+        let mut gaps = [0.0; GAPS];
+        gaps.iter_mut().zip(self.rates.iter()).for_each(|(gap, rate)| *gap = mss / rate);
+        let known = gaps.get_mut(..count).unwrap_or_default();
         known.sort_unstable_by(f64::total_cmp);
-        // The lowest rates are the longest gaps.
-        let (long, median) = (known[(count - 1) / 10], known[(count - 1) / 2]);
-        Some(JITTER * (mss / long - mss / median))
-    }
-
-    /// Returns the number of gaps that are zero.
-    fn infinite(&self) -> usize {
-        self.rates.iter().filter(|rate| rate.is_infinite()).count()
+        let mean = known.iter().sum::<f64>() / count as f64;
+        // A gap of zero is shorter than any part.
+        let held_up = known.iter().filter(|gap| **gap <= HELD_UP.1 * mean).count();
+        let (median, long) = (known[count / 2], known[count - 1 - (count - 1) / 10]);
+        (held_up <= count / HELD_UP.0).then_some(JITTER * (long - median))
     }
 
     /// Returns whether there are enough gaps, and recent ones.
@@ -123,7 +122,7 @@ impl Capacity {
             return None;
         }
         let count = self.rates.len();
-        if self.infinite() > count / COARSE {
+        if self.rates.iter().filter(|rate| rate.is_infinite()).count() > count / COARSE {
             return None;
         }
         // The newest gaps decide if they agree.

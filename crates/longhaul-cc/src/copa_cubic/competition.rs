@@ -104,7 +104,12 @@ impl Competition {
         trial.min(self.halved.unwrap_or(f64::INFINITY)).min(self.dips.limit())
     }
 
-    /// Processes an ACK with an RTT of `rtt` seconds over a link of `capacity` bytes per second, during a dip.
+    /// Forgets the last dip: what is in flight after a timeout says nothing about the others.
+    pub(super) fn on_timeout(&mut self) {
+        self.dips = Dips::default();
+    }
+
+    /// Processes an ACK with an RTT of `rtt` seconds over a link of `capacity` bytes per second, during and after a dip.
     pub(super) fn on_dip_ack(&mut self, ack: &Ack<'_>, rtt: f64, capacity: Option<f64>) {
         self.dips.on_ack(ack, rtt, capacity);
     }
@@ -113,14 +118,16 @@ impl Competition {
     /// dip from a window of `window` bytes if the queue has just overflowed, and with it the trial if the flow has more
     /// than half of the link.
     pub(super) fn on_queue(&mut self, ack: &Ack<'_>, delay: Delay, window: f64, trial: impl FnOnce() -> Option<Trial>) {
-        let is_evidence = self.dips.take_evidence();
+        let is_evidence = self.dips.take_evidence() && delay.queueing > 2.0 * delay.empty;
         if self.trial.is_some() {
             return;
         }
         let is_apart = ack.now.since(self.tried_at) >= self.gap;
         // Evidence that was wrong is not trusted again soon.
         let mut is_due = is_evidence && (is_apart || self.gap <= GAP.0);
-        if !is_due && self.dips.has_overflowed(ack.episode == Episode::Enter, delay) {
+        if is_due {
+            self.dips.on_trial();
+        } else if self.dips.has_overflowed(ack.episode == Episode::Enter, delay) {
             self.dips.begin(window);
             is_due = self.share > HALF && self.dips.was_long() && is_apart;
         }
@@ -217,6 +224,7 @@ fn k(window: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SendLimit;
 
     const MSS: f64 = 1448.0;
 
@@ -299,14 +307,20 @@ mod tests {
     }
 
     /// If the others restore their windows after a dip, a trial begins at once; after one that failed, only when the gap
-    /// has passed.
+    /// has passed. It needs a queue of more than twice the delay of an empty one.
     #[test]
     fn others_of_this_kind_are_tried_at_once() {
-        for (gap, tried, expected) in [(GAP.0, 9, true), (GAP.0 * 2, 9, false), (GAP.0 * 2, 0, true)] {
+        for (gap, tried, rtt, expected) in [
+            (GAP.0, 9, 0.09, true),
+            (GAP.0 * 2, 9, 0.09, false),
+            (GAP.0 * 2, 0, 0.09, true),
+            (GAP.0, 9, 0.0521, true),
+            (GAP.0, 9, 0.0519, false),
+        ] {
             let mut mode = mode();
             (mode.gap, mode.tried_at) = (gap, Time::ZERO + Span::from_secs(tried));
             let mut round = |episode: Episode, in_flight: f64, rtt: f64| {
-                let mut ack = ack(10_000, true);
+                let mut ack = Ack { limit: SendLimit::Cwnd, ..ack(10_000, true) };
                 (ack.episode, ack.in_flight.0) = (episode, in_flight as u64);
                 mode.on_dip_ack(&ack, rtt, Some(1e6));
                 let delay = Delay { queueing: rtt - 0.05, rtt, empty: 0.001 };
@@ -321,8 +335,8 @@ mod tests {
             for _ in 0..3 {
                 assert!(!round(Episode::None, 2.5e4, 0.05));
             }
-            let began = [(); 3].map(|()| round(Episode::None, 5e4, 0.09));
-            assert_eq!(began, [false, false, expected], "{gap:?} {tried}");
+            let began = [(); 3].map(|()| round(Episode::None, 1e4, rtt));
+            assert_eq!(began, [false, false, expected], "{gap:?} {tried} {rtt}");
         }
     }
 

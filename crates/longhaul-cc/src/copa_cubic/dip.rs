@@ -1,10 +1,10 @@
 //! Dips, by which flows of this kind recognise each other in a full queue.
 //!
 //! After each overflow of the queue, the window is halved for a few round trips, and then restored. The queue shows what
-//! the others have in flight. Flows of this kind restore their windows at the same time; those of CUBIC flows remain
-//! smaller than before for seconds (RFC 9438).
+//! the others have in flight. Flows of this kind restore their windows at the same time; CUBIC flows need seconds for that
+//! (RFC 9438).
 
-use crate::Ack;
+use crate::{Ack, SendLimit};
 
 /// Fraction of the window kept during a dip.
 const KEEP: f64 = 0.5;
@@ -15,7 +15,8 @@ const APART: u32 = 10;
 /// The queue has overflowed if its delay falls to this fraction of its maximum.
 const FALLEN: f64 = 0.8;
 /// Others are of this kind if they reduced what they have in flight by more than this fraction in a dip, and have more
-/// in flight after so many round trips.
+/// in flight after so many round trips. The RTT of an ACK is that of the bytes that were in flight a round trip before:
+/// while the flow's own window returns, the others seem to have less than they have, those of CUBIC 0.6 to 0.9 of it.
 const REDUCED: f64 = 0.3;
 const RESTORED: u32 = 3;
 /// Reduction of the others' windows from which on they gave way, in how many dips, at most so many round trips apart.
@@ -103,8 +104,14 @@ impl Dips {
         std::mem::replace(&mut self.is_evidence, false)
     }
 
+    /// A trial begins: a queue that decreases by it has not overflowed.
+    pub(super) const fn on_trial(&mut self) {
+        self.peak = (0.0, 0.0);
+    }
+
     /// Begins a dip from a window of `window` bytes.
     pub(super) fn begin(&mut self, window: f64) {
+        self.ended = None;
         let (queueing, rtt) = std::mem::take(&mut self.peak);
         self.dip = Some(Dip { window, rtt, last: (0.0, 0.0), rounds: 0 });
         self.was_long = queueing > EMPTIED * (rtt - queueing);
@@ -116,10 +123,13 @@ impl Dips {
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, rtt: f64, capacity: Option<f64>) {
         self.since = self.since.saturating_add(u32::from(ack.round_start));
         let in_flight = ack.in_flight.as_f64();
-        if let (true, Some(ended), Some(capacity)) = (ack.round_start, &mut self.ended, capacity) {
+        if let (true, Some(ended)) = (ack.round_start, &mut self.ended) {
             ended.rounds += 1;
             if ended.rounds >= RESTORED {
-                self.is_evidence = capacity * rtt - in_flight > ended.others;
+                // An application that pauses leaves room that no other flow fills.
+                let is_known = ack.limit != SendLimit::App;
+                self.is_evidence =
+                    is_known && capacity.is_some_and(|capacity| capacity * rtt - in_flight > ended.others);
                 self.ended = None;
             }
         }
@@ -131,7 +141,7 @@ impl Dips {
         if dip.rounds >= ROUNDS {
             let (others, reduced) = capacity.map_or((0.0, 0.0), |capacity| dip.others(capacity));
             (self.dip, self.peak) = (None, (0.0, 0.0));
-            self.ended = (reduced > REDUCED).then_some(Ended { others, rounds: 0 });
+            self.ended = (reduced > REDUCED && others > 0.0).then_some(Ended { others, rounds: 0 });
             let before = if self.is_soon { self.yields } else { 0 };
             self.yields = if reduced > GIVES_WAY { before + 1 } else { 0 };
         }
@@ -164,7 +174,8 @@ mod tests {
 
     fn ack(round_start: bool, in_flight: f64) -> Ack<'static> {
         let mut ack = Ack::new(Time::ZERO);
-        (ack.round_start, ack.in_flight) = (round_start, Bytes::from_f64(in_flight * MSS));
+        (ack.round_start, ack.limit) = (round_start, SendLimit::Cwnd);
+        ack.in_flight = Bytes::from_f64(in_flight * MSS);
         ack
     }
 
@@ -199,26 +210,47 @@ mod tests {
     }
 
     /// The others have 200 - 80 = 120 segments before the dip. Those of CUBIC keep 84 of them, or 59 after two losses, and
-    /// have hardly more three round trips later. Those of this kind keep 60, or 42 if a loss was the cause, and then have
-    /// 120 or 84.
+    /// seem to have no more three round trips later. Those of this kind keep 60, and then have 120, or 84 after a loss.
     #[test]
     fn restored_windows_of_the_others_are_evidence() {
         for (low, now, expected) in
-            [(84.0, 84.0, false), (59.0, 58.9, false), (59.0, 60.0, true), (60.0, 120.0, true), (42.0, 84.0, true)]
+            [(84.0, 84.0, false), (59.0, 58.9, false), (59.0, 60.0, true), (60.0, 120.0, true), (60.0, 84.0, true)]
         {
             assert_eq!(is_evidence(low, now), expected, "{low}, {now} of 120");
         }
         // Too small a reduction is no dip.
         assert!(!is_evidence(85.0, 120.0) && is_evidence(83.0, 120.0));
+        // Nor are there others that have less than nothing.
+        assert!(!is_evidence(-5.0, 0.0));
     }
 
-    /// Without the capacity, nothing is known about the others.
+    /// Nothing is known about the others without the capacity, or if the application pauses; nor later.
     #[test]
     fn a_capacity_that_is_unknown_is_no_evidence() {
-        let mut dips = after(60.0);
-        for _ in 0..2 * RESTORED {
-            dips.on_ack(&ack(true, 80.0), 0.2, None);
+        for (capacity, limit) in [(None, SendLimit::Cwnd), (Some(CAPACITY), SendLimit::App)] {
+            let mut dips = after(60.0);
+            let mut ack = ack(true, 80.0);
+            ack.limit = limit;
+            for _ in 0..RESTORED {
+                dips.on_ack(&ack, 0.2, capacity);
+            }
+            rounds(&mut dips, RESTORED, 80.0, 0.2);
+            assert!(!dips.take_evidence(), "{limit:?}");
         }
+    }
+
+    /// A trial that fails, or a dip that begins, ends what the last dip would show.
+    #[test]
+    fn a_trial_is_no_overflow() {
+        let mut dips = after(120.0);
+        rounds(&mut dips, APART, 80.0, 0.2);
+        assert!(!dips.has_overflowed(false, delay(0.1)));
+        dips.on_trial();
+        rounds(&mut dips, APART, 80.0, 0.2);
+        assert!(!dips.has_overflowed(false, delay(0.05)));
+        let mut dips = after(60.0);
+        dips.begin(80.0 * MSS);
+        rounds(&mut dips, RESTORED, 40.0, 0.2);
         assert!(!dips.take_evidence());
     }
 
