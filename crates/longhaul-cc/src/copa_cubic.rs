@@ -292,6 +292,8 @@ impl CopaCubic {
         self.cubic.on_event(event, path);
         if self.cubic.is_in_startup() {
             self.mode = Mode::Start;
+        } else {
+            self.copa.take_over(self.cubic.window().cwnd.min(self.copa.window()), true);
         }
     }
 
@@ -456,7 +458,12 @@ impl Controller for CopaCubic {
                 return self.cubic.on_timeout(event, path);
             }
             _ if !self.paced => return self.cubic.on_timeout(event, path),
-            Mode::Start => self.begin_cruise(self.cubic.window().cwnd, true),
+            Mode::Start => {
+                // The start-up scheme ends, and restarts after idle periods become careful (RFC 6928, section 2).
+                let window = self.cubic.window().cwnd;
+                self.cubic.on_timeout(event, path);
+                self.begin_cruise(window, true);
+            }
             Mode::Trial(trial) => {
                 let window = trial.window();
                 self.begin_cruise(window, false);

@@ -226,6 +226,25 @@ fn an_idle_period_begins_anew_in_every_mode() {
     }
 }
 
+/// After a timeout of the initial flight, if that was larger than 4 kB, restarts use RFC 3390's window (RFC 6928, section 2).
+#[test]
+fn a_timeout_of_the_initial_flight_makes_restarts_careful() {
+    let (path, now) = (Path::new(MSS), Time::from_nanos(1_000_000_000));
+    let reports = Granted { arrival_times: true, segments: true, ..Granted::basic() };
+    for (sent, restart, granted) in
+        [(10, Bytes(4380), reports), (10, Bytes(4380), Granted::basic()), (2, MSS * 10, reports)]
+    {
+        let mut controller = established(&granted);
+        for number in 0..sent {
+            controller.on_sent(&Sent::new(Time::ZERO, TxId(number), MSS), &path);
+        }
+        controller.on_timeout(&Timeout::new(now, 1, MSS * sent), &path);
+        controller.begin_cruise((MSS * 100).as_f64(), false);
+        controller.on_event(&PathEvent::IdleRestart { now, idle: Span::from_secs(5) }, &path);
+        assert_eq!(controller.control().cwnd, restart, "{sent} segments");
+    }
+}
+
 /// Four segments take 4 ms at the rate before the queue, and 40 ms at a tenth of it. A queue of 20 ms is thus not the one
 /// that Copa keeps, although the flow has given way, and is tested after five round trips.
 #[test]
