@@ -307,19 +307,20 @@ mod tests {
     }
 
     /// If the others restore their windows after a dip, a trial begins at once; after one that failed, only when the gap
-    /// has passed. It needs a queue of more than twice the delay of an empty one.
+    /// has passed. It needs a queue of more than twice the delay of an empty one, and no timeout in between.
     #[test]
     fn others_of_this_kind_are_tried_at_once() {
-        for (gap, tried, rtt, expected) in [
-            (GAP.0, 9, 0.09, true),
-            (GAP.0 * 2, 9, 0.09, false),
-            (GAP.0 * 2, 0, 0.09, true),
-            (GAP.0, 9, 0.0521, true),
-            (GAP.0, 9, 0.0519, false),
+        for (gap, tried, rtt, timeout, expected) in [
+            (GAP.0, 9, 0.09, false, true),
+            (GAP.0 * 2, 9, 0.09, false, false),
+            (GAP.0 * 2, 0, 0.09, false, true),
+            (GAP.0, 9, 0.0521, false, true),
+            (GAP.0, 9, 0.0519, false, false),
+            (GAP.0, 9, 0.09, true, false),
         ] {
             let mut mode = mode();
             (mode.gap, mode.tried_at) = (gap, Time::ZERO + Span::from_secs(tried));
-            let mut round = |episode: Episode, in_flight: f64, rtt: f64| {
+            let round = |mode: &mut Competition, episode: Episode, in_flight: f64, rtt: f64| {
                 let mut ack = Ack { limit: SendLimit::Cwnd, ..ack(10_000, true) };
                 (ack.episode, ack.in_flight.0) = (episode, in_flight as u64);
                 mode.on_dip_ack(&ack, rtt, Some(1e6));
@@ -328,15 +329,18 @@ mod tests {
                 mode.trial.is_some()
             };
             for _ in 0..10 {
-                assert!(!round(Episode::None, 5e4, 0.1));
+                assert!(!round(&mut mode, Episode::None, 5e4, 0.1));
             }
-            assert!(!round(Episode::Enter, 5e4, 0.1));
+            assert!(!round(&mut mode, Episode::Enter, 5e4, 0.1));
             // The others halve their 50 kB, and restore them.
             for _ in 0..3 {
-                assert!(!round(Episode::None, 2.5e4, 0.05));
+                assert!(!round(&mut mode, Episode::None, 2.5e4, 0.05));
             }
-            let began = [(); 3].map(|()| round(Episode::None, 1e4, rtt));
-            assert_eq!(began, [false, false, expected], "{gap:?} {tried} {rtt}");
+            if timeout {
+                mode.on_timeout();
+            }
+            let began = [(); 3].map(|()| round(&mut mode, Episode::None, 1e4, rtt));
+            assert_eq!(began, [false, false, expected], "{gap:?} {tried} {rtt} {timeout}");
         }
     }
 
