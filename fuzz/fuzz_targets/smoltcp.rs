@@ -247,7 +247,7 @@ fn differential(script: &[u8]) {
             None if weather.lost >= FATAL && ends.sides[OURS].is_idle() => return,
             // A late segment has closed smoltcp's window while its retransmission timer ran, and no probe follows: it has
             // data to send, and no timer.
-            _ if peer.next(now).is_none() && peer.socket().send_queue() > 0 => return,
+            _ if !closed && peer.next(now).is_none() && peer.socket().send_queue() > 0 => return,
             // Our server has refused the connection because the peer lacks a feature; its application never gets it.
             None if demanding && app.is_none() && closed => return,
             next => {

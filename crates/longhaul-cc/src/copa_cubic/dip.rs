@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// A trial that fails, or a dip that begins, ends what the last dip would show.
+    /// The queue before a trial is not compared with that after it.
     #[test]
     fn a_trial_is_no_overflow() {
         let mut dips = after(120.0);
@@ -248,6 +248,11 @@ mod tests {
         dips.on_trial();
         rounds(&mut dips, APART, 80.0, 0.2);
         assert!(!dips.has_overflowed(false, delay(0.05)));
+    }
+
+    /// What the last dip would show is not judged during the next one.
+    #[test]
+    fn a_dip_ends_the_one_before() {
         let mut dips = after(60.0);
         dips.begin(80.0 * MSS);
         rounds(&mut dips, RESTORED, 40.0, 0.2);

@@ -138,6 +138,27 @@ fn a_timeout_leaves_one_segment() {
     }
 }
 
+/// A timeout ends a dip, whose limit then no longer holds.
+#[test]
+fn a_timeout_ends_a_dip() {
+    let (path, window) = (Path::new(MSS), MSS * 100);
+    let mut mode = Competition::new(Time::ZERO, GAP.0);
+    let mut ack = Ack::new(Time::ZERO);
+    ack.round_start = true;
+    (0..10).for_each(|_| mode.on_dip_ack(&ack, 0.1, None));
+    ack.episode = Episode::Enter;
+    mode.on_queue(&ack, Delay { queueing: 0.05, rtt: 0.1, empty: 0.001 }, window.as_f64(), || None);
+    let mut controller = established(&Granted::basic());
+    controller.mode = Mode::Compete(mode);
+    for (timeout, expected) in [(false, MSS * 50), (true, window)] {
+        if timeout {
+            controller.on_timeout(&Timeout::new(Time::ZERO, 1, window), &path);
+        }
+        controller.cubic.take_over(window.as_f64(), Time::ZERO, &path);
+        assert_eq!(controller.control().cwnd, expected, "{timeout}");
+    }
+}
+
 /// Acknowledges a message of 25 bytes each `every` milliseconds. `change` changes each ACK, and returns an event before
 /// it; [`Episode::Rto`] stands for a timeout before it. Returns the number of the message at which there is a start with
 /// the window of a new connection.
