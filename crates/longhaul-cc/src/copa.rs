@@ -127,6 +127,8 @@ pub(crate) struct Copa {
     undo: Option<Undo>,
     /// Queueing delay in seconds up to which slow start continues.
     tolerated: f64,
+    /// Fraction of the `1 / delta` segments that is kept in the queue: above 0, at most 1.
+    kept: f64,
 }
 
 impl Copa {
@@ -148,12 +150,14 @@ impl Copa {
             loss_bound: LossBound::new(config.loss_bound),
             undo: None,
             tolerated: 0.0,
+            kept: 1.0,
         }
     }
 
     /// Returns the current price of delay.
     fn delta(&self) -> f64 {
-        if self.config.competitive { self.competition.delta() } else { self.config.delta }
+        let delta = if self.config.competitive { self.competition.delta() } else { self.config.delta };
+        delta / self.kept
     }
 
     /// Returns the window of the target rate, in bytes: `RTTstanding / (delta dq)` segments. It is infinite without a
@@ -271,6 +275,11 @@ impl Copa {
     /// Continues slow start up to a queueing delay of `tolerated` seconds.
     pub(crate) const fn tolerate(&mut self, tolerated: f64) {
         self.tolerated = tolerated;
+    }
+
+    /// Keeps this fraction of the usual number of segments in the queue, above 0, at most 1.
+    pub(crate) const fn keep(&mut self, fraction: f64) {
+        self.kept = fraction;
     }
 
     /// Returns the number of round trips since the queue was nearly empty.

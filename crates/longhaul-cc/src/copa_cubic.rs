@@ -7,6 +7,7 @@
 mod acks;
 mod capacity;
 mod competition;
+mod crowd;
 mod cruise;
 mod dip;
 mod reach;
@@ -19,6 +20,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use self::acks::Acks;
 use self::capacity::Capacity;
 use self::competition::{Competition, GAP, View, longer};
+use self::crowd::Crowd;
 use self::cruise::Cruise;
 use self::dip::Delay;
 use self::reach::Reach;
@@ -133,6 +135,7 @@ pub(crate) struct CopaCubic {
     /// CUBIC with the start-up scheme.
     cubic: Composed,
     cruise: Cruise,
+    crowd: Crowd,
     reach: Reach,
     capacity: Capacity,
     rounds: Rounds,
@@ -169,6 +172,7 @@ impl CopaCubic {
             copa: Copa::new(copa, params).with_jitter(),
             cubic: Composed::new(stages, params),
             cruise: Cruise::default(),
+            crowd: Crowd::default(),
             reach: Reach::default(),
             capacity: Capacity::new(),
             rounds: Rounds::default(),

@@ -38,10 +38,14 @@ fn arrival() -> Ack<'static> {
 #[test]
 fn the_target_is_the_inverse_of_price_and_delay() {
     for (delta, queue_ms, rate) in [(0.5, 10, 200.0), (0.5, 50, 40.0), (0.1, 10, 1000.0), (0.04, 1, 25_000.0)] {
-        let copa = past_start(delta, 10.0, queue_ms);
+        let mut copa = past_start(delta, 10.0, queue_ms);
         let standing = 0.1 + queue_ms as f64 * 1e-3;
         let found = copa.target() / MSS.as_f64() / standing;
         assert!((found / rate - 1.0).abs() < 1e-9, "delta {delta}, {queue_ms} ms: {found}");
+        // With half of the segments in the queue, the rate is half as high.
+        copa.keep(0.5);
+        let half = copa.target() / MSS.as_f64() / standing;
+        assert!((half / rate - 0.5).abs() < 1e-9);
     }
     assert_eq!(past_start(0.5, 10.0, 0).target(), f64::INFINITY);
 }

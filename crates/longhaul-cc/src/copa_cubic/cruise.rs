@@ -39,20 +39,6 @@ const KEEP: (f64, f64) = (0.7, 0.85);
 const LEAST_QUEUE: f64 = 1.0 / 16.0;
 /// Maximum window as a multiple of capacity times RTT, which includes the time for which ACKs wait to be sent together.
 const MOST_HELD: f64 = 1.1;
-/// Many flows with a few segments each cause losses that none of them ends by a smaller window: minimum loss rate now and
-/// at the last test of that, maximum window in segments, and maximum share of the capacity, if it is known. More than
-/// half of the link cannot be one of many shares.
-const CROWD: Crowd = Crowd { losses: 0.05, lasting: 0.04, segments: 40.0, share: 0.6 };
-
-/// Conditions of a crowd.
-#[derive(Clone, Copy, Debug)]
-struct Crowd {
-    losses: f64,
-    lasting: f64,
-    segments: f64,
-    share: f64,
-}
-
 /// Time after competitive mode in which the flow returns to it if its rate falls below this fraction.
 const REGRET: Span = Span::from_secs(5);
 const LOST_OUT: f64 = 0.6;
@@ -188,7 +174,11 @@ impl CopaCubic {
         let least = if share.is_some() { 0.0 } else { LEAST_QUEUE * self.base().as_secs_f64() };
         let is_alone = share.is_some_and(|share| share > ALONE);
         let is_long = queueing > self.usual_queueing().max(least);
-        let is_full = level >= LEVEL.1 && (is_long || share.is_some() && self.copa.bounds_losses());
+        let is_congested = level >= LEVEL.1;
+        if is_congested && !is_alone && share.is_some() {
+            self.copa.keep(self.crowd.on_loss(window / self.mss.as_f64()));
+        }
+        let is_full = is_congested && (is_long || share.is_some() && self.copa.bounds_losses());
         if is_full && !is_alone && (share.is_some() || !self.copa.bounds_losses()) {
             self.copa.take_over(window * KEEP.0, false);
         }
@@ -214,6 +204,7 @@ impl CopaCubic {
         }
         self.cruise.since_alone = if is_alone { 0 } else { self.cruise.since_alone.saturating_add(1) };
         self.cruise.since_own_queue = self.cruise.since_own_queue.saturating_add(1);
+        self.copa.keep(self.crowd.on_round());
         // The floor was part of every delay of the round trip.
         let floor = self.copa.delays().floor();
         self.copa.delays_mut().set_floor(floor.min(Span::from_secs_f64(raw)));
@@ -247,14 +238,6 @@ impl CopaCubic {
         } else {
             self.look_for_room(ack, queueing);
         }
-    }
-
-    /// Returns whether the flow is one of many that lose much, and that only respond to this together.
-    fn is_crowded(&self, share: Option<f64>) -> bool {
-        self.losses.recent() > CROWD.losses
-            && self.copa.lasting_losses() > CROWD.lasting
-            && self.copa.window() < CROWD.segments * self.mss.as_f64()
-            && share.is_none_or(|share| share < CROWD.share)
     }
 
     /// Returns the rate that the flow had in competitive mode if it has lost much of it since then. The others did not

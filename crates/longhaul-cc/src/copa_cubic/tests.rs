@@ -358,6 +358,13 @@ impl Unused {
         self.controller.on_ack(&ack, &path);
     }
 
+    /// Loses a segment of the window, in an episode of its own.
+    fn lose(&mut self) {
+        let mut ack = Ack::new(Time::from_nanos(self.round * 100_000_000));
+        (ack.episode, ack.newly_lost) = (Episode::Enter, MSS);
+        self.controller.on_ack(&ack, &Path::new(MSS));
+    }
+
     /// Returns the number of round trips with an empty queue and a window of `segments` segments until the window grows
     /// quickly.
     fn rounds_until_growth(&mut self, segments: u64) -> Option<u32> {
@@ -376,6 +383,46 @@ impl Unused {
         };
         assert!((0..4).any(|_| ends(self)));
     }
+}
+
+/// Copa's target is `RTT / (0.5 queueing delay)`: 12 segments for 20 ms, 42 for 5 ms, and 0.7 of that after a loss in a full
+/// queue, if the flow has few segments and not the whole link.
+#[test]
+fn a_flow_keeps_less_in_a_queue_that_drops_its_segments() {
+    let grows = |window: u64, delivered: u64, rtt: u64, change: fn(&mut Unused)| {
+        let mut flow = Unused::new();
+        (0..20).for_each(|_| flow.round(delivered, 100));
+        // The level of congestion is a queue of 20 ms.
+        let measure = |flow: &mut Unused, rtt| {
+            let mut ack = Ack::new(Time::from_nanos(flow.round * 100_000_000));
+            ack.rtt = Some(RttSample { rtt: Span::from_millis(rtt), sent_at: Time::ZERO });
+            (0..8).for_each(|_| flow.controller.level.on_ack(&ack));
+        };
+        measure(&mut flow, 120);
+        flow.controller.level.on_loss();
+        measure(&mut flow, rtt);
+        flow.round(delivered, rtt);
+        flow.controller.copa.take_over((MSS * window).as_f64(), false);
+        change(&mut flow);
+        flow.controller.copa.take_over((MSS * window).as_f64(), false);
+        let before = flow.controller.copa.window();
+        flow.round(delivered, rtt);
+        flow.controller.copa.window() > before
+    };
+    assert!(grows(10, 20, 120, |_| ()) && !grows(10, 20, 120, Unused::lose));
+    assert!(grows(36, 20, 105, Unused::lose), "a short queue");
+    assert!(grows(10, 95, 120, Unused::lose), "alone");
+    let without_capacity = |flow: &mut Unused| {
+        flow.controller.capacity.clear();
+        flow.lose();
+    };
+    assert!(grows(10, 20, 120, without_capacity), "perhaps alone");
+    let long_ago = |flow: &mut Unused| {
+        flow.lose();
+        (0..50).for_each(|_| flow.round(20, 100));
+        flow.round(20, 120);
+    };
+    assert!(grows(10, 20, 120, long_ago));
 }
 
 /// The window grows quickly after ten round trips in which the link was unused, and after twice as many each time that a

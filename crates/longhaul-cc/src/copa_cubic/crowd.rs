@@ -1,0 +1,77 @@
+//! Many flows with a few segments each. A queue that holds two segments of each, with the usual oscillation, may be
+//! longer than the router's memory.
+
+use super::CopaCubic;
+
+/// Many flows with a few segments each cause losses that none of them ends by a smaller window: minimum loss rate now and
+/// at the last test of that, maximum window in segments, and maximum share of the capacity, if it is known. More than
+/// half of the link cannot be one of many shares.
+const CROWD: Conditions = Conditions { losses: 0.05, lasting: 0.04, segments: 40.0, share: 0.6 };
+
+/// Conditions of a crowd.
+#[derive(Clone, Copy, Debug)]
+struct Conditions {
+    losses: f64,
+    lasting: f64,
+    segments: f64,
+    share: f64,
+}
+
+/// Fraction of the segments in the queue that a flow still keeps there after a loss in a full queue, and the minimum of all
+/// these fractions.
+const KEEP: (f64, f64) = (0.7, 0.5);
+/// Increase of the fraction per round trip.
+const RECOVERY: f64 = 0.01;
+
+/// Part of Copa's segments in the queue that the flow keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crowd {
+    kept: f64,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self { kept: 1.0 }
+    }
+}
+
+impl Crowd {
+    /// Returns the fraction after a full queue dropped a segment of a flow with a window of `segments`.
+    pub(super) fn on_loss(&mut self, segments: f64) -> f64 {
+        if segments < CROWD.segments {
+            self.kept = (KEEP.0 * self.kept).max(KEEP.1);
+        }
+        self.kept
+    }
+
+    /// Returns the fraction for the next round trip.
+    pub(super) fn on_round(&mut self) -> f64 {
+        self.kept = (self.kept + RECOVERY).min(1.0);
+        self.kept
+    }
+}
+
+impl CopaCubic {
+    /// Returns whether the flow is one of many that lose much, and that only respond to this together.
+    pub(super) fn is_crowded(&self, share: Option<f64>) -> bool {
+        self.losses.recent() > CROWD.losses
+            && self.copa.lasting_losses() > CROWD.lasting
+            && self.copa.window() < CROWD.segments * self.mss.as_f64()
+            && share.is_none_or(|share| share < CROWD.share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0.7, then the minimum of 0.5. Fifty round trips lead back to all. With 40 segments, two of them are few.
+    #[test]
+    fn losses_lower_what_is_kept_for_some_time() {
+        let mut crowd = Crowd::default();
+        assert_eq!((crowd.on_loss(CROWD.segments), crowd.on_round()), (1.0, 1.0));
+        assert_eq!(crowd.on_loss(CROWD.segments - 1.0), 0.7);
+        assert_eq!((crowd.on_loss(10.0), crowd.on_round()), (0.5, 0.51));
+        assert_eq!((1..100).find(|_| crowd.on_round() == 1.0), Some(49));
+    }
+}
