@@ -54,6 +54,8 @@ pub struct SwiftStartBbn {
     acks: u64,
     departures: Option<Departures>,
     next: Option<Time>,
+    /// Time of the last tick if it released all that may be released at once, so that there is none until a segment is sent.
+    full_at: Option<Time>,
     /// Window that determines the pace, in bytes.
     cwnd: f64,
     /// Bytes that may be sent at this time.
@@ -72,6 +74,7 @@ impl SwiftStartBbn {
             acks: 0,
             departures: None,
             next: None,
+            full_at: None,
             cwnd: 0.0,
             open: Bytes::ZERO,
             in_flight: Bytes::ZERO,
@@ -82,7 +85,7 @@ impl SwiftStartBbn {
     fn pace(&mut self, now: Time, rtt: Span, first: u64, mss: Bytes) {
         let instants = Bytes::from_f64(self.cwnd).0.div_ceil(mss.0.max(1)).max(1);
         let departures = Departures::even(now, rtt, instants, self.clock);
-        self.next = Some(departures.next(now));
+        (self.next, self.full_at) = (Some(departures.next(now)), None);
         self.departures = Some(departures);
         self.open += mss * first;
     }
@@ -108,6 +111,10 @@ impl Stage for SwiftStartBbn {
         if sent.kind != SegmentKind::Probe {
             self.in_flight = sent.in_flight_before + sent.bytes;
             self.open -= sent.bytes;
+            if let (Some(full_at), Some(departures)) = (self.full_at.take(), &mut self.departures) {
+                departures.skip(full_at, sent.now);
+                self.next = Some(departures.next(sent.now));
+            }
         }
     }
 
@@ -168,8 +175,10 @@ impl Startup for SwiftStartBbn {
 
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> Step {
         if let Some(departures) = &mut self.departures {
-            self.open = (self.open + path.mss * departures.grant(now)).min(path.mss * MOST_A_TICK);
-            self.next = Some(departures.next(now));
+            let most = path.mss * MOST_A_TICK;
+            self.open = (self.open + path.mss * departures.grant(now)).min(most);
+            self.full_at = (self.open == most).then_some(now);
+            self.next = self.full_at.is_none().then(|| departures.next(now));
         }
         self.show(window)
     }

@@ -81,6 +81,13 @@ impl Departures {
         self.segments(passed).saturating_sub(before)
     }
 
+    /// Passes over what calls of [`grant`](Self::grant) would have granted after `from` and up to `now`.
+    pub(crate) fn skip(&mut self, from: Time, now: Time) {
+        let ticks = if self.clock.ticks() { self.clock.steps(from, now) } else { u64::MAX };
+        let most = self.passed.saturating_add(MOST_A_TICK.saturating_mul(ticks));
+        self.passed = self.owed(now).min(most).max(self.passed);
+    }
+
     /// Returns when more segments may be sent, after `now`.
     #[must_use]
     pub(crate) fn next(&self, now: Time) -> Time {
@@ -179,6 +186,7 @@ impl Round {
     pub(crate) fn replan(&mut self, now: Time, plan: &RoundPlan) {
         self.quota = plan.whole() - plan.sent;
         self.pace = plan.pace();
+        self.set_next(now);
         self.close_if_empty(now, plan.mss);
     }
 
@@ -188,10 +196,11 @@ impl Round {
         }
     }
 
+    /// Sets the time of the next departure, of which there is none if all of the round may be sent.
     fn set_next(&mut self, now: Time) {
         self.next = match &self.spread {
             Spread::Transport(first) => *first,
-            Spread::Own(departures, _) => Some(departures.next(now)),
+            Spread::Own(departures, open) => (*open < self.quota).then(|| departures.next(now)),
         };
     }
 

@@ -59,6 +59,29 @@ fn the_estimate_is_of_one_segment_a_round_trip() {
     }
 }
 
+/// If the application has nothing to send, no timer fires once two segments may be sent. What would have been released
+/// later is lost.
+#[test]
+fn without_data_there_are_no_ticks() {
+    let mut sender = Sender::new("swift-start-bbn(gamma=1)+new-reno");
+    sender.path.handshake_rtt = Some(Span::from_millis(500));
+    let begun = sender.now;
+    sender.fill();
+    sender.now = at(begun, 505);
+    sender.ack(4);
+    let mut ticks = 0;
+    while let Some(due) = sender.controller.next_tick().filter(|_| ticks < 100) {
+        sender.now = due;
+        sender.controller.on_tick(due, &sender.path);
+        ticks += 1;
+    }
+    assert!((1..=2).contains(&ticks), "{ticks}");
+    sender.now = at(begun, 10_505);
+    assert_eq!(sender.fill(), 2);
+    let left = pass(&mut sender, at(begun, 10_630));
+    assert_eq!(left, [at(begun, 10_605)], "a fifth of a round trip apart");
+}
+
 /// A loss has the usual response and ends the paced start.
 #[test]
 fn a_loss_ends_it() {

@@ -72,6 +72,35 @@ fn send(round: &mut Round, now: Time) {
     round.on_sent(&sent, MSS);
 }
 
+/// Ten segments may be sent after ten ticks, and no timer fires after that, until a better estimate adds two.
+#[test]
+fn once_all_of_a_round_may_be_sent_there_are_no_ticks() {
+    let mut round = Round::new(at(0), &plan(14_480, 0), Bytes::ZERO, CONTINUOUS, false);
+    let ticks = |round: &mut Round| {
+        let mut ticks = 0;
+        while let Some(now) = round.next_tick().filter(|_| ticks < 100) {
+            round.on_tick(now, MSS);
+            ticks += 1;
+        }
+        ticks
+    };
+    assert_eq!((ticks(&mut round), round.window()), (10, MSS * 10));
+    round.replan(at(100_000), &plan(17_376, 0));
+    assert_eq!((ticks(&mut round), round.window()), (2, MSS * 12));
+}
+
+/// What was not granted in time is lost: at most two segments per tick of a clock that has them.
+#[test]
+fn departures_that_are_skipped_are_granted_no_more() {
+    let mut departures = Departures::even(at(0), Span::from_millis(10), 20, CONTINUOUS);
+    departures.skip(at(0), at(5000));
+    assert_eq!((departures.grant(at(5000)), departures.grant(at(6000))), (0, 2));
+    let mut departures = Departures::even(at(0), Span::from_millis(10), 40, TICK);
+    departures.skip(at(0), at(3000));
+    // Of twelve, six are lost.
+    assert_eq!([3, 4, 5, 6].map(|tick| departures.grant(at(tick * 1000))), [2, 2, 2, 2]);
+}
+
 /// Of 10.5 segments three were sent before. Seven more follow, the first after an interval; then the window equals the
 /// bytes in flight.
 #[test]
