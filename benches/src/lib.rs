@@ -1,6 +1,6 @@
 //! Benchmarks of speed, and what they share.
 //!
-//! [`loopback`], [`rpc`] and [`shards`] compare longhaul with kernel TCP, quinn and raw UDP. All stream transports are driven by the
+//! [`loopback`], [`rpc`], [`shards`] and [`idle`] compare longhaul with kernel TCP, quinn and raw UDP. All stream transports are driven by the
 //! same code over `AsyncRead` and `AsyncWrite`, with packets of the same size. Each side is a process with a
 //! single-threaded tokio runtime. The library is empty on other systems than Linux. Comparisons behind emulated links
 //! are experiments of `longhaul-lab`.
@@ -10,6 +10,7 @@ pub mod bulk;
 pub mod contest;
 pub mod costs;
 mod generated;
+pub mod idle;
 pub mod loopback;
 pub mod meter;
 pub mod profile;

@@ -75,8 +75,28 @@ fn machine_busy() -> Result<f64> {
 /// # Errors
 /// Returns an error if `/proc/self/status` cannot be read.
 pub fn resident() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status").context("reading /proc/self/status")?;
+    resident_of("self")
+}
+
+/// Returns the resident memory of a process, named as in `/proc`, in bytes.
+///
+/// # Errors
+/// Returns an error if its file in `/proc` cannot be read.
+pub(crate) fn resident_of(process: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).context("reading the status of a process")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().context("VmRSS")?;
     Ok(kib * 1024)
+}
+
+/// Returns the CPU time of a process in seconds, in user and kernel mode, in steps of 0.01 s.
+///
+/// # Errors
+/// Returns an error if its file in `/proc` cannot be read.
+pub(crate) fn cpu_of(process: &str) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).context("reading the times of a process")?;
+    // The name, in parentheses, may contain spaces. utime and stime are the 12th and 13th field after it (proc_pid_stat(5)).
+    let (_, rest) = stat.rsplit_once(')').context("unknown format of /proc/PID/stat")?;
+    let ticks: Vec<f64> = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND)
 }

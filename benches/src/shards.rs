@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::meter::seconds_since;
 use crate::report::{Spread, setting, write_json};
 use crate::rpc;
-use crate::transport::{Connector, Listener, Stream, Transport};
+use crate::transport::{Connector, Duplex, Listener, Stream, Transport};
 use crate::worker::{self, Workers};
 
 /// Client processes, with one thread each.
@@ -157,15 +157,16 @@ fn run(workers: &Workers, (transport, shards): Rival, load: Load, (millis, pin):
 
 pub(crate) async fn work(job: Job) -> Result<()> {
     match job {
-        Job::Serve { transport, shards } => serve(transport, shards).await,
+        Job::Serve { transport, shards } => serve(transport, SERVER_IP, shards).await,
         Job::Client { transport, to, load, streams, millis } => {
             worker::say(&client(transport, to, load, streams, Duration::from_millis(millis)).await?)
         }
     }
 }
 
-async fn serve(transport: Transport, shards: usize) -> Result<()> {
-    let listener = Listener::bind_sharded(transport, SERVER_IP, shards).await?;
+/// Reports an address with `ip`, and serves any number of clients there.
+pub(crate) async fn serve(transport: Transport, ip: IpAddr, shards: usize) -> Result<()> {
+    let listener = Listener::bind_sharded(transport, ip, shards).await?;
     worker::say(&listener.local_addr()?)?;
     loop {
         let stream = listener.accept().await?;
@@ -224,8 +225,12 @@ async fn client(transport: Transport, to: SocketAddr, load: Load, streams: usize
 }
 
 /// Connects, and waits until the server answers.
-async fn greet(connector: &Connector, to: SocketAddr) -> Result<Stream> {
-    let mut stream = connector.connect(to).await?;
+pub(crate) async fn greet(connector: &Connector, to: SocketAddr) -> Result<Stream> {
+    greeted(connector.connect(to).await?).await
+}
+
+/// Waits until the server answers on a new connection.
+pub(crate) async fn greeted<S: Duplex>(mut stream: S) -> Result<S> {
     stream.write_u8(HELLO).await?;
     stream.flush().await?;
     stream.read_u8().await?;
@@ -250,7 +255,8 @@ async fn connect(connector: &Connector, to: SocketAddr, progress: impl Fn(u64)) 
     }
 }
 
-async fn download(mut stream: Stream, progress: impl Fn(u64)) -> Result<()> {
+/// Requests one download after the other, and reports the bytes.
+pub(crate) async fn download(mut stream: Stream, progress: impl Fn(u64)) -> Result<()> {
     let mut block = vec![0; BLOCK];
     loop {
         stream.write_u8(SEND).await?;

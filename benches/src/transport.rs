@@ -1,8 +1,8 @@
 //! Stream transports behind one interface.
 //!
 //! Packets carry 1448 bytes where the transport can choose: longhaul and kernel TCP have this MSS with timestamps, and
-//! quinn sends UDP payloads of 1472 bytes, as longhaul does. None probes for a larger size. All use CUBIC (kernel TCP
-//! if permitted), and the Nagle algorithm is off.
+//! quinn sends UDP payloads of 1472 bytes, as longhaul does. None probes for a larger size. quinn and kernel TCP (if
+//! permitted) use CUBIC, longhaul its default, `copa-cubic`. The Nagle algorithm is off.
 
 mod quic;
 
@@ -174,9 +174,8 @@ impl Connector {
     }
 }
 
-/// Creates a socket with the defaults (CUBIC, pacing, timestamps and ECN on), except for a fixed packet size and no
-/// Nagle algorithm.
-fn longhaul_socket(kind: Transport) -> Result<longhaul::TcpSocket> {
+/// Creates a socket with the defaults, except for a fixed packet size and no Nagle algorithm.
+pub(crate) fn longhaul_socket(kind: Transport) -> Result<longhaul::TcpSocket> {
     let mut socket = longhaul::TcpSocket::new_v4()?;
     if kind == Transport::Portable {
         socket.set_udp_backend(longhaul::UdpBackend::Quinn);
@@ -185,7 +184,7 @@ fn longhaul_socket(kind: Transport) -> Result<longhaul::TcpSocket> {
     Ok(socket)
 }
 
-fn kernel_tcp() -> Result<tokio::net::TcpSocket> {
+pub(crate) fn kernel_tcp() -> Result<tokio::net::TcpSocket> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     let options = SockRef::from(&socket);
     options.set_tcp_mss(KERNEL_MSS).context("TCP_MAXSEG")?;

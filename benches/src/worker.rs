@@ -20,8 +20,8 @@ use crate::transport::Identity;
 pub(crate) const MARK: &str = "worker";
 /// Time without a report after which a worker has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Limit of open files that a worker requests, sufficient for 10,000 connections.
-const OPEN_FILES: u32 = 65_536;
+/// Limit of open files that a worker requests, sufficient for 100,000 connections of kernel TCP.
+const OPEN_FILES: u32 = 262_144;
 
 /// Starts workers, which share a TLS identity.
 #[derive(Debug)]
@@ -112,6 +112,20 @@ impl Worker {
             Err(RecvTimeoutError::Timeout) => bail!("a worker hangs"),
             Err(RecvTimeoutError::Disconnected) => bail!("a worker ended early"),
         }
+    }
+
+    /// Returns the number of its process.
+    pub(crate) fn process(&self) -> String {
+        self.process.id().to_string()
+    }
+
+    /// Waits until the worker's job is done and its process has ended.
+    ///
+    /// # Errors
+    /// Returns the system's error.
+    pub(crate) fn done(mut self) -> Result<()> {
+        self.process.wait()?;
+        Ok(())
     }
 
     /// Ends the worker in order, and waits until its process has ended.
