@@ -3,8 +3,8 @@
 //!
 //! One process has the listener, with a single-threaded runtime, and a task per connection that waits for a byte. Another
 //! process opens the idle connections, over 400 loopback addresses. A third one downloads over 1000 streams as fast as it can, and a
-//! fourth one connects, exchanges a byte and disconnects every 10 ms. The latter two are measured before there are idle
-//! connections, and beside them; the fourth one also without the third.
+//! fourth one connects, exchanges a byte and disconnects every 10 ms. The latter two are measured without idle
+//! connections, and beside them on another server; the fourth one also without the third.
 //!
 //! ```sh
 //! cargo bench --bench idle             # prints the table

@@ -107,9 +107,16 @@ impl Bench {
             Transport::Tcp => self.idle.min(open_files()?.saturating_sub(2 * self.active)),
             _ => self.idle,
         };
-        let mut server = self.workers.spawn(&Job::Serve { transport }, None)?;
-        let port = server.hear::<SocketAddr>().context("the server")?.port();
+        let serve = || -> Result<(Worker, u16)> {
+            let mut server = self.workers.spawn(&Job::Serve { transport }, None)?;
+            let port = server.hear::<SocketAddr>().context("the server")?.port();
+            Ok((server, port))
+        };
+        let (server, port) = serve()?;
         let before = self.measure(transport, port)?;
+        server.finish()?;
+        // Idle connections would use memory that the streams have left.
+        let (server, port) = serve()?;
         let memory = resident_of(&server.process())?;
         let mut clients = self.workers.spawn(&Job::Idle { transport, port, count: idle }, None)?;
         let seconds: f64 = clients.hear().context("the idle connections")?;
