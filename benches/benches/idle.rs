@@ -11,8 +11,9 @@
 //! cargo bench --bench idle -- --write  # and writes it: docs/costs.md
 //! ```
 //!
-//! It needs 3 GB of memory, and for kernel TCP permission to open 100,000 files. **Settings** by environment:
-//! `LONGHAUL_BENCH_IDLE` (100000), `LONGHAUL_BENCH_ACTIVE` (1000) and `LONGHAUL_BENCH_MS` (5000) for each measurement.
+//! It needs 3 GB of memory. Kernel TCP has as many idle connections as the limit of open files permits. **Settings** by
+//! environment: `LONGHAUL_BENCH_IDLE` (100000), `LONGHAUL_BENCH_ACTIVE` (1000) and `LONGHAUL_BENCH_MS` (5000) for each
+//! measurement.
 
 #[cfg(target_os = "linux")]
 fn main() -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use super::CopaCubic;
 
 /// Many flows with a few segments each cause losses that none of them ends by a smaller window: minimum loss rate now and
 /// at the last test of that, maximum window in segments, and maximum share of the capacity, if it is known. More than
-/// half of the link cannot be one of many shares.
+/// half of the link cannot be one of many shares. The window also limits where a flow keeps less in the queue.
 const CROWD: Conditions = Conditions { losses: 0.05, lasting: 0.04, segments: 40.0, share: 0.6 };
 
 /// Conditions of a crowd.
@@ -17,10 +17,9 @@ struct Conditions {
     share: f64,
 }
 
-/// Fraction of the segments in the queue that a flow still keeps there after a loss in a full queue, and the minimum of all
-/// these fractions.
+/// Factor of the kept part at a loss in a full queue, and the minimum of that part.
 const KEEP: (f64, f64) = (0.7, 0.5);
-/// Increase of the fraction per round trip.
+/// Increase of the kept part per round trip.
 const RECOVERY: f64 = 0.01;
 
 /// Part of Copa's segments in the queue that the flow keeps.
