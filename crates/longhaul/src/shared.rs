@@ -25,7 +25,7 @@ mod receive;
 use receive::Forwarded;
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
-const BATCHES_PER_TURN: usize = 16;
+pub(crate) const BATCHES_PER_TURN: usize = 16;
 /// Maximum number of slices per send call: 64 headers and their payloads, each of which may span two writes.
 const MAX_SLICES: usize = 256;
 /// Maximum number of send turns when the runtime shuts down.
@@ -76,6 +76,9 @@ pub(crate) struct State {
     batch: Batch,
     /// The destination of a batch that the socket has not accepted yet.
     stuck: Option<Destination>,
+    /// Whether more is to be sent than one turn could. Until the driver's next turn tasks do not send, so that it receives
+    /// before: many busy tasks would delay it until ACKs overflow the socket.
+    is_behind: bool,
     /// Earliest time of the next send, after the kernel had no memory.
     resume_at: Option<Time>,
     /// End of a pause in receiving.
@@ -135,6 +138,7 @@ impl Shared {
             driver: None,
             batch: Batch::default(),
             stuck: None,
+            is_behind: false,
             resume_at: None,
             read_at: None,
             lingers_until: None,
@@ -196,7 +200,7 @@ impl Shared {
     }
 
     fn settle_except(&self, mut state: MutexGuard<'_, State>, now: Time, writer: Option<ConnId>) {
-        let turn = state.transmit_except(self, now, writer);
+        let turn = if state.is_behind { Turn::More } else { state.transmit_except(self, now, writer) };
         if turn == Turn::Done {
             state.arm(self);
         } else {
@@ -267,6 +271,7 @@ impl State {
             Some(waker) if waker.will_wake(cx.waker()) => {}
             _ => self.driver = Some(cx.waker().clone()),
         }
+        self.is_behind = false;
         self.read_at = self.read_at.filter(|at| Io::now() < *at);
         self.read_at.is_none()
     }
@@ -320,6 +325,7 @@ impl State {
                 return Turn::Blocked;
             }
         }
+        self.is_behind = true;
         Turn::More
     }
 

@@ -1,4 +1,4 @@
-//! Tests that count the batches of a writer.
+//! Tests that count the batches of writers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -6,6 +6,8 @@ use std::task::Poll;
 
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::io::Io;
+use crate::shared::BATCHES_PER_TURN;
 use crate::{TcpListener, TcpSocket, TcpStream};
 
 /// Bytes per write: 45 segments and a quarter, of which a batch carries 44.
@@ -34,18 +36,28 @@ async fn warm_pair() -> (TcpStream, TcpStream) {
 /// Writes blocks without letting another task run, and returns the number of batches sent meanwhile.
 async fn batches_of(client: &mut TcpStream, blocks: usize) -> usize {
     let block = vec![7; BLOCK];
-    let before = client.handle.shared.lock().batches;
+    let before = batches(client);
     for _ in 0..blocks {
-        let mut written = 0;
-        poll_fn(|cx| {
-            let Poll::Ready(result) = Pin::new(&mut *client).poll_write(cx, &block) else { panic!("no room") };
-            written = result.unwrap();
-            Poll::Ready(())
-        })
-        .await;
-        assert_eq!(written, BLOCK);
+        write_now(client, &block).await;
     }
-    client.handle.shared.lock().batches - before
+    batches(client) - before
+}
+
+/// Writes all of `block` without letting another task run.
+async fn write_now(client: &mut TcpStream, block: &[u8]) {
+    let mut written = 0;
+    poll_fn(|cx| {
+        let Poll::Ready(result) = Pin::new(&mut *client).poll_write(cx, block) else { panic!("no room") };
+        written = result.unwrap();
+        Poll::Ready(())
+    })
+    .await;
+    assert_eq!(written, block.len());
+}
+
+/// Returns the number of batches that the stream's socket has sent.
+fn batches(client: &TcpStream) -> usize {
+    client.handle.shared.lock().batches
 }
 
 /// After each write that is larger than a batch, the driver would otherwise send the rest in a batch of its own.
@@ -65,4 +77,35 @@ async fn what_a_write_leaves_over_is_sent_with_the_next_one() {
         }
         assert!(attempt < 10, "{batches} batches");
     }
+}
+
+/// What one turn cannot send is left to the driver. Writes before its turn do not send; after it, all has been sent.
+#[tokio::test]
+async fn a_socket_that_is_behind_leaves_writes_to_the_driver() {
+    let connector = TcpSocket::new_v4().unwrap().connector().unwrap();
+    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    for _ in 0..BATCHES_PER_TURN + 3 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, server) = tokio::join!(connector.connect(listener.local_addr().unwrap()), listener.accept());
+        clients.push(client.unwrap());
+        servers.push(server.unwrap().0);
+    }
+    let before = batches(&clients[0]);
+    // Data of several connections becomes due at once, as by a burst of ACKs.
+    for client in &clients[3..] {
+        let handle = &client.handle;
+        let written = handle.shared.lock().with(Io::now(), handle.id, |connection, _| connection.write(&[7]));
+        assert_eq!(written, Some(Ok(1)));
+    }
+    // The first write is one too many.
+    for client in &mut clients[..2] {
+        write_now(client, &[7]).await;
+        assert_eq!(batches(client) - before, BATCHES_PER_TURN);
+    }
+    for (_, server) in servers.iter_mut().enumerate().filter(|(number, _)| *number != 2) {
+        assert_eq!(server.read_u8().await.unwrap(), 7);
+    }
+    let before = batches(&clients[2]);
+    write_now(&mut clients[2], &[7]).await;
+    assert_eq!(batches(&clients[2]) - before, 1);
 }
