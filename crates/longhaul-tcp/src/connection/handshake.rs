@@ -294,6 +294,7 @@ impl Connection {
         if flags.contains(Flags::ACK) && !acks_syn {
             if !flags.contains(Flags::RST) {
                 self.life.reset = Some(Box::new(reset_for(header, 0)));
+                self.repeat_syn_after_reset(now);
             }
             return;
         }
@@ -334,6 +335,15 @@ impl Connection {
         if let Some(handshake) = &mut self.life.handshake {
             handshake.due = true;
         }
+    }
+
+    /// Sends the SYN again at once, after a reset that ends the peer's old connection, instead of at the timeout. A
+    /// challenge ACK (RFC 5961, section 4) shows that the SYN has arrived. Done once, because each ACK may be forged.
+    fn repeat_syn_after_reset(&mut self, now: Time) {
+        let Some(handshake) = self.life.handshake.as_mut().filter(|handshake| !handshake.repeated) else { return };
+        (handshake.due, handshake.repeated) = (true, true);
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        self.stats.incidents_mut().segments_retransmitted += 1;
     }
 
     /// Completes the handshake after our SYN was acknowledged and the peer's was received.

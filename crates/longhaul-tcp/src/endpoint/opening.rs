@@ -7,7 +7,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::stray::Buckets;
 use super::time_wait::{Record, Verdict};
-use super::{DatagramMeta, Endpoint, Tuple, cookie};
+use super::{DatagramMeta, Endpoint, Slot, Tuple, cookie};
 use crate::connection::{Connection, reset_for};
 use crate::info::add;
 use crate::observer::SegmentRecord;
@@ -15,9 +15,15 @@ use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 impl Endpoint {
-    /// Returns whether a connection in TIME-WAIT that the application still holds gives up its addresses to the
-    /// connection that `syn` opens (RFC 6191).
+    /// Returns whether the connection in a slot gives up its addresses: it has just been reset, or the application still
+    /// holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
+        let reset = |slot: &&Slot| slot.connection.is_drained();
+        if let Some(tuple) = self.slots.get(index as usize).and_then(Option::as_deref).filter(reset).map(|s| s.tuple) {
+            self.unmap(index, &tuple);
+            self.settle(index);
+            return true;
+        }
         let opens = syn.flags.contains(Flags::SYN) && !syn.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
         let Some(timestamps) = self.listens_with_timestamps().filter(|_| opens) else { return false };
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return false };

@@ -32,10 +32,15 @@ fn listening(config: Config) -> Endpoint {
     endpoint
 }
 
-fn deliver(endpoint: &mut Endpoint, now: Time, tuple: Tuple, header: &Header, payload: &[u8]) {
+fn datagram(header: &Header) -> Vec<u8> {
     let mut datagram = vec![0; 60];
     let len = CheshireCodec::emit(header, &mut datagram).unwrap();
     datagram.truncate(len);
+    datagram
+}
+
+fn deliver(endpoint: &mut Endpoint, now: Time, tuple: Tuple, header: &Header, payload: &[u8]) {
+    let mut datagram = datagram(header);
     datagram.extend_from_slice(payload);
     let mut meta = DatagramMeta::new(tuple.remote, datagram.len());
     meta.tuple = tuple;

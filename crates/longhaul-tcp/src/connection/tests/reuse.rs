@@ -56,6 +56,27 @@ fn one_connection(net: &mut Net, bytes: usize, rest: Span, held: bool, config: &
     (opened - begun, [first, first.wrapping_add(bytes as u32 + 2)])
 }
 
+/// Connects from the same address, with a new socket. Returns the duration of the handshake.
+fn connect_anew(net: &mut Net, config: &Arc<Config>) -> Span {
+    net.ends[0] = Endpoint::new(EndpointConfig::new([1; 32]), net.now);
+    let begun = net.now;
+    net.ends[0].connect(net.now, Net::tuple(1), Arc::clone(config)).unwrap();
+    net.run_until(Span::from_secs(100), |net| net.ends[1].accept().is_some());
+    net.now - begun
+}
+
+/// The client's process was killed: its end of the connection is gone, and the server's remains.
+#[test]
+fn after_a_crash_the_next_connection_does_not_wait_for_a_timeout() {
+    let mut net = Net::new(DELAY);
+    let config = Arc::new(Config::default());
+    net.ends[1].listen(Arc::clone(&config));
+    assert_eq!(connect_anew(&mut net, &config), DELAY * 3);
+    net.now += Span::from_secs(1);
+    // SYN, challenge ACK, RST and SYN, SYN-ACK, ACK.
+    assert_eq!(connect_anew(&mut net, &config), DELAY * 5);
+}
+
 #[test]
 fn a_thousand_connections_from_one_port_do_not_wait() {
     for (extensions, held) in [(true, false), (true, true), (false, false)] {

@@ -83,6 +83,59 @@ fn a_reset_in_the_window_of_syn_received_is_challenged_by_an_ack() {
     assert_eq!((sent(&mut endpoint, NOW).len(), endpoint.len()), (0, 0));
 }
 
+/// RFC 9293, section 3.10.7.3: an ACK of something else than the SYN is answered with a RST. The SYN follows the first one
+/// at once, and at its timeout after that, because each such ACK may be forged.
+#[test]
+fn a_syn_is_repeated_after_the_first_reset_only() {
+    let mut endpoint = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
+    let tuple = tuple(there(), here());
+    endpoint.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
+    let isn = sent(&mut endpoint, NOW).pop().unwrap().seq;
+    let later = NOW + Span::from_millis(500);
+    let challenge = Header { flags: Flags::ACK, ack: 77, ..Header::default() };
+    for flags in [vec![Flags::RST, Flags::SYN], vec![Flags::RST]] {
+        deliver(&mut endpoint, later, tuple, &challenge, &[]);
+        let answers = sent(&mut endpoint, later);
+        assert_eq!(answers.iter().map(|header| header.flags).collect::<Vec<_>>(), flags);
+        assert!(answers.iter().all(|header| header.seq == if header.flags == Flags::RST { 77 } else { isn }));
+    }
+    // The timer is set anew.
+    for (after, count) in [(999, 0), (1000, 1)] {
+        endpoint.handle_timeout(later + Span::from_millis(after));
+        assert_eq!(sent(&mut endpoint, later + Span::from_millis(after)).len(), count);
+    }
+    // A RST with such an ACK belongs to something else, too, and is not answered.
+    deliver(&mut endpoint, later, tuple, &Header { flags: Flags::RST | Flags::ACK, ..challenge }, &[]);
+    assert_eq!(sent(&mut endpoint, later), []);
+}
+
+/// The addresses are free before the application has heard of the reset, which receive offload may have merged with the SYN.
+#[test]
+fn a_syn_right_after_a_reset_opens_a_connection() {
+    for merged in [false, true] {
+        let (mut endpoint, tuple, id, ack) = established(Config::default());
+        let syn = datagram(&Header { seq: 70_000, ..full_syn() });
+        // Text in a RST is permitted (RFC 9293, section 3.5.3), and gives it the same length.
+        let mut both = datagram(&Header { flags: Flags::RST, seq: ack.seq, ..Header::default() });
+        both.resize(syn.len(), b' ');
+        both.extend_from_slice(&syn);
+        for part in if merged { vec![both.as_slice()] } else { both.chunks(syn.len()).collect() } {
+            let mut meta = DatagramMeta::new(tuple.remote, syn.len());
+            meta.tuple = tuple;
+            endpoint.handle_datagram(NOW, &meta, part, None);
+        }
+        let events: Vec<_> = std::iter::from_fn(|| endpoint.poll_event()).collect();
+        assert!(events.contains(&EndpointEvent::Connection(id, crate::Event::Closed)), "{events:?}");
+        let answers = sent(&mut endpoint, NOW);
+        assert_eq!(answers.iter().map(|answer| answer.flags).collect::<Vec<_>>(), [Flags::SYN | Flags::ACK]);
+        assert_eq!(answers[0].ack, 70_001);
+        let old = endpoint.connection(id).unwrap();
+        assert_eq!((old.state(), old.error()), (crate::State::Closed, Some(ConnectionError::Reset)));
+        endpoint.release(NOW, id);
+        assert_eq!((sent(&mut endpoint, NOW).len(), endpoint.len()), (0, 1));
+    }
+}
+
 /// If data and the end of the stream fill the window, the FIN is sent without waiting for another round trip.
 #[test]
 fn a_fin_is_sent_although_the_window_is_full() {
