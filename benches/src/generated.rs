@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 /// The arguments of a bench that writes a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Task {
+pub struct Task {
     /// Whether the page is written, and not only printed.
     pub writes: bool,
     /// Whether only a quick part is measured.
@@ -19,7 +19,7 @@ impl Task {
     ///
     /// # Errors
     /// Returns an error if there is an unknown argument.
-    pub(crate) fn from_args() -> Result<Self> {
+    pub fn from_args() -> Result<Self> {
         Self::parse(env::args().skip(1))
     }
 
@@ -43,13 +43,16 @@ impl Task {
 
 /// A page of the documentation and its text.
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
+pub struct Page {
+    /// Its file.
     pub path: PathBuf,
+    /// All of it.
     pub text: String,
 }
 
 /// Returns a path in the documentation.
-pub(crate) fn docs(path: &str) -> PathBuf {
+#[must_use]
+pub fn docs(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(path)
 }
 
@@ -58,7 +61,7 @@ impl Page {
     ///
     /// # Errors
     /// Returns an error of the system.
-    pub(crate) fn settle(&self, task: Task) -> Result<()> {
+    pub fn settle(&self, task: Task) -> Result<()> {
         if task.writes {
             let path = self.path.display();
             fs::write(&self.path, &self.text).with_context(|| format!("writing {path}"))?;
@@ -72,7 +75,7 @@ impl Page {
 ///
 /// # Errors
 /// Returns an error if the page cannot be read.
-pub(crate) fn section(path: &Path, title: &str, body: &str) -> Result<String> {
+pub fn section(path: &Path, title: &str, body: &str) -> Result<String> {
     let page = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     Ok(replace_section(&page, title, body))
 }
@@ -87,14 +90,16 @@ fn replace_section(page: &str, title: &str, body: &str) -> String {
 }
 
 /// Returns the name of the processor, if the kernel knows it.
-pub(crate) fn processor() -> Option<String> {
+#[must_use]
+pub fn processor() -> Option<String> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     line.split_once(':').map(|(_, name)| name.trim().to_owned())
 }
 
 /// Returns a table in Markdown. The first row is the head.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
         text += &format!("| {} |\n", row.join(" | "));

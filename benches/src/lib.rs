@@ -9,7 +9,7 @@
 pub mod bulk;
 pub mod contest;
 pub mod costs;
-mod generated;
+pub mod generated;
 pub mod idle;
 pub mod loopback;
 pub mod meter;

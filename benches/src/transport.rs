@@ -175,7 +175,10 @@ impl Connector {
 }
 
 /// Creates a socket with the defaults, except for a fixed packet size and no Nagle algorithm.
-pub(crate) fn longhaul_socket(kind: Transport) -> Result<longhaul::TcpSocket> {
+///
+/// # Errors
+/// Returns the system's error.
+pub fn longhaul_socket(kind: Transport) -> Result<longhaul::TcpSocket> {
     let mut socket = longhaul::TcpSocket::new_v4()?;
     if kind == Transport::Portable {
         socket.set_udp_backend(longhaul::UdpBackend::Quinn);
