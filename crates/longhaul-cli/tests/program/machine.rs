@@ -145,6 +145,11 @@ impl Drop for Receiver {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let mut said = String::new();
+            let _ = self.said.read_to_string(&mut said);
+            eprintln!("the receiver said: {said}");
+        }
     }
 }
 
