@@ -37,8 +37,6 @@ pub(super) const OVERSHOOT_ROUNDS: u32 = 3;
 const KEEP: (f64, f64) = (0.7, 0.85);
 /// Fraction of the RTT that the queue must exceed at such a loss if the capacity is unknown.
 const LEAST_QUEUE: f64 = 1.0 / 16.0;
-/// Maximum window as a multiple of capacity times RTT, which includes the time for which ACKs wait to be sent together.
-const MOST_HELD: f64 = 1.1;
 /// Time after competitive mode in which the flow returns to it if its rate falls below this fraction.
 const REGRET: Span = Span::from_secs(5);
 const LOST_OUT: f64 = 0.6;
@@ -136,14 +134,6 @@ impl CopaCubic {
             self.copa.take_over(self.copa.window() * KEEP.1, false);
         }
         self.on_reach_ack(ack, before);
-        // A window above what the path, the standing queue, and bunches of ACKs hold would be a burst.
-        if let Some(capacity) = self.capacity.rate() {
-            let standing = self.copa.delays().standing().unwrap_or_default().as_secs_f64();
-            let most = MOST_HELD * capacity * (standing + self.silence()) + 2.0 * KEPT * self.mss.as_f64();
-            if self.copa.window() > most {
-                self.copa.take_over(most, false);
-            }
-        }
         if ack.round_start {
             self.on_cruise_round(ack, path);
         }
