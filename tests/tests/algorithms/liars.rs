@@ -15,7 +15,7 @@ use longhaul_units::Span;
 use longhaul_wire::Arrival;
 
 use gains::{Contest, HONEST, Named, controllers, mean};
-use lies::{Both, Bunches, Drip, Duplicate, Duplicates, Echo, Echoes, Optimist, Split};
+use lies::{Both, Bunches, Drip, Duplicate, Duplicates, Echo, Echoes, Optimist, Split, Wavering};
 use times::{Fake, Times};
 use world::{Aqm, Lie, Path};
 
@@ -91,6 +91,11 @@ fn drip(millis: u64) -> Box<dyn Lie> {
     Box::new(Drip::new(Span::from_millis(millis)))
 }
 
+/// Holds each ACK for at most this many milliseconds.
+fn wavering(millis: u64) -> Box<dyn Lie> {
+    Box::new(Wavering::new(Span::from_millis(millis)))
+}
+
 fn split() -> Box<dyn Lie> {
     Box::new(Split::new(100))
 }
@@ -152,6 +157,15 @@ fn acks_held_and_released_at_once() {
     Contest { path, seeds: 3 }.judge_under(["reno-classic"], HONEST, &lies);
 }
 
+/// ACKs that are late by random times suggest jitter, which `copa-cubic` takes off the queueing delay.
+#[test]
+fn acks_at_varying_delays() {
+    let lies: [Named; 2] = [("up to 10 ms", || wavering(10)), ("up to 40 ms", || wavering(40))];
+    for path in [PLAIN, LOSSY, SHARED] {
+        Contest { path, seeds: 4 }.judge_under(["copa-cubic", "copa", "cubic", "bbr"], HONEST, &lies);
+    }
+}
+
 /// Algorithms that use arrival times: UDT, and others with an option.
 const TIMED: [&str; 4] = ["udt", "westwood-bbe(capacity=pairs)", "westwood-bbe(capacity=fused)", TIMED_LEDBAT];
 
@@ -165,6 +179,13 @@ const TIMES: [Named; 7] = [
     ("at once", || times(Fake::AtOnce)),
     ("as sent", || times(Fake::AsSent)),
     ("random", || times(Fake::Random)),
+];
+
+/// Times that are true, but not told always.
+const SOMETIMES: [Named; 3] = [
+    ("withheld", || times(Fake::Withheld)),
+    ("stopped", || times(Fake::Stopped)),
+    ("alternating", || times(Fake::Alternating)),
 ];
 
 const TRUE_TIMES: Named = ("true times", || times(Fake::None));
@@ -201,13 +222,14 @@ fn times_of_arrival_at_the_start_and_for_the_queue() {
     for path in [Path { seconds: 10, ..PLAIN }, Path { seconds: 40, ..LOSSY }] {
         let contest = Contest { path: Path { times: true, ..path }, seeds: 3 };
         contest.judge_under(names[..1].iter().copied(), TRUE_TIMES, &TIMES);
+        contest.judge_under(names, TRUE_TIMES, &SOMETIMES);
         let others = TIMES.into_iter().filter(|lie| lie.0 != "as sent").collect::<Vec<_>>();
         contest.judge_under(names[1..].iter().copied(), TRUE_TIMES, &others);
     }
     let shared = Contest { path: Path { times: true, ..NOISY }, seeds: 8 };
     let goodput = |name, lie| mean(&shared.outcomes(name, lie), |outcome| outcome.goodput);
     let fair = goodput("cubic", TRUE_TIMES);
-    for lie in TIMES {
+    for lie in TIMES.into_iter().chain(SOMETIMES) {
         for name in names {
             let liar = goodput(name, lie);
             assert!(liar <= 1.05 * fair, "{name}, {}: {liar} for {fair}", lie.0);

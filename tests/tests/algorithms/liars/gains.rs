@@ -27,7 +27,8 @@ const RESENT: f64 = 0.05;
 const UNDONE: f64 = 1.0;
 
 /// Profiles with different reactions to ACKs, losses and marks, which are tested without `LONGHAUL_LONG`.
-const FEW: [&str; 10] = [
+const FEW: [&str; 11] = [
+    "copa-cubic",
     "cubic",
     "new-reno",
     "reno-classic",

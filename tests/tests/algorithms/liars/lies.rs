@@ -263,6 +263,28 @@ impl Lie for Bunches {
     }
 }
 
+/// Holds each ACK for a random time of up to `longest`, in order: jitter in which a queue can hide.
+pub(crate) struct Wavering {
+    longest: Span,
+    random: u32,
+    released: Time,
+}
+
+impl Wavering {
+    pub(crate) fn new(longest: Span) -> Self {
+        Self { longest, random: 1, released: Time::ZERO }
+    }
+}
+
+impl Lie for Wavering {
+    fn tell(&mut self, now: Time, ack: Header) -> Vec<(Span, Header)> {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let held = self.longest.as_nanos() * u64::from(self.random) >> 32;
+        self.released = self.released.max(now + Span::from_nanos(held));
+        vec![(self.released.since(now), ack)]
+    }
+}
+
 /// Combines two lies: the second one is applied to the output of the first.
 pub(crate) struct Both(pub(crate) Box<dyn Lie>, pub(crate) Box<dyn Lie>);
 

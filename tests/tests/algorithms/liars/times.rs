@@ -26,7 +26,18 @@ pub(crate) enum Fake {
     AsSent,
     /// Random times.
     Random,
+    /// True times, but only of segments that waited for less than 5 ms: the queue is concealed by omission.
+    Withheld,
+    /// True times for three seconds, and then none.
+    Stopped,
+    /// True times and those of `AsSent`, in turn for a second each.
+    Alternating,
 }
+
+/// Waiting time from which `Withheld` is silent.
+const LATE: Span = Span::from_millis(5);
+/// When `Stopped` falls silent.
+const HONEST_FOR: Span = Span::from_secs(3);
 
 /// False arrival times, one per ACK, because several in one ACK cannot go back.
 pub(crate) struct Times {
@@ -36,38 +47,59 @@ pub(crate) struct Times {
     first: Option<Time>,
     told: Time,
     random: u32,
+    /// Shortest one-way delay.
+    shortest: Span,
     acked: Option<u32>,
 }
 
 impl Times {
     pub(crate) fn new(fake: Fake) -> Self {
-        Self { fake, heard: Vec::new(), count: 0, first: None, told: Time::ZERO, random: 1, acked: None }
+        Self {
+            fake,
+            heard: Vec::new(),
+            count: 0,
+            first: None,
+            told: Time::ZERO,
+            random: 1,
+            shortest: Span::MAX,
+            acked: None,
+        }
     }
 
-    fn time(&mut self, data: &Data) -> Time {
+    /// Returns the time that is told, if any.
+    fn time(&mut self, data: &Data) -> Option<Time> {
         const GRID: Span = Span::from_millis(6);
         let first = *self.first.get_or_insert(data.at);
         self.count += 1;
+        let sent = Time::from_nanos(u64::from(data.value) * 1000);
+        self.shortest = self.shortest.min(data.at.since(sent));
+        let as_sent = sent.max(self.told + Arrival::TICK);
         let grid = Time::from_nanos(data.at.as_nanos().next_multiple_of(GRID.as_nanos()));
-        match self.fake {
+        Some(match self.fake {
             Fake::None => data.at,
             Fake::Backwards => first + Span::from_secs(3600) - data.at.since(first),
             Fake::BeforeSent => data.at + Span::from_secs(3 * (self.count % 2)),
             Fake::Hours => data.at + Span::from_secs(3600) * (self.count / 64),
             Fake::Squeezed => grid.max(self.told + Arrival::TICK),
             Fake::AtOnce => grid,
-            Fake::AsSent => Time::from_nanos(u64::from(data.value) * 1000).max(self.told + Arrival::TICK),
+            Fake::AsSent => as_sent,
             Fake::Random => {
                 self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 Time::from_nanos(u64::from(self.random) << 5)
             }
-        }
+            Fake::Withheld => return (data.at.since(sent) < self.shortest + LATE).then_some(data.at),
+            Fake::Stopped => return (data.at < first + HONEST_FOR).then_some(data.at),
+            Fake::Alternating if data.at.as_nanos() / 1_000_000_000 % 2 == 0 => data.at,
+            Fake::Alternating => as_sent,
+        })
     }
 
     fn report(&mut self, data: &Data) -> Arrivals {
-        self.told = self.time(data);
         let mut arrivals = Arrivals::EMPTY;
-        arrivals.push(Arrival::new(data.seq, self.told, false));
+        if let Some(told) = self.time(data) {
+            self.told = told;
+            arrivals.push(Arrival::new(data.seq, told, false));
+        }
         arrivals
     }
 }
