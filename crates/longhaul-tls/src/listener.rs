@@ -27,7 +27,8 @@ pub struct HandshakeLimits {
     pub per_address: usize,
     /// Maximum duration of a handshake.
     pub time: Duration,
-    /// Maximum number of bytes that a peer may send in its handshake.
+    /// Maximum number of bytes that a peer may send in its handshake. One record more, at most 16.3 KiB, may be read
+    /// before the peer is authenticated, because data may follow at once.
     pub max_bytes: usize,
 }
 

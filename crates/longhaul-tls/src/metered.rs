@@ -13,6 +13,9 @@ use crate::TlsError;
 /// Maximum time to wait for the peer after a failed handshake.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// The longest record (RFC 8446, section 5.2), with its header.
+const RECORD: usize = 5 + (16 << 10) + 256;
+
 /// A stream that fails when the peer has sent more than a limit.
 #[derive(Debug)]
 pub(crate) struct Metered {
@@ -22,9 +25,10 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    /// Limits the bytes that can be read from `stream`.
+    /// Limits the bytes of a handshake that can be read from `stream`. A record of data may follow them, which the TLS
+    /// library reads to its end if it arrives together with the last message of the handshake.
     pub(crate) fn new(stream: TcpStream, limit: usize) -> Self {
-        Self { stream, limit, left: Some(limit) }
+        Self { stream, limit, left: Some(limit.saturating_add(RECORD)) }
     }
 
     pub(crate) fn unlimited(stream: TcpStream) -> Self {

@@ -85,6 +85,30 @@ async fn both_ends_know_each_other_and_data_arrives_until_the_orderly_end() {
     assert_eq!(sending.await.unwrap(), b"thanks");
 }
 
+/// A client may send data right after its last message of the handshake. A server that is late reads both at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn data_that_arrives_with_the_end_of_the_handshake_does_not_exceed_its_limit() {
+    const DATA: usize = 40_000;
+    let late = |_: &Fingerprint| {
+        // The driver receives on another thread meanwhile.
+        std::thread::sleep(Duration::from_millis(300));
+        true
+    };
+    let mut server = Server::start(patient(), late).await;
+    let connector = SecureConnector::new(&Identity::generate().unwrap(), Some(server.key)).unwrap();
+    let mut here = server.connect(&connector).await.unwrap();
+    here.write_all(&[7; DATA]).await.unwrap();
+    here.flush().await.unwrap();
+    let mut answer = [0];
+    let mut there = tokio::select! {
+        there = server.accepted.recv() => there.unwrap(),
+        refused = here.read(&mut answer) => panic!("{refused:?}"),
+    };
+    let mut received = vec![0; DATA];
+    there.read_exact(&mut received).await.unwrap();
+    assert_eq!(received, [7; DATA]);
+}
+
 #[tokio::test]
 async fn a_stream_that_ends_without_close_notify_is_an_error() {
     let client = Identity::generate().unwrap();
@@ -205,13 +229,16 @@ async fn a_peer_that_says_nothing_or_too_much_is_dropped() {
     let ended = silent.read(&mut [0]).await;
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
 
-    // A handshake record with the header of a message of 60,000 bytes, which never ends.
+    // Records with the beginning of a message of 60,000 bytes, which never ends.
     let server = Server::start(patient(), |_| true).await;
     let mut large = TcpStream::connect(server.address).await.unwrap();
     let mut record = vec![0x16, 3, 1, 0x40, 0];
     record.extend([1, 0, 0xea, 0x60]);
     record.resize(5 + 0x4000, 0);
-    large.write_all(&record).await.unwrap();
+    for _ in 0..3 {
+        large.write_all(&record).await.unwrap();
+        record[5..].fill(0);
+    }
     let mut answer = Vec::new();
     let _ = large.read_to_end(&mut answer).await;
     assert!(server.accepted.is_empty());
