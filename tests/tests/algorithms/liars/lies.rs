@@ -279,7 +279,7 @@ impl Wavering {
 impl Lie for Wavering {
     fn tell(&mut self, now: Time, ack: Header) -> Vec<(Span, Header)> {
         self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let held = self.longest.as_nanos() * u64::from(self.random) >> 32;
+        let held = (self.longest.as_nanos() * u64::from(self.random)) >> 32;
         self.released = self.released.max(now + Span::from_nanos(held));
         vec![(self.released.since(now), ack)]
     }

@@ -89,7 +89,7 @@ impl Times {
             }
             Fake::Withheld => return (data.at.since(sent) < self.shortest + LATE).then_some(data.at),
             Fake::Stopped => return (data.at < first + HONEST_FOR).then_some(data.at),
-            Fake::Alternating if data.at.as_nanos() / 1_000_000_000 % 2 == 0 => data.at,
+            Fake::Alternating if (data.at.as_nanos() / 1_000_000_000).is_multiple_of(2) => data.at,
             Fake::Alternating => as_sent,
         })
     }
