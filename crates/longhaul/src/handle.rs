@@ -151,7 +151,7 @@ impl Handle {
 
 /// Returns whether the driver will have its turn even if the calling task does nothing further. This is not certain for
 /// the task of `block_on` in a single-threaded runtime: when it returns, the runtime stands still.
-fn driver_follows() -> bool {
+pub(crate) fn driver_follows() -> bool {
     let runtime = tokio::runtime::Handle::try_current();
     tokio::task::try_id().is_some() || runtime.is_ok_and(|r| r.runtime_flavor() != RuntimeFlavor::CurrentThread)
 }

@@ -1,8 +1,8 @@
 //! An endpoint and its socket, shared by the driver task and all handles.
 //!
 //! There is one lock per endpoint. Whoever changes the endpoint's state also sends the resulting segments under this
-//! lock, so that a write is transmitted at once instead of waiting for another task. The driver waits for the socket
-//! and the timer.
+//! lock, so that a write is transmitted at once instead of waiting for another task, unless there is more to send than in
+//! one turn. The driver waits for the socket and the timer.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,6 +16,7 @@ use longhaul_units::{Span, Time};
 use crate::accept_queue::AcceptQueue;
 use crate::capture::SharedCapture;
 use crate::error::from_host;
+use crate::handle::driver_follows;
 use crate::io::{Buffers, Fault, Io, Outgoing};
 use crate::shards::Shards;
 use crate::waiters::{Waiters, WakerSet};
@@ -76,8 +77,8 @@ pub(crate) struct State {
     batch: Batch,
     /// The destination of a batch that the socket has not accepted yet.
     stuck: Option<Destination>,
-    /// Whether more is to be sent than one turn could. Until the driver's next turn tasks do not send, so that it receives
-    /// before: many busy tasks would delay it until ACKs overflow the socket.
+    /// Whether more is to be sent than one turn could. Tasks then leave it to the driver, which receives before it sends:
+    /// many busy tasks would delay it until ACKs overflow the socket.
     is_behind: bool,
     /// Earliest time of the next send, after the kernel had no memory.
     resume_at: Option<Time>,
@@ -200,7 +201,8 @@ impl Shared {
     }
 
     fn settle_except(&self, mut state: MutexGuard<'_, State>, now: Time, writer: Option<ConnId>) {
-        let turn = if state.is_behind { Turn::More } else { state.transmit_except(self, now, writer) };
+        let waits = state.is_behind && driver_follows();
+        let turn = if waits { Turn::More } else { state.transmit_except(self, now, writer) };
         if turn == Turn::Done {
             state.arm(self);
         } else {
@@ -476,7 +478,7 @@ impl State {
     }
 
     pub(crate) fn timer_fired(&mut self) {
-        self.armed = None;
+        (self.armed, self.is_behind) = (None, false);
     }
 
     /// Collects the wakers for the endpoint's events.

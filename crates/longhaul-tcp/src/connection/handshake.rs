@@ -31,6 +31,8 @@ pub(super) struct Handshake {
     retries: u32,
     /// The SYN was sent more than once, for any reason, or its send time is unknown.
     repeated: bool,
+    /// The peer has answered the SYN, though not with a SYN-ACK: the path does not drop SYNs like it.
+    arrived: bool,
     /// Time and TSval of the last transmission.
     sent_at: Time,
     stamp: u32,
@@ -101,6 +103,7 @@ impl Connection {
             due: true,
             retries: 0,
             repeated: false,
+            arrived: false,
             sent_at: now,
             stamp: 0,
             first: (now, 0),
@@ -126,7 +129,8 @@ impl Connection {
             handshake.first = (now, handshake.stamp);
         }
         let (first, max_header_len) = (!handshake.repeated, handshake.max_header_len);
-        let mut header = if self.life.state == State::SynSent { self.syn(now, first) } else { self.syn_ack(now) };
+        let passes = first || handshake.arrived;
+        let mut header = if self.life.state == State::SynSent { self.syn(now, passes) } else { self.syn_ack(now) };
         match self.life.state {
             State::SynSent => self.add_network_to_syn(&mut header, first),
             _ => self.add_network_to_syn_ack(&mut header, first),
@@ -148,9 +152,9 @@ impl Connection {
         true
     }
 
-    fn syn(&self, now: Time, first: bool) -> Header {
-        // A path may drop ECN-setup SYNs: a retransmitted SYN is not ECN-setup (RFC 3168, section 6.1.1.1).
-        let ecn = if self.config.ecn && first { Flags::ECE | Flags::CWR } else { Flags::NONE };
+    fn syn(&self, now: Time, passes: bool) -> Header {
+        // A path may drop ECN-setup SYNs: a SYN that was perhaps lost is retransmitted without (RFC 3168, section 6.1.1.1).
+        let ecn = if self.config.ecn && passes { Flags::ECE | Flags::CWR } else { Flags::NONE };
         let mut header =
             Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.numbers.iss, ..Header::default() };
         let options = &mut header.options;
@@ -340,8 +344,11 @@ impl Connection {
     /// Sends the SYN again at once, after a reset that ends the peer's old connection, instead of at the timeout. A
     /// challenge ACK (RFC 5961, section 4) shows that the SYN has arrived. Done once, because each ACK may be forged.
     fn repeat_syn_after_reset(&mut self, now: Time) {
-        let Some(handshake) = self.life.handshake.as_mut().filter(|handshake| !handshake.repeated) else { return };
-        (handshake.due, handshake.repeated) = (true, true);
+        let Some(handshake) = self.life.handshake.as_mut() else { return };
+        if handshake.repeated || handshake.refused_at.is_some() {
+            return;
+        }
+        (handshake.due, handshake.repeated, handshake.arrived) = (true, true, true);
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         self.stats.incidents_mut().segments_retransmitted += 1;
     }
@@ -425,7 +432,7 @@ impl Connection {
             return;
         }
         handshake.retries += 1;
-        (handshake.due, handshake.repeated) = (true, true);
+        (handshake.due, handshake.repeated, handshake.arrived) = (true, true, false);
         if !is_refusal_check {
             self.rtt.back_off();
         }

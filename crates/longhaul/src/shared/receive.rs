@@ -48,7 +48,7 @@ impl State {
 }
 
 impl Shared {
-    /// Ends a receive call: settles this shard, and then passes on what belongs to others. Locks of two shards are never
+    /// Ends a receive call of the driver: settles this shard, and then passes on what belongs to others. Locks of two shards are never
     /// held at once.
     ///
     /// Returns whether sending has been left to the next poll of the driver, because a woken task is likely to write
@@ -56,7 +56,7 @@ impl Shared {
     /// datagram and a wake-up.
     pub(crate) fn settle_received(&self, mut state: MutexGuard<'_, State>, now: Time) -> bool {
         let forwarded = std::mem::take(&mut state.forwarded);
-        state.reply_expected = false;
+        (state.reply_expected, state.is_behind) = (false, false);
         state.finish();
         let defers = state.reply_expected;
         if defers {

@@ -89,24 +89,42 @@ fn a_reset_in_the_window_of_syn_received_is_challenged_by_an_ack() {
 fn a_syn_is_repeated_after_the_first_reset_only() {
     let mut endpoint = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
     let tuple = tuple(there(), here());
-    endpoint.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
-    let isn = sent(&mut endpoint, NOW).pop().unwrap().seq;
+    endpoint.connect(NOW, tuple, Arc::new(Config { ecn: true, ..Config::default() })).unwrap();
+    let syn = sent(&mut endpoint, NOW).pop().unwrap();
+    assert_eq!(syn.flags, Flags::SYN | Flags::ECE | Flags::CWR);
     let later = NOW + Span::from_millis(500);
     let challenge = Header { flags: Flags::ACK, ack: 77, ..Header::default() };
-    for flags in [vec![Flags::RST, Flags::SYN], vec![Flags::RST]] {
+    // The challenge shows that the path does not drop ECN-setup SYNs.
+    for flags in [vec![Flags::RST, syn.flags], vec![Flags::RST]] {
         deliver(&mut endpoint, later, tuple, &challenge, &[]);
         let answers = sent(&mut endpoint, later);
         assert_eq!(answers.iter().map(|header| header.flags).collect::<Vec<_>>(), flags);
-        assert!(answers.iter().all(|header| header.seq == if header.flags == Flags::RST { 77 } else { isn }));
+        assert!(answers.iter().all(|header| header.seq == if header.flags == Flags::RST { 77 } else { syn.seq }));
     }
     // The timer is set anew.
-    for (after, count) in [(999, 0), (1000, 1)] {
-        endpoint.handle_timeout(later + Span::from_millis(after));
-        assert_eq!(sent(&mut endpoint, later + Span::from_millis(after)).len(), count);
+    for (after, flags) in [(999, vec![]), (1000, vec![Flags::SYN])] {
+        let now = later + Span::from_millis(after);
+        endpoint.handle_timeout(now);
+        assert_eq!(sent(&mut endpoint, now).iter().map(|header| header.flags).collect::<Vec<_>>(), flags);
     }
     // A RST with such an ACK belongs to something else, too, and is not answered.
     deliver(&mut endpoint, later, tuple, &Header { flags: Flags::RST | Flags::ACK, ..challenge }, &[]);
     assert_eq!(sent(&mut endpoint, later), []);
+}
+
+/// After a refusal, the SYN that finds out whether it was true is sent at its time.
+#[test]
+fn a_reset_does_not_put_off_the_check_of_a_refusal() {
+    let mut endpoint = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
+    let tuple = tuple(there(), here());
+    endpoint.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
+    assert_eq!(sent(&mut endpoint, NOW).len(), 1);
+    endpoint.handle_host_error(NOW, tuple, crate::HostError::Refused);
+    deliver(&mut endpoint, NOW, tuple, &Header { flags: Flags::ACK, ack: 77, ..Header::default() }, &[]);
+    assert_eq!(sent(&mut endpoint, NOW).iter().map(|header| header.flags).collect::<Vec<_>>(), [Flags::RST]);
+    let check = NOW + Span::from_millis(100);
+    endpoint.handle_timeout(check);
+    assert_eq!(sent(&mut endpoint, check).len(), 1);
 }
 
 /// The addresses are free before the application has heard of the reset, which receive offload may have merged with the SYN.
