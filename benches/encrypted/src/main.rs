@@ -116,7 +116,7 @@ fn aes_s_per_gb() -> Result<f64> {
     for number in 0..RECORDS {
         let nonce = || {
             let mut nonce = [0; NONCE_LEN];
-            nonce[..8].copy_from_slice(&number.to_be_bytes());
+            nonce[..8].copy_from_slice(&(number as u64).to_be_bytes());
             Nonce::assume_unique_for_key(nonce)
         };
         // TLS authenticates the five bytes of a record's header.

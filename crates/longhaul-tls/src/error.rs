@@ -36,8 +36,8 @@ pub enum TlsError {
     /// The peer sent something other than TLS.
     #[error("the peer does not use TLS")]
     NotTls,
-    /// The peer sent more than [`HandshakeLimits::max_bytes`](crate::HandshakeLimits::max_bytes) before it was
-    /// authenticated.
+    /// The peer sent more than [`HandshakeLimits::max_bytes`](crate::HandshakeLimits::max_bytes), and a record, before it
+    /// was authenticated.
     #[error("the peer sent more than {0} bytes before it was authenticated")]
     TooLarge(usize),
     /// The handshake was not completed in time.

@@ -15,8 +15,8 @@ use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 impl Endpoint {
-    /// Returns whether the connection in a slot gives up its addresses: it has just been reset, or the application still
-    /// holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
+    /// Returns whether the connection in a slot gives up its addresses: it has ended in this moment, as by a reset, or the
+    /// application still holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
         let reset = |slot: &&Slot| slot.connection.is_drained();
         if let Some(tuple) = self.slots.get(index as usize).and_then(Option::as_deref).filter(reset).map(|s| s.tuple) {
