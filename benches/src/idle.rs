@@ -156,7 +156,7 @@ impl Bench {
         text += &format!(
             "A listener with {idle} idle connections (of kernel TCP as many as the limit of open files permits) over \
              loopback, and {active} streams\nthat download at the same time{place}. One run of {seconds:.0} s per value, \
-             beside streams\nfrom {} s after their begin on. Server and clients have one thread each, and share the cores, so \
+             which begins\n{} s after the streams where there are any. Server and clients have one thread each, and share the cores, so \
              that a new connection beside\nthe streams waits for its turn. Memory is that of the server's process, with a task \
              per connection; the kernel's own is not in it.\n\n",
             WARM_UP.as_secs()

@@ -7,7 +7,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::stray::Buckets;
 use super::time_wait::{Record, Verdict};
-use super::{DatagramMeta, Endpoint, Slot, Tuple, cookie};
+use super::{DatagramMeta, Endpoint, Tuple, cookie};
 use crate::connection::{Connection, reset_for};
 use crate::info::add;
 use crate::observer::SegmentRecord;
@@ -15,11 +15,12 @@ use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 impl Endpoint {
-    /// Returns whether the connection in a slot gives up its addresses: it has ended in this moment, as by a reset, or the
-    /// application still holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
+    /// Returns whether the connection in a slot gives up its addresses: it has ended, as by a reset, but not been
+    /// reaped yet, or the application still holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
-        let reset = |slot: &&Slot| slot.connection.is_drained();
-        if let Some(tuple) = self.slots.get(index as usize).and_then(Option::as_deref).filter(reset).map(|s| s.tuple) {
+        let Some(slot) = self.slots.get(index as usize).and_then(Option::as_deref) else { return false };
+        if slot.connection.is_drained() {
+            let tuple = slot.tuple;
             self.unmap(index, &tuple);
             self.settle(index);
             return true;
