@@ -45,18 +45,20 @@ pub async fn run(options: &Options) -> Result<()> {
         let control = next_client(&mut arrivals).await?;
         let (to_test, streams) = mpsc::channel(WAITING);
         let (hello, control) = (control.hello, control.stream);
-        let mut test = Test { options, address, hello, control, to_test, streams, wants_output: false };
+        let mut test = Test { options, address, hello, control, to_test, streams, wants_output: false, refusal: None };
         let outcome = test.run(&mut arrivals, &mut report).await;
         report.end(&outcome);
+        let (control, patience) = (test.control, options.transport.patience());
         if outcome.is_ok() {
-            let (control, patience) = (test.control, options.transport.patience());
             let output = test.wants_output.then(|| report.written());
             ending.spawn(async move {
                 // Both ends have all results: a failure of the close is of no consequence.
                 let _ = timeout(patience, finish(control, output)).await;
             });
+        } else if let Some(reason) = test.refusal {
+            ending.spawn(greeting::say_no(control, reason, patience));
         } else {
-            test.control.abort();
+            control.abort();
         }
         if options.one_off {
             while ending.join_next().await.is_some() {}
@@ -109,6 +111,8 @@ struct Test<'a> {
     streams: Arrivals,
     /// Whether the client requests the server's report.
     wants_output: bool,
+    /// Why the test was refused, which the client has yet to be told.
+    refusal: Option<String>,
 }
 
 impl Test<'_> {
@@ -162,8 +166,7 @@ impl Test<'_> {
         let (ports, prepared) = match checked.and_then(|()| self.prepare(&params)) {
             Ok(prepared) => prepared,
             Err(error) => {
-                let said = greeting::say_no(&mut self.control, format!("{error:#}"));
-                let _ = timeout(patience, said).await;
+                self.refusal = Some(format!("{error:#}"));
                 return Err(error.context("refused a test"));
             }
         };

@@ -373,15 +373,15 @@ fn one_test_at_a_time() {
     assert_eq!(complaint(&second), "longhaul perf: error - the server is busy running a test. try again later");
 }
 
-/// Writes `bytes` to a server and reads until the connection ends.
-async fn intrude(port: u16, bytes: Vec<u8>) -> Vec<u8> {
+/// Writes `bytes` to a server and reads until it has ended; returns what it said, and the connection, not yet closed.
+async fn intrude(port: u16, bytes: Vec<u8>) -> (Vec<u8>, longhaul::TcpStream) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = longhaul::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     stream.write_all(&bytes).await.unwrap();
     let mut said = Vec::new();
     // A reset is an acceptable end.
     let _ = stream.read_to_end(&mut said).await;
-    said
+    (said, stream)
 }
 
 fn message(json: &str) -> Vec<u8> {
@@ -402,15 +402,18 @@ async fn a_server_survives_its_clients() {
     };
     // Strangers: another protocol, too long a message, a message that is not a hello, a stream of no test.
     for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![255; 2000], message("{}"), stream] {
-        assert!(intrude(port, bytes).await.is_empty());
+        assert!(intrude(port, bytes).await.0.is_empty());
     }
     std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[0; 100], ("127.0.0.1", port)).unwrap();
     // Faulty clients: an invalid message after the hello, an impossible test, streams that never connect.
-    assert!(intrude(port, [hello.clone(), message("[]")].concat()).await.is_empty());
-    let said = intrude(port, [hello.clone(), params(1000)].concat()).await;
-    assert!(String::from_utf8_lossy(&said).contains("Refused"), "{said:?}");
-    let said = intrude(port, [hello, params(1)].concat()).await;
-    assert!(String::from_utf8_lossy(&said).contains("Accepted"), "{said:?}");
+    assert!(intrude(port, [hello.clone(), message("[]")].concat()).await.0.is_empty());
+    // The client that is refused does not close: the next one is served nevertheless.
+    let (said, _refused) = intrude(port, [hello.clone(), params(1000)].concat()).await;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("Refused") && said.contains("streams"), "{said}");
+    let (said, _) = intrude(port, [hello, params(1)].concat()).await;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(said.contains("Accepted"), "{said}");
     let output = server.client("-n 100K").output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
