@@ -13,6 +13,7 @@ pub mod generated;
 pub mod idle;
 pub mod loopback;
 pub mod meter;
+pub mod pacing;
 pub mod profile;
 pub mod realtime;
 pub mod report;

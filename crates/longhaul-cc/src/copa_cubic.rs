@@ -246,7 +246,7 @@ impl CopaCubic {
         self.copa.take_over(window.max(2.0 * self.mss.as_f64()), grows);
         self.mode = Mode::Cruise;
         self.reach.restart();
-        self.cruise.grow_without_limit();
+        self.cruise.grow_to(f64::INFINITY);
     }
 
     fn begin_competition(&mut self, window: f64, now: Time, path: &Path) {
@@ -478,7 +478,10 @@ impl Controller for CopaCubic {
         self.reverse.on_timeout();
         self.reach = Reach::default();
         self.cruise.on_route();
-        self.cruise.grow_without_limit();
+        if event.nth <= 1 {
+            // What the path did not hold is not known to be less. RFC 5681, section 3.1, resumes slow start up to a half.
+            self.cruise.grow_to(self.copa.window());
+        }
         self.copa.on_timeout(event, path);
     }
 
@@ -493,6 +496,9 @@ impl Controller for CopaCubic {
         }
         if self.is_composed() {
             return;
+        }
+        if let PathEvent::Spurious { timeout: true, .. } = event {
+            self.cruise.grow_to(f64::INFINITY);
         }
         self.copa.on_event(event, path);
     }

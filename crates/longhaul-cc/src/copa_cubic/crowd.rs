@@ -1,5 +1,5 @@
 //! Many flows with a few segments each. A queue that holds two segments of each, with the usual oscillation, may be
-//! longer than the router's memory.
+//! longer than the router's memory, or than its AQM permits.
 
 use super::CopaCubic;
 
@@ -17,8 +17,11 @@ struct Conditions {
     share: f64,
 }
 
-/// Factor of the kept part at a loss in a full queue, and the minimum of that part.
-const KEEP: (f64, f64) = (0.7, 0.5);
+/// Factor of the kept part at a loss in a full queue or at an ECN mark.
+const KEEP: f64 = 0.7;
+/// Minimum of that part after a loss, and after a mark. An AQM that has to mark all the time drops what cannot be marked:
+/// retransmissions and SYNs (RFC 3168, section 6.1.5).
+const LEAST: (f64, f64) = (0.5, 0.1);
 /// Increase of the kept part per round trip.
 const RECOVERY: f64 = 0.01;
 
@@ -37,8 +40,17 @@ impl Default for Crowd {
 impl Crowd {
     /// Returns the fraction after a full queue dropped a segment of a flow with a window of `segments`.
     pub(super) fn on_loss(&mut self, segments: f64) -> f64 {
+        self.lower(segments, LEAST.0)
+    }
+
+    /// Returns the fraction after a mark, the first of a round trip.
+    pub(super) fn on_mark(&mut self, segments: f64) -> f64 {
+        self.lower(segments, LEAST.1)
+    }
+
+    fn lower(&mut self, segments: f64, least: f64) -> f64 {
         if segments < CROWD.segments {
-            self.kept = (KEEP.0 * self.kept).max(KEEP.1);
+            self.kept = (KEEP * self.kept).max(least).min(self.kept);
         }
         self.kept
     }
@@ -64,7 +76,8 @@ impl CopaCubic {
 mod tests {
     use super::*;
 
-    /// 0.7, then the minimum of 0.5. Fifty round trips lead back to all. With 40 segments, two of them are few.
+    /// 0.7, then the minimum of 0.5, or of 0.1 by marks, which a loss does not raise. Fifty or ninety round trips lead
+    /// back to all. With 40 segments, two of them are few.
     #[test]
     fn losses_lower_what_is_kept_for_some_time() {
         let mut crowd = Crowd::default();
@@ -72,5 +85,9 @@ mod tests {
         assert_eq!(crowd.on_loss(CROWD.segments - 1.0), 0.7);
         assert_eq!((crowd.on_loss(10.0), crowd.on_round()), (0.5, 0.51));
         assert_eq!((1..100).find(|_| crowd.on_round() == 1.0), Some(49));
+        assert_eq!((crowd.on_mark(CROWD.segments), crowd.on_mark(10.0)), (1.0, 0.7));
+        (0..6).for_each(|_| _ = crowd.on_mark(10.0));
+        assert_eq!((crowd.on_mark(10.0), crowd.on_loss(10.0), crowd.on_round()), (0.1, 0.1, 0.11));
+        assert_eq!((1..100).find(|_| crowd.on_round() >= 1.0 - 1e-9), Some(89));
     }
 }

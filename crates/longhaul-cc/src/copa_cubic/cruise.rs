@@ -98,9 +98,9 @@ impl Cruise {
         self.patience = UNUSED_ROUNDS.0;
     }
 
-    /// Lets the next slow start end by the queue alone.
-    pub(super) const fn grow_without_limit(&mut self) {
-        self.grow_to = f64::INFINITY;
+    /// Lets the next slow start end at a window of `limit` bytes.
+    pub(super) const fn grow_to(&mut self, limit: f64) {
+        self.grow_to = limit;
     }
 }
 
@@ -131,6 +131,7 @@ impl CopaCubic {
         self.cruise.marked_until.take_if(|until| ack.total_delivered >= *until);
         if ack.ecn_echo && self.cruise.marked_until.is_none() {
             (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
+            self.copa.keep(self.crowd.on_mark(self.copa.window() / self.mss.as_f64()));
             self.copa.take_over(self.copa.window() * KEEP.1, false);
         }
         self.on_reach_ack(ack, before);

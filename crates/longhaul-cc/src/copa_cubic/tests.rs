@@ -138,6 +138,63 @@ fn a_timeout_leaves_one_segment() {
     }
 }
 
+/// Acknowledges windows for some round trips of 40 ms without a queue. Returns the largest window in segments.
+fn without_a_queue(controller: &mut CopaCubic, now: &mut Time, rounds: u32, marked: bool) -> f64 {
+    let (path, rtt) = (Path::new(MSS), Span::from_millis(40));
+    let (mut most, mut total) = (0.0_f64, Bytes::ZERO);
+    for _ in 0..rounds {
+        *now += rtt;
+        for number in 0..controller.control().cwnd.0 / MSS.0 {
+            let mut ack = Ack::new(*now);
+            (ack.round_start, ack.cwnd_limited, ack.ecn_echo) = (number == 0, true, marked && number == 0);
+            total += MSS;
+            (ack.delivered, ack.cumulative, ack.total_delivered) = (MSS, MSS, total);
+            ack.in_flight = controller.control().cwnd - MSS;
+            ack.rtt = Some(RttSample::new(rtt, *now - rtt));
+            controller.on_ack(&ack, &path);
+        }
+        most = most.max(controller.copa.window() / MSS.as_f64());
+    }
+    most
+}
+
+/// Slow start after a timeout ends at the window before the first of consecutive timeouts. A spurious one sets no limit.
+#[test]
+fn slow_start_after_a_timeout_ends_at_the_window_before() {
+    let path = Path::new(MSS);
+    let after = |window: f64, timeouts: u32, spurious: bool| {
+        let (mut controller, mut now) = (established(&Granted::basic()), Time::from_nanos(1_000_000_000));
+        controller.begin_cruise(window * MSS.as_f64(), false);
+        without_a_queue(&mut controller, &mut now, 1, false);
+        controller.copa.take_over(window * MSS.as_f64(), true);
+        for nth in 1..=timeouts {
+            controller.on_timeout(&Timeout::new(now, nth, MSS), &path);
+        }
+        if spurious {
+            controller.on_event(&PathEvent::Spurious { now, timeout: true, in_flight: MSS }, &path);
+        }
+        without_a_queue(&mut controller, &mut now, 7, false)
+    };
+    for timeouts in [1, 3] {
+        let windows = [20.0, 1.0].map(|window| after(window, timeouts, false));
+        assert!((20.0..40.0).contains(&windows[0]) && (2.0..20.0).contains(&windows[1]), "{timeouts}: {windows:?}");
+    }
+    assert!(after(20.0, 1, true) > 100.0);
+    assert!(after(200.0, 1, false) > 100.0);
+}
+
+/// A mark in each round trip takes more than Copa adds, of a small window too.
+#[test]
+fn marks_outweigh_what_copa_adds() {
+    for window in [5.0, 10.0, 30.0] {
+        let (mut controller, mut now) = (established(&Granted::basic()), Time::from_nanos(1_000_000_000));
+        controller.begin_cruise(window * MSS.as_f64(), false);
+        without_a_queue(&mut controller, &mut now, 20, true);
+        let left = controller.copa.window() / MSS.as_f64();
+        assert!(left < 4.0, "{window}: {left}");
+    }
+}
+
 /// A timeout ends a dip, whose limit then no longer holds.
 #[test]
 fn a_timeout_ends_a_dip() {

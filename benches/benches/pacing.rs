@@ -1,0 +1,26 @@
+//! Precision of pacing: how late segments leave a sender with a limited pacing rate, and what it loses if its thread does not
+//! run for a third of the time.
+//!
+//! A stream passes a relay over loopback, which takes the kernel's receive timestamp of each batch of segments. On loopback,
+//! the kernel delivers a datagram within the system call that sends it, so that this is the time at which it left. A batch is
+//! due when the rate has released its first quantum since the last one was due; what is late by more than 1 ms, for which
+//! longhaul does not make up, moves the following ones. A thread that does nothing but wait for a timer and send batches of the same
+//! size shows what the machine permits.
+//!
+//! ```sh
+//! cargo bench --bench pacing             # prints the table
+//! cargo bench --bench pacing -- --write  # and writes it: docs/costs.md
+//! ```
+//!
+//! It requires a quiet machine. **Settings** by environment: `LONGHAUL_BENCH_MS` (3000) for each of `LONGHAUL_BENCH_RUNS` (5)
+//! measurements.
+
+#[cfg(target_os = "linux")]
+fn main() -> anyhow::Result<()> {
+    longhaul_benches::pacing::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("this bench needs Linux");
+}
