@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytes::Buf;
 
 mod frames;
 mod piece;
@@ -16,9 +16,9 @@ use piece::{Cells, Data, Piece};
 /// an idle connection uses little memory and a fast one allocates rarely.
 const BLOCK_MIN: usize = 512;
 const BLOCK_MAX: usize = 256 << 10;
-/// [`SendBuffer::write_bytes`] keeps data of at least this length by reference and copies shorter data, for which a
+/// [`SendBuffer::write_chunk`] keeps data of at least this length by reference and copies shorter data, for which a
 /// copy costs no more than the bookkeeping for a separate piece.
-const KEEP_FROM: usize = 4 << 10;
+pub(crate) const KEEP_FROM: usize = 4 << 10;
 /// Maximum size of the empty blocks kept for later writes, or the peak amount of data since [`SendBuffer::rest`] if
 /// that is larger. A sender whose window empties and fills again in every round trip need not allocate, and fault in
 /// pages, each time.
@@ -151,17 +151,18 @@ impl SendBuffer {
         }
     }
 
-    /// Takes as much of `data` as fits, without copying if that is at least 4 KiB, and returns the rest.
-    pub(crate) fn write_bytes(&mut self, mut data: Bytes, layout: Layout, next: u64) -> Bytes {
-        let taken = data.split_to(data.len().min(self.free()));
-        if taken.len() < KEEP_FROM {
-            self.write(&taken, layout, next);
-            return data;
+    /// Takes the first chunk of `data`, or as much of it as fits into the buffer and into `room` bytes, and returns its length.
+    /// At least 4 KiB of [`Bytes`](bytes::Bytes) are not copied.
+    pub(crate) fn write_chunk(&mut self, data: &mut impl Buf, room: usize, layout: Layout, next: u64) -> usize {
+        let len = data.chunk().len().min(room).min(self.free());
+        if len >= KEEP_FROM {
+            self.push(len, Data::Kept(data.copy_to_bytes(len)));
+            self.end += len as u64;
+        } else if let Some(part) = data.chunk().get(..len) {
+            self.write(part, layout, next);
+            data.advance(len);
         }
-        let len = taken.len();
-        self.push(len, Data::Kept(taken));
-        self.end += len as u64;
-        data
+        len
     }
 
     /// Drops all data before `una`. Offsets before the start have no effect; offsets past the end, such as that of an

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
@@ -111,7 +111,9 @@ impl TcpStream {
         Ok(self.handle.take_error())
     }
 
-    /// Writes all of `data`. Large pieces are not copied; their buffers are kept until they have been acknowledged.
+    /// Writes all of `data`, which is [`Bytes`] or several pieces of them, such as a header and a body in a
+    /// [`chain`](Buf::chain). Pieces of at least 4 KiB are not copied; their buffers are kept until they have been
+    /// acknowledged. Pieces of other types are copied once.
     ///
     /// Cancel safety: this method is not cancel safe; part of the data may have been written. To keep track of the
     /// rest, use [`poll_write_bytes`](Self::poll_write_bytes), or [`try_write_bytes`](Self::try_write_bytes) after
@@ -119,19 +121,19 @@ impl TcpStream {
     ///
     /// # Errors
     /// The same as `write_all` of `AsyncWriteExt`.
-    pub async fn write_bytes(&mut self, mut data: Bytes) -> io::Result<()> {
-        while !data.is_empty() {
+    pub async fn write_bytes(&mut self, mut data: impl Buf) -> io::Result<()> {
+        while data.has_remaining() {
             std::future::poll_fn(|cx| self.handle.poll_write_bytes(cx, &mut data)).await?;
         }
         Ok(())
     }
 
-    /// Removes as many bytes from the front of `data` as the send buffer has room for. Large pieces are not copied.
-    /// Ready with the number of bytes taken.
+    /// Removes as many bytes from the front of `data` as the send buffer has room for, as [`write_bytes`](Self::write_bytes)
+    /// does. Ready with the number of bytes taken.
     ///
     /// # Errors
     /// The same as `poll_write`.
-    pub fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
+    pub fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>> {
         self.handle.poll_write_bytes(cx, data)
     }
 

@@ -1,6 +1,6 @@
 //! User calls (RFC 9293, section 3.9.1).
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use longhaul_cc::PathEvent;
 use longhaul_units::Time;
 
@@ -39,14 +39,15 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Queues as much of `data` as fits and leaves the rest in it. Large parts are not copied.
+    /// Queues as much of `data` as fits, or 256 KiB if it is copied, and leaves the rest in it. Large chunks are not copied if
+    /// they are [`Bytes`], as in a chain of them.
     ///
     /// # Errors
     /// See [`write`](Self::write).
-    pub fn write_bytes(&mut self, data: &mut Bytes) -> Result<usize, Blocked> {
+    pub fn write_bytes(&mut self, data: &mut impl Buf) -> Result<usize, Blocked> {
         self.admit_writer()?;
         let taken = self.snd.write_bytes(data, self.layout());
-        if taken == 0 && !data.is_empty() {
+        if taken == 0 && data.has_remaining() {
             self.snd.block_writer();
             return Err(Blocked::WouldBlock);
         }

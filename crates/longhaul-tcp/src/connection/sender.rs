@@ -1,6 +1,6 @@
 //! Send sequence variables (RFC 9293, section 3.3.1), the data that they delimit, and the response to ECE.
 
-use bytes::Bytes;
+use bytes::Buf;
 use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
@@ -9,7 +9,10 @@ use super::persist::Persist;
 use crate::batch::{Batch, SegmentRef};
 use crate::config::Config;
 use crate::scoreboard::{Burst, Record, Scoreboard};
-use crate::send_buffer::{Layout, SendBuffer};
+use crate::send_buffer::{KEEP_FROM, Layout, SendBuffer};
+
+/// Bytes that one write copies at most, so that it does not occupy a thread for long.
+const COPY_LIMIT: usize = 256 << 10;
 
 mod rc3;
 
@@ -184,12 +187,18 @@ impl Sender {
         self.buffer.write(data, layout, self.nxt.max(1))
     }
 
-    /// Does the same without copying large parts, and leaves the rest in `data`.
-    pub(super) fn write_bytes(&mut self, data: &mut Bytes, layout: Layout) -> usize {
-        let part = data.split_to(self.room().min(data.len()));
-        let taken = part.len();
-        // The whole part fits.
-        let _ = self.buffer.write_bytes(part, layout, self.nxt.max(1));
+    /// Does the same with all chunks of `data`, without copying large ones if they are [`Bytes`](bytes::Bytes), and leaves
+    /// the rest in it.
+    pub(super) fn write_bytes(&mut self, data: &mut impl Buf, layout: Layout) -> usize {
+        let (mut taken, mut copied) = (0, 0);
+        while copied < COPY_LIMIT {
+            let len = self.buffer.write_chunk(data, self.room(), layout, self.nxt.max(1));
+            if len == 0 {
+                break;
+            }
+            taken += len;
+            copied += if len < KEEP_FROM { len } else { 0 };
+        }
         taken
     }
 

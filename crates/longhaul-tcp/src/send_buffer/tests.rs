@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -16,9 +17,11 @@ fn write(buffer: &mut SendBuffer, data: &[u8]) -> usize {
     buffer.write(data, LAYOUT, next)
 }
 
-fn write_bytes(buffer: &mut SendBuffer, data: Bytes) -> Bytes {
+/// Writes one chunk, and returns what is left.
+fn write_bytes(buffer: &mut SendBuffer, mut data: Bytes) -> Bytes {
     let next = buffer.end();
-    buffer.write_bytes(data, LAYOUT, next)
+    buffer.write_chunk(&mut data, usize::MAX, LAYOUT, next);
+    data
 }
 
 /// Returns segments with these payload lengths from `start` on: their headers, their records, and the expected
@@ -226,7 +229,7 @@ proptest! {
                     let free = capacity.saturating_sub((end - start) as usize);
                     let taken = match op {
                         Op::Write(_) => buffer.write(&data, layout, reading.clamp(start, end)),
-                        _ => length - buffer.write_bytes(Bytes::from(data), layout, reading.clamp(start, end)).len(),
+                        _ => buffer.write_chunk(&mut &data[..], usize::MAX, layout, reading.clamp(start, end)),
                     };
                     prop_assert_eq!(taken, length.min(free));
                     end += taken as u64;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use longhaul_tcp::{Blocked, Config, Connection, State};
 use longhaul_units::Rate;
 use tokio::io::{Interest, Ready};
@@ -53,7 +53,7 @@ impl Handle {
         self.attempt(|connection| write_vectored(connection, data))
     }
 
-    pub(crate) fn try_write_bytes(&self, data: &mut Bytes) -> io::Result<usize> {
+    pub(crate) fn try_write_bytes(&self, data: &mut impl Buf) -> io::Result<usize> {
         self.attempt(|connection| connection.write_bytes(data))
     }
 
@@ -61,7 +61,7 @@ impl Handle {
         self.poll(cx, Wait::Write, |connection| write_vectored(connection, data))
     }
 
-    pub(crate) fn poll_write_bytes(&self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write_bytes(&self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>> {
         self.poll(cx, Wait::Write, |connection| connection.write_bytes(data))
     }
 

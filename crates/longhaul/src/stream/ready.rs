@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::task::{Context, Poll, ready};
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut};
 use tokio::io::{Interest, ReadBuf, Ready};
 
 use super::TcpStream;
@@ -125,12 +125,12 @@ impl TcpStream {
         self.handle.try_write_vectored(bufs)
     }
 
-    /// Removes as many bytes from the front of `data` as the send buffer has room for, without waiting. Large pieces
-    /// are not copied.
+    /// Removes as many bytes from the front of `data` as the send buffer has room for, without waiting. As in
+    /// [`write_bytes`](Self::write_bytes), large pieces are not copied.
     ///
     /// # Errors
     /// The same as [`try_write`](Self::try_write).
-    pub fn try_write_bytes(&self, data: &mut Bytes) -> io::Result<usize> {
+    pub fn try_write_bytes(&self, data: &mut impl Buf) -> io::Result<usize> {
         self.handle.try_write_bytes(data)
     }
 

@@ -1,11 +1,12 @@
 //! Methods of streams and halves.
 
+use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{connect, pair, pair_with, pattern, soon};
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use longhaul::{TcpListener, TcpSocket, TcpState, TcpStream};
 use longhaul_cc::registry::Spec;
 use longhaul_cc::{BuildParams, Congestion, Controller, ControllerFactory};
@@ -118,6 +119,64 @@ async fn bytes_are_passed_without_copying() {
     assert!(got == data);
     drop(b);
     soon(writer).await.unwrap();
+}
+
+/// A header and a body leave together, and the body is not copied: its memory is in use until it has been acknowledged.
+#[tokio::test]
+async fn a_chain_is_written_like_one_piece() {
+    let (mut a, mut b) = pair().await;
+    let (header, body) = (Bytes::from_static(b"header"), Bytes::from(pattern(100_000)));
+    let mut chain = header.clone().chain(body.clone()).chain(&b"end"[..]);
+    let taken = soon(poll_fn(|cx| a.poll_write_bytes(cx, &mut chain))).await.unwrap();
+    assert_eq!((taken, chain.remaining()), (header.len() + body.len() + 3, 0));
+    drop(chain);
+    assert!(!body.is_unique(), "copied");
+    let mut got = vec![0; taken];
+    soon(b.read_exact(&mut got)).await.unwrap();
+    assert!(got == [&header[..], &body, b"end"].concat());
+    soon(a.write_bytes(&b"more"[..])).await.unwrap();
+    soon(b.read_exact(&mut got[..4])).await.unwrap();
+    assert_eq!(&got[..4], b"more");
+    soon(a.close()).await.unwrap();
+}
+
+/// Chunks too short to be kept are copied, in one call 256 KiB and the rest of a chunk at most.
+#[tokio::test]
+async fn many_short_pieces_take_several_writes() {
+    let mut client = TcpSocket::new_v4().unwrap();
+    client.config().notsent_lowat(Some(4 << 20));
+    let (mut a, mut b) = pair_with(client, TcpSocket::new_v4().unwrap()).await;
+    let data = pattern(1 << 20);
+    let mut short = Short(&data);
+    let taken = soon(poll_fn(|cx| a.poll_write_bytes(cx, &mut short))).await.unwrap();
+    assert!((256 << 10..260 << 10).contains(&taken), "{taken}");
+    let rest = short.remaining();
+    let writer = async {
+        a.write_bytes(short).await.unwrap();
+        a.close().await.unwrap();
+    };
+    let mut got = Vec::new();
+    let reader = b.read_to_end(&mut got);
+    let (_, read) = soon(async { tokio::join!(writer, reader) }).await;
+    assert_eq!(read.unwrap(), taken + rest);
+    assert!(got == data);
+}
+
+/// Data in chunks of a thousand bytes.
+struct Short<'a>(&'a [u8]);
+
+impl Buf for Short<'_> {
+    fn remaining(&self) -> usize {
+        self.0.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.0[..self.0.len().min(1000)]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.0 = &self.0[count..];
+    }
 }
 
 #[tokio::test]
