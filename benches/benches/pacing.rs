@@ -3,8 +3,8 @@
 //!
 //! A stream passes a relay over loopback, which takes the kernel's receive timestamp of each batch of segments. On loopback,
 //! the kernel delivers a datagram within the system call that sends it, so that this is the time at which it left. A batch is
-//! due when the rate has released its first quantum since the last one was due; what is late by more than 1 ms, for which
-//! longhaul does not make up, moves the following ones. A thread that does nothing but wait for a timer and send batches of the same
+//! due when the rate has released its first quantum since the last one was due. What is late by more than 1 ms moves the
+//! following ones, because longhaul makes up for more only if it is always late. A thread that does nothing but wait for a timer and send batches of the same
 //! size shows what the machine permits.
 //!
 //! ```sh

@@ -25,7 +25,7 @@ const COMMAND: &str = "cargo bench --bench pacing -- --write";
 const TITLE: &str = "Pacing";
 /// Pacing rates in Mb/s of data.
 const RATES: [u64; 4] = [20, 100, 300, 1000];
-/// Lateness for which a sender makes up in any case.
+/// Lateness for which a sender makes up in any case. It makes up for more if it is always late.
 const ALLOWANCE_NS: f64 = 1e6;
 /// Maximum 99th percentile of the lateness in microseconds.
 const BAR_US: f64 = 100.0;
@@ -51,7 +51,7 @@ enum Job {
 /// A batch of segments that passed the relay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Batch {
-    /// Time of departure in nanoseconds.
+    /// Time of departure in nanoseconds since the first batch.
     at: f64,
     /// Bytes of data.
     len: f64,
@@ -163,20 +163,16 @@ impl Bench {
         let passing = thread::spawn(move || relay.run(until));
         let sender = self.workers.spawn(job, None)?;
         let batches = passing.join().ok().context("the relay failed")??;
-        drop(sender);
+        sender.done()?;
         let warm_up = (batches.len() as f64 * WARM_UP) as usize;
-        Ok(outcome(
-            batches.get(warm_up..).unwrap_or_default(),
-            bytes_per_second as f64,
-            quantum(bytes_per_second) as f64,
-        ))
+        outcome(batches.get(warm_up..).unwrap_or_default(), bytes_per_second as f64, quantum(bytes_per_second) as f64)
     }
 }
 
 /// Returns how late each batch was. Its first quantum is due once the rate has released it since the last batch was due.
-fn outcome(batches: &[Batch], rate: f64, quantum: f64) -> Outcome {
+fn outcome(batches: &[Batch], rate: f64, quantum: f64) -> Result<Outcome> {
     let (Some(first), Some(last)) = (batches.first(), batches.last()) else {
-        return Outcome { late: Vec::new(), rate: 0.0 };
+        bail!("nothing was sent");
     };
     let ns = |bytes: f64| bytes / rate * 1e9;
     let (mut released, mut late, mut total) = (first.at, Vec::new(), 0.0);
@@ -187,7 +183,7 @@ fn outcome(batches: &[Batch], rate: f64, quantum: f64) -> Outcome {
         released = released.clamp(batch.at - first - ALLOWANCE_NS, batch.at - first) + ns(batch.len);
         total += batch.len;
     }
-    Outcome { late: sorted(late), rate: total / rate / ((last.at - first.at) / 1e9) }
+    Ok(Outcome { late: sorted(late), rate: total / rate / ((last.at - first.at) / 1e9) })
 }
 
 /// Passes datagrams on in both directions, and notes what the client sent.
@@ -222,17 +218,19 @@ impl Relay {
         poll.add(&self.back, 1)?;
         poll.add(&timer, 2)?;
         let mut received = RecvBatch::new(&RecvPool::new(8, 0), 8);
-        let (mut batches, mut client, mut ready) = (Vec::new(), None, Vec::new());
+        let (mut batches, mut first, mut client, mut ready) = (Vec::new(), None, None, Vec::new());
         while monotonic_now() < until {
             ready.clear();
             poll.wait(true, &mut ready)?;
             if ready.contains(&0) && self.front.recv(&mut received).is_ok() {
                 for message in received.messages() {
                     client = Some(message.meta.addr);
-                    let at = message.meta.timestamp.context("no receive timestamps")?.as_nanos() as f64;
+                    let at = message.meta.timestamp.context("no receive timestamps")?;
                     let len = data_of(message.datagrams(), self.server.is_some()) as f64;
                     if len > 0.0 {
-                        batches.push(Batch { at, len });
+                        // Nanoseconds since 1970 would be rounded to multiples of 256.
+                        let since = at.saturating_sub(*first.get_or_insert(at));
+                        batches.push(Batch { at: since.as_nanos() as f64, len });
                     }
                     if let Some(server) = self.server {
                         pass(&self.back, server, message.data(), message.meta.stride)?;
@@ -340,11 +338,11 @@ mod tests {
     fn lateness_is_that_of_the_first_quantum() {
         let ms = |at: f64, len: f64| Batch { at: at * 1e6, len };
         let punctual: Vec<_> = (0..20).map(|number| ms(f64::from(number) * 0.5, 500.0)).collect();
-        let all = outcome(&punctual, 1e6, 500.0);
+        let all = outcome(&punctual, 1e6, 500.0).unwrap();
         assert!(all.late.iter().all(|late| late.abs() < 1e-6), "{all:?}");
         assert!((all.rate - 1.0).abs() < 1e-9, "{all:?}");
         let late = [(0.0, 500.0), (0.6, 500.0), (1.0, 500.0), (2.0, 1000.0), (4.5, 500.0), (4.5, 1000.0), (5.0, 500.0)];
-        let all = outcome(&late.map(|(at, len)| ms(at, len)), 1e6, 500.0);
+        let all = outcome(&late.map(|(at, len)| ms(at, len)), 1e6, 500.0).unwrap();
         let late: Vec<_> = all.late.iter().map(|late| late.round()).collect();
         assert_eq!(late, [0.0, 0.0, 100.0, 500.0, 500.0, 2000.0], "{all:?}");
     }

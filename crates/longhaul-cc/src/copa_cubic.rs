@@ -246,7 +246,7 @@ impl CopaCubic {
         self.copa.take_over(window.max(2.0 * self.mss.as_f64()), grows);
         self.mode = Mode::Cruise;
         self.reach.restart();
-        self.cruise.grow_to(f64::INFINITY);
+        self.cruise.grow_without_limit();
     }
 
     fn begin_competition(&mut self, window: f64, now: Time, path: &Path) {
@@ -289,7 +289,7 @@ impl CopaCubic {
     /// Starts as a new connection does, but with at most `window` bytes. Without a start-up scheme for the peer, Copa
     /// continues in slow start.
     fn restart(&mut self, window: f64, event: &PathEvent, now: Time, path: &Path) {
-        self.reach = Reach::default();
+        (self.reach, self.crowd) = (Reach::default(), Crowd::default());
         self.begin_cruise(window, true);
         self.copa.on_event(event, path);
         self.cubic.take_over(window, now, path);
@@ -479,8 +479,7 @@ impl Controller for CopaCubic {
         self.reach = Reach::default();
         self.cruise.on_route();
         if event.nth <= 1 {
-            // What the path did not hold is not known to be less. RFC 5681, section 3.1, resumes slow start up to a half.
-            self.cruise.grow_to(self.copa.window());
+            self.cruise.on_timeout(self.copa.window(), self.copa.is_in_slow_start(), self.mss.as_f64());
         }
         self.copa.on_timeout(event, path);
     }
@@ -498,7 +497,7 @@ impl Controller for CopaCubic {
             return;
         }
         if let PathEvent::Spurious { timeout: true, .. } = event {
-            self.cruise.grow_to(f64::INFINITY);
+            self.cruise.undo_timeout();
         }
         self.copa.on_event(event, path);
     }

@@ -294,14 +294,16 @@ fn offer(
 /// # Errors
 /// Returns an error if the relay cannot start, or if it fails.
 pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let guard = runtime.enter();
+    // Before the first packet passes, so that no signal ends the process without a summary, or is lost where it was ignored.
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    drop(guard);
     let running = Running::start(options, path, logs)?;
     // Ignore a closed output: the relay is still wanted.
     running.local_addrs().iter().for_each(|addr| drop(writeln!(io::stdout(), "listening on {addr}")));
     let _ = io::stdout().write_all(ways(path, "from clients to the server", "from the server to clients").as_bytes());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
         tokio::select! {
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),

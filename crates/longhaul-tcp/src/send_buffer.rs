@@ -18,7 +18,7 @@ const BLOCK_MIN: usize = 512;
 const BLOCK_MAX: usize = 256 << 10;
 /// [`SendBuffer::write_chunk`] keeps data of at least this length by reference and copies shorter data, for which a
 /// copy costs no more than the bookkeeping for a separate piece.
-pub(crate) const KEEP_FROM: usize = 4 << 10;
+const KEEP_FROM: usize = 4 << 10;
 /// Maximum size of the empty blocks kept for later writes, or the peak amount of data since [`SendBuffer::rest`] if
 /// that is larger. A sender whose window empties and fills again in every round trip need not allocate, and fault in
 /// pages, each time.
@@ -151,18 +151,25 @@ impl SendBuffer {
         }
     }
 
-    /// Takes the first chunk of `data`, or as much of it as fits into the buffer and into `room` bytes, and returns its length.
-    /// At least 4 KiB of [`Bytes`](bytes::Bytes) are not copied.
-    pub(crate) fn write_chunk(&mut self, data: &mut impl Buf, room: usize, layout: Layout, next: u64) -> usize {
-        let len = data.chunk().len().min(room).min(self.free());
-        if len >= KEEP_FROM {
-            self.push(len, Data::Kept(data.copy_to_bytes(len)));
-            self.end += len as u64;
-        } else if let Some(part) = data.chunk().get(..len) {
-            self.write(part, layout, next);
+    /// Takes the first chunk of `data`, or as much of it as fits into the buffer and into `room` bytes, and returns its length
+    /// and whether it was copied. At least 4 KiB of [`Bytes`](bytes::Bytes) are not.
+    pub(crate) fn write_chunk(&mut self, data: &mut impl Buf, room: usize, layout: Layout, next: u64) -> (usize, bool) {
+        let chunk = data.chunk();
+        let (at, room) = (chunk.as_ptr(), room.min(self.free()));
+        let part = chunk.get(..room).unwrap_or(chunk);
+        if part.len() < KEEP_FROM {
+            let len = self.write(part, layout, next);
             data.advance(len);
+            return (len, true);
         }
-        len
+        let len = part.len();
+        let mut kept = data.copy_to_bytes(len);
+        // The application's `Buf` may return another length than it should.
+        kept.truncate(len);
+        let (len, is_copy) = (kept.len(), kept.as_ptr() != at);
+        self.push(len, Data::Kept(kept));
+        self.end += len as u64;
+        (len, is_copy)
     }
 
     /// Drops all data before `una`. Offsets before the start have no effect; offsets past the end, such as that of an

@@ -20,7 +20,7 @@ struct Conditions {
 /// Factor of the kept part at a loss in a full queue or at an ECN mark.
 const KEEP: f64 = 0.7;
 /// Minimum of that part after a loss, and after a mark. An AQM that has to mark all the time drops what cannot be marked:
-/// retransmissions and SYNs (RFC 3168, section 6.1.5).
+/// SYNs and retransmissions (RFC 3168, sections 6.1.1 and 6.1.5).
 const LEAST: (f64, f64) = (0.5, 0.1);
 /// Increase of the kept part per round trip.
 const RECOVERY: f64 = 0.01;
@@ -55,9 +55,9 @@ impl Crowd {
         self.kept
     }
 
-    /// Returns the fraction for the next round trip.
-    pub(super) fn on_round(&mut self) -> f64 {
-        self.kept = (self.kept + RECOVERY).min(1.0);
+    /// Returns the fraction for the next round trip of a flow with a window of `segments`.
+    pub(super) fn on_round(&mut self, segments: f64) -> f64 {
+        self.kept = if segments < CROWD.segments { (self.kept + RECOVERY).min(1.0) } else { 1.0 };
         self.kept
     }
 }
@@ -81,13 +81,14 @@ mod tests {
     #[test]
     fn losses_lower_what_is_kept_for_some_time() {
         let mut crowd = Crowd::default();
-        assert_eq!((crowd.on_loss(CROWD.segments), crowd.on_round()), (1.0, 1.0));
+        assert_eq!((crowd.on_loss(CROWD.segments), crowd.on_round(10.0)), (1.0, 1.0));
         assert_eq!(crowd.on_loss(CROWD.segments - 1.0), 0.7);
-        assert_eq!((crowd.on_loss(10.0), crowd.on_round()), (0.5, 0.51));
-        assert_eq!((1..100).find(|_| crowd.on_round() == 1.0), Some(49));
+        assert_eq!((crowd.on_loss(10.0), crowd.on_round(10.0)), (0.5, 0.51));
+        assert_eq!((1..100).find(|_| crowd.on_round(10.0) == 1.0), Some(49));
         assert_eq!((crowd.on_mark(CROWD.segments), crowd.on_mark(10.0)), (1.0, 0.7));
         (0..6).for_each(|_| _ = crowd.on_mark(10.0));
-        assert_eq!((crowd.on_mark(10.0), crowd.on_loss(10.0), crowd.on_round()), (0.1, 0.1, 0.11));
-        assert_eq!((1..100).find(|_| crowd.on_round() >= 1.0 - 1e-9), Some(89));
+        assert_eq!((crowd.on_mark(10.0), crowd.on_loss(10.0), crowd.on_round(10.0)), (0.1, 0.1, 0.11));
+        assert_eq!((1..100).find(|_| crowd.on_round(10.0) >= 1.0 - 1e-9), Some(89));
+        assert_eq!((crowd.on_mark(10.0), crowd.on_round(CROWD.segments)), (0.7, 1.0), "not one of many");
     }
 }

@@ -31,6 +31,9 @@ const CAREFUL: f64 = 1.25;
 /// Queueing delay that ends slow start if the capacity is unknown: fraction of the RTT and limits in seconds (RFC 9406,
 /// section 4.3).
 const HYSTART: (f64, f64, f64) = (0.125, 0.004, 0.016);
+/// Minimum window in segments after a mark, and minimum limit of slow start after a timeout. With one segment in flight, each
+/// loss is a timeout.
+const LEAST_SEGMENTS: f64 = 2.0;
 /// Round trips in which slow start, or a raised window, causes losses.
 pub(super) const OVERSHOOT_ROUNDS: u32 = 3;
 /// Fraction of the window kept at a loss in a full queue (RFC 9438), and on an ECN mark (RFC 8511).
@@ -55,8 +58,9 @@ pub(super) struct Cruise {
     raw: f64,
     /// Consecutive round trips in which the link was unused.
     unused: u32,
-    /// Window in bytes at which slow start ends.
+    /// Window in bytes at which slow start ends, and the same before the last timeout.
     grow_to: f64,
+    before_timeout: f64,
     /// Consecutive round trips in which the link must be unused before the window grows quickly.
     patience: u32,
     /// Round trips since the flow had the whole link, and since a queue was assumed to be its own.
@@ -81,6 +85,7 @@ impl Default for Cruise {
             raw: 0.0,
             unused: 0,
             grow_to: f64::INFINITY,
+            before_timeout: f64::INFINITY,
             patience: UNUSED_ROUNDS.0,
             since_alone: u32::MAX,
             since_own_queue: u32::MAX,
@@ -98,9 +103,23 @@ impl Cruise {
         self.patience = UNUSED_ROUNDS.0;
     }
 
-    /// Lets the next slow start end at a window of `limit` bytes.
-    pub(super) const fn grow_to(&mut self, limit: f64) {
-        self.grow_to = limit;
+    /// Lets the next slow start end by the queue alone.
+    pub(super) const fn grow_without_limit(&mut self) {
+        self.grow_to = f64::INFINITY;
+    }
+
+    /// Lets slow start after a timeout end at the window of `window` bytes that the path did not hold, two segments at least.
+    /// If that was in such a slow start, at no less than half of its limit. RFC 5681, section 3.1, resumes slow start up to
+    /// a half.
+    pub(super) fn on_timeout(&mut self, window: f64, in_slow_start: bool, mss: f64) {
+        self.before_timeout = self.grow_to;
+        let half = if in_slow_start && self.grow_to.is_finite() { self.grow_to / 2.0 } else { 0.0 };
+        self.grow_to = window.max(half).max(LEAST_SEGMENTS * mss);
+    }
+
+    /// Restores the limit from before a spurious timeout.
+    pub(super) const fn undo_timeout(&mut self) {
+        self.grow_to = self.before_timeout;
     }
 }
 
@@ -131,8 +150,9 @@ impl CopaCubic {
         self.cruise.marked_until.take_if(|until| ack.total_delivered >= *until);
         if ack.ecn_echo && self.cruise.marked_until.is_none() {
             (self.cruise.marked_until, self.cruise.unused) = (Some(ack.total_delivered + ack.in_flight), 0);
-            self.copa.keep(self.crowd.on_mark(self.copa.window() / self.mss.as_f64()));
-            self.copa.take_over(self.copa.window() * KEEP.1, false);
+            let window = self.copa.window();
+            self.copa.keep(self.crowd.on_mark(window / self.mss.as_f64()));
+            self.copa.take_over((window * KEEP.1).max(window.min(LEAST_SEGMENTS * self.mss.as_f64())), false);
         }
         self.on_reach_ack(ack, before);
         if ack.round_start {
@@ -195,7 +215,7 @@ impl CopaCubic {
         }
         self.cruise.since_alone = if is_alone { 0 } else { self.cruise.since_alone.saturating_add(1) };
         self.cruise.since_own_queue = self.cruise.since_own_queue.saturating_add(1);
-        self.copa.keep(self.crowd.on_round());
+        self.copa.keep(self.crowd.on_round(self.copa.window() / self.mss.as_f64()));
         // The floor was part of every delay of the round trip.
         let floor = self.copa.delays().floor();
         self.copa.delays_mut().set_floor(floor.min(Span::from_secs_f64(raw)));

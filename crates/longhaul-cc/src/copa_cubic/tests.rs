@@ -158,40 +158,69 @@ fn without_a_queue(controller: &mut CopaCubic, now: &mut Time, rounds: u32, mark
     most
 }
 
-/// Slow start after a timeout ends at the window before the first of consecutive timeouts. A spurious one sets no limit.
+/// Cruise with a window of so many segments, in slow start or not.
+fn cruising(segments: f64, grows: bool) -> (CopaCubic, Time) {
+    let (mut controller, mut now) = (established(&Granted::basic()), Time::from_nanos(1_000_000_000));
+    controller.begin_cruise(segments * MSS.as_f64(), false);
+    without_a_queue(&mut controller, &mut now, 1, false);
+    controller.copa.take_over(segments * MSS.as_f64(), grows);
+    (controller, now)
+}
+
+/// Slow start after a timeout ends at the window before the first of consecutive timeouts, or at two segments. A spurious one
+/// sets no limit.
 #[test]
 fn slow_start_after_a_timeout_ends_at_the_window_before() {
     let path = Path::new(MSS);
-    let after = |window: f64, timeouts: u32, spurious: bool| {
-        let (mut controller, mut now) = (established(&Granted::basic()), Time::from_nanos(1_000_000_000));
-        controller.begin_cruise(window * MSS.as_f64(), false);
-        without_a_queue(&mut controller, &mut now, 1, false);
-        controller.copa.take_over(window * MSS.as_f64(), true);
+    let after = |window: f64, timeouts: u32, spurious: bool, rounds| {
+        let (mut controller, mut now) = cruising(window, true);
         for nth in 1..=timeouts {
             controller.on_timeout(&Timeout::new(now, nth, MSS), &path);
         }
         if spurious {
             controller.on_event(&PathEvent::Spurious { now, timeout: true, in_flight: MSS }, &path);
         }
-        without_a_queue(&mut controller, &mut now, 7, false)
+        without_a_queue(&mut controller, &mut now, rounds, false)
     };
     for timeouts in [1, 3] {
-        let windows = [20.0, 1.0].map(|window| after(window, timeouts, false));
+        let windows = [20.0, 1.0].map(|window| after(window, timeouts, false, 7));
         assert!((20.0..40.0).contains(&windows[0]) && (2.0..20.0).contains(&windows[1]), "{timeouts}: {windows:?}");
+        assert_eq!(after(1.0, timeouts, false, 1), 2.0);
     }
-    assert!(after(20.0, 1, true) > 100.0);
-    assert!(after(200.0, 1, false) > 100.0);
+    assert!(after(20.0, 1, true, 7) > 100.0);
+    assert!(after(200.0, 1, false, 7) > 100.0);
 }
 
-/// A mark in each round trip takes more than Copa adds, of a small window too.
+/// A timeout soon after the first one, such as that of a retransmission, does not make its small window the limit, but half of
+/// the old limit. If it was spurious, the old limit holds again.
+#[test]
+fn timeouts_in_slow_start_halve_its_limit() {
+    let path = Path::new(MSS);
+    for (spurious, expected) in [(false, 20.0..30.0), (true, 40.0..60.0)] {
+        let (mut controller, mut now) = cruising(40.0, false);
+        controller.on_timeout(&Timeout::new(now, 1, MSS), &path);
+        without_a_queue(&mut controller, &mut now, 1, false);
+        controller.on_timeout(&Timeout::new(now, 1, MSS), &path);
+        if spurious {
+            controller.on_event(&PathEvent::Spurious { now, timeout: true, in_flight: MSS }, &path);
+        }
+        let most = without_a_queue(&mut controller, &mut now, 7, false);
+        assert!(expected.contains(&most), "{spurious}: {most}");
+    }
+}
+
+/// A mark in each round trip takes more than Copa adds, of a small window too, but leaves two segments. After an idle period,
+/// Copa adds as much as without marks.
 #[test]
 fn marks_outweigh_what_copa_adds() {
     for window in [5.0, 10.0, 30.0] {
-        let (mut controller, mut now) = (established(&Granted::basic()), Time::from_nanos(1_000_000_000));
-        controller.begin_cruise(window * MSS.as_f64(), false);
+        let (mut controller, mut now) = cruising(window, false);
         without_a_queue(&mut controller, &mut now, 20, true);
         let left = controller.copa.window() / MSS.as_f64();
-        assert!(left < 4.0, "{window}: {left}");
+        assert!((2.0..4.0).contains(&left), "{window}: {left}");
+        assert!(controller.crowd.on_round(left) < 0.2);
+        controller.on_event(&PathEvent::IdleRestart { now, idle: Span::from_secs(10) }, &Path::new(MSS));
+        assert_eq!(controller.crowd.on_round(left), 1.0);
     }
 }
 

@@ -97,23 +97,28 @@ async fn greet(mut stream: TcpStream, ticket: Ticket, arrivals: mpsc::Sender<io:
 
 /// Tells a client that it is refused, and why.
 pub async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
-    // Unread data would turn the close into a reset, and the reason could be lost.
-    match timeout(patience, protocol::read_small::<Message>(&mut control)).await {
-        Ok(Ok(_)) => say_no(control, reason, patience).await,
-        _ => control.abort(),
+    let said = timeout(patience, async {
+        // Unread data would turn the close into a reset, and the reason could be lost.
+        protocol::read_small::<Message>(&mut control).await?;
+        tell(&mut control, reason).await
+    });
+    if !matches!(said.await, Ok(Ok(()))) {
+        control.abort();
     }
 }
 
 /// As [`refuse`], after the client's parameters have been read.
 pub async fn say_no(mut control: TcpStream, reason: String, patience: Duration) {
-    let said = timeout(patience, async {
-        protocol::write(&mut control, &Message::Refused(reason)).await?;
-        control.shutdown().await?;
-        let mut rest = [0; 64];
-        while control.read(&mut rest).await? > 0 {}
-        io::Result::Ok(())
-    });
-    if !matches!(said.await, Ok(Ok(()))) {
+    if !matches!(timeout(patience, tell(&mut control, reason)).await, Ok(Ok(()))) {
         control.abort();
     }
+}
+
+/// Says why, and waits until the client has closed the connection.
+async fn tell(control: &mut TcpStream, reason: String) -> io::Result<()> {
+    protocol::write(control, &Message::Refused(reason)).await?;
+    control.shutdown().await?;
+    let mut rest = [0; 64];
+    while control.read(&mut rest).await? > 0 {}
+    Ok(())
 }

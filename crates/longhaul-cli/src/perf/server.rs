@@ -36,9 +36,9 @@ pub async fn run(options: &Options) -> Result<()> {
     let listener = listen(options).context("unable to start listener for connections")?;
     let address = listener.local_addr()?;
     let (sender, mut arrivals) = mpsc::channel(WAITING);
-    let _door = Door::open(listener, sender.clone());
-    // Completed tests whose clients have not closed the connection yet.
-    let mut ending = JoinSet::new();
+    let door = Door::open(listener, sender.clone());
+    // Completed and refused tests whose clients have not closed the connection yet.
+    let (mut ending, mut refused) = (JoinSet::new(), JoinSet::new());
     for number in 1_u64.. {
         let mut report = Reporter::new(options, false)?;
         report.listening(address.port(), number);
@@ -55,16 +55,18 @@ pub async fn run(options: &Options) -> Result<()> {
                 // Both ends have all results: a failure of the close is of no consequence.
                 let _ = timeout(patience, finish(control, output)).await;
             });
-        } else if let Some(reason) = test.refusal {
-            ending.spawn(greeting::say_no(control, reason, patience));
+        } else if let Some(reason) = test.refusal.filter(|_| refused.len() < greeting::REFUSALS) {
+            refused.spawn(greeting::say_no(control, reason, patience));
         } else {
             control.abort();
         }
         if options.one_off {
-            while ending.join_next().await.is_some() {}
+            // Other clients learn that there is no server any more.
+            drop((door, arrivals));
+            while ending.join_next().await.is_some() || refused.join_next().await.is_some() {}
             return outcome.map(|_| ());
         }
-        while ending.try_join_next().is_some() {}
+        while ending.try_join_next().is_some() || refused.try_join_next().is_some() {}
         if ending.len() > MAX_ENDING {
             ending.abort_all();
         }

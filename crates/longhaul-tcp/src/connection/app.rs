@@ -39,8 +39,8 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Queues as much of `data` as fits, or 256 KiB if it is copied, and leaves the rest in it. Large chunks are not copied if
-    /// they are [`Bytes`], as in a chain of them.
+    /// Queues as much of `data` as fits, or what exceeds 256 KiB of copies, and leaves the rest in it. Chunks of at least 4 KiB are not
+    /// copied if they are [`Bytes`], as in a chain of them.
     ///
     /// # Errors
     /// See [`write`](Self::write).

@@ -9,9 +9,9 @@ use super::persist::Persist;
 use crate::batch::{Batch, SegmentRef};
 use crate::config::Config;
 use crate::scoreboard::{Burst, Record, Scoreboard};
-use crate::send_buffer::{KEEP_FROM, Layout, SendBuffer};
+use crate::send_buffer::{Layout, SendBuffer};
 
-/// Bytes that one write copies at most, so that it does not occupy a thread for long.
+/// After this many copied bytes a write ends, so that it does not occupy a thread for long. No chunk is longer.
 const COPY_LIMIT: usize = 256 << 10;
 
 mod rc3;
@@ -187,17 +187,18 @@ impl Sender {
         self.buffer.write(data, layout, self.nxt.max(1))
     }
 
-    /// Does the same with all chunks of `data`, without copying large ones if they are [`Bytes`](bytes::Bytes), and leaves
+    /// Does the same with the chunks of `data`, without copying large ones if they are [`Bytes`](bytes::Bytes), and leaves
     /// the rest in it.
     pub(super) fn write_bytes(&mut self, data: &mut impl Buf, layout: Layout) -> usize {
         let (mut taken, mut copied) = (0, 0);
         while copied < COPY_LIMIT {
-            let len = self.buffer.write_chunk(data, self.room(), layout, self.nxt.max(1));
+            let room = self.room().min(COPY_LIMIT);
+            let (len, is_copy) = self.buffer.write_chunk(data, room, layout, self.nxt.max(1));
             if len == 0 {
                 break;
             }
             taken += len;
-            copied += if len < KEEP_FROM { len } else { 0 };
+            copied += if is_copy { len } else { 0 };
         }
         taken
     }

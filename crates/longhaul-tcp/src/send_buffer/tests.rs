@@ -229,7 +229,7 @@ proptest! {
                     let free = capacity.saturating_sub((end - start) as usize);
                     let taken = match op {
                         Op::Write(_) => buffer.write(&data, layout, reading.clamp(start, end)),
-                        _ => buffer.write_chunk(&mut &data[..], usize::MAX, layout, reading.clamp(start, end)),
+                        _ => buffer.write_chunk(&mut &data[..], usize::MAX, layout, reading.clamp(start, end)).0,
                     };
                     prop_assert_eq!(taken, length.min(free));
                     end += taken as u64;

@@ -140,30 +140,50 @@ async fn a_chain_is_written_like_one_piece() {
     soon(a.close()).await.unwrap();
 }
 
-/// Chunks too short to be kept are copied, in one call 256 KiB and the rest of a chunk at most.
+/// What is copied takes several writes, in short chunks or in a long one, which is not [`Bytes`].
 #[tokio::test]
-async fn many_short_pieces_take_several_writes() {
-    let mut client = TcpSocket::new_v4().unwrap();
-    client.config().notsent_lowat(Some(4 << 20));
-    let (mut a, mut b) = pair_with(client, TcpSocket::new_v4().unwrap()).await;
+async fn a_write_copies_a_limited_amount() {
     let data = pattern(1 << 20);
-    let mut short = Short(&data);
-    let taken = soon(poll_fn(|cx| a.poll_write_bytes(cx, &mut short))).await.unwrap();
-    assert!((256 << 10..260 << 10).contains(&taken), "{taken}");
-    let rest = short.remaining();
-    let writer = async {
-        a.write_bytes(short).await.unwrap();
-        a.close().await.unwrap();
-    };
-    let mut got = Vec::new();
-    let reader = b.read_to_end(&mut got);
-    let (_, read) = soon(async { tokio::join!(writer, reader) }).await;
-    assert_eq!(read.unwrap(), taken + rest);
+    for chunk in [1000, usize::MAX] {
+        let mut client = TcpSocket::new_v4().unwrap();
+        client.config().notsent_lowat(Some(4 << 20));
+        let (mut a, mut b) = pair_with(client, TcpSocket::new_v4().unwrap()).await;
+        let mut short = Short(&data, chunk);
+        let taken = soon(poll_fn(|cx| a.poll_write_bytes(cx, &mut short))).await.unwrap();
+        assert!((256 << 10..260 << 10).contains(&taken), "{taken}");
+        let rest = short.remaining();
+        let writer = async {
+            a.write_bytes(short).await.unwrap();
+            a.write_bytes(Bytes::new()).await.unwrap();
+            a.close().await.unwrap();
+        };
+        let mut got = Vec::new();
+        let reader = b.read_to_end(&mut got);
+        let (_, read) = soon(async { tokio::join!(writer, reader) }).await;
+        assert_eq!(read.unwrap(), taken + rest);
+        assert!(got == data);
+    }
+}
+
+/// Large pieces are not limited by what is copied, and the room may end within one.
+#[tokio::test]
+async fn a_write_takes_what_has_room() {
+    let mut client = TcpSocket::new_v4().unwrap();
+    client.config().notsent_lowat(Some(700_000));
+    let (mut a, mut b) = pair_with(client, TcpSocket::new_v4().unwrap()).await;
+    let data = Bytes::from(pattern(1 << 20));
+    let mut chain = data.slice(..500_000).chain(data.slice(500_000..));
+    let taken = soon(poll_fn(|cx| a.poll_write_bytes(cx, &mut chain))).await.unwrap();
+    assert!((700_000..data.len()).contains(&taken), "{taken}");
+    assert_eq!(chain.remaining(), data.len() - taken);
+    let mut got = vec![0; data.len()];
+    let (written, read) = soon(async { tokio::join!(a.write_bytes(chain), b.read_exact(&mut got)) }).await;
+    assert_eq!((written.unwrap(), read.unwrap()), ((), data.len()));
     assert!(got == data);
 }
 
-/// Data in chunks of a thousand bytes.
-struct Short<'a>(&'a [u8]);
+/// Data in chunks of this length.
+struct Short<'a>(&'a [u8], usize);
 
 impl Buf for Short<'_> {
     fn remaining(&self) -> usize {
@@ -171,7 +191,7 @@ impl Buf for Short<'_> {
     }
 
     fn chunk(&self) -> &[u8] {
-        &self.0[..self.0.len().min(1000)]
+        &self.0[..self.0.len().min(self.1)]
     }
 
     fn advance(&mut self, count: usize) {
