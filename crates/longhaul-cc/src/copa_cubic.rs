@@ -377,7 +377,6 @@ impl CopaCubic {
         let held = self.capacity.rate().map_or(window, |capacity| capacity * rtt);
         let view = View {
             is_empty: self.copa.is_nearly_empty(),
-            is_filled: self.copa.is_filled(),
             share,
             window: window / self.mss.as_f64(),
             held: held / self.mss.as_f64(),

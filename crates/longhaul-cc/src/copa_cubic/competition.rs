@@ -12,8 +12,6 @@ const ALONE: f64 = 0.92;
 const ALONE_ROUNDS: u32 = 3;
 /// Round trips with an empty queue before the mode ends.
 const EMPTY_ROUNDS: u32 = 20;
-/// Round trips with more than half of the link, and a queue that others do not fill.
-const AHEAD_ROUNDS: u32 = 20;
 /// Multiple of K without a loss after which no flow fills the queue, besides the shortest gap between two trials.
 const LOSSLESS: f64 = 1.5;
 /// Time between two trials: at first, and the maximum if they fail.
@@ -42,8 +40,6 @@ pub(super) struct Competition {
     is_filled: bool,
     /// The largest window at a loss, in segments.
     at_loss: f64,
-    /// Consecutive round trips with more than half of the link beside flows that do not fill the queue.
-    ahead: u32,
     /// Time of the last loss.
     lost_at: Time,
     dips: Dips,
@@ -62,9 +58,8 @@ pub(super) struct Competition {
 /// The path as a flow sees it in a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    /// Whether the queue is nearly empty, and whether it has not been so for longer than Copa's patience.
+    /// Whether the queue is nearly empty.
     pub(super) is_empty: bool,
-    pub(super) is_filled: bool,
     /// Share of the capacity in the round trip that ends.
     pub(super) share: Option<f64>,
     /// The window, and what all flows together have in flight, in segments.
@@ -81,7 +76,6 @@ impl Competition {
             empty_since: now,
             is_filled: true,
             at_loss: 0.0,
-            ahead: 0,
             lost_at: now,
             dips: Dips::default(),
             trial: None,
@@ -186,11 +180,10 @@ impl Competition {
         held
     }
 
-    /// Processes an ACK. Returns whether the mode ends: the flow has the whole link, or more than half beside flows that
-    /// do not fill the queue; the others respond to delay; or the queue stays empty, or without a loss, for longer than
-    /// CUBIC flows would leave it.
+    /// Processes an ACK. Returns whether the mode ends: the flow has the whole link; the others respond to delay; or the
+    /// queue stays empty, or without a loss, for longer than CUBIC flows would leave it.
     pub(super) fn is_over(&mut self, ack: &Ack<'_>, view: &View) -> bool {
-        let View { is_empty, is_filled, share, window, held } = *view;
+        let View { is_empty, share, window, held } = *view;
         if ack.newly_lost.0 > 0 {
             self.lost_at = ack.now;
             self.at_loss = self.at_loss.max(window);
@@ -205,9 +198,7 @@ impl Competition {
         let is_empty_for_long = self.empty >= EMPTY_ROUNDS
             && ack.now.since(self.empty_since) >= Span::from_secs_f64(k(self.at_loss.max(window)));
         let is_lossless = ack.now.since(self.lost_at) >= Span::from_secs_f64(LOSSLESS * k(held)) + GAP.0;
-        self.ahead = if !is_filled && self.share > HALF { self.ahead + 1 } else { 0 };
-        let is_ahead = self.alone >= ALONE_ROUNDS || self.ahead >= AHEAD_ROUNDS;
-        is_ahead || is_empty_for_long || is_lossless || self.dips.others_give_way()
+        self.alone >= ALONE_ROUNDS || is_empty_for_long || is_lossless || self.dips.others_give_way()
     }
 }
 
@@ -239,7 +230,7 @@ mod tests {
     }
 
     fn view(is_empty: bool, share: Option<f64>) -> View {
-        View { is_empty, is_filled: !is_empty, share, window: 100.0, held: 100.0 }
+        View { is_empty, share, window: 100.0, held: 100.0 }
     }
 
     /// Returns the seconds after which the mode ends, in round trips of 40 ms, a loss `lossy` in each.
@@ -270,17 +261,6 @@ mod tests {
         let over =
             [0.95, 0.95, 0.5, 0.95, 0.95, 0.95].map(|share| mode.is_over(&ack(0, true), &view(false, Some(share))));
         assert_eq!(over, [false, false, false, false, false, true]);
-    }
-
-    /// Twenty round trips with more than half of the link, beside flows that leave the queue empty now and then.
-    #[test]
-    fn the_mode_ends_if_nobody_fills_the_queue() {
-        for (share, is_filled, ends) in [(0.7, false, Some(20)), (0.7, true, None), (0.5, false, None)] {
-            let mut mode = mode();
-            mode.share = share;
-            let view = View { is_filled, ..view(false, None) };
-            assert_eq!((1..100).find(|_| mode.is_over(&ack(0, true), &view)), ends, "{share} {is_filled}");
-        }
     }
 
     /// Above the share, the window grows by a segment per round trip; below, as CUBIC decides.
