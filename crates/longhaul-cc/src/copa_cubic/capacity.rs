@@ -18,6 +18,9 @@ const ALIKE: f64 = 0.1;
 const LEAST: usize = 8;
 /// If more than one in this many gaps is zero, the peer's clock is too coarse.
 const COARSE: usize = 8;
+/// If receive offload merged more than one in this many of the newest 64 segments with others, the gaps of those that
+/// were not merged are longer than the path made them: a network card holds a segment for others, and shorter gaps merge.
+const MERGED: u32 = 8;
 /// An estimate is valid for this long after the newest gap.
 const VALID: Span = Span::from_secs(10);
 /// Half of all gaps must be within this factor of the median. On links that delay packets at random, or deliver them in
@@ -44,6 +47,8 @@ pub(super) struct Capacity {
     rate: Option<f64>,
     /// Whether there are gaps, but they disagree.
     is_scattered: bool,
+    /// Whether the newest segments with an arrival time were merged, one bit each.
+    merged: u64,
 }
 
 impl Capacity {
@@ -54,6 +59,7 @@ impl Capacity {
             newest: Time::ZERO,
             rate: None,
             is_scattered: false,
+            merged: 0,
         }
     }
 
@@ -69,6 +75,9 @@ impl Capacity {
     }
 
     fn note(&mut self, now: Time, segment: &AckedSegment) {
+        if segment.arrival.is_some() {
+            self.merged = self.merged << 1 | u64::from(segment.arrival_coalesced);
+        }
         if let Some(gap) = self.neighbours.gap(segment) {
             // A gap of zero is infinitely fast.
             self.rates.push(segment.bytes.as_f64() / gap.as_secs_f64());
@@ -80,6 +89,7 @@ impl Capacity {
     pub(super) fn clear(&mut self) {
         self.rates.clear();
         (self.neighbours, self.rate, self.is_scattered) = (Neighbours::default(), None, false);
+        self.merged = 0;
     }
 
     /// Returns the payload rate of the bottleneck in bytes per second, as of the beginning of this round trip.
@@ -112,9 +122,10 @@ impl Capacity {
         (held_up <= count / HELD_UP.0).then_some(JITTER * (long - median))
     }
 
-    /// Returns whether there are enough gaps, and recent ones.
+    /// Returns whether there are enough gaps, recent ones, and few segments were merged.
     fn is_known(&self, now: Time) -> bool {
-        self.rates.len() >= LEAST && now.since(self.newest) <= VALID
+        let is_merged = self.merged.count_ones() * MERGED > u64::BITS;
+        self.rates.len() >= LEAST && now.since(self.newest) <= VALID && !is_merged
     }
 
     fn estimate(&self, now: Time) -> Option<f64> {

@@ -51,6 +51,35 @@ fn a_coarse_clock_shows_no_capacity() {
     assert_eq!(capacity.rate(), None, "twelve gaps of a tick");
 }
 
+/// A network card that holds a segment for others merges those with short gaps, and lengthens the other gaps. Eight of
+/// the newest 64 segments may be merged.
+#[test]
+fn where_offload_merges_segments_there_is_no_capacity() {
+    let (mut capacity, now, ms) = (Capacity::new(), Time::from_nanos(1), Span::from_millis(1));
+    let merged = |capacity: &mut Capacity, first: u64, count: u64| {
+        let segments: Vec<_> = (first..first + count)
+            .map(|tx| AckedSegment {
+                arrival: Some(now),
+                arrival_coalesced: true,
+                ..AckedSegment::new(TxId(tx), now, MSS)
+            })
+            .collect();
+        let mut ack = Ack::new(now);
+        (ack.acked, ack.round_start) = (&segments, true);
+        capacity.on_ack(&ack);
+    };
+    pairs(&mut capacity, now, 0, &[ms; 32]);
+    merged(&mut capacity, 64, 8);
+    assert_eq!(capacity.rate(), Some(1_448_000.0));
+    merged(&mut capacity, 72, 1);
+    assert!(capacity.rate().is_none() && !capacity.is_scattered());
+    assert_eq!(capacity.most_jitter(now, MSS.as_f64()), None);
+    pairs(&mut capacity, now, 74, &[ms; 27]);
+    assert_eq!(capacity.rate(), None, "54 segments later, the newest nine merged ones still count");
+    pairs(&mut capacity, now, 128, &[ms]);
+    assert_eq!(capacity.rate(), Some(1_448_000.0));
+}
+
 /// Where gaps vary, as with jitter, there is no estimate; nor after ten seconds without gaps.
 #[test]
 fn without_agreement_there_is_no_capacity() {
