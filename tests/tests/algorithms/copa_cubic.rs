@@ -5,7 +5,7 @@ use longhaul_link::{LinkConfig, Loss, Outage, OutageKind, Step};
 use longhaul_units::statistics::jain;
 use longhaul_units::{Rate, Span, Time};
 
-use crate::delay_based::{link, payload, run, run_over};
+use crate::delay_based::{link, payload, run, run_as, run_over};
 use crate::first_write::{arrives, writes};
 
 /// A bottleneck of 50 Mb/s and 40 ms with a queue of `quarters` quarters of a bandwidth-delay product.
@@ -92,6 +92,20 @@ fn the_queue_stays_short() {
         assert!(sum > 0.97 * payload(50), "{} flows: {sum} Mb/s", flows.len());
         assert!(fair >= evenly && delay < most, "{} flows: Jain's index {fair}, {delay} ms", flows.len());
     }
+}
+
+/// Without arrival times the capacity is unknown, and a delay that does not respond may always be the queue of others.
+/// If a flow with few losses took it for the path's, it would keep a twentieth of the link.
+#[test]
+fn without_arrival_times_the_share_is_no_less() {
+    let queue = shared(4);
+    let run = |flows: &[(&str, u64)]| {
+        let duplex = Duplex { there: queue.clone(), back: LinkConfig::delay(queue.delay) };
+        run_as(duplex, flows, 35, 95, |config| config.extensions = false)
+    };
+    let first = run(&[("copa-cubic", 0), ("new-reno", 6)]).share(0);
+    let last = run(&[("new-reno", 0), ("copa-cubic", 6)]).share(1);
+    assert!([first, last].iter().all(|share| (0.3..0.7).contains(share)), "{first}, {last}");
 }
 
 /// The flow gets a share beside CUBIC and NewReno, and leaves them theirs, in both orders. Without the competitive mode

@@ -59,6 +59,17 @@ pub(crate) fn run(bottleneck: LinkConfig, flows: &[(&str, u64)], from: u64, unti
 
 /// As [`run`], with a bottleneck in both directions.
 pub(crate) fn run_over(bottleneck: Duplex, flows: &[(&str, u64)], from: u64, until: u64) -> Outcome {
+    run_as(bottleneck, flows, from, until, |_| {})
+}
+
+/// As [`run_over`], after `change` to the configuration of all hosts.
+pub(crate) fn run_as(
+    bottleneck: Duplex,
+    flows: &[(&str, u64)],
+    from: u64,
+    until: u64,
+    change: fn(&mut Config),
+) -> Outcome {
     let seconds_a_byte = 1.0 / bottleneck.there.rate_at(Time::ZERO).unwrap().as_bytes_per_sec() as f64;
     let access = || flows.iter().map(|_| Duplex::delay(Span::ZERO));
     let net = dumbbell(bottleneck, access(), access());
@@ -66,6 +77,7 @@ pub(crate) fn run_over(bottleneck: Duplex, flows: &[(&str, u64)], from: u64, unt
     for ((name, _), (left, right)) in flows.iter().zip(net.left.iter().zip(&net.right)) {
         for node in [left, right] {
             setup.hosts[*node as usize].config = config(name);
+            change(Arc::make_mut(&mut setup.hosts[*node as usize].config));
         }
     }
     let mut sim = Sim::new(setup);

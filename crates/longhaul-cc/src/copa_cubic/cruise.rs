@@ -276,8 +276,8 @@ impl CopaCubic {
             self.cruise.since_own_queue = 0;
             return self.copa.take_over(window.min(self.window_for(rate)), false);
         }
-        // Without the whole link, or with losses, a delay that does not change may be a full queue of others.
-        let is_alone = share.map_or(self.losses.are_few(), |share| share > ALONE);
+        // Without the whole link, a delay that does not change may be a full queue of others.
+        let is_alone = share.is_some_and(|share| share > ALONE);
         let trial = Trial::new(window, rate, self.base().as_secs_f64(), queueing, is_alone);
         self.mode = Mode::Trial(trial.waiting(TRIAL_ROUNDS));
     }

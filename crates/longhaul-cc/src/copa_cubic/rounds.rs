@@ -38,20 +38,14 @@ impl Rounds {
     }
 }
 
-/// Loss rate up to which losses are few. A full queue loses more.
-const FEW: f64 = 0.002;
-/// Weight of a round trip in the loss rate.
-const GAIN: f64 = 0.1;
-
 /// Weight of the counts of earlier round trips in the recent loss rate.
 const MEMORY: f64 = 0.95;
 
-/// Moving average of the loss rate per round trip.
+/// Loss rate of the last round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossRate {
     delivered: f64,
     lost: f64,
-    rate: f64,
     /// Bytes delivered since the last loss.
     clean: f64,
     /// Bytes delivered and lost in the last round trips.
@@ -64,7 +58,6 @@ impl LossRate {
         self.lost += ack.newly_lost.as_f64();
         self.clean = if ack.newly_lost > Bytes::ZERO { 0.0 } else { self.clean + ack.delivered.as_f64() };
         if ack.round_start && self.delivered > 0.0 {
-            self.rate += GAIN * (self.lost / (self.delivered + self.lost) - self.rate);
             let (delivered, lost) = self.recent;
             self.recent = (MEMORY * delivered + self.delivered, MEMORY * lost + self.lost);
             (self.delivered, self.lost) = (0.0, 0.0);
@@ -80,10 +73,5 @@ impl LossRate {
     /// Returns the number of bytes delivered since the last loss.
     pub(super) const fn clean(&self) -> f64 {
         self.clean
-    }
-
-    /// Returns whether there are few losses.
-    pub(super) fn are_few(&self) -> bool {
-        self.rate < FEW
     }
 }

@@ -142,16 +142,18 @@ impl Trial {
     }
 
     /// Returns the cause. `capacity` is that of the link, if it is known, `empty` the delay of an empty queue, and
-    /// `variation` that of the delay; `clean` tells whether nothing was lost for long.
+    /// `variation` that of the delay; `clean` tells whether nothing was lost for long. Without a capacity, a flow cannot
+    /// know that it is alone.
     pub(super) fn cause(&self, capacity: Option<f64>, empty: f64, variation: f64, clean: bool) -> Cause {
         if self.is_gone(empty) {
             return Cause::Gone;
         }
-        let removed = (self.window - self.lowered) / capacity.unwrap_or(self.rate);
+        let Some(capacity) = capacity else { return Cause::Others };
+        let removed = (self.window - self.lowered) / capacity;
         let expected = removed.min(self.before);
         let is_queue = self.before - self.least >= DECREASE * expected || expected < POWER * variation;
         // Others keep a queue of the same length only if it is full, which causes losses.
-        let is_free = clean && capacity.is_some() && expected > empty;
+        let is_free = clean && expected > empty;
         if is_queue || !(self.is_alone || is_free) { Cause::Others } else { Cause::NoQueue(self.least) }
     }
 }
@@ -199,7 +201,7 @@ mod tests {
     /// 50 segments fewer at 1250 per second remove 40 ms.
     #[test]
     fn the_cause_is_what_the_delay_does() {
-        let cause = |queueing, is_alone| trial(queueing, is_alone).cause(None, 0.001, 0.0, true);
+        let cause = |queueing, is_alone| trial(queueing, is_alone).cause(Some(RATE), 0.001, 0.0, false);
         assert_eq!(cause(0.01, true), Cause::Gone);
         assert_eq!(cause(0.03, true), Cause::Others);
         assert_eq!(cause(0.031, true), Cause::NoQueue(0.031));
@@ -212,7 +214,7 @@ mod tests {
             Cause::Others,
             "the change is that of a queue of two segments"
         );
-        assert_eq!(beside(None, 0.001, true), Cause::Others, "it is unknown which change to expect");
+        assert_eq!(trial(0.0391, true).cause(None, 0.001, 0.0, true), Cause::Others, "who is alone is unknown");
     }
 
     /// A trial that waits ends with the second round trip if the queue is gone, and otherwise after its last one.
