@@ -106,6 +106,8 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
         setup.link_mut(1).rate = LinkRate::Trace(Arc::new(bunches));
     }),
     Scenario::new("1ms", 10_000_000, |setup| clock(setup, Span::from_millis(1))),
+    // As in FreeBSD's and older Linux kernels with 100 Hz.
+    Scenario::new("10ms", 1_000_000, |setup| clock(setup, Span::from_millis(10))),
     // At most 2896 bytes per tick: the pacer compensates for wake-ups that are up to 1 ms late, but these are up to
     // 15.6 ms late.
     Scenario::new("15.6ms", 1_000_000, |setup| clock(setup, COARSE)),
@@ -132,6 +134,12 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
         // its model.
         most_cwnd: 80_000,
         ..Scenario::new("app-limit", 1_000_000, |_| {})
+    },
+    Scenario {
+        plan: call,
+        // The initial window, and some growth at the start, which this source fills for a moment at most.
+        most_cwnd: 80_000,
+        ..Scenario::new("64kb/s", 40_000, |_| {})
     },
     Scenario::new("worsens", 8_000_000, |setup| {
         let (rate, delay) = (Some(Rate::from_bits_per_sec(5_000_000)), Some(Span::from_millis(60)));
@@ -171,7 +179,16 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
 
 /// 20 kB per 100 ms.
 fn app_limited(plan: Plan) -> Plan {
+    pausing(plan, 20_000, Span::from_millis(100))
+}
+
+/// A call with 64 kb/s: 160 bytes per 20 ms.
+fn call(plan: Plan) -> Plan {
+    pausing(plan, 160, Span::from_millis(20))
+}
+
+fn pausing(plan: Plan, chunk: usize, pause: Span) -> Plan {
     let mut plan = plan.zeros();
-    (plan.write_chunk, plan.write_pause) = (20_000, Span::from_millis(100));
+    (plan.write_chunk, plan.write_pause) = (chunk, pause);
     plan
 }
