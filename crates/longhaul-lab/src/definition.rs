@@ -149,6 +149,8 @@ pub struct Tcp {
     pub search_mtu: Option<Setting>,
     /// Whether segments are joined to longer bursts and read together, as by default outside the lab.
     pub moderation: Option<Setting>,
+    /// Time for which the receiver's network card holds packets to merge them.
+    pub receive_hold: Option<Setting>,
     /// Whether timestamps are offered (RFC 7323).
     pub timestamps: Option<Setting>,
     /// Whether the sender paces. Hosts at the time of the papers do not.

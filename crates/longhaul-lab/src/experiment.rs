@@ -108,6 +108,8 @@ pub struct FlowSetup {
     pub knows_path: bool,
     /// Whether observed senders request the arrival times of segments.
     pub arrival_times: bool,
+    /// Time for which the receivers' network cards hold packets to merge them, or zero.
+    pub receive_hold: Span,
     /// Indices of the links that they cross.
     pub hops: Range<usize>,
     /// Start time of the first connection.

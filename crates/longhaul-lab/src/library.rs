@@ -34,6 +34,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("picoquic-satellite.toml", include_str!("../experiments/picoquic-satellite.toml")),
     ("rc3-flows.toml", include_str!("../experiments/rc3-flows.toml")),
     ("rc3-load.toml", include_str!("../experiments/rc3-load.toml")),
+    ("receive-offload-sockets.toml", include_str!("../experiments/receive-offload-sockets.toml")),
+    ("receive-offload.toml", include_str!("../experiments/receive-offload.toml")),
     ("recoveries.toml", include_str!("../experiments/recoveries.toml")),
     ("rfc9743-path.toml", include_str!("../experiments/rfc9743-path.toml")),
     ("rfc9743-sharing.toml", include_str!("../experiments/rfc9743-sharing.toml")),

@@ -128,6 +128,7 @@ fn what_cannot_be_run_is_refused() {
         ("real-time = true\n", "", "both.toml:22: flows.transport: the kernel's TCP needs `real-time = true`"),
         ("transport = \"kernel\"", "transport = \"quic\"", "flows.transport: \"quic\" is neither longhaul nor kernel"),
         ("cache = true", "known-path = true", "flows \"earlier\" have `known-path`, which exists only in virtual time"),
+        ("cache = true", "receive-hold = '1ms'", "flows \"x\" have another `receive-hold` than the first ones"),
         ("read(x)", "cwnd(x)", "its series \"read\" is recorded only in virtual time"),
         ("--rate 2mbit", "--rate 2gbit", "its bottleneck has 2000 Mb/s"),
         ("[metrics]", traffic, "its cross traffic \"udp\" cannot cross a network namespace"),

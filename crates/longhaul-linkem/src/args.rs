@@ -13,6 +13,7 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 use longhaul_link::spec::{Path, value};
 use longhaul_link::{Limit, LinkConfig, LinkRate, scenario};
+use longhaul_units::Span;
 
 use crate::relay::Pair;
 use crate::{relay, shell};
@@ -77,6 +78,9 @@ pub struct RelayArgs {
 pub struct ShellArgs {
     #[command(flatten)]
     link: LinkArgs,
+    /// Merge packets from the command, as a network card with receive offload does, and hold them for this time to do so
+    #[arg(long, value_name = "TIME", value_parser = value::span)]
+    receive_hold: Option<Span>,
     /// Command to run; default: your shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -126,7 +130,7 @@ impl ShellArgs {
         }
         let (path, logs) = self.link.build(&command_line())?;
         hint(&path);
-        shell::run(above, &command, &path, logs)
+        shell::run(above, &command, &path, logs, self.receive_hold)
     }
 }
 

@@ -25,6 +25,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use longhaul_link::spec::Path;
 use longhaul_sys::linux::{NetNs, Processes, terminate};
+use longhaul_units::Span;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -51,13 +52,19 @@ const ENDS6: [&str; 2] = ["LONGHAUL_OUTSIDE6", "LONGHAUL_INSIDE6"];
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Runs a command behind a link until it ends, and prints a summary. `above` are the sub-commands of the running program
-/// to which [`INIT`] belongs. Returns the command's exit code: 128 plus the
+/// to which [`INIT`] belongs; `receive_hold` is as in [`Behind::start`]. Returns the command's exit code: 128 plus the
 /// signal's number if it was killed, 127 if it does not exist, and 126 if it cannot be executed.
 ///
 /// # Errors
 /// Returns an error if the namespace, the devices or the link cannot be created.
-pub fn run(above: &[&str], command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
-    let behind = Behind::start(path, logs)?;
+pub fn run(
+    above: &[&str],
+    command: &[OsString],
+    path: &Path,
+    logs: Logs,
+    receive_hold: Option<Span>,
+) -> Result<ExitCode> {
+    let behind = Behind::start(path, logs, receive_hold)?;
     let env = environment(&behind);
     // Ignore a closed output: the command is still to run.
     let _ = writeln!(io::stderr(), "longhaul-linkem: {}", addresses(&behind));

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointEvent, SegmentMeta, Tuple};
 use longhaul_units::{Span, Time};
 
+use crate::card::Card;
 use crate::packet::Packet;
 use crate::plan::Content;
 use crate::session::{Role, Session};
@@ -31,6 +32,7 @@ pub struct Host {
     pub(crate) config: Arc<Config>,
     timer_tick: Option<Span>,
     clock_granularity: Option<Span>,
+    card: Option<Box<Card>>,
     /// Distance of the next connection's port from the host's own port. A listening host does not connect from its
     /// own port: if two hosts connected to each other from there at once, they would get a single connection.
     pub(crate) next_port: u16,
@@ -75,6 +77,14 @@ fn ceil(at: Time, step: Option<Span>) -> Time {
     step.map_or(at, |step| Time::from_nanos(nanos(step)))
 }
 
+/// Returns the earlier of two times, either of which may be missing.
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl TransmitScratch {
     /// Keeps a packet for reuse.
     pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
@@ -94,7 +104,8 @@ impl TransmitScratch {
 
 impl Host {
     pub(crate) fn new(setup: HostSetup) -> Self {
-        let HostSetup { address, endpoint, config, clock_ahead, timer_tick, clock_granularity, listens } = setup;
+        let HostSetup { address, endpoint, config, clock_ahead, timer_tick, clock_granularity, receive_hold, listens } =
+            setup;
         let clock_granularity = clock_granularity.filter(|granularity| !granularity.is_zero());
         let mut endpoint = Endpoint::new(endpoint, floor(Time::ZERO + clock_ahead, clock_granularity));
         if listens {
@@ -108,6 +119,7 @@ impl Host {
             config,
             timer_tick: timer_tick.filter(|tick| !tick.is_zero()),
             clock_granularity,
+            card: receive_hold.map(|hold| Box::new(Card::new(hold))),
             next_port: u16::from(listens),
             by_connection: Vec::new(),
             called: Vec::new(),
@@ -151,13 +163,9 @@ impl Host {
 
     /// Returns the time of the host's next event, in the simulation's time.
     pub(crate) fn due(&mut self) -> Option<Time> {
-        let timer = self.endpoint.poll_timeout();
-        let due = match (timer, self.app_due()) {
-            (Some(timer), Some(app)) => timer.min(app),
-            (timer, app) => timer.or(app)?,
-        };
-        let fires = ceil(ceil(due, self.timer_tick), self.clock_granularity);
-        Some(fires - self.clock_ahead)
+        let due = earlier(self.endpoint.poll_timeout(), self.app_due());
+        let fires = due.map(|due| ceil(ceil(due, self.timer_tick), self.clock_granularity) - self.clock_ahead);
+        earlier(fires, self.card.as_ref().and_then(|card| card.due()))
     }
 
     /// Returns when an application wants to act next.
@@ -177,10 +185,20 @@ impl Host {
         if packet.to.ip() != self.address.ip() {
             return false;
         }
+        match &mut self.card {
+            Some(card) => card.hold(now, ttl, packet),
+            None => self.take(now, at, false, ttl, packet),
+        }
+        true
+    }
+
+    /// Processes a packet, with the arrival time `at`. `coalesced` tells whether receive offload merged it with others.
+    fn take(&mut self, now: Time, at: Time, coalesced: bool, ttl: u8, packet: &Packet) {
         let distance = packet.to.port().wrapping_sub(self.address.port());
         let mut segment = SegmentMeta::default();
         segment.ecn = packet.ecn;
         segment.rx_time = Some(self.clock(at));
+        segment.coalesced = coalesced;
         segment.ttl = Some(ttl);
         let mut meta = DatagramMeta::new(packet.from, packet.payload_len());
         meta.tuple = self.tuple_from(distance, packet.from);
@@ -190,11 +208,23 @@ impl Host {
             Some(zeros) => self.endpoint.handle_parts(clock, &meta, &packet.payload, &Bytes::from_static(zeros)),
             None => self.endpoint.handle_datagram(clock, &meta, &packet.payload, None),
         }
-        true
     }
 
-    /// Fires the endpoint's timers that are due. Returns whether there were any.
+    /// Fires the timers of the network card and the endpoint that are due. Returns whether there were any.
     pub(crate) fn fire(&mut self, now: Time) -> bool {
+        self.deliver(now) | self.fire_endpoint(now)
+    }
+
+    /// Processes the packets that the network card holds, if it is their time. Their arrival time is that of delivery.
+    fn deliver(&mut self, now: Time) -> bool {
+        let held = self.card.as_mut().and_then(|card| card.deliver(now));
+        for held in held.iter().flatten() {
+            self.take(now, now, held.merged, held.ttl, &held.packet);
+        }
+        held.is_some()
+    }
+
+    fn fire_endpoint(&mut self, now: Time) -> bool {
         let clock = self.clock(now);
         let due = self.endpoint.poll_timeout().is_some_and(|at| at <= clock);
         if due {

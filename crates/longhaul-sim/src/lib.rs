@@ -49,6 +49,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod card;
 mod host;
 mod packet;
 mod pattern;

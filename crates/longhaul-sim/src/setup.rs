@@ -28,6 +28,10 @@ pub struct HostSetup {
     /// Clock granularity: its clock advances in steps of this, so all measurements are multiples of it, and its
     /// timers fire at the steps: 15.6 ms or 1 ms on Windows. `None` means nanosecond precision.
     pub clock_granularity: Option<Span>,
+    /// Time for which its network card holds packets before it delivers them, from the arrival of the first one (interrupt
+    /// moderation). Receive offload merges those of a kind that follow each other. `None` means that each is delivered
+    /// on arrival.
+    pub receive_hold: Option<Span>,
     /// Whether it accepts connections.
     pub listens: bool,
 }
@@ -202,6 +206,7 @@ impl HostSetup {
             clock_ahead: Span::ZERO,
             timer_tick: None,
             clock_granularity: None,
+            receive_hold: None,
             listens: true,
         }
     }

@@ -47,7 +47,7 @@ pub struct SessionId {
 pub enum Step {
     /// This host received a packet.
     Packet(usize),
-    /// A timer of this host's endpoint fired.
+    /// A timer of this host's endpoint or network card fired.
     Timer(usize),
     /// An application on this host acted.
     Session(usize),

@@ -119,6 +119,8 @@ pub struct Info {
     pub ssthresh: Option<Bytes>,
     /// Newest delivery-rate sample.
     pub delivery_rate: Option<Rate>,
+    /// Payload rate of the path as estimated by the congestion controller, if it has an estimate.
+    pub bandwidth: Option<Rate>,
     /// Pacing rate in force; `None` means unlimited.
     pub pacing_rate: Option<Rate>,
     /// Bytes in flight (`inflight` in RFC 9937).

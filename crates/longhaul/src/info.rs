@@ -80,6 +80,9 @@ pub struct TcpInfo {
     pub data_segs_out: u64,
     /// The latest sample of the delivery rate; `None` before the first sample.
     pub delivery_bytes_per_second: Option<u64>,
+    /// The payload rate of the path as estimated by the congestion controller: the bottleneck's capacity under
+    /// `copa-cubic`, the bottleneck bandwidth under BBR. `None` if there is no estimate.
+    pub bandwidth_bytes_per_second: Option<u64>,
     /// Time during which there was data to send, that is, when the sender was not application-limited.
     #[cfg_attr(feature = "serde", serde(serialize_with = "serialize::seconds"))]
     pub busy_time: Duration,
@@ -479,6 +482,7 @@ impl TcpInfo {
             min_rtt: duration(info.min_rtt),
             data_segs_out: info.data_segments_out,
             delivery_bytes_per_second: info.delivery_rate.map(Rate::as_bytes_per_sec),
+            bandwidth_bytes_per_second: info.bandwidth.map(Rate::as_bytes_per_sec),
             busy_time: (all - app).into(),
             rwnd_limited: peer_window.into(),
             sndbuf_limited: send_buffer.into(),

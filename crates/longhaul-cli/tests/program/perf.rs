@@ -388,34 +388,77 @@ fn message(json: &str) -> Vec<u8> {
     [&(json.len() as u32).to_be_bytes()[..], json.as_bytes()].concat()
 }
 
+/// Returns the hello of a control connection, or of a stream.
+fn hello(stream: &str) -> Vec<u8> {
+    message(&format!(r#"{{"name":"longhaul-perf-2","cookie":"{}","stream":{stream}}}"#, "a".repeat(36)))
+}
+
+/// Returns a control connection's hello and its request for a test.
+fn request(streams: u32) -> Vec<u8> {
+    let what = r#""direction":"Forward","seconds":1,"bytes":null,"omit":0,"length":1000,"rate":0,"burst":1"#;
+    let rest = r#""poisson":false,"seed":1,"interval":1.0,"congestion":null,"window":null,"mss":null,"tos":0"#;
+    let rest = format!(r#"{rest},"server_output":false"#);
+    let params = message(&format!(r#"{{"Params":{{"protocol":"Tcp","streams":{streams},{what},{rest}}}}}"#));
+    [hello("null"), params].concat()
+}
+
 #[tokio::test]
 async fn a_server_survives_its_clients() {
     let server = Server::start(&["--timeout", "1"]);
     let port = server.port.parse().unwrap();
-    let hello = message(&format!(r#"{{"name":"longhaul-perf-2","cookie":"{}","stream":null}}"#, "a".repeat(36)));
-    let stream = message(&format!(r#"{{"name":"longhaul-perf-2","cookie":"{}","stream":7}}"#, "a".repeat(36)));
-    let params = |streams: u32| {
-        let what = r#""direction":"Forward","seconds":1,"bytes":null,"omit":0,"length":1000,"rate":0,"burst":1"#;
-        let rest = r#""poisson":false,"seed":1,"interval":1.0,"congestion":null,"window":null,"mss":null,"tos":0"#;
-        let rest = format!(r#"{rest},"server_output":false"#);
-        message(&format!(r#"{{"Params":{{"protocol":"Tcp","streams":{streams},{what},{rest}}}}}"#))
-    };
     // Strangers: another protocol, too long a message, a message that is not a hello, a stream of no test.
-    for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![255; 2000], message("{}"), stream] {
+    for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![255; 2000], message("{}"), hello("7")] {
         assert!(intrude(port, bytes).await.0.is_empty());
     }
     std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[0; 100], ("127.0.0.1", port)).unwrap();
     // Faulty clients: an invalid message after the hello, an impossible test, streams that never connect.
-    assert!(intrude(port, [hello.clone(), message("[]")].concat()).await.0.is_empty());
+    assert!(intrude(port, [hello("null"), message("[]")].concat()).await.0.is_empty());
     // The client that is refused does not close: the next one is served nevertheless.
-    let (said, _refused) = intrude(port, [hello.clone(), params(1000)].concat()).await;
+    let (said, _refused) = intrude(port, request(1000)).await;
     let said = String::from_utf8_lossy(&said).into_owned();
     assert!(said.contains("Refused") && said.contains("streams"), "{said}");
-    let (said, _) = intrude(port, [hello, params(1)].concat()).await;
+    let (said, _) = intrude(port, request(1)).await;
     let said = String::from_utf8_lossy(&said).into_owned();
     assert!(said.contains("Accepted"), "{said}");
     let output = server.client("-n 100K").output().unwrap();
     assert!(output.status.success(), "{output:?}");
+}
+
+/// A server for one test ends although the client that it has refused does not close.
+#[tokio::test]
+async fn a_refused_client_does_not_keep_a_server_for_one_test() {
+    let server = Server::start(&["-1", "--timeout", "1"]);
+    let port = server.port.parse().unwrap();
+    let (said, _refused) = intrude(port, request(1000)).await;
+    assert!(String::from_utf8_lossy(&said).contains("Refused"));
+    assert_eq!(server.end(), Some(1));
+    let again = longhaul::TcpStream::connect(("127.0.0.1", port)).await;
+    assert_eq!(again.map(drop).map_err(|error| error.kind()), Err(std::io::ErrorKind::ConnectionRefused));
+}
+
+/// During a test, 32 clients that do not close are told that the server is busy, and further ones are reset until one of
+/// them has closed.
+#[tokio::test]
+async fn a_server_tells_32_clients_at_a_time_that_it_is_busy() {
+    let mut server = Server::start(&[]);
+    let port = server.port.parse().unwrap();
+    let mut first = server.client("-t 60 -b 1M").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    server.process.wait_for("Accepted connection");
+    let is_told = async || {
+        let (said, stream) = intrude(port, request(1)).await;
+        (String::from_utf8_lossy(&said).contains("the server is busy"), stream)
+    };
+    let mut held = Vec::new();
+    for number in 1..=32 {
+        let (told, stream) = is_told().await;
+        assert!(told, "{number}");
+        held.push(stream);
+    }
+    assert!(!is_told().await.0);
+    held.clear();
+    while !is_told().await.0 {}
+    first.kill().unwrap();
+    first.wait().unwrap();
 }
 
 /// Reflection attack: a control connection requests datagrams, and knocks with another source address ask for them

@@ -232,6 +232,10 @@ impl Filling<'_> {
             hosts: None,
             knows_path: self.knows_path(&flow.tcp)?,
             arrival_times: self.switch(&flow.tcp.arrival_times, "flows.tcp.arrival-times")?.unwrap_or(false),
+            receive_hold: match &flow.tcp.receive_hold {
+                Some(Setting(text)) => self.span(text, "flows.tcp.receive-hold")?,
+                None => Span::ZERO,
+            },
             hops: self.hops(&flow.hops, "flows.hops", links)?,
             start: span(&flow.start, "flows.start")?,
             apart: span(&flow.apart, "flows.apart")?,

@@ -2,6 +2,7 @@
 
 use longhaul_link::{Cause, Histogram};
 use longhaul_units::Span;
+use longhaul_units::statistics::mean;
 
 use super::{Measure, find};
 use crate::expression::{Argument, Call};
@@ -239,6 +240,14 @@ impl Quantile {
         Ok(Self::Share(share))
     }
 
+    /// Returns the quantile of values by nearest rank, or `None` without values.
+    pub(super) fn of(self, mut values: Vec<f64>) -> Option<f64> {
+        let Self::Share(share) = self else { return mean(&values) };
+        values.sort_by(f64::total_cmp);
+        let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+        values.get(rank - 1).copied()
+    }
+
     /// Returns the quantile of a histogram in seconds, or `None` if it is empty.
     #[must_use]
     pub fn seconds(self, of: &Histogram) -> Option<f64> {
@@ -322,6 +331,14 @@ mod tests {
         assert_eq!(fault("goodput(x, 0s)"), "goodput needs an end after its start");
         let expression = Expression::parse("oscillation(x, 0s) + goodput(x, 0s, 1s)").unwrap();
         assert!(expression.calls().into_iter().all(|call| Asked::read(call).is_ok()));
+    }
+
+    #[test]
+    fn the_nearest_rank_by_hand() {
+        let of = |share: f64| Quantile::Share(share).of(vec![50.0, 15.0, 20.0, 35.0, 40.0]);
+        assert_eq!([0.0, 0.05, 0.3, 0.4, 0.5, 1.0].map(of), [15.0, 15.0, 20.0, 20.0, 35.0, 50.0].map(Some));
+        assert_eq!(Quantile::Mean.of(vec![1.0, 2.0, 6.0]), Some(3.0));
+        assert_eq!(Quantile::Share(0.5).of(Vec::new()), None);
     }
 
     #[test]

@@ -2,10 +2,9 @@
 
 use longhaul_sim::Epoch;
 use longhaul_units::Time;
-use longhaul_units::statistics::mean;
 
 use super::part::Part;
-use super::{ANY, Better, Measure, Parameter, Quantile, Watch};
+use super::{ANY, Better, Measure, Parameter, Watch};
 use Parameter::{Sizes, Workload};
 
 pub(super) const MEASURES: &[Measure] = &[
@@ -19,7 +18,7 @@ pub(super) const MEASURES: &[Measure] = &[
                2006)",
         better: Better::Less,
         watch: Watch::Nothing,
-        value: |part| part.asked.quantile.seconds_of(part.epochs().filter_map(seconds).collect()),
+        value: |part| part.asked.quantile.of(part.epochs().filter_map(seconds).collect()),
     },
     Measure {
         name: "epochs",
@@ -61,28 +60,5 @@ impl Part<'_> {
         let (from, to) = (Time::ZERO + self.from, Time::ZERO + self.to);
         let all = self.outcome.epochs.get(self.asked.workload).into_iter().flatten();
         all.filter(move |epoch| (least..most).contains(&epoch.response) && (from..=to).contains(&epoch.began))
-    }
-}
-
-impl Quantile {
-    /// Returns the quantile of times in seconds by nearest rank, or `None` without values.
-    fn seconds_of(self, mut seconds: Vec<f64>) -> Option<f64> {
-        let Self::Share(share) = self else { return mean(&seconds) };
-        seconds.sort_by(f64::total_cmp);
-        let rank = (share * seconds.len() as f64).ceil().max(1.0) as usize;
-        seconds.get(rank - 1).copied()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_rank_by_hand() {
-        let of = |share: f64| Quantile::Share(share).seconds_of(vec![50.0, 15.0, 20.0, 35.0, 40.0]);
-        assert_eq!([0.0, 0.05, 0.3, 0.4, 0.5, 1.0].map(of), [15.0, 15.0, 20.0, 20.0, 35.0, 50.0].map(Some));
-        assert_eq!(Quantile::Mean.seconds_of(vec![1.0, 2.0, 6.0]), Some(3.0));
-        assert_eq!(Quantile::Share(0.5).seconds_of(Vec::new()), None);
     }
 }

@@ -208,11 +208,33 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Flows, Estimate, ONE],
         usage: "estimate(FLOWS, NAME[, TIME])",
         about: "estimate of the senders at a time, mean over the flows that have it: Mb/s, bytes, milliseconds or a \
-               number. NAME is the controller's name of the estimate, or delivery-rate, pacing-rate, srtt, \
-               latest-rtt, min-rtt, or capacity (by flipped pairs)",
+               number. NAME is the controller's name of the estimate, or bandwidth (the controller's own estimate of the \
+               path's payload rate), delivery-rate, pacing-rate, srtt, latest-rtt, min-rtt, or capacity (by flipped \
+               pairs)",
         better: Better::Unknown,
         watch: Watch::State,
         value: |part| part.mean_state(|state| state.estimate(part.asked.estimate)),
+    },
+    Measure {
+        name: "estimate-known",
+        parameters: &[Flows, Estimate, ANY],
+        usage: "estimate-known(FLOWS, NAME[, FROM][, TO])",
+        about: "share of the senders that have the estimate, at each full second, percent",
+        better: Better::More,
+        watch: Watch::State,
+        value: |part| {
+            let all = part.estimates_by_second();
+            percent(all.iter().flatten().count() as f64, all.len() as f64)
+        },
+    },
+    Measure {
+        name: "estimate-quantile",
+        parameters: &[Flows, Estimate, Parameter::Quantile, ANY],
+        usage: "estimate-quantile(FLOWS, NAME, QUANTILE[, FROM][, TO])",
+        about: "quantile of the estimates that the senders have at each full second",
+        better: Better::Unknown,
+        watch: Watch::State,
+        value: |part| part.asked.quantile.of(part.estimates_by_second().into_iter().flatten().collect()),
     },
     Measure {
         name: "cwnd-at-first-drop",

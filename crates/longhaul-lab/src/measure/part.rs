@@ -73,6 +73,13 @@ impl<'a> Part<'a> {
         mean(&states.get(self.flows())?.iter().flatten().filter_map(what).collect::<Vec<_>>())
     }
 
+    /// Returns the estimate of each sender at each full second, `None` where it has none.
+    pub(super) fn estimates_by_second(&self) -> Vec<Option<f64>> {
+        let seconds = self.from.as_nanos().div_ceil(1_000_000_000)..=self.to.as_nanos() / 1_000_000_000;
+        let states = seconds.filter_map(|second| self.outcome.at(Span::from_secs(second)).states.get(self.flows()));
+        states.flatten().map(|state| state.as_ref()?.estimate(self.asked.estimate)).collect()
+    }
+
     /// Returns the total goodput in Mb/s in each full second from a time on.
     pub(super) fn each_second(&self, from: Span) -> Vec<f64> {
         self.each_second_of(0, from)

@@ -15,7 +15,7 @@ pub const MOST_RATE: f64 = 200.0;
 /// Maximum number of flows. Each has four sockets.
 pub const MOST_FLOWS: u32 = 100;
 /// Estimates that connections report independently of their controllers.
-const ESTIMATES: [&str; 6] = ["delivery-rate", "pacing-rate", "capacity", "srtt", "latest-rtt", "min-rtt"];
+const ESTIMATES: [&str; 7] = ["bandwidth", "delivery-rate", "pacing-rate", "capacity", "srtt", "latest-rtt", "min-rtt"];
 
 /// Measures of flows that are taken from the receiving applications only.
 const OF_RECEIVERS: [&str; 3] = ["completion", "goodput", "time-to"];
@@ -66,6 +66,12 @@ pub enum Misfit {
     /// The cache of a host is filled only by earlier flows.
     #[error("flows {0:?} have `known-path`, which exists only in virtual time; use `after`, `hosts` and `cache`")]
     KnownPath(String),
+    /// Only the device of a network namespace holds packets.
+    #[error("flows {0:?} have a `receive-hold`, which over real sockets needs `real-time = true`")]
+    ReceiveHold(String),
+    /// All receivers share a device.
+    #[error("flows {0:?} have another `receive-hold` than the first ones; over real sockets all share a device")]
+    ReceiveHolds(String),
     /// The experiment is in real time.
     #[error("it has `real-time = true`, and `run` without --real runs it over real sockets")]
     RealTime,
@@ -86,6 +92,8 @@ pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
 pub fn fits(setup: &CellSetup) -> Result<(), Misfit> {
     if setup.real_time {
         fits_namespace(setup)?;
+    } else if let Some(flow) = setup.flows.iter().find(|flow| !flow.receive_hold.is_zero()) {
+        return Err(Misfit::ReceiveHold(flow.name.clone()));
     }
     if let Some(workload) = setup.workloads.first() {
         return Err(Misfit::Workload(workload.name.clone()));
@@ -113,6 +121,10 @@ fn fits_namespace(setup: &CellSetup) -> Result<(), Misfit> {
     }
     if let Some(flow) = setup.flows.iter().find(|flow| flow.knows_path) {
         return Err(Misfit::KnownPath(flow.name.clone()));
+    }
+    let shared = setup.flows.first().map(|flow| flow.receive_hold);
+    if let Some(flow) = setup.flows.iter().find(|flow| Some(flow.receive_hold) != shared) {
+        return Err(Misfit::ReceiveHolds(flow.name.clone()));
     }
     let is_recorded = |series: &&SeriesSetup| matches!(series.what, What::Read | What::Goodput);
     let other = setup.series.iter().find(|series| !is_recorded(series));

@@ -235,6 +235,7 @@ fn count(known: &mut FlowSample, info: &TcpInfo) {
 
 fn state(info: &TcpInfo) -> FlowState {
     let rates = [
+        ("bandwidth", info.bandwidth_bytes_per_second),
         ("delivery-rate", info.delivery_bytes_per_second),
         ("pacing-rate", info.pacing_bytes_per_second),
         ("capacity", info.pairs.and_then(|pairs| pairs.capacity_bytes_per_second)),

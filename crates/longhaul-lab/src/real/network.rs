@@ -39,7 +39,8 @@ pub(super) struct Ended {
 impl Network {
     pub(super) fn new(setup: &CellSetup, seed: u64) -> Result<Self> {
         let path = Path { link: setup.bottleneck().clone(), seed };
-        let behind = setup.real_time.then(|| Behind::start(&path, Logs::default())).transpose()?;
+        let receive_hold = setup.flows.first().map(|flow| flow.receive_hold).filter(|hold| !hold.is_zero());
+        let behind = setup.real_time.then(|| Behind::start(&path, Logs::default(), receive_hold)).transpose()?;
         let network = Self { path, behind, relay: None };
         if setup.real_time {
             network.inside(|| fs::write(SEND_BUFFERS.0, SEND_BUFFERS.1)).context(SEND_BUFFERS.0)?;

@@ -210,6 +210,9 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     for (flow, node) in each().zip(&left).chain(each().zip(&right)) {
         hosts.hosts[*node as usize].config = Arc::clone(&flow.config);
     }
+    for (flow, node) in each().zip(&right).filter(|(flow, _)| !flow.receive_hold.is_zero()) {
+        hosts.hosts[*node as usize].receive_hold = Some(flow.receive_hold);
+    }
     workload::configure(setup, &mut hosts, &left);
     workload::configure(setup, &mut hosts, &right);
     let is_watched = asked(setup).any(|asked| asked.measure.watch == Watch::Acks);

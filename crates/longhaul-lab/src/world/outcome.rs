@@ -163,6 +163,7 @@ impl FlowSample {
 impl FlowState {
     pub(super) fn new(connection: &Connection, info: &Info) -> Self {
         let rates = [
+            ("bandwidth", info.bandwidth),
             ("delivery-rate", info.delivery_rate),
             ("pacing-rate", info.pacing_rate),
             ("capacity", info.pairs.and_then(|pairs| pairs.capacity)),

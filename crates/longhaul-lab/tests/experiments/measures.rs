@@ -97,6 +97,45 @@ fn time_to_a_byte_is_that_of_slow_start() {
     near(values[3], 100.0, 100.0 / 32.0 + 1.0);
 }
 
+/// Of the six full seconds from 0 to 5 s, a flow that starts at 1.1 s has an estimate at four.
+#[test]
+fn estimates_are_sampled_at_full_seconds() {
+    const FLOW: &str = "bottleneck = '--rate 20mbit --rtt 100ms'\n\
+        flows = [{ name = 'x', congestion = 'cubic', start = '1.1s' }]";
+    let metrics = ["estimate-known(x, min-rtt)", "estimate-known(x, min-rtt, 2s, 5s)", "estimate-known(x, nothing)"];
+    assert_eq!(
+        measure("5s", FLOW, &metrics).iter().map(|known| known.unwrap().round()).collect::<Vec<_>>(),
+        [67.0, 100.0, 0.0]
+    );
+    let metrics = ["estimate-quantile(x, min-rtt, p5)", "estimate-quantile(x, nothing, p5)"];
+    let values = measure("5s", FLOW, &metrics);
+    near(values[0], 100.0, 0.5);
+    assert_eq!(values[1], None);
+}
+
+/// Packets of 1500 bytes at 100 Mb/s are 120 us apart. A card that holds them for less shows the rate of their payloads of
+/// 1448 bytes, and one that holds them for 1 ms merges them, so that their gaps are unknown.
+#[test]
+fn a_card_that_merges_segments_conceals_the_capacity() {
+    let measured = |hold: &str| {
+        let lines = format!(
+            "bottleneck = '--rate 100mbit --rtt 40ms --queue 1bdp'\nflows = [{{ name = 'x', congestion = \
+             'copa-cubic', tcp = {{ moderation = true, receive-hold = '{hold}' }} }}]"
+        );
+        measure(
+            "5s",
+            &lines,
+            &["estimate-known(x, bandwidth, 2s, 5s)", "estimate-quantile(x, bandwidth, median, 2s, 5s)"],
+        )
+    };
+    for hold in ["0s", "100us"] {
+        let values = measured(hold);
+        assert_eq!(values[0], Some(100.0), "{hold}");
+        near(values[1], 100.0 * 1448.0 / 1500.0, 0.1);
+    }
+    assert_eq!(measured("1ms"), [Some(0.0), None]);
+}
+
 /// A transfer that begins and ends between two samples is counted: 100 kB in 70 segments, some of which the link
 /// drops.
 #[test]

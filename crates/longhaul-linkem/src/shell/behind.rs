@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use anyhow::{Context, Result, anyhow};
 use longhaul_link::spec::Path;
 use longhaul_sys::linux::NetNs;
+use longhaul_units::Span;
 
 use super::network::{self, Network};
 use super::packet::IpPacket;
@@ -26,12 +27,13 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// Creates the namespace and starts the link.
+    /// Creates the namespace and starts the link. With `receive_hold`, the outer device merges packets from the inside,
+    /// as [`Link::set_receive_hold`](longhaul_sys::linux::Link::set_receive_hold) tells.
     ///
     /// # Errors
     /// Returns an error if this is not permitted, if there are no TUN devices, or if the link is invalid.
-    pub fn start(path: &Path, logs: Logs) -> Result<Self> {
-        let Network { namespace, tuns, ends, ends6 } = Network::new().map_err(explained)?;
+    pub fn start(path: &Path, logs: Logs, receive_hold: Option<Span>) -> Result<Self> {
+        let Network { namespace, tuns, ends, ends6 } = Network::new(receive_hold).map_err(explained)?;
         let engine = Engine::new(path, false, logs)?;
         let driver = Driver::start(engine, TunPort::new(tuns)).context("starting the link")?;
         Ok(Self { namespace, ends, ends6, driver })

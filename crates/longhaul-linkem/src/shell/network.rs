@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use longhaul_sys::linux::{NetNs, Tun};
+use longhaul_units::Span;
 
 use super::route::{self, Route};
 
@@ -48,16 +49,17 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Creates the namespace and the devices.
+    /// Creates the namespace and the devices. With `receive_hold`, the outer one merges packets.
     ///
     /// # Errors
     /// Returns the operating system's error, for example if permission is denied or there are no TUN devices.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(receive_hold: Option<Span>) -> io::Result<Self> {
         let namespace = NetNs::anonymous()?;
-        let (outer, number) = claim()?;
+        let (outer, number) = claim(receive_hold.is_some())?;
         let ends = addresses(number);
         let [outside, inside] = ends;
         configure(&outer, outside)?;
+        receive_hold.map_or(Ok(()), |hold| outer.link().set_receive_hold(hold.into()))?;
         let inner = namespace.run(|| {
             let inner = Tun::open(INSIDE)?;
             configure(&inner, inside)?;
@@ -78,10 +80,11 @@ impl Network {
 }
 
 /// Creates the outer device with the first free number.
-fn claim() -> io::Result<(Tun, u32)> {
+fn claim(merges: bool) -> io::Result<(Tun, u32)> {
+    let open = if merges { Tun::open_merging } else { Tun::open };
     let routes = route::parse(&fs::read_to_string("/proc/thread-self/net/route")?);
     for number in candidates(&routes) {
-        match Tun::open(&format!("{OUTSIDE}{number}")) {
+        match open(&format!("{OUTSIDE}{number}")) {
             // The device belongs to another shell.
             Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
             opened => return opened.map(|tun| (tun, number)),

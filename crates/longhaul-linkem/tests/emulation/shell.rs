@@ -10,10 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::behind::{LINKEM, behind, permitted, shell, text};
+use longhaul_sys::linux::{RecvBatch, UdpSocket};
+use longhaul_sys::pool::RecvPool;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Timeout, longer than any step takes even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Number and length of the datagrams that may be merged.
+const DATAGRAMS: usize = 20;
+const LEN_OF_ONE: usize = 1000;
 
 /// Accepts the next client, with timeouts for its connection and its data.
 fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
@@ -183,6 +189,29 @@ fn the_commands_last_bytes_arrive() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     // Data and FIN arrive, although the command does not wait for them.
     assert_eq!(server.join().unwrap().unwrap(), b"farewell");
+}
+
+/// The device outside holds datagrams for others only if it is told to.
+#[test]
+fn the_outside_merges_datagrams_if_asked() {
+    if !permitted() {
+        return;
+    }
+    for (link, merges) in [("--rtt 1ms", false), ("--rtt 1ms --receive-hold 3ms", true)] {
+        let socket = UdpSocket::new(std::net::UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        let output = behind(link, "behind_the_link_datagrams", socket.local_addr().unwrap().port());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let (mut batch, mut merged, mut bytes) = (RecvBatch::new(&RecvPool::new(64, 64), 8), 0, 0);
+        while bytes < DATAGRAMS * LEN_OF_ONE {
+            match socket.recv(&mut batch) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
+                received => drop(received.unwrap()),
+            }
+            bytes += batch.messages().map(|message| message.meta.len).sum::<usize>();
+            merged += batch.messages().filter(|message| message.meta.coalesced()).count();
+        }
+        assert_eq!(merged > 0, merges, "{link}: {merged}");
+    }
 }
 
 #[test]
@@ -393,6 +422,17 @@ fn behind_the_link_a_transfer() {
     let mut echo = Vec::new();
     stream.read_to_end(&mut echo).unwrap();
     assert!(echo == sent);
+}
+
+#[test]
+#[ignore = "runs behind a link, for another test"]
+fn behind_the_link_datagrams() {
+    let Some(outside) = outside::<Ipv4Addr>("LONGHAUL_OUTSIDE") else { return };
+    let port: u16 = std::env::var("TEST_PORT").unwrap().parse().unwrap();
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    for _ in 0..DATAGRAMS {
+        socket.send_to(&[7; LEN_OF_ONE], (outside, port)).unwrap();
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Configuration of network interfaces.
 
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use super::addr::{RawAddr, array};
 use super::syscall::{InterfaceCall, ioctl_interface};
@@ -112,6 +114,16 @@ impl Link {
         let packets = i32::try_from(packets).unwrap_or(i32::MAX);
         self.request(InterfaceCall::SetQueueLen, &packets.to_ne_bytes())?;
         Ok(())
+    }
+
+    /// Sets for how long the driver holds packets after the last one, to merge them with others (receive offload). A
+    /// batch ends earlier if it is full, or if the kernel's clock has ticked. The interface must belong to the network
+    /// namespace of the process's `/sys`.
+    ///
+    /// # Errors
+    /// Returns the system's error if the interface does not exist or this is not permitted.
+    pub fn set_receive_hold(&self, hold: Duration) -> io::Result<()> {
+        fs::write(format!("/sys/class/net/{}/gro_flush_timeout", self.name), hold.as_nanos().to_string())
     }
 
     /// Sets the IPv4 address and its prefix length in bits (at most 32). When the interface is up, the kernel routes

@@ -24,9 +24,22 @@ impl Tun {
     /// Returns the system's error if TUN is not supported, this is not permitted, or the name is in use, and
     /// `InvalidInput` for a name of more than 15 bytes.
     pub fn open(name: &str) -> io::Result<Self> {
+        Self::open_with(name, 0)
+    }
+
+    /// Does the same as [`open`](Self::open), and makes the kernel merge packets that are written to the device, as the
+    /// driver of a network card does (receive offload; Linux 4.15). [`Link::set_receive_hold`] determines for how long.
+    ///
+    /// # Errors
+    /// Returns the same errors, and `InvalidInput` if the kernel is too old.
+    pub fn open_merging(name: &str) -> io::Result<Self> {
+        Self::open_with(name, libc::IFF_NAPI)
+    }
+
+    fn open_with(name: &str, more: libc::c_int) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         let mut request = InterfaceRequest::new(name)?;
-        let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
+        let flags = (libc::IFF_TUN | libc::IFF_NO_PI | more) as i16;
         request.set(&flags.to_ne_bytes());
         ioctl_interface(file.as_fd(), InterfaceCall::SetTun, &mut request)?;
         let link = Link::new(&request.name())?;

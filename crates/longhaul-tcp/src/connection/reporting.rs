@@ -24,16 +24,18 @@ impl Connection {
         let stats = &self.stats;
         let incidents = stats.incidents();
         let echoes = self.ext.ecn_check.counts();
+        let snapshot = self.cc.controller.snapshot();
         Info {
             state: self.life.state,
             initial_sequence: self.numbers.initial(),
             congestion: self.cc.controller.name(),
-            phase: self.cc.controller.snapshot().phase,
+            phase: snapshot.phase,
             startup: self.cc.controller.startup(),
             recovery: self.recovery_state(),
             cwnd: self.cc.control.cwnd,
             ssthresh: self.ssthresh(),
             delivery_rate: self.cc.rate.latest,
+            bandwidth: snapshot.bandwidth,
             pacing_rate: self.cc.pacer.rate(),
             in_flight: Bytes(self.pipe()),
             unacked_segments: self.snd.board().len() as u64,

@@ -52,6 +52,7 @@ fn numbers(info: &mut Info) {
     (info.peer_window, info.recv_buffer, info.unread, info.unsent) = (Bytes(11), Bytes(12), Bytes(13), Bytes(14));
     info.delivery_rate = Some(Rate::from_bytes_per_sec(15));
     info.pacing_rate = Some(Rate::from_bytes_per_sec(16));
+    info.bandwidth = Some(Rate::from_bytes_per_sec(51));
     info.options =
         NegotiatedOptions { sack: true, timestamps: false, window_scaling: false, ecn: true, microseconds: true };
     (info.bytes_acked, info.bytes_sent, info.bytes_retransmitted, info.bytes_received) = (17, 18, 19, 20);
@@ -77,7 +78,7 @@ const EXPECTED_NUMBERS: &str = r#"{
     "rto": 3.0, "rtt": 4.0, "rttvar": 5.0, "latest_rtt": 6.0, "min_rtt": 7.0,
     "snd_cwnd_segments": 8, "snd_cwnd_bytes": 8000, "snd_ssthresh_segments": 9, "snd_ssthresh_bytes": 9000, "in_flight_bytes": 10,
     "snd_wnd_bytes": 11, "rcv_space_bytes": 12, "unread_bytes": 13, "notsent_bytes": 14,
-    "delivery_bytes_per_second": 15, "pacing_bytes_per_second": 16, "max_pacing_bytes_per_second": 44,
+    "bandwidth_bytes_per_second": 51, "delivery_bytes_per_second": 15, "pacing_bytes_per_second": 16, "max_pacing_bytes_per_second": 44,
     "options": { "sack": true, "timestamps": false, "wscale": false, "ecn": true, "microseconds": true },
     "bytes_acked": 17, "bytes_sent": 18, "bytes_retrans": 19, "bytes_received": 20,
     "lost_bytes": 21, "rcv_duplicate_bytes": 22, "rcv_refused_bytes": 23,
