@@ -204,7 +204,10 @@ fn the_outside_merges_datagrams_if_asked() {
         let (mut batch, mut merged, mut bytes) = (RecvBatch::new(&RecvPool::new(64, 64), 8), 0, 0);
         while bytes < DATAGRAMS * LEN_OF_ONE {
             match socket.recv(&mut batch) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(1)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
                 received => drop(received.unwrap()),
             }
             bytes += batch.messages().map(|message| message.meta.len).sum::<usize>();
