@@ -118,6 +118,10 @@ fn unsuitable_experiments_are_refused() {
         (with("count = 2", "count = 101"), "it has 101 flows; at most 100 can be run over real sockets"),
         (with("count = 2", "left = '--delay 1ms'"), "flows \"x\" have access links;"),
         (with("count = 2", "right = '--rate 1mbit'"), "flows \"x\" have access links;"),
+        (
+            with("count = 2", "tcp = { receive-hold = '1ms' }"),
+            "flows \"x\" have a `receive-hold`, which over real sockets",
+        ),
         (traffic("rate = '1mbit'\nright = '--delay 1ms'"), "its cross traffic \"udp\" has access links;"),
         (traffic("rate = '201mbit'"), "its cross traffic \"udp\" has 201 Mb/s"),
         (with("--queue 1bdp", "--queue 1bdp --step 1s,1gbit,-"), "its bottleneck has 1000 Mb/s; the relay supports "),
