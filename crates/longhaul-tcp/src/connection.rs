@@ -141,7 +141,7 @@ impl Connection {
         Self {
             life: Lifecycle::new(now),
             negotiated: Negotiated::default(),
-            numbers: Numbers::new(iss, clock, now),
+            numbers: Numbers::new(iss, clock),
             snd: Sender::new(&config),
             rcv: Receiver::new(&config, now),
             rtt: RttEstimator::new(config.min_rto),

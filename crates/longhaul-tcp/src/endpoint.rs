@@ -296,7 +296,7 @@ impl Endpoint {
         }
         let previous = self.time_wait.get(&tuple);
         let iss = self.initial_sequence(&tuple, now, previous);
-        let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now);
+        let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now, config.extensions);
         let mut connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
         connection.draw_nonces_from(self.keys.nonces(&tuple, now));
         let id = self.insert(tuple, connection, None);

@@ -7,22 +7,28 @@ const VALID_MILLIS: Span = Span::from_secs(24 * 86_400);
 /// Lifetime with microsecond ticks: 2^30 ticks, because half of the number space is 35 minutes.
 const VALID_MICROS: Span = Span::from_micros(1 << 30);
 
-/// Clock for TSval. Ticks are milliseconds until the peers have agreed on microseconds. Microsecond ticks count
-/// from the millisecond value at the start of the connection, so that TSval never decreases.
+/// Clock for TSval. A connection that offers microseconds takes its first value from a clock of microseconds that all
+/// connections between its addresses share, and goes on in microseconds once both ends have agreed on them. Its values are
+/// then those of the shared clock, so that PAWS tells segments of earlier connections from its own. Otherwise, ticks are
+/// milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimestampClock {
-    /// Keyed hash of the connection's addresses (RFC 7323, section 5.4), which hides the uptime.
-    offset: u32,
+    first: u32,
     start: Time,
     micros: bool,
 }
 
 impl TimestampClock {
-    pub(crate) fn new(offset: u32, start: Time) -> Self {
-        // The time before the start is included, so that a later connection between the same addresses starts with
-        // a later value (RFC 6191).
-        let before = (start.as_nanos() / 1_000_000) as u32;
-        Self { offset: offset.wrapping_add(before), start, micros: false }
+    /// Creates the clock of a connection that starts at `start` and offers microseconds or not. `offset` is a keyed hash
+    /// of its addresses (RFC 7323, section 5.4), which hides the uptime.
+    pub(crate) fn new(offset: u32, start: Time, offers_micros: bool) -> Self {
+        let tick = if offers_micros { 1_000 } else { 1_000_000 };
+        Self::starting_with(offset.wrapping_add((start.as_nanos() / tick) as u32), start)
+    }
+
+    /// Creates a clock with its first value.
+    pub(crate) fn starting_with(first: u32, start: Time) -> Self {
+        Self { first, start, micros: false }
     }
 
     pub(crate) fn use_microseconds(&mut self) {
@@ -36,7 +42,7 @@ impl TimestampClock {
     /// Returns the TSval of a segment sent at `at`.
     pub(crate) fn value(&self, at: Time) -> u32 {
         let elapsed = (at - self.start).as_nanos() / self.tick().as_nanos();
-        self.offset.wrapping_add(elapsed as u32)
+        self.first.wrapping_add(elapsed as u32)
     }
 
     /// Returns how long before `at` the value `echo` was sent, or `None` if it is later than `at`.
@@ -51,35 +57,28 @@ impl TimestampClock {
     }
 }
 
-/// Converts the peer's microsecond timestamp `recent` to milliseconds since its first value `first`. `passed` is
-/// the time between both by our clock; it has to be accurate to 35 minutes only, to find the number of
-/// wrap-arounds.
-pub(crate) fn in_milliseconds(first: u32, recent: u32, passed: Span) -> u32 {
-    let passed = passed.as_micros();
-    let error = recent.wrapping_sub(first).wrapping_sub(passed as u32).cast_signed();
-    let micros = passed.saturating_add_signed(error.into());
-    first.wrapping_add((micros / 1000) as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The result equals that of a clock that always counted milliseconds, however often the microseconds wrap
-    /// around.
+    /// RFC 7323, section 5.5: a segment of an earlier connection is older than all segments of a later one, as long as
+    /// half of the number space has not passed.
     #[test]
-    fn microseconds_convert_to_milliseconds() {
+    fn a_later_connection_has_later_values() {
         let start = Time::from_nanos(5_000_000_000);
-        for offset in [0, 7, u32::MAX - 10] {
-            for seconds in [0, 1, 1_000, 4_000, 5_000, 1_000_000] {
-                for jitter in [0, 300] {
-                    let passed = Span::from_secs(seconds) + Span::from_millis(7);
-                    let (coarse, mut fine) = (TimestampClock::new(offset, start), TimestampClock::new(offset, start));
-                    fine.use_microseconds();
-                    let now = start + passed;
-                    let ours = passed + Span::from_millis(jitter);
-                    let told = in_milliseconds(coarse.value(start), fine.value(now), ours);
-                    assert_eq!(told, coarse.value(now), "{offset} {seconds} {jitter}");
+        for (micros, longest) in [(true, 2_000), (false, 2_000_000)] {
+            for offset in [0, 7, u32::MAX - 10, 1 << 31] {
+                for millis in [1, 30, 1_000, 1_000 * longest] {
+                    let end = start + Span::from_millis(millis);
+                    let mut old = TimestampClock::new(offset, start, micros);
+                    if micros {
+                        old.use_microseconds();
+                    }
+                    let new = TimestampClock::new(offset, end + old.tick(), micros);
+                    assert!(
+                        crate::seq::later(new.value(end + old.tick()), old.value(end)),
+                        "{micros} {offset} {millis}"
+                    );
                 }
             }
         }
@@ -88,7 +87,7 @@ mod tests {
     #[test]
     fn values_never_go_back_when_ticks_become_finer() {
         let start = Time::from_nanos(5_000_000_000);
-        let mut clock = TimestampClock::new(u32::MAX - 2, start);
+        let mut clock = TimestampClock::new(u32::MAX - 2, start, true);
         let late = start + Span::from_millis(3_000);
         let syn = clock.value(late);
         clock.use_microseconds();

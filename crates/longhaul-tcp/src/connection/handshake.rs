@@ -283,7 +283,6 @@ impl Connection {
         }
         if let Some(stamp) = options.timestamps.filter(|_| timestamps) {
             self.rcv.set_ts_recent(stamp.value, now);
-            self.numbers.peer_syn = (stamp.value, now);
         }
         self.take_user_timeout(syn.options.user_timeout);
         let window = u64::from(syn.window) << if scaled { self.negotiated.send_shift } else { 0 };

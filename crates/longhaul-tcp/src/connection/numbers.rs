@@ -1,7 +1,5 @@
 //! Sequence numbers of both directions, and the timestamp clock.
 
-use longhaul_units::Time;
-
 use crate::info::InitialSequence;
 use crate::seq;
 use crate::timestamps::TimestampClock;
@@ -15,13 +13,11 @@ pub(super) struct Numbers {
     /// IRS: the peer's initial sequence number.
     pub(super) irs: u32,
     pub(super) clock: TimestampClock,
-    /// TSval of the peer's SYN, and the time the SYN arrived.
-    pub(super) peer_syn: (u32, Time),
 }
 
 impl Numbers {
-    pub(super) fn new(iss: u32, clock: TimestampClock, now: Time) -> Self {
-        Self { iss, irs: 0, clock, peer_syn: (0, now) }
+    pub(super) fn new(iss: u32, clock: TimestampClock) -> Self {
+        Self { iss, irs: 0, clock }
     }
 
     /// Returns the initial sequence numbers of both sides.
@@ -52,14 +48,16 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
+    use longhaul_units::Time;
+
     use super::*;
 
     const HALF: u64 = 1 << 31;
 
     /// Our stream begins 10 below the wrap, the peer's at the middle of the number space.
     fn numbers() -> Numbers {
-        let mut numbers = Numbers::new(u32::MAX - 9, TimestampClock::new(0, Time::ZERO), Time::ZERO);
-        assert_eq!((numbers.irs, numbers.peer_syn), (0, (0, Time::ZERO)), "until the peer's SYN arrives");
+        let mut numbers = Numbers::new(u32::MAX - 9, TimestampClock::new(0, Time::ZERO, true));
+        assert_eq!(numbers.irs, 0, "until the peer's SYN arrives");
         numbers.irs = 1 << 31;
         numbers
     }

@@ -261,11 +261,6 @@ impl Receiver {
         self.ts_recent
     }
 
-    /// Returns the arrival time of the segment that carried TS.Recent.
-    pub(super) fn ts_recent_at(&self) -> Option<Time> {
-        self.ts_recent_at
-    }
-
     /// Returns whether a timestamp is older than TS.Recent, unless TS.Recent is older than `validity` (RFC 7323,
     /// section 5.5).
     pub(super) fn is_older_timestamp(&self, now: Time, value: u32, validity: Span) -> bool {

@@ -1,12 +1,12 @@
 //! Snapshots of a connection for applications, logs and tests.
 
 use longhaul_cc::Estimate;
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Time};
 
 use super::Connection;
 use super::timers::Timer;
 use crate::info::Info;
-use crate::timestamps::{TimestampClock, in_milliseconds};
+use crate::timestamps::TimestampClock;
 
 impl Connection {
     /// Returns the controller's estimates of path properties; empty if it has none.
@@ -112,18 +112,6 @@ impl Connection {
     /// Returns TS.Recent if timestamps were negotiated.
     pub(crate) fn recent_timestamp(&self) -> Option<u32> {
         self.negotiated.timestamps.then_some(self.rcv.ts_recent())
-    }
-
-    /// Returns the TSval that a SYN of the peer would have carried when it sent TS.Recent, if timestamps were
-    /// negotiated. Timestamps on SYNs count milliseconds even if those on other segments count microseconds.
-    pub(crate) fn recent_syn_timestamp(&self) -> Option<u32> {
-        let recent = self.recent_timestamp()?;
-        if !self.negotiated.microseconds {
-            return Some(recent);
-        }
-        let (first, at) = self.numbers.peer_syn;
-        let passed = self.rcv.ts_recent_at().map_or(Span::ZERO, |recent_at| recent_at - at);
-        Some(in_milliseconds(first, recent, passed))
     }
 
     pub(crate) fn timestamp_clock(&self) -> TimestampClock {

@@ -118,7 +118,8 @@ impl Endpoint {
             return;
         };
         let iss = self.initial_sequence(&meta.tuple, now, previous);
-        let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now);
+        let micros = config.extensions && syn.options.microsecond_timestamps;
+        let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now, micros);
         let mut connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn, &meta.segment);
         connection.draw_nonces_from(self.keys.nonces(&meta.tuple, now));
         let id = self.insert(meta.tuple, connection, Some(share));
@@ -176,9 +177,7 @@ impl Endpoint {
         let syn = what.to_syn(ack.seq.wrapping_sub(1), stamp.value, ack.window);
         let iss = ack.ack.wrapping_sub(1);
         // Our timestamps continue from the cookie's.
-        let millis = (now.as_nanos() / 1_000_000) as u32;
-        let offset = stamp.echo.wrapping_sub(millis).wrapping_add(1);
-        let clock = TimestampClock::new(offset, now);
+        let clock = TimestampClock::starting_with(stamp.echo.wrapping_add(1), now);
         let config = Arc::clone(&listener.config);
         let connection = Connection::accept_cookie(config, iss, clock, now, meta.tuple.is_ipv6(), &syn);
         let slot = self.insert(meta.tuple, connection, Some(share)).slot;

@@ -17,8 +17,6 @@ pub(crate) struct Record {
     pub(crate) snd_nxt: u32,
     pub(crate) rcv_nxt: u32,
     pub(crate) ts_recent: Option<u32>,
-    /// TS.Recent converted to the ticks used in SYNs.
-    pub(crate) syn_stamp: Option<u32>,
     pub(crate) clock: TimestampClock,
     pub(crate) window: u16,
     pub(crate) expires: Time,
@@ -142,7 +140,6 @@ impl Connection {
             snd_nxt,
             rcv_nxt,
             ts_recent: self.recent_timestamp(),
-            syn_stamp: self.recent_syn_timestamp(),
             clock: self.timestamp_clock(),
             window: u16::MAX,
             expires: self.linger_deadline(),
@@ -158,7 +155,7 @@ impl Record {
     /// number is beyond the old connection's. `timestamps` tells whether the new connection would use timestamps.
     pub(super) fn yields_to(&self, syn: &Header, timestamps: bool) -> bool {
         let stamp = syn.options.timestamps.filter(|_| timestamps);
-        match (self.syn_stamp, stamp) {
+        match (self.ts_recent, stamp) {
             (Some(recent), Some(stamp)) if stamp.value != recent => seq::later(stamp.value, recent),
             (None, Some(_)) => true,
             _ => seq::later(syn.seq, self.rcv_nxt),

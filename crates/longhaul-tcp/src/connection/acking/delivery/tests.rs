@@ -10,7 +10,7 @@ fn at(millis: u64) -> Time {
 }
 
 fn clock() -> TimestampClock {
-    TimestampClock::new(500, Time::ZERO)
+    TimestampClock::new(500, Time::ZERO, false)
 }
 
 /// Returns the state of an ACK of everything that arrives at `millis` and echoes the timestamp of `echoed`.
