@@ -13,6 +13,7 @@ const VALID_MICROS: Span = Span::from_micros(1 << 30);
 /// milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimestampClock {
+    /// The value at `start`.
     first: u32,
     start: Time,
     micros: bool,
