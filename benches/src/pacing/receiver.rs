@@ -11,9 +11,11 @@ use longhaul_tcp::{Batch as Outgoing, Config, ConnId, DatagramMeta, Endpoint, En
 use longhaul_units::Time;
 use longhaul_wire::{CheshireCodec, Segment};
 
+/// Receive buffer of the socket in bytes: a thread that waits for the processor loses nothing.
 const BUFFER: usize = 8 << 20;
 /// Messages per receive call.
 const MESSAGES: usize = 8;
+/// What may be ready.
 const SOCKET: u64 = 0;
 const TIMER: u64 = 1;
 
