@@ -35,7 +35,9 @@ pub struct Config {
     /// Largest UDP payload, in bytes, that path MTU discovery probes for. If it equals `base_plpmtu`, discovery is
     /// disabled.
     pub max_plpmtu: u16,
-    /// Whether to coalesce small writes while data is unacknowledged (Nagle algorithm; RFC 9293, section 3.7.4).
+    /// Whether to gather small writes while a segment shorter than the MSS is unacknowledged: the Nagle algorithm (RFC
+    /// 9293, section 3.7.4) as Minshall changed it (draft-minshall-nagle-01), so that the end of a long message need
+    /// not wait.
     pub nagle: bool,
     /// Whether to offer SACK (RFC 2018).
     pub sack: bool,

@@ -143,7 +143,7 @@ impl Config {
     }
 
     /// Disables the Nagle algorithm (RFC 9293, section 3.7.4): small writes are sent at once instead of being gathered
-    /// while data is in flight. Default: off.
+    /// while another one is in flight. Default: off.
     pub fn nodelay(&mut self, nodelay: bool) -> &mut Self {
         self.engine.nagle = !nodelay;
         self

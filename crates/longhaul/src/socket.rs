@@ -177,7 +177,7 @@ impl TcpSocket {
         self.setup().config.keep_alive(keep_alive);
     }
 
-    /// Disables the Nagle algorithm: small writes are sent at once instead of being gathered while data is in flight.
+    /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.
     ///
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.

@@ -283,6 +283,9 @@ impl Connection {
         let before = self.pipe();
         let NewSegment { tx, start, fin, was_sent_by_rc3 } = self.snd.send_new(next.len, next.mtu_probe);
         let end = start + u64::from(next.len);
+        if next.len < self.mss().saturating_sub(extra) {
+            self.snd.note_short();
+        }
         if was_sent_by_rc3 {
             self.count_rc3_resend();
         }
@@ -342,7 +345,9 @@ impl Connection {
         Ok(Choice { len: len as u16, mtu_probe: false })
     }
 
-    /// Applies the Nagle algorithm and silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1).
+    /// Applies the Nagle algorithm and silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1). Nagle's original
+    /// rule delays the end of each message by a round trip. With Minshall's change (draft-minshall-nagle-01), a short
+    /// segment waits only for another short one.
     fn avoid_silly_window(&mut self, len: u64, unsent: u64, mss: u16) -> Option<SendLimit> {
         if len == u64::from(mss) {
             return None;
@@ -350,7 +355,7 @@ impl Connection {
         if len == unsent {
             // A tail loss probe (RFC 8985, section 7.3) and F-RTO (RFC 5682, section 2.1, step 2b) override Nagle.
             let is_due = self.loss.allowance(mss) > 0;
-            let may = self.snd.nodelay() || !self.snd.has_outstanding() || self.snd.is_fin_queued() || is_due;
+            let may = self.snd.nodelay() || !self.snd.has_short_in_flight() || self.snd.is_fin_queued() || is_due;
             return (!may).then_some(SendLimit::App);
         }
         // The peer's window cuts the segment short.

@@ -52,6 +52,8 @@ pub(super) struct Sender {
     fin_queued: bool,
     fin_sent: bool,
     nodelay: bool,
+    /// End of the newest segment that was shorter than the MSS.
+    short_end: u64,
     /// Unsent bytes at which writers block; `None` selects [`DEFAULT_NOTSENT_LOWAT`].
     lowat: Option<u64>,
     /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
@@ -131,6 +133,7 @@ impl Sender {
             fin_queued: false,
             fin_sent: false,
             nodelay: !config.nagle,
+            short_end: 0,
             lowat: lowat(config),
             override_sws: false,
             writer_blocked: false,
@@ -494,6 +497,16 @@ impl Sender {
     /// Returns whether the Nagle algorithm is disabled.
     pub(super) fn nodelay(&self) -> bool {
         self.nodelay
+    }
+
+    /// Records that the newest segment is shorter than the MSS.
+    pub(super) fn note_short(&mut self) {
+        self.short_end = self.nxt;
+    }
+
+    /// Returns whether a segment that is shorter than the MSS awaits its acknowledgment.
+    pub(super) fn has_short_in_flight(&self) -> bool {
+        self.short_end > self.una
     }
 
     /// Returns whether the application has closed its side.

@@ -18,7 +18,7 @@ impl TcpStream {
         self.handle.read_setting(|connection| connection.nodelay())
     }
 
-    /// Disables the Nagle algorithm: small writes are sent at once instead of being gathered while data is in flight.
+    /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.
     ///
     /// # Errors
     /// Fails with `NotConnected` if the connection no longer exists.

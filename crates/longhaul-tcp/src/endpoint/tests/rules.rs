@@ -202,6 +202,37 @@ fn psh_marks_only_the_end_of_the_queued_data() {
     assert!(fins.iter().any(|h| h.flags == Flags::ACK | Flags::FIN), "{fins:?}");
 }
 
+/// Nagle's algorithm as Minshall changed it: the short end of a message is sent at once, and the next short segment waits
+/// until that has been acknowledged. Data that fills a segment does not wait, nor does anything with `nodelay`.
+#[test]
+fn a_short_segment_waits_only_for_another_one() {
+    for nagle in [true, false] {
+        let (mut endpoint, tuple, id, ack) = established(Config { nagle, ..Config::default() });
+        let mut open = Header { window: 60_000, ..ack };
+        deliver(&mut endpoint, NOW, tuple, &open, &[]);
+        let start = open.ack;
+        let write = |endpoint: &mut Endpoint, len: usize| {
+            endpoint.drive(NOW, id, |c| c.write(&vec![7; len]).unwrap());
+            sent(endpoint, NOW).iter().map(|h| h.seq.wrapping_sub(start)).collect::<Vec<_>>()
+        };
+        assert_eq!(write(&mut endpoint, 1208), [0]);
+        assert_eq!(write(&mut endpoint, 1308), [1208, 2416], "the end of a message");
+        assert_eq!(write(&mut endpoint, 50).len(), usize::from(!nagle), "{nagle}: a second message");
+        assert_eq!(
+            write(&mut endpoint, 1208).first(),
+            Some(if nagle { &2516 } else { &2566 }),
+            "{nagle}: a whole segment"
+        );
+        // The rest follows the acknowledgment of the end, and not that of the data before it.
+        for (acked, waits) in [(2416, nagle), (2516, false)] {
+            open.ack = start.wrapping_add(acked);
+            deliver(&mut endpoint, NOW, tuple, &open, &[]);
+            let rest = sent(&mut endpoint, NOW);
+            assert_eq!(rest.len(), usize::from(nagle && !waits), "{nagle}: {acked} bytes acknowledged");
+        }
+    }
+}
+
 /// RFC 5961, section 7: an attacker who knows only addresses and ports gets at most two ACKs per second, however many
 /// segments he sends. Segments repeated by the peer are all answered (RFC 2883).
 #[test]
