@@ -11,6 +11,7 @@ mod crowd;
 mod cruise;
 mod dip;
 mod reach;
+mod resume;
 mod reverse;
 mod rounds;
 mod trial;
@@ -149,6 +150,8 @@ pub(crate) struct CopaCubic {
     /// Time of the newest RTT sample near the minimum RTT.
     touched: Time,
     sparse: Option<Sparse>,
+    /// Pacing rate in bytes per second, in the first round trip after an idle period.
+    resumed: Option<f64>,
 }
 
 impl CopaCubic {
@@ -184,6 +187,7 @@ impl CopaCubic {
             left: None,
             touched: Time::ZERO,
             sparse: None,
+            resumed: None,
         }
     }
 
@@ -425,6 +429,7 @@ impl Controller for CopaCubic {
         if !self.paced {
             return self.cubic.on_ack(event, path);
         }
+        self.resumed = self.resumed.filter(|_| event.rtt.is_none());
         // The estimators process every ACK, whichever algorithm controls the window.
         self.copa.measure(event, path);
         self.capacity.on_ack(event);
@@ -454,7 +459,7 @@ impl Controller for CopaCubic {
 
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.mss = path.mss;
-        self.sparse = None;
+        (self.sparse, self.resumed) = (None, None);
         match &mut self.mode {
             Mode::Compete(mode) => {
                 mode.on_timeout();
@@ -485,8 +490,11 @@ impl Controller for CopaCubic {
 
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         self.mss = path.mss;
-        if let (PathEvent::IdleRestart { now, .. }, true) = (event, self.paced) {
-            return self.restart(self.window(), event, *now, path);
+        if let (PathEvent::IdleRestart { now, idle }, true) = (event, self.paced) {
+            return match self.kept_window(*idle) {
+                Some(window) => self.resume(window, *now, path),
+                None => self.restart(self.window(), event, *now, path),
+            };
         }
         // CUBIC follows the segment size in all modes.
         if self.is_composed() || matches!(event, PathEvent::Mss { .. }) {
@@ -524,6 +532,9 @@ impl Controller for CopaCubic {
         if let Some(pace) = control.pace.as_mut().filter(|_| !self.is_composed()) {
             if let Some(capacity) = self.capacity.rate() {
                 pace.rate = pace.rate.min(Rate::from_bytes_per_sec((capacity * PACE_GAIN) as u64));
+            }
+            if let Some(resumed) = self.resumed {
+                pace.rate = pace.rate.min(Rate::from_bytes_per_sec(resumed as u64));
             }
             // The pacer's quantum has at least two segments, and pairs of them show the capacity.
             pace.quantum = None;

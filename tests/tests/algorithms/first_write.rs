@@ -50,7 +50,7 @@ pub(crate) fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     let bytes = vector.bytes_from(Side::Initiator);
     while sim.find(receiver).is_none_or(|session| session.read < bytes) {
         sim.run_for(Span::from_millis(5));
-        assert!(sim.now() < Time::ZERO + Span::from_secs(60), "{name}");
+        assert!(sim.now() < Time::ZERO + Span::from_secs(100), "{name}");
     }
     sim.now() - Time::ZERO
 }

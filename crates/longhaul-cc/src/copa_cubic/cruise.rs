@@ -283,7 +283,7 @@ impl CopaCubic {
     }
 
     /// Returns the bytes that the path holds without a queue.
-    fn held(&self) -> Option<f64> {
+    pub(super) fn held(&self) -> Option<f64> {
         Some(self.capacity.rate()? * (self.base().as_secs_f64() + self.silence()))
     }
 

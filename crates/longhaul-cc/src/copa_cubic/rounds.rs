@@ -4,27 +4,42 @@ use longhaul_units::{Bytes, Time};
 
 use crate::Ack;
 
+/// Complete round trips whose deliveries count after an idle period: the last ones of a message may carry only its end.
+const KEPT_ROUNDS: usize = 4;
+
 /// Delivery rate of the last complete round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
     began: Option<(Time, Bytes)>,
     rate: Option<f64>,
+    /// Bytes delivered in each of the last complete round trips, and in total as of the newest ACK.
+    delivered: [Bytes; KEPT_ROUNDS],
+    total: Bytes,
     /// Whether the window limited the flow.
     is_limited: bool,
 }
 
 impl Rounds {
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>) {
+        self.total = ack.total_delivered;
         if !ack.round_start {
             return;
         }
         if let Some((began, delivered)) = self.began {
+            self.delivered.rotate_right(1);
+            self.delivered[0] = ack.total_delivered - delivered;
             let took = ack.now.since(began).as_secs_f64();
             if took > 0.0 {
-                self.rate = Some((ack.total_delivered - delivered).as_f64() / took);
+                self.rate = Some(self.delivered[0].as_f64() / took);
             }
         }
         (self.began, self.is_limited) = (Some((ack.now, ack.total_delivered)), ack.cwnd_limited);
+    }
+
+    /// Returns the most bytes delivered in one of the last round trips, the present one included.
+    pub(super) fn most_delivered(&self) -> Bytes {
+        let present = self.began.map_or(Bytes::ZERO, |(_, delivered)| self.total - delivered);
+        self.delivered.into_iter().fold(present, Bytes::max)
     }
 
     /// Returns the rate in bytes per second.

@@ -3,10 +3,10 @@ use longhaul_units::{Bytes, Span, Time};
 use super::*;
 use crate::{AckedSegment, RttSample, TxId};
 
-const MSS: Bytes = Bytes(1448);
+pub(super) const MSS: Bytes = Bytes(1448);
 
 /// Acknowledges pairs of segments, the second of which arrives `gap` after the first.
-fn pairs(capacity: &mut Capacity, now: Time, first: u64, gaps: &[Span]) {
+pub(super) fn pairs(capacity: &mut Capacity, now: Time, first: u64, gaps: &[Span]) {
     let mut segments = Vec::new();
     for (gap, number) in gaps.iter().zip((first..).step_by(2)) {
         let sent_at = Time::from_nanos(number * 1000);
@@ -168,7 +168,7 @@ fn a_timeout_leaves_one_segment() {
 }
 
 /// Acknowledges windows for some round trips of 40 ms without a queue. Returns the largest window in segments.
-fn without_a_queue(controller: &mut CopaCubic, now: &mut Time, rounds: u32, marked: bool) -> f64 {
+pub(super) fn without_a_queue(controller: &mut CopaCubic, now: &mut Time, rounds: u32, marked: bool) -> f64 {
     let (path, rtt) = (Path::new(MSS), Span::from_millis(40));
     let (mut most, mut total) = (0.0_f64, Bytes::ZERO);
     for _ in 0..rounds {
@@ -188,7 +188,7 @@ fn without_a_queue(controller: &mut CopaCubic, now: &mut Time, rounds: u32, mark
 }
 
 /// Cruise with a window of so many segments, in slow start or not.
-fn cruising(segments: f64, grows: bool) -> (CopaCubic, Time) {
+pub(super) fn cruising(segments: f64, grows: bool) -> (CopaCubic, Time) {
     let (mut controller, mut now) = (established(&Granted::basic()), Time::from_nanos(1_000_000_000));
     controller.begin_cruise(segments * MSS.as_f64(), false);
     without_a_queue(&mut controller, &mut now, 1, false);
