@@ -13,7 +13,7 @@ use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
 use longhaul_units::Span;
 
 use crate::protocol::{self, FileHeader, Kind, Reply, Timestamp};
-use crate::report;
+use crate::{report, transport};
 use tokio::io::AsyncReadExt as _;
 
 /// Text at the end of `--help`.
@@ -151,11 +151,8 @@ impl Application for EndlessFile {
 /// The address is unknown, no part of the measurement succeeded, or no rate was found.
 pub fn run(options: &Options) -> Result<()> {
     let report = options.measurement()?.run(&EndlessFile, &|line| eprintln!("{line}"))?;
-    if options.json {
-        println!("{}", report::json_line(&report));
-    } else {
-        print!("{report}");
-    }
+    let text = if options.json { report::json_line(&report) + "\n" } else { report.to_string() };
+    transport::print(&text)?;
     if !report.found_anything() {
         bail!("no method has found a rate: --time gives them longer, --method names another");
     }

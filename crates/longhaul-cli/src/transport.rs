@@ -377,8 +377,7 @@ pub async fn finish(
     result.and(saved)
 }
 
-/// Prints to standard output. A closed standard output, as in `perf -C list
-/// head`, is not an error.
+/// Prints to standard output. A closed standard output, as in `perf -C list | head`, is not an error.
 ///
 /// # Errors
 /// Returns the system's error if the write fails otherwise.

@@ -24,6 +24,13 @@ impl Progress {
     fn percent(&self) -> u64 {
         100 * self.received.load(Ordering::Relaxed) / self.size.max(1)
     }
+
+    /// Returns the seconds until the rest has arrived, at the mean rate of the `elapsed` time.
+    fn left(&self, elapsed: Duration) -> Option<u64> {
+        let received = self.received.load(Ordering::Relaxed).min(self.size);
+        let left = elapsed.as_secs_f64() * (self.size - received) as f64 / received as f64;
+        (received > 0 && received < self.size).then_some(left.ceil() as u64)
+    }
 }
 
 /// Shows the progress on standard error until dropped.
@@ -31,11 +38,13 @@ pub async fn show_progress(all: Vec<Progress>) {
     let is_terminal = std::io::stderr().is_terminal();
     let [terminal, other] = INTERVALS;
     let mut ticks = tokio::time::interval(if is_terminal { terminal } else { other });
+    let mut began = None;
     loop {
-        ticks.tick().await;
-        let (before, after) = if is_terminal { ("\r", "") } else { ("", "\n") };
-        // Without standard error, there is nobody to tell.
-        let _ = write!(std::io::stderr(), "{before}{}{after}", line(&all));
+        let now = ticks.tick().await;
+        let line = line(&all, now - *began.get_or_insert(now));
+        // Without standard error, there is nobody to tell. On a terminal, spaces replace the rest of a longer line.
+        let _ =
+            if is_terminal { write!(std::io::stderr(), "\r{line:<79}") } else { writeln!(std::io::stderr(), "{line}") };
         if is_terminal && all.iter().all(|one| one.percent() == 100) {
             let _ = writeln!(std::io::stderr());
             return;
@@ -43,17 +52,26 @@ pub async fn show_progress(all: Vec<Progress>) {
     }
 }
 
-fn line(all: &[Progress]) -> String {
-    all.iter().map(|one| format!("{} {:3} %", one.name, one.percent())).collect::<Vec<_>>().join("   ")
+fn line(all: &[Progress], elapsed: Duration) -> String {
+    let part = |one: &Progress| {
+        let left = one.left(elapsed).map_or_else(String::new, |seconds| format!(", {seconds} s left"));
+        format!("{} {:3} %{left}", one.name, one.percent())
+    };
+    all.iter().map(part).collect::<Vec<_>>().join("   ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Half of the data arrived in 4 s, so that the rest needs another 4 s; a tenth, 36 s.
     #[test]
-    fn the_line_has_the_percentage_that_has_arrived() {
+    fn the_line_has_the_percentage_that_has_arrived_and_the_time_left() {
         let of = |name: &str, received| Progress::new(name.into(), 1000, Arc::new(AtomicU64::new(received)));
-        assert_eq!(line(&[of("cubic", 0), of("bbr", 999), of("copa", 1000)]), "cubic   0 %   bbr  99 %   copa 100 %");
+        let all = [of("cubic", 0), of("bbr", 500), of("abse", 100), of("hybla", 999), of("copa", 1000)];
+        assert_eq!(
+            line(&all, Duration::from_secs(4)),
+            "cubic   0 %   bbr  50 %, 4 s left   abse  10 %, 36 s left   hybla  99 %, 1 s left   copa 100 %"
+        );
     }
 }

@@ -14,12 +14,15 @@ use crate::rule::Verdict;
 
 /// Prints a line on standard output.
 pub(super) fn out(line: &str) -> Result<()> {
-    Ok(writeln!(io::stdout(), "{line}")?)
+    text(&format!("{line}\n"))
 }
 
-/// Prints a text on standard output, without a line end.
+/// Prints a text on standard output, without a line end. A closed standard output, as in `list | head`, is not an error.
 pub(super) fn text(text: &str) -> Result<()> {
-    Ok(write!(io::stdout(), "{text}")?)
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
 }
 
 /// Returns the width of the terminal on standard output, or 80 if that is not a terminal.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Place, SMALL, json_lines, lab, refused, text, with};
+use crate::common::{Place, SMALL, json_lines, lab, program, refused, text, with};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::library;
 
@@ -33,6 +33,17 @@ fn all_experiments_are_sound_and_named_as_their_files() {
     assert_eq!(listed.lines().filter(|line| !line.starts_with(' ')).count(), library::FILES.len());
     assert!(listed.lines().all(|line| line.chars().count() <= 80), "{listed}");
     assert_eq!(text(&lab(&["show", "swift-start-table-4"]).stdout), table_4());
+}
+
+/// As after `| head`.
+#[test]
+fn a_closed_output_is_no_error() {
+    for arguments in [&["list"][..], &["show", "swift-start-table-4"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = program(arguments).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{arguments:?}");
+    }
 }
 
 /// NASA's table 4: all 24 values and the order of the algorithms.

@@ -133,5 +133,8 @@ async fn a_killed_peer_is_detected_at_the_next_write() {
             }
         })
         .await;
+        // The report may be forged, so that the port is asked before the connection ends.
+        let error = soon(client.read(&mut [0])).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     }
 }

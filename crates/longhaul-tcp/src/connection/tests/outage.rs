@@ -11,7 +11,11 @@ fn controller(net: &Net, id: ConnId) -> Info {
 /// Runs a transfer over a path with an outage in one direction or both. Returns the time from the end of the outage
 /// until data arrives again, and the number of segments sent during it.
 fn outage(lasts: Span, ways: [bool; 2], reply: bool) -> (Span, u64) {
-    let mut net = Net::new(DELAY);
+    outage_over(DELAY, lasts, ways, reply)
+}
+
+fn outage_over(delay: Span, lasts: Span, ways: [bool; 2], reply: bool) -> (Span, u64) {
+    let mut net = Net::new(delay);
     let (a, b) = net.connect(Config { max_cwnd: 100_000, ..Config::default() });
     let pour = |net: &mut Net, until: Time, wanted: u64| {
         let read = Rc::new(Cell::new(0u64));
@@ -53,6 +57,17 @@ fn a_path_that_comes_back_is_found_within_two_seconds() {
         let (found, sent) = outage(Span::from_secs(seconds), [true, true], false);
         assert!(found <= Span::from_secs(2) + DELAY * 3, "{found} after {seconds} s");
         assert!(sent <= 10 + seconds / 2 + 7, "{sent} segments in {seconds} s");
+    }
+}
+
+/// If the round-trip time is longer than half a second, probes are four of them apart: 2.8 s here.
+#[test]
+fn probes_of_a_long_path_are_four_round_trips_apart() {
+    let delay = Span::from_millis(350);
+    for seconds in [20, 31, 45, 58] {
+        let (found, sent) = outage_over(delay, Span::from_secs(seconds), [true, true], false);
+        assert!(found <= delay * 8 + delay * 3, "{found} after {seconds} s");
+        assert!(sent <= 10 + seconds * 10 / 28, "{sent} segments in {seconds} s");
     }
 }
 
