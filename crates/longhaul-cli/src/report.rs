@@ -82,6 +82,8 @@ pub struct Sent {
     pub retransmitted_bytes: u64,
     /// The congestion controller.
     pub congestion: String,
+    /// Why the controller's start-up scheme was given up, if it was.
+    pub startup_given_up: Option<&'static str>,
     /// The connection's minimum round-trip time in microseconds; `None` without a sample.
     pub rtt_min_us: Option<u64>,
     /// Time of this transfer by limiting factor, in seconds.
@@ -110,6 +112,7 @@ impl Sent {
             goodput_bps: bits_per_second(bytes.saturating_sub(resumed), took),
             retransmitted_bytes: after.retransmitted_bytes.saturating_sub(before.retransmitted_bytes),
             congestion: after.congestion.clone(),
+            startup_given_up: after.startup_given_up,
             rtt_min_us: after.min_rtt.map(|rtt| rtt.as_micros() as u64),
             limited_by: after.limited_by.since(&before.limited_by),
             blake3: hash.to_hex().to_string(),
@@ -122,7 +125,10 @@ impl Sent {
         let Self { file, bytes, resumed_bytes, blake3, .. } = self;
         let took = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
         let amount = amount(*bytes, bytes.saturating_sub(*resumed_bytes), took);
-        format!("{file}: {amount}, {} retransmitted, blake3 {blake3} confirmed", size(self.retransmitted_bytes))
+        let given_up =
+            self.startup_given_up.map(|why| format!(", start-up scheme given up: {why}")).unwrap_or_default();
+        let retransmitted = size(self.retransmitted_bytes);
+        format!("{file}: {amount}, {retransmitted} retransmitted{given_up}, blake3 {blake3} confirmed")
     }
 }
 
@@ -207,15 +213,23 @@ mod tests {
         after.retransmitted_bytes = 1500;
         after.limited_by.cwnd = Duration::from_millis(2500);
         after.min_rtt = Some(Duration::from_millis(3));
+        after.startup_given_up = Some("it was late");
         let hash = blake3::hash(b"");
         let sent = Sent::new("f".to_owned(), (1_500_000, 500_000), Duration::from_secs(2), &before, &after, &hash);
         let json = serde_json::to_string(&sent).unwrap();
         assert_eq!(
             json,
             "{\"file\":\"f\",\"bytes\":1500000,\"resumed_bytes\":500000,\"seconds\":2.0,\"goodput_bps\":4000000.0,\"retransmitted_bytes\":500,\
-             \"congestion\":\"cubic\",\"rtt_min_us\":3000,\"limited_by\":{\"app\":0.0,\"cwnd\":0.5,\"pacing\":0.0,\
+             \"congestion\":\"cubic\",\"startup_given_up\":\"it was late\",\"rtt_min_us\":3000,\"limited_by\":{\"app\":0.0,\"cwnd\":0.5,\"pacing\":0.0,\
              \"peer_window\":0.0,\"send_buffer\":0.0,\"cpu\":0.0},\
              \"blake3\":\"af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262\"}"
         );
+        assert!(
+            sent.text().contains(", 500 B retransmitted, start-up scheme given up: it was late, blake3"),
+            "{}",
+            sent.text()
+        );
+        let used = Sent { startup_given_up: None, ..sent };
+        assert!(used.text().contains(", 500 B retransmitted, blake3"), "{}", used.text());
     }
 }

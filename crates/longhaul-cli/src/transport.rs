@@ -252,6 +252,8 @@ pub struct Snapshot {
     pub unacknowledged_bytes: u64,
     /// Time by factor that limited the sender so far.
     pub limited_by: LimitedBy,
+    /// Why the start-up scheme of the controller was given up, if it was.
+    pub startup_given_up: Option<&'static str>,
 }
 
 /// A connection, or a substitute for one in tests.
@@ -324,6 +326,7 @@ impl Snapshot {
                 .saturating_sub(info.bytes_retrans)
                 .saturating_sub(info.bytes_acked),
             limited_by: info.limited_by,
+            startup_given_up: info.startup_given_up,
         }
     }
 }

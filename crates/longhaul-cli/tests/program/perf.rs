@@ -340,7 +340,12 @@ fn start_up_schemes_use_the_first_flight_or_report_why_not() {
         assert!(output.status.success(), "{output:?}");
         output
     };
-    for options in ["-n 500K -C jump-start+cubic -J", "-n 500K -C jump-start+cubic -R -J"] {
+    for options in [
+        "-n 500K -C jump-start+cubic -J",
+        "-n 500K -C jump-start+cubic -R -J",
+        "-n 500K -C swift-start-hardened+cubic -J",
+        "-n 500K -J",
+    ] {
         let report = json(&run(options));
         assert_eq!(at(&report, "end.streams.0.sender.longhaul.startup"), "used", "{options}");
     }
