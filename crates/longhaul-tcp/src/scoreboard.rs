@@ -342,9 +342,10 @@ impl Scoreboard {
         }
     }
 
-    /// Records that a lost segment (or any segment, for a tail loss probe) was retransmitted in the current burst.
+    /// Records that a lost segment (or any one that is not SACKed, for a probe) was retransmitted in the current burst.
     pub(crate) fn retransmit(&mut self, index: u64) -> TxId {
         let record = *self.record(index);
+        debug_assert!(!record.is_sacked(), "the list has only segments in flight");
         if record.flags & LINKED != 0 {
             self.unlink(index);
         }

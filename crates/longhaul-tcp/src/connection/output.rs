@@ -199,14 +199,18 @@ impl Connection {
         }
         let mss = self.mss();
         // A SACKed segment is no longer in flight and must not be retransmitted, even if it is the first one.
-        let unsacked = |index: &u64| self.snd.board().get(*index).is_some_and(|record| !record.is_sacked());
-        self.loss.grant.probe = self.loss.grant.probe.filter(unsacked);
-        if let Some(index) = self.loss.grant.probe {
-            if self.snd.board().get(index).is_some_and(|r| r.len <= mss) {
+        let record =
+            self.loss.grant.probe.and_then(|index| self.snd.board().get(index)).filter(|r| !r.is_sacked()).copied();
+        self.loss.grant.probe = self.loss.grant.probe.filter(|_| record.is_some());
+        if let Some((index, record)) = self.loss.grant.probe.zip(record) {
+            if record.len <= mss {
                 return Some(index);
             }
             self.resegment_to_mss();
-            return self.snd.board().back().map(|(last, _)| last);
+            // A tail loss probe is the last piece of the segment (RFC 8985, section 7.3), a probe of an outage the first.
+            let (board, in_episode) = (self.snd.board(), self.loss.in_episode());
+            let after = board.index_at_or_after(record.end());
+            return Some(if in_episode { board.index_at_or_after(record.start) } else { after.saturating_sub(1) });
         }
         let index = match self.snd.board_mut().next_lost() {
             Some(index) => index,
@@ -230,7 +234,9 @@ impl Connection {
 
     /// Retransmits a segment of the scoreboard.
     fn retransmit_segment(&mut self, fill: &mut Fill<'_>, index: u64) -> Step {
-        let Some(record) = self.snd.board().get(index).copied() else { return Step::Last };
+        let Some(record) = self.snd.board().get(index).filter(|record| !record.is_sacked()).copied() else {
+            return Step::Last;
+        };
         // RFC 3168, section 6.1.5: retransmissions are not ECN-capable.
         if !fill.admits(record.len, Ecn::NotEct) {
             return Step::Last;
