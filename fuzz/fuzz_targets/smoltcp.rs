@@ -186,7 +186,7 @@ fn differential(script: &[u8]) {
     // The script selects the configuration, the sizes, and the side that connects.
     let mut script = Script(script);
     let config = config(&mut script);
-    let (demanding, keeps_alive) = (is_demanding(&config.congestion), config.keep_alive.is_some());
+    let demanding = is_demanding(&config.congestion);
     let sizes = [script.word(), script.word()].map(u64::from);
     let first = script.byte();
     let buffers = [script.byte(), script.byte()].map(|byte| 2000 + usize::from(byte) * 256);
@@ -248,9 +248,13 @@ fn differential(script: &[u8]) {
             // A late segment has closed smoltcp's window while its retransmission timer ran, and no probe follows: it has
             // data to send, and no timer.
             _ if !closed && peer.next(now).is_none() && peer.socket().send_queue() > 0 => return,
-            // smoltcp restarts its retransmission timer at every ACK (RFC 6298, section 5, only at those of new data). Probes
-            // that keep the connection alive come more often, so that a lost FIN is never repeated.
-            _ if keeps_alive && matches!(peer.socket().state(), State::FinWait1 | State::Closing | State::LastAck) => return,
+            // smoltcp restarts its retransmission timer at every ACK (RFC 6298, section 5: only at those of new data). Our
+            // keep-alive probes come more often than it fires, so that smoltcp never repeats a lost FIN.
+            _ if matches!(peer.socket().state(), State::FinWait1 | State::Closing | State::LastAck)
+                && !ends.sides[OURS].is_idle() =>
+            {
+                return;
+            }
             // Our server has refused the connection because the peer lacks a feature; its application never gets it.
             None if demanding && app.is_none() && closed => return,
             next => {
