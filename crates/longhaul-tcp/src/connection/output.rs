@@ -274,7 +274,7 @@ impl Connection {
         self.snd.skip_received(u64::from(self.mss()));
         let asked = self.quick_start_due(fill.now);
         let extra = asked.map_or(0, |(_, extra)| extra);
-        let next = match self.next_segment(fill.now, room, extra) {
+        let next = match self.next_segment(fill, room, extra) {
             Ok(next) => next,
             Err(limit) => return Step::Stop(limit),
         };
@@ -317,7 +317,7 @@ impl Connection {
     }
 
     /// Returns the next new segment, whose header has `extra` more bytes than usual, or the limit that prevents it.
-    fn next_segment(&mut self, now: Time, room: u64, extra: u16) -> Result<Choice, SendLimit> {
+    fn next_segment(&mut self, fill: &Fill<'_>, room: u64, extra: u16) -> Result<Choice, SendLimit> {
         let mss = self.mss().saturating_sub(extra);
         let unsent = self.snd.unsent();
         if unsent == 0 {
@@ -340,8 +340,9 @@ impl Connection {
         if room < len {
             return Err(SendLimit::Cwnd);
         }
-        let options = self.data_options();
-        if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss()).filter(|_| extra == 0) {
+        // The header of this batch may lack options that others have.
+        let options = (fill.header_len - CheshireCodec::HEADER_LEN) as u16;
+        if let Some(probe) = self.pmtu.probe_payload(fill.now, options, self.snd.peer_mss()).filter(|_| extra == 0) {
             // Enough data must follow the probe for its loss to be detected at once.
             let enough = self.snd.unsent_before_rc3() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
             if enough && !self.loss.in_episode() {

@@ -165,7 +165,7 @@ impl Pmtu {
         if let Some(size) = likely().nth(likely().count() / 2) {
             return Some(size);
         }
-        let gap = self.refused - self.current;
+        let gap = self.refused.saturating_sub(self.current);
         // No common MTU lies between Ethernet and the next larger size.
         let over = self.current == ethernet || gap < RESOLUTION.max(self.current / RESOLUTION_PART);
         (!over).then(|| self.current + gap / 2)
