@@ -11,7 +11,7 @@
 //! machine used more than 1.2 times the CPU time of the two processes. If there are too few other runs, those with the
 //! least usage by other processes count, and their number is printed.
 //!
-//! * longhaul: the defaults (pacing, checks, timestamps, CUBIC) without the Nagle algorithm and without probing for a
+//! * longhaul: the defaults (pacing, checks, timestamps, `copa-cubic`) without the Nagle algorithm and without probing for a
 //!   larger path MTU; 1448 bytes per segment
 //! * longhaul-quinn-udp: the same with `quinn-udp` instead of its own system calls
 //! * udp: the upper bound, see `longhaul_benches::udp`

@@ -21,7 +21,7 @@ pub const UDP_PAYLOAD: u16 = 1472;
 const KERNEL_MSS: u32 = 1460;
 /// Send and receive buffers that UDP sockets request, as longhaul does.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Congestion control of all transports.
+/// Congestion control of quinn and, if permitted, of kernel TCP.
 const CUBIC: &str = "cubic";
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
