@@ -224,11 +224,6 @@ impl Scoreboard {
         self.get(self.head).map(|r| (self.head, r))
     }
 
-    pub(crate) fn back(&self) -> Option<(u64, &Record)> {
-        let index = self.tail.checked_sub(1)?;
-        self.get(index).map(|r| (index, r))
-    }
-
     /// Returns the highest record below `index` that is not SACKed.
     pub(crate) fn last_unsacked_below(&self, index: u64) -> Option<u64> {
         self.sacked.last_clear(self.head, index.min(self.tail))
