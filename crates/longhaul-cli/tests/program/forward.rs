@@ -53,6 +53,16 @@ pub(crate) fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
+/// Closes a listener, and holds its port without listening, so that no other program listens there.
+pub(crate) fn close(listener: TcpListener) -> socket2::Socket {
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let holder = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    holder.set_reuse_address(true).unwrap();
+    holder.bind(&address.into()).unwrap();
+    holder
+}
+
 pub(crate) fn contents(seed: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(i.wrapping_add(seed)) >> 9) as u8).collect()
 }
@@ -187,7 +197,7 @@ fn a_reset_after_the_half_close_is_carried_over() {
 #[test]
 fn a_target_that_refuses_resets_the_connection() {
     let (listener, target) = listen();
-    drop(listener);
+    let _holder = close(listener);
     let mut pair = Pair::new(target);
     assert!(is_reset(&mut pair.connect()));
     let line = pair.forward.wait_for("the target refused the connection");

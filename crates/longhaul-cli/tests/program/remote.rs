@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::forward::{contents, echo, exchange, is_reset, listen, read_all};
+use crate::forward::{close, contents, echo, exchange, is_reset, listen, read_all};
 use crate::machine::{Machine, Receiver, failed};
 
 /// A gateway that permits to listen by these arguments, and the forwarder's machine.
@@ -67,7 +67,7 @@ fn half_close_and_resets_pass_and_refusals_reset() {
     server.read_exact(&mut [0]).unwrap();
     drop(server);
     assert!(is_reset(&mut client));
-    drop(listener);
+    let _holder = close(listener);
     assert!(is_reset(&mut TcpStream::connect(&forward.address).unwrap()));
     forward.wait_for("the target refused the connection");
 }
