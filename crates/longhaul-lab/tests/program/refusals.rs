@@ -1,6 +1,6 @@
-//! Requests that the program refuses although each part of them is valid, and conditions that must not make it panic.
+//! Requests that the program refuses although each part of them is valid.
 
-use crate::common::{Place, lab, program, refusal, refused, text};
+use crate::common::{Place, lab, refusal, refused, text};
 
 /// A transfer over a link with random losses.
 const LOSSY: &str = r#"id = "lossy"
@@ -95,16 +95,4 @@ fn more_than_memory_holds_is_refused() {
     }
     let long = LOSSY.replace("\"5s\"", "\"80000s\"").replace("\"cubic\"", "\"cubic\"\ncount = 100");
     refused(&["run", &place.file("long.toml", &long)], ":6: duration: too long for 100 flows");
-}
-
-/// A closed pipe on standard output does not cause a panic.
-#[test]
-fn a_closed_standard_output_causes_no_panic() {
-    for arguments in [&["list"][..], &["show", "swift-start-table-4"]] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let output = program(arguments).stdout(writer).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        assert!(!text(&output.stderr).contains("panicked"), "{}", text(&output.stderr));
-    }
 }
