@@ -89,6 +89,15 @@ impl Batch {
             && self.len + size <= MAX_BATCH_BYTES
     }
 
+    /// Returns how many more segments of `size` bytes of UDP payload may be added after one of this size.
+    pub(crate) fn room_for(&self, size: usize, max_segments: usize) -> u64 {
+        if size != self.segment_size {
+            return 0;
+        }
+        let segments = max_segments.min(MAX_BATCH_SEGMENTS).saturating_sub(self.segments.len());
+        segments.min((MAX_BATCH_BYTES.saturating_sub(self.len)) / size.max(1)) as u64
+    }
+
     pub(crate) fn push(&mut self, header: &Header, payload_start: u64, payload_len: u16) {
         let at = self.headers.len();
         self.headers.resize(at + 60, 0);

@@ -58,6 +58,7 @@ mod rate;
 mod rc3;
 mod receiver;
 mod reporting;
+mod runs;
 mod sender;
 mod sent_timestamps;
 #[cfg(test)]

@@ -185,7 +185,10 @@ impl Connection {
                 },
             };
             match step {
-                Step::Sent(bytes) => fill.budget = fill.budget.saturating_sub(bytes.max(1)),
+                Step::Sent(bytes) => {
+                    fill.budget = fill.budget.saturating_sub(bytes.max(1));
+                    fill.budget = fill.budget.saturating_sub(self.transmit_run(&mut fill));
+                }
                 Step::Last => return None,
                 Step::Stop(limit) => return Some(limit),
             }
@@ -409,7 +412,7 @@ pub(super) struct Fill<'a> {
     pub(super) batch: &'a mut Batch,
     max_segments: usize,
     /// Bytes that the pacer still permits.
-    budget: u64,
+    pub(super) budget: u64,
     /// The last header has the template's flags, so the next one may be a copy of it.
     plain: bool,
 }
@@ -434,6 +437,18 @@ impl Fill<'_> {
             self.batch.ecn = ecn;
         }
         self.batch.ecn == ecn && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
+    }
+
+    /// Returns whether the last segment has `payload` bytes and the template's header, and the next one may be like it.
+    pub(super) fn is_plain_run(&self, payload: u16, ecn: Ecn) -> bool {
+        self.plain
+            && self.batch.ecn == ecn
+            && self.batch.segments.last().is_some_and(|last| last.payload_len == payload)
+    }
+
+    /// Returns how many more segments with `payload` bytes the batch admits.
+    pub(super) fn room_for(&self, payload: u16) -> u64 {
+        self.batch.room_for(self.header_len + usize::from(payload), self.max_segments)
     }
 
     /// Adds a segment that carries a request to routers, if there is one.

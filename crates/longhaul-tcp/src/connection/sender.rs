@@ -246,6 +246,20 @@ impl Sender {
         NewSegment { tx, start, fin, was_sent_by_rc3 }
     }
 
+    /// Returns whether nothing but new data, its windows and its pacing decides on the next segment.
+    pub(super) fn admits_run(&self) -> bool {
+        self.rc3.is_none() && !self.is_cwr_due() && !self.persist.is_due() && self.app_limited_since.is_none()
+    }
+
+    /// Adds a segment of `len` bytes of new data at SND.NXT, which does not end the queued data. Returns its
+    /// transmission and its start.
+    pub(super) fn send_plain(&mut self, len: u16) -> (TxId, u64) {
+        let start = self.nxt.max(1);
+        let tx = self.board.push(start, len, false, false);
+        self.nxt = start + u64::from(len);
+        (tx, start)
+    }
+
     /// Adds two new segments of `len` and `next_len` bytes at SND.NXT, of which the second is sent first.
     pub(super) fn send_flipped(&mut self, len: u16, next_len: u16) -> NewPair {
         let start = self.nxt.max(1);
