@@ -145,6 +145,25 @@ impl Connection {
         self.empty_read().map(|()| Bytes::new())
     }
 
+    /// Fills the front of `chunks` with in-order data, one piece that arrived together in each, and returns how many
+    /// there are; zero means the end of the stream.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<usize, Blocked> {
+        let mut filled = 0;
+        for chunk in &mut *chunks {
+            let Some(data) = self.rcv.read(usize::MAX) else { break };
+            *chunk = data;
+            filled += 1;
+        }
+        if filled > 0 || chunks.is_empty() {
+            self.after_read();
+            return Ok(filled);
+        }
+        self.empty_read().map(|()| 0)
+    }
+
     /// Copies in-order data into `buffer` and returns its length; zero means the end of the stream.
     ///
     /// # Errors

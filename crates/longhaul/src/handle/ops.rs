@@ -1,5 +1,6 @@
 //! Operations of a stream and its halves other than plain reads and writes.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
@@ -15,6 +16,9 @@ use super::{COPY_LIMIT, Handle, Wait, read_into};
 use crate::error::{from_blocked, from_connection};
 use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
+
+/// Maximum number of chunks that one read takes under the endpoint's lock: 256 KiB in segments of 1 KiB.
+const CHUNK_LIMIT: usize = 256;
 
 impl Handle {
     /// Runs `act`; fails with `WouldBlock` if it would block.
@@ -67,6 +71,19 @@ impl Handle {
 
     pub(crate) fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
         self.poll(cx, Wait::Read, |connection| connection.read(max))
+    }
+
+    pub(crate) fn poll_read_chunks(&self, cx: &mut Context<'_>, chunks: &mut [Bytes]) -> Poll<io::Result<usize>> {
+        let len = chunks.len().min(CHUNK_LIMIT);
+        self.poll(cx, Wait::Read, |connection| connection.read_chunks(&mut chunks[..len]))
+    }
+
+    /// Writes all of `data`.
+    pub(crate) async fn write_bytes(&self, mut data: impl Buf) -> io::Result<()> {
+        while data.has_remaining() {
+            poll_fn(|cx| self.poll_write_bytes(cx, &mut data)).await?;
+        }
+        Ok(())
     }
 
     /// Ready with data that is not consumed yet, and its offset in the stream.

@@ -1,11 +1,12 @@
 //! Borrowed halves of a stream.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::BufMut;
+use bytes::{Buf, BufMut, Bytes};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::buffered::{Buffered, async_buf_read};
@@ -43,6 +44,38 @@ macro_rules! read_methods {
         /// The same as [`TcpStream::peek`].
         pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             ready::peek(&self.$stream.handle, buf).await
+        }
+
+        /// See [`TcpStream::read_bytes`]. It is cancel safe.
+        ///
+        /// # Errors
+        /// The same as [`TcpStream::read_bytes`].
+        pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
+            poll_fn(|cx| self.poll_read_bytes(cx, max)).await
+        }
+
+        /// See [`TcpStream::poll_read_bytes`].
+        ///
+        /// # Errors
+        /// The same as [`TcpStream::poll_read_bytes`].
+        pub fn poll_read_bytes(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
+            self.$stream.handle.poll_read_bytes(cx, max)
+        }
+
+        /// See [`TcpStream::read_chunks`]. It is cancel safe.
+        ///
+        /// # Errors
+        /// The same as [`TcpStream::read_chunks`].
+        pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> io::Result<usize> {
+            poll_fn(|cx| self.poll_read_chunks(cx, chunks)).await
+        }
+
+        /// See [`TcpStream::poll_read_chunks`].
+        ///
+        /// # Errors
+        /// The same as [`TcpStream::poll_read_chunks`].
+        pub fn poll_read_chunks(&mut self, cx: &mut Context<'_>, chunks: &mut [Bytes]) -> Poll<io::Result<usize>> {
+            self.$stream.handle.poll_read_chunks(cx, chunks)
         }
 
         /// See [`TcpStream::ready`]. It is cancel safe.
@@ -90,6 +123,22 @@ macro_rules! read_methods {
 /// Methods that a write half and the stream have in common.
 macro_rules! write_methods {
     ($stream:tt) => {
+        /// See [`TcpStream::write_bytes`]. It is not cancel safe.
+        ///
+        /// # Errors
+        /// The same as [`TcpStream::write_bytes`].
+        pub async fn write_bytes(&mut self, data: impl Buf) -> io::Result<()> {
+            self.$stream.handle.write_bytes(data).await
+        }
+
+        /// See [`TcpStream::poll_write_bytes`].
+        ///
+        /// # Errors
+        /// The same as [`TcpStream::poll_write_bytes`].
+        pub fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<io::Result<usize>> {
+            self.$stream.handle.poll_write_bytes(cx, data)
+        }
+
         /// See [`TcpStream::ready`]. It is cancel safe.
         ///
         /// # Errors

@@ -1,12 +1,13 @@
 //! Owned halves of a stream.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::BufMut;
+use bytes::{Buf, BufMut, Bytes};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::buffered::{Buffered, async_buf_read};

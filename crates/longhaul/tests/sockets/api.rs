@@ -121,6 +121,46 @@ async fn bytes_are_passed_without_copying() {
     soon(writer).await.unwrap();
 }
 
+/// Halves and whole streams read several pieces per call, in order, up to the end.
+#[tokio::test]
+async fn chunks_are_read_in_order_up_to_the_end() {
+    for halves in [false, true] {
+        let (mut a, mut b) = pair().await;
+        let data = Bytes::from(pattern(3 << 20));
+        let copy = data.clone();
+        let writer = tokio::spawn(async move {
+            let (mut read, mut write) = a.split();
+            write.write_bytes(copy).await.unwrap();
+            write.shutdown().await.unwrap();
+            assert!(read.read_bytes(1).await.unwrap().is_empty(), "the end");
+        });
+        let mut chunks = vec![Bytes::new(); 300];
+        assert_eq!(soon(b.read_chunks(&mut [])).await.unwrap(), 0, "at once");
+        let (mut got, mut most) = (Vec::new(), 0);
+        let (mut read, mut write) = b.into_split();
+        loop {
+            let filled = if halves {
+                soon(read.read_chunks(&mut chunks)).await.unwrap()
+            } else {
+                let mut whole = read.reunite(write).unwrap();
+                let filled = soon(whole.read_chunks(&mut chunks)).await.unwrap();
+                (read, write) = whole.into_split();
+                filled
+            };
+            if filled == 0 {
+                break;
+            }
+            most = most.max(filled);
+            assert!(chunks[..filled].iter().all(|chunk| !chunk.is_empty()));
+            chunks[..filled].iter().for_each(|chunk| got.extend_from_slice(chunk));
+        }
+        assert!(got == data);
+        assert!((2..=256).contains(&most), "{most}");
+        drop((read, write));
+        soon(writer).await.unwrap();
+    }
+}
+
 /// A header and a body leave together, and the body is not copied: its memory is in use until it has been acknowledged.
 #[tokio::test]
 async fn a_chain_is_written_like_one_piece() {

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::common::{pair, pattern, poll_times, soon};
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,6 +35,11 @@ async fn reads_lose_nothing() {
                 }
                 match poll_times(b.read_bytes(300), polls).await {
                     Some(part) => got.extend_from_slice(&part.unwrap()),
+                    None => tokio::task::yield_now().await,
+                }
+                let mut chunks = [Bytes::new(), Bytes::new()];
+                match poll_times(b.read_chunks(&mut chunks), polls).await {
+                    Some(filled) => chunks[..filled.unwrap()].iter().for_each(|part| got.extend_from_slice(part)),
                     None => tokio::task::yield_now().await,
                 }
                 // Peeking and waiting must not change anything.
