@@ -14,7 +14,7 @@ mod moderation;
 use self::moderation::Moderation;
 use crate::error::from_host;
 use crate::io::{Fault, Io, IoReceiver, Writable};
-use crate::shared::{Shared, State, Turn};
+use crate::shared::{Receiving, Shared, State, Turn};
 
 /// Receive calls per poll of the driver.
 const RECEIVES_PER_POLL: usize = 16;
@@ -45,9 +45,9 @@ impl Driver {
         tokio::spawn(Self { shared, receiver, moderation, defers: false });
     }
 
-    /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made. Returns whether there may be
-    /// more to receive.
-    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made; `at_once` makes the first call
+    /// although the socket may not be readable. Returns whether there may be more to receive.
+    fn receive(&mut self, cx: &mut Context<'_>, mut at_once: bool) -> bool {
         let shared = Arc::clone(&self.shared);
         // What several small calls have received is answered at once.
         let mut unsettled = 0;
@@ -55,16 +55,17 @@ impl Driver {
         for _ in 0..RECEIVES_PER_POLL {
             let mut guard = None;
             let mut now = Time::ZERO;
-            let polled = shared.io.poll_recv(cx, &mut self.receiver, |incoming, drops| {
-                let state = guard.get_or_insert_with(|| {
-                    now = Io::now();
-                    shared.lock()
+            let polled =
+                shared.io.poll_recv(cx, &mut self.receiver, std::mem::take(&mut at_once), |incoming, drops| {
+                    let state = guard.get_or_insert_with(|| {
+                        now = Io::now();
+                        shared.lock()
+                    });
+                    // An empty datagram may belong to another shard.
+                    unsettled += incoming.data.len().max(1);
+                    self.moderation.note(incoming.data.len(), incoming.stride);
+                    state.receive(&shared, now, &incoming, drops);
                 });
-                // An empty datagram may belong to another shard.
-                unsettled += incoming.data.len().max(1);
-                self.moderation.note(incoming.data.len(), incoming.stride);
-                state.receive(&shared, now, &incoming, drops);
-            });
             match polled {
                 Poll::Pending => {
                     again = false;
@@ -160,8 +161,9 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         // 1. Receive. Arriving segments are processed and answered batch by batch.
         let shared = Arc::clone(&self.shared);
-        let receives = shared.lock().begin_turn(cx);
-        let mut again = receives && self.receive(cx);
+        let receiving = shared.lock().begin_turn(cx);
+        let receives = receiving != Receiving::Paused;
+        let mut again = receives && self.receive(cx, receiving == Receiving::AtOnce);
         // 2. Run the timers that have expired.
         while shared.io.poll_timer(cx).is_ready() {
             let mut state = shared.lock();

@@ -217,14 +217,16 @@ impl Io {
     }
 
     /// Receives what is available and calls `each` for every message, with the count of datagrams that the kernel has
-    /// dropped where it is known. Ready with whether there may be more, or with an error.
+    /// dropped where it is known. Ready with whether there may be more, or with an error. `at_once` receives although
+    /// the runtime may not have reported the socket as readable.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
         receiver: &mut IoReceiver,
+        at_once: bool,
         each: impl FnMut(Incoming<'_>, Option<u32>),
     ) -> Poll<io::Result<bool>> {
-        with_receiver!(self, receiver, io => io.poll_recv(cx, receiver, each))
+        with_receiver!(self, receiver, io => io.poll_recv(cx, receiver, at_once, each))
     }
 
     /// Sets the timer, of which there is one per endpoint.

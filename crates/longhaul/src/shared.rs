@@ -27,6 +27,10 @@ use receive::Forwarded;
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
 pub(crate) const BATCHES_PER_TURN: usize = 16;
+/// Bytes sent in one turn, and by tasks between two turns of the driver, before ACKs are received again. More data in
+/// flight would leave the processor's cache before it is acknowledged and its memory reused, and would pass for a
+/// window in use.
+pub(crate) const BYTES_PER_TURN: usize = 192 << 10;
 /// Maximum number of slices per send call: 64 headers and their payloads, each of which may span two writes.
 const MAX_SLICES: usize = 256;
 /// Maximum number of send turns when the runtime shuts down.
@@ -80,6 +84,8 @@ pub(crate) struct State {
     /// Whether more is to be sent than one turn could. Tasks then leave it to the driver, which receives before it sends:
     /// many busy tasks would delay it until ACKs overflow the socket.
     is_behind: bool,
+    /// Bytes sent since the driver's last turn began.
+    sent: usize,
     /// Earliest time of the next send, after the kernel had no memory.
     resume_at: Option<Time>,
     /// End of a pause in receiving.
@@ -111,6 +117,18 @@ pub(crate) struct State {
     pub(crate) client: Option<Tuple>,
 }
 
+/// How the driver receives in a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receiving {
+    /// Not at all: a pause is in force.
+    Paused,
+    /// When the runtime has reported the socket as readable.
+    WhenReady,
+    /// At once: so much has been sent that ACKs are expected. A runtime with one thread asks the kernel for readiness
+    /// only after 61 turns of its tasks, or when all of them wait.
+    AtOnce,
+}
+
 /// The outcome of a send turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -140,6 +158,7 @@ impl Shared {
             batch: Batch::default(),
             stuck: None,
             is_behind: false,
+            sent: 0,
             resume_at: None,
             read_at: None,
             lingers_until: None,
@@ -267,15 +286,20 @@ impl State {
         self.endpoint.drive(now, id, |connection| act(connection, waiters))
     }
 
-    /// Begins a turn of the driver. Returns whether it is to receive.
-    pub(crate) fn begin_turn(&mut self, cx: &Context<'_>) -> bool {
+    /// Begins a turn of the driver.
+    pub(crate) fn begin_turn(&mut self, cx: &Context<'_>) -> Receiving {
         match &self.driver {
             Some(waker) if waker.will_wake(cx.waker()) => {}
             _ => self.driver = Some(cx.waker().clone()),
         }
         self.is_behind = false;
+        let sent = std::mem::take(&mut self.sent);
         self.read_at = self.read_at.filter(|at| Io::now() < *at);
-        self.read_at.is_none()
+        match self.read_at {
+            Some(_) => Receiving::Paused,
+            None if sent >= BYTES_PER_TURN => Receiving::AtOnce,
+            None => Receiving::WhenReady,
+        }
     }
 
     pub(crate) fn wake_driver(&mut self) {
@@ -325,6 +349,10 @@ impl State {
                 && self.on_send_error(shared, now, destination, &error) == Turn::Blocked
             {
                 return Turn::Blocked;
+            }
+            self.sent += self.batch.len;
+            if self.sent >= BYTES_PER_TURN {
+                break;
             }
         }
         self.is_behind = true;

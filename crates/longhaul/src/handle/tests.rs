@@ -2,12 +2,15 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::mpsc;
 use std::task::Poll;
+use std::thread;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::io::Io;
-use crate::shared::BATCHES_PER_TURN;
+use crate::shared::{BATCHES_PER_TURN, BYTES_PER_TURN};
 use crate::{TcpListener, TcpSocket, TcpStream};
 
 /// Bytes per write: 45 segments and a quarter, of which a batch carries 44.
@@ -19,18 +22,46 @@ const WARM_UP: usize = 2 << 20;
 /// batches.
 async fn warm_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut socket = TcpSocket::new_v4().unwrap();
-    socket.config().base_plpmtu(1472).max_plpmtu(1472).nodelay(true);
-    let (client, server) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
+    let (client, server) = tokio::join!(fixed_size_socket().connect(listener.local_addr().unwrap()), listener.accept());
     let (mut client, (mut server, _)) = (client.unwrap(), server.unwrap());
     let (block, mut received) = (vec![7; WARM_UP], vec![0; WARM_UP]);
     let (sent, read) = tokio::join!(client.write_all(&block), server.read_exact(&mut received));
     sent.unwrap();
     read.unwrap();
+    all_acknowledged(&client).await;
+    (client, server)
+}
+
+fn fixed_size_socket() -> TcpSocket {
+    let mut socket = TcpSocket::new_v4().unwrap();
+    socket.config().base_plpmtu(1472).max_plpmtu(1472).nodelay(true).congestion("cubic".parse().unwrap());
+    socket
+}
+
+/// Waits until all data has been acknowledged.
+async fn all_acknowledged(client: &TcpStream) {
     while client.info().unwrap().in_flight_bytes > 0 {
         tokio::task::yield_now().await;
     }
-    (client, server)
+}
+
+/// Runs `task` as a task of a runtime with one thread.
+fn run(task: impl Future<Output = ()> + Send + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(runtime.spawn(task)).unwrap();
+}
+
+/// Lets the tasks that are ready run, without asking the kernel for others as `yield_now` does.
+async fn turn_without_the_kernel() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Writes blocks without letting another task run, and returns the number of batches sent meanwhile.
@@ -77,6 +108,50 @@ async fn what_a_write_leaves_over_is_sent_with_the_next_one() {
         }
         assert!(attempt < 10, "{batches} batches");
     }
+}
+
+/// A writer that never waits would otherwise send up to its congestion window before an ACK is received.
+#[tokio::test]
+async fn a_writer_leaves_data_beyond_a_turn_to_the_driver() {
+    let writer = async {
+        let (mut client, mut server) = warm_pair().await;
+        let batches = batches_of(&mut client, 2 * BYTES_PER_TURN / BLOCK).await;
+        assert!(batches * BLOCK <= BYTES_PER_TURN + BLOCK, "{batches} batches");
+        server.read_exact(&mut [0; 2 * BYTES_PER_TURN]).await.unwrap();
+    };
+    tokio::spawn(writer).await.unwrap();
+}
+
+/// While a task is ready, a runtime with one thread may not ask the kernel which sockets are readable.
+#[test]
+fn after_much_data_the_driver_receives_acks_at_once() {
+    let (told, address) = mpsc::channel();
+    let server = thread::spawn(move || {
+        run(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            told.send(listener.local_addr().unwrap()).unwrap();
+            let (mut server, _) = listener.accept().await.unwrap();
+            tokio::io::copy(&mut server, &mut tokio::io::sink()).await.unwrap();
+        });
+    });
+    let address = address.recv().unwrap();
+    run(async move {
+        let mut client = fixed_size_socket().connect(address).await.unwrap();
+        client.write_all(&vec![7; WARM_UP]).await.unwrap();
+        // The ACKs arrive late if the server is kept from the processor.
+        for attempt in 0.. {
+            all_acknowledged(&client).await;
+            batches_of(&mut client, 2 * BYTES_PER_TURN / BLOCK).await;
+            thread::sleep(Duration::from_millis(1 << attempt));
+            let before = client.info().unwrap().segs_in;
+            turn_without_the_kernel().await;
+            if client.info().unwrap().segs_in > before {
+                break;
+            }
+            assert!(attempt < 10, "no ACK was received");
+        }
+    });
+    server.join().unwrap();
 }
 
 /// What one turn cannot send is left to the driver. Writes of tasks before its turn do not send; after it, all has been sent.

@@ -163,10 +163,12 @@ impl Io {
         &self,
         cx: &mut Context<'_>,
         receiver: &mut Receiver,
+        mut at_once: bool,
         mut each: impl FnMut(Incoming<'_>, Option<u32>),
     ) -> Poll<io::Result<bool>> {
         loop {
             let mut guard = match &receiver.watched {
+                Some(_) if std::mem::take(&mut at_once) => None,
                 Some(watched) => Some(ready!(watched.poll_read_ready(cx))?),
                 None if std::mem::take(&mut receiver.empty) => return Poll::Pending,
                 None => None,
@@ -182,7 +184,7 @@ impl Io {
             };
             if received < RECV_MESSAGES {
                 // The socket is empty: data that arrives later sets readiness again.
-                receiver.empty = guard.is_none();
+                receiver.empty = receiver.watched.is_none();
                 guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready);
             }
             if received == 0 {

@@ -194,15 +194,22 @@ impl Io {
         &self,
         cx: &mut Context<'_>,
         receiver: &mut Receiver,
+        mut at_once: bool,
         mut each: impl FnMut(Incoming<'_>, Option<u32>),
     ) -> Poll<io::Result<bool>> {
         loop {
-            ready!(self.socket.poll_recv_ready(cx))?;
+            if !at_once {
+                ready!(self.socket.poll_recv_ready(cx))?;
+            }
             let mut metas = [RecvMeta::default(); RECV_MESSAGES];
-            let received = self.socket.try_io(Interest::READABLE, || {
+            let mut recv = || {
                 let mut slices = receiver.buffers.each_mut().map(|buffer| IoSliceMut::new(buffer.writable()));
                 self.state.recv((&self.socket).into(), &mut slices, &mut metas)
-            });
+            };
+            let received = match std::mem::take(&mut at_once) {
+                true => recv(),
+                false => self.socket.try_io(Interest::READABLE, recv),
+            };
             let received = match received {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.quiet(receiver);
