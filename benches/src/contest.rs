@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::meter::Usage;
 
 /// Ratio of the CPU time of the whole machine to that of sender and receiver above which a run is contended.
-const CONTENDED: f64 = 1.2;
+pub const CONTENDED: f64 = 1.2;
 /// Maximum number of turns per rival, as a multiple of the requested runs.
 const PATIENCE: usize = 2;
 
@@ -27,12 +27,6 @@ impl Run {
         // The CPU time of the machine has an error of one tick (10 ms) at the start and at the end.
         (self.tx.machine_s - 0.02).max(0.0) / own.max(f64::MIN_POSITIVE)
     }
-
-    /// Returns whether other processes used the machine.
-    #[must_use]
-    pub fn is_contended(&self) -> bool {
-        self.foreign_ratio() > CONTENDED
-    }
 }
 
 /// All runs of a rival.
@@ -41,17 +35,17 @@ struct Entrant<R> {
     runs: Vec<Run>,
 }
 
-impl<R> Entrant<R> {
-    fn clean(&self) -> usize {
-        self.runs.iter().filter(|run| !run.is_contended()).count()
-    }
+fn count(runs: &[Run], is: impl Fn(&Run) -> bool) -> usize {
+    runs.iter().filter(|run| is(run)).count()
+}
 
+impl<R> Entrant<R> {
     /// Keeps the `wanted` runs with the lowest usage by other processes.
-    fn choose(mut self, wanted: usize) -> Chosen<R> {
+    fn choose(mut self, wanted: usize, limit: f64) -> Chosen<R> {
         self.runs.sort_by(|a, b| a.foreign_ratio().total_cmp(&b.foreign_ratio()));
         let dropped = self.runs.len().saturating_sub(wanted);
         self.runs.truncate(wanted);
-        let contended = self.runs.iter().filter(|run| run.is_contended()).count();
+        let contended = count(&self.runs, |run| run.foreign_ratio() > limit);
         Chosen { rival: self.rival, runs: self.runs, contended, dropped }
     }
 }
@@ -70,22 +64,27 @@ pub struct Chosen<R> {
 }
 
 /// Runs all rivals in turn until each has `wanted` runs that were not contended, or twice as many turns. The order is
-/// rotated after each round.
+/// rotated after each round. A run is contended if its [`foreign_ratio`](Run::foreign_ratio) is above `limit`.
 ///
 /// # Errors
 /// Returns the first error of `run`.
-pub fn hold<R: Copy>(rivals: &[R], wanted: usize, mut run: impl FnMut(R) -> Result<Run>) -> Result<Vec<Chosen<R>>> {
+pub fn hold<R: Copy>(
+    rivals: &[R],
+    wanted: usize,
+    limit: f64,
+    mut run: impl FnMut(R) -> Result<Run>,
+) -> Result<Vec<Chosen<R>>> {
     let mut entrants: Vec<_> = rivals.iter().map(|&rival| Entrant { rival, runs: Vec::new() }).collect();
     for round in 0..wanted * PATIENCE {
         for turn in 0..entrants.len() {
             let index = (round + turn) % entrants.len();
             let entrant = &mut entrants[index];
-            if entrant.clean() < wanted {
+            if count(&entrant.runs, |run| run.foreign_ratio() <= limit) < wanted {
                 entrant.runs.push(run(entrant.rival)?);
             }
         }
     }
-    Ok(entrants.into_iter().map(|entrant| entrant.choose(wanted)).collect())
+    Ok(entrants.into_iter().map(|entrant| entrant.choose(wanted, limit)).collect())
 }
 
 #[cfg(test)]
@@ -101,7 +100,7 @@ mod tests {
     #[test]
     fn contended_runs_are_repeated_and_dropped() {
         let mut turns = Vec::new();
-        let chosen = hold(&['a', 'b'], 2, |rival| {
+        let chosen = hold(&['a', 'b'], 2, CONTENDED, |rival| {
             turns.push(rival);
             Ok(run(if turns.len() == 1 { 2.0 } else { 1.0 }))
         })
@@ -114,7 +113,7 @@ mod tests {
     #[test]
     fn on_a_busy_machine_the_least_contended_runs_count() {
         let mut load = 9.0;
-        let chosen = hold(&['a'], 2, |_| {
+        let chosen = hold(&['a'], 2, CONTENDED, |_| {
             load -= 1.0;
             Ok(run(load))
         })

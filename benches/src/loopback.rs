@@ -1,17 +1,19 @@
 //! The bench `loopback`: both sides, the table and the JSON file. `benches/loopback.rs` describes it.
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread;
 
 use anyhow::{Context, Result};
 use longhaul_sys::linux::{NetNs, VethPair};
 use serde::{Deserialize, Serialize};
 
 use crate::bulk;
-use crate::contest::{self, Chosen, Run};
+use crate::contest::{self, CONTENDED, Chosen, Run};
 use crate::meter::Usage;
 use crate::report::{Spread, setting, write_json};
-use crate::transport::{Connector, Listener, Transport, kernel_congestion};
+use crate::transport::{Connector, Listener, Transport, kernel_congestion, longhaul_socket};
 use crate::udp::{self, Udp};
 use crate::worker::{self, Workers};
 
@@ -21,13 +23,18 @@ pub(crate) enum Rival {
     /// Raw UDP, the upper bound.
     Udp,
     Stream(Transport),
+    /// This library, with writes and reads that copy nothing.
+    Reference,
 }
 
+/// Number of the rivals that are this library, with its own system calls.
+const OWN: usize = 2;
 /// All rivals, in the order of the table.
-const RIVALS: [Rival; 5] = [
+const RIVALS: [Rival; 6] = [
     Rival::Stream(Transport::Longhaul),
-    Rival::Stream(Transport::Portable),
+    Rival::Reference,
     Rival::Udp,
+    Rival::Stream(Transport::Portable),
     Rival::Stream(Transport::Tcp),
     Rival::Stream(Transport::Quinn),
 ];
@@ -37,13 +44,16 @@ impl Rival {
         match self {
             Self::Udp => "udp",
             Self::Stream(transport) => transport.name(),
+            Self::Reference => "longhaul-bytes",
         }
     }
 }
 
-/// Job of a worker: one side of a transfer.
+/// Job of a worker: one side of a transfer, or a load beside it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
+    /// Computes on this many threads until it is ended.
+    Load { threads: usize },
     /// Reports its address, and then its [`Usage`].
     Receive { rival: Rival, ip: IpAddr, bytes: u64 },
     /// Reports its [`Sent`].
@@ -65,6 +75,8 @@ struct Place<'a> {
     sender: Option<&'a NetNs>,
     receiver: Option<&'a NetNs>,
     receiver_ip: Ipv4Addr,
+    /// Whether another process computes on each CPU.
+    is_loaded: bool,
 }
 
 /// Settings of all runs.
@@ -91,6 +103,7 @@ type Rows = BTreeMap<&'static str, Row>;
 #[derive(Debug, Serialize)]
 struct Results {
     loopback: Rows,
+    loopback_loaded: Rows,
     veth: Option<Rows>,
 }
 
@@ -105,14 +118,23 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
     let mib: u64 = setting("LONGHAUL_BENCH_MIB", 2048)?;
     let bench = Bench { workers: Workers::new()?, bytes: mib << 20, runs: setting("LONGHAUL_BENCH_RUNS", 9)?.max(1) };
     println!("{mib} MiB in one stream, {} runs each, interleaved; kernel TCP: {}", bench.runs, kernel_congestion()?);
-    let loopback =
-        bench.compete(Place { name: "loopback", sender: None, receiver: None, receiver_ip: Ipv4Addr::LOCALHOST })?;
-    let results = Results { loopback, veth: bench.compete_over_veth()? };
+    let idle =
+        Place { name: "loopback", sender: None, receiver: None, receiver_ip: Ipv4Addr::LOCALHOST, is_loaded: false };
+    let loaded = Place { name: "loopback, beside a process that computes on each CPU", is_loaded: true, ..idle };
+    let results = Results {
+        loopback: bench.compete(idle)?,
+        loopback_loaded: bench.compete(loaded)?,
+        veth: bench.compete_over_veth()?,
+    };
     write_json(target_tmpdir, "loopback.json", &results)
 }
 
 pub(crate) async fn work(job: Job) -> Result<()> {
     match job {
+        Job::Load { threads } => {
+            (0..threads).for_each(|_| drop(thread::spawn(compute)));
+            worker::until_ended().await
+        }
         Job::Receive { rival: Rival::Udp, ip, bytes } => {
             let udp = Udp::bind(ip)?;
             worker::say(&udp.local_addr()?)?;
@@ -126,6 +148,15 @@ pub(crate) async fn work(job: Job) -> Result<()> {
             worker::say(&bulk::receive(&mut stream, bytes).await?)?;
             worker::until_ended().await
         }
+        Job::Receive { rival: Rival::Reference, ip, bytes } => {
+            let socket = longhaul_socket(Transport::Longhaul)?;
+            socket.bind((ip, 0).into())?;
+            let listener = socket.listen(1)?;
+            worker::say(&listener.local_addr()?)?;
+            let mut stream = listener.accept().await?.0;
+            worker::say(&bulk::receive_by_reference(&mut stream, bytes).await?)?;
+            worker::until_ended().await
+        }
         Job::Send { rival: Rival::Udp, to, bytes } => {
             let (usage, lost) = udp::send(to, bytes).await?;
             worker::say(&Sent { usage, lost })
@@ -135,6 +166,18 @@ pub(crate) async fn work(job: Job) -> Result<()> {
             let usage = bulk::send(&mut stream, bytes).await?;
             worker::say(&Sent { usage, lost: 0 })
         }
+        Job::Send { rival: Rival::Reference, to, bytes } => {
+            let mut stream = longhaul_socket(Transport::Longhaul)?.connect(to).await?;
+            let usage = bulk::send_by_reference(&mut stream, bytes).await?;
+            worker::say(&Sent { usage, lost: 0 })
+        }
+    }
+}
+
+/// Computes until the process ends.
+fn compute() {
+    for number in 0_u64.. {
+        black_box(number);
     }
 }
 
@@ -153,12 +196,16 @@ impl Bench {
             sender: Some(&pair.near),
             receiver: Some(&pair.far),
             receiver_ip: VethPair::FAR_ADDR,
+            is_loaded: false,
         })?;
         Ok(Some(rows))
     }
 
     fn compete(&self, place: Place<'_>) -> Result<Rows> {
-        let chosen = contest::hold(&RIVALS, self.runs, |rival| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let _load = place.is_loaded.then(|| self.workers.spawn(&Job::Load { threads }, None)).transpose()?;
+        let limit = if place.is_loaded { f64::INFINITY } else { CONTENDED };
+        let chosen = contest::hold(&RIVALS, self.runs, limit, |rival| {
             self.transfer(rival, place).with_context(|| format!("{} over {}", rival.name(), place.name))
         })?;
         let rows = chosen.iter().map(|chosen| (chosen.rival.name(), self.row(chosen))).collect();
@@ -196,13 +243,13 @@ impl Bench {
 
     fn print_table(&self, chosen: &[Chosen<Rival>], rows: &Rows) {
         let gigabytes = self.bytes as f64 / 1e9;
-        println!("           |        Gbit/s         |       CPU s/GB        | whole machine | runs");
-        println!("           |   min  median    max  | sender receiver   sum |   CPU s/GB    |");
+        println!("                   |        Gbit/s         |       CPU s/GB        | whole machine | runs");
+        println!("                   |   min  median    max  | sender receiver   sum |   CPU s/GB    |");
         for chosen in chosen {
             let Some(row) = rows.get(chosen.rival.name()) else { continue };
             let machine = Spread::of(chosen.runs.iter().map(|run| run.tx.machine_s / gigabytes)).median;
             println!(
-                "{:>10} | {:>6.2} {:>6.2} {:>6.2}  | {:>6.3}   {:>6.3} {:>6.3} |    {machine:>6.3}     | {}{}",
+                "{:>18} | {:>6.2} {:>6.2} {:>6.2}  | {:>6.3}   {:>6.3} {:>6.3} |    {machine:>6.3}     | {}{}",
                 chosen.rival.name(),
                 row.gbps_min,
                 row.gbps,
@@ -233,11 +280,11 @@ fn remark(chosen: &Chosen<Rival>) -> String {
 }
 
 fn print_ratios(rows: &Rows) {
-    let Some(own) = rows.get(Transport::Longhaul.name()) else { return };
-    for rival in RIVALS.into_iter().filter(|rival| *rival != Rival::Stream(Transport::Longhaul)) {
-        let Some(row) = rows.get(rival.name()) else { continue };
-        let goodput = own.gbps / row.gbps;
-        let cpu = own.cpu_s_per_gb() / row.cpu_s_per_gb();
-        println!("longhaul / {:<5}: goodput {goodput:.2}, CPU per GB {cpu:.2}", rival.name());
+    let (own, others) = RIVALS.split_at(OWN);
+    for (own, rival) in own.iter().flat_map(|own| others.iter().map(move |rival| (own.name(), rival.name()))) {
+        let (Some(own_row), Some(row)) = (rows.get(own), rows.get(rival)) else { continue };
+        let goodput = own_row.gbps / row.gbps;
+        let cpu = own_row.cpu_s_per_gb() / row.cpu_s_per_gb();
+        println!("{own} / {rival}: goodput {goodput:.2}, CPU per GB {cpu:.2}");
     }
 }

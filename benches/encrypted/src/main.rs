@@ -17,7 +17,7 @@ mod s2n;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result};
-use longhaul_benches::contest::{self, Chosen, Run};
+use longhaul_benches::contest::{self, CONTENDED, Chosen, Run};
 use longhaul_benches::generated::{Page, Task, docs, processor, section, table};
 use longhaul_benches::meter::{Meter, Usage};
 use longhaul_benches::report::{Spread, setting};
@@ -89,7 +89,7 @@ fn main() -> Result<()> {
     let runs = setting("LONGHAUL_BENCH_RUNS", 9)?.max(1);
     let workers = worker::Workers::new()?;
     let mut aes = Vec::new();
-    let chosen = contest::hold(&RIVALS, runs, |rival| {
+    let chosen = contest::hold(&RIVALS, runs, CONTENDED, |rival| {
         if rival == Rival::Tls {
             // In turn with the others, because the machine has slow phases.
             aes.push(aes_s_per_gb()?);
