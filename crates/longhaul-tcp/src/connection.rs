@@ -64,6 +64,7 @@ mod sent_timestamps;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod trains;
 mod user_timeout;
 
 pub use app::Blocked;

@@ -37,6 +37,8 @@ pub struct CheshireCodec;
 
 /// Length of the fixed part: the 20 bytes of the TCP header without ports, checksum and urgent pointer.
 pub(crate) const FIXED_LEN: usize = 12;
+/// Position of the sequence number.
+const SEQUENCE_AT: usize = 4;
 /// Length of the header of an ordinary data segment: the fixed part and 12 bytes of aligned timestamps.
 const WITH_TIMESTAMPS_LEN: usize = 24;
 const _: () = assert!(WITH_TIMESTAMPS_LEN == FIXED_LEN + 12);
@@ -79,6 +81,20 @@ impl Codec for CheshireCodec {
             return WITH_TIMESTAMPS_LEN;
         }
         FIXED_LEN.saturating_add(options.padded_len())
+    }
+}
+
+impl CheshireCodec {
+    /// Returns the sequence number of a datagram whose header is `header` except for that number, or `None` if it
+    /// differs further.
+    #[must_use]
+    #[inline]
+    pub fn continuation(header: &[u8], datagram: &[u8]) -> Option<u32> {
+        let (start, rest) = datagram.split_first_chunk::<SEQUENCE_AT>()?;
+        let (sequence, rest) = rest.split_first_chunk::<4>()?;
+        let (first, others) = header.split_first_chunk::<SEQUENCE_AT>()?;
+        let others = others.get(sequence.len()..)?;
+        (start == first && rest.starts_with(others)).then_some(u32::from_be_bytes(*sequence))
     }
 }
 

@@ -213,8 +213,9 @@ impl Options {
     };
 
     /// Returns the timestamps if no other option is set, as on an ordinary data segment.
+    #[must_use]
     #[inline]
-    pub(crate) fn only_timestamps(&self) -> Option<Timestamps> {
+    pub fn only_timestamps(&self) -> Option<Timestamps> {
         // `|` instead of `||`: this many branches cost more than loading all the fields, even if they are predicted.
         let other = self.mss.is_some()
             | self.window_scale.is_some()

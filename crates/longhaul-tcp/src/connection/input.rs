@@ -10,6 +10,7 @@ use super::acking::AckSegment;
 use super::handshake::reset_for;
 use super::receiver::Extent;
 use super::timers::Timer;
+use super::trains::may_lead;
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
 use crate::info::add;
@@ -80,11 +81,11 @@ impl<'a> Payload<'a> {
 }
 
 /// Received segment with its sequence number as a stream offset.
-struct Arrival<'a> {
-    header: &'a Header,
-    payload: Payload<'a>,
+pub(super) struct Arrival<'a> {
+    pub(super) header: &'a Header,
+    pub(super) payload: Payload<'a>,
     /// Offset of the first octet; negative if it precedes the peer's SYN.
-    start: i64,
+    pub(super) start: i64,
 }
 
 impl Arrival<'_> {
@@ -108,47 +109,60 @@ impl Arrival<'_> {
 }
 
 impl Connection {
-    /// Handles one segment of a receive batch. After the last one, call [`finish_batch`](Self::finish_batch).
-    pub fn handle_segment(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) {
+    /// Handles one segment of a receive batch. After the last one, call [`finish_batch`](Self::finish_batch). Returns
+    /// whether the segment has only advanced RCV.NXT, so that [`handle_next`](Self::handle_next) may handle the next
+    /// one.
+    pub(crate) fn handle_segment(
+        &mut self,
+        now: Time,
+        meta: &SegmentMeta,
+        header: &Header,
+        payload: Payload<'_>,
+    ) -> bool {
         let now = self.timers.advance(now);
         add(&mut self.stats.segments_in, 1);
-        match self.life.state {
-            State::Closed | State::Listen => {}
-            State::SynSent => self.handle_in_syn_sent(now, meta, header),
+        let advances = match self.life.state {
+            State::Closed | State::Listen => false,
+            State::SynSent => {
+                self.handle_in_syn_sent(now, meta, header);
+                false
+            }
             _ => {
                 let start = self.numbers.peer_offset(header.seq, self.rcv.next());
-                self.handle_synchronised(now, meta, Arrival { header, payload, start });
+                self.handle_synchronised(now, meta, Arrival { header, payload, start })
             }
-        }
+        };
         self.report_changes();
+        advances && may_lead(meta, header)
     }
 
-    /// Handles a segment in any state after SYN-SENT (RFC 9293, section 3.10.7.4).
-    fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Arrival<'_>) {
+    /// Handles a segment in any state after SYN-SENT (RFC 9293, section 3.10.7.4). Returns whether it has
+    /// advanced RCV.NXT and nothing else about the stream.
+    fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Arrival<'_>) -> bool {
         // First: check the sequence number, after PAWS (RFC 7323, section 5.3).
         if self.life.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
             if !self.handle_repeated_syn(&mut segment) {
-                return;
+                return false;
             }
         } else if !self.passes_paws(now, &segment) || !self.is_acceptable(now, &segment) {
-            return;
+            return false;
         }
         // Second: check the RST bit.
         if segment.has(Flags::RST) {
             self.handle_reset(now, &segment);
-            return;
+            return false;
         }
         // Fourth: check the SYN bit (RFC 5961, section 4.2).
         if segment.has(Flags::SYN) && self.life.state != State::SynReceived {
             self.challenge(now);
-            return;
+            return false;
         }
         // Fifth: check the ACK field.
         if !segment.has(Flags::ACK) {
-            return;
+            return false;
         }
         self.take_network(meta, segment.header);
-        let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return };
+        let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return false };
         self.take_ack_rate(segment.header.options.ack_rate, !segment.payload.is_empty());
         self.check_ack_frequency(now, ack);
         self.update_ts_recent(meta.rx_time.unwrap_or(now).min(now), &segment);
@@ -163,7 +177,7 @@ impl Connection {
         self.pmtu.note_episodes(self.stats.incidents().recoveries);
         self.after_ack(now);
         if self.life.state == State::Closed {
-            return;
+            return false;
         }
         // Seventh: process the segment text.
         self.process_ce(meta, &segment);
@@ -172,12 +186,14 @@ impl Connection {
         if segment.has(Flags::FIN) {
             self.record_fin(&segment);
         }
+        let mut advances = false;
         if !segment.payload.is_empty() {
             self.note_arrival(segment.start, meta.rx_time.unwrap_or(now).min(now), meta.coalesced);
-            self.process_text(now, &segment);
+            advances = self.process_text(now, &segment);
         }
         // Eighth: check the FIN bit.
         self.process_fin(now);
+        advances
     }
 
     /// Handles a SYN that was already answered: our SYN-ACK may have been lost. In a simultaneous open, a SYN-ACK
@@ -378,18 +394,19 @@ impl Connection {
         self.rcv.acks.on_ecn(segment.has(Flags::CWR), is_marked);
     }
 
-    /// Seventh step of RFC 9293, section 3.10.7.4: processes the segment text.
-    fn process_text(&mut self, now: Time, segment: &Arrival<'_>) {
+    /// Seventh step of RFC 9293, section 3.10.7.4: processes the segment text. Returns whether it is in order, no part
+    /// of it is a duplicate, and it fills no hole.
+    pub(super) fn process_text(&mut self, now: Time, segment: &Arrival<'_>) -> bool {
         if !self.life.state.can_receive() {
             // Text after the peer's FIN is ignored.
-            return;
+            return false;
         }
         let next = self.rcv.next_data() as i64;
         let end = segment.data_end();
         if self.rcv.is_closed() && end > next {
             // The application will not read: the peer must learn that its data is lost (RFC 9293, section 3.6.1).
             self.abort_unread(now);
-            return;
+            return false;
         }
         // Trim the segment to the receive window and to the end of the stream.
         let admitted = self.rcv.acceptable_data();
@@ -398,14 +415,14 @@ impl Connection {
         let part = segment.payload.part(from, to);
         if part.is_empty() {
             self.rcv.acks.request();
-            return;
+            return false;
         }
         // Insert the data, within the memory limits.
         let pressed = self.life.pressure == Pressure::Hard;
         if !self.rcv.has_memory_for(part.len(), segment.start <= next, pressed) {
             add(&mut self.stats.incidents_mut().bytes_refused, part.len() as u64);
             self.observers.report(now, || ConnectionEvent::SegmentRejected(Rejection::NoMemory));
-            return;
+            return false;
         }
         let start = segment.start.max(1) as u64;
         let in_order_before = self.rcv.out_of_order() == 0;
@@ -433,6 +450,7 @@ impl Connection {
             false => Place::Other,
         };
         self.schedule_ack(now, Arrived { len: part.len(), place });
+        plain && from == 0
     }
 
     /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").

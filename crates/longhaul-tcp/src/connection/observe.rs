@@ -67,7 +67,7 @@ impl Observers {
     }
 
     #[inline]
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 

@@ -349,6 +349,11 @@ impl Sender {
         WindowUpdate { changed, shrank: old_edge.saturating_sub(edge) >= 1 << shift }
     }
 
+    /// Records that the segment at `seq` repeats the latest acknowledgment and window.
+    pub(super) fn repeat_window(&mut self, seq: u64) {
+        self.wl1 = seq;
+    }
+
     /// Permits a segment of any size, because the override timeout has expired (RFC 9293, section 3.8.6.2.1).
     pub(super) fn override_silly_window(&mut self) {
         self.override_sws = true;

@@ -5,7 +5,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header, ParseError};
 
 use super::{DatagramMeta, Endpoint};
-use crate::connection::Payload;
+use crate::connection::{Connection, Payload};
 use crate::info::add;
 use crate::observer::{ConnectionEvent, SegmentRecord};
 
@@ -18,7 +18,18 @@ impl Endpoint {
     pub fn handle_datagram(&mut self, now: Time, meta: &DatagramMeta, datagrams: &[u8], shared: Option<&Bytes>) {
         let now = self.advance(now);
         let mut slot = self.find_slot(&meta.tuple);
+        // The header of the last segment, if others may follow it in a train, and its encoding.
+        let mut leader: Option<(Header, &[u8])> = None;
         for datagram in datagrams.chunks(meta.stride.max(1)) {
+            if let Some((header, encoded)) = &mut leader
+                && let Some(seq) = CheshireCodec::continuation(encoded, datagram)
+            {
+                header.seq = seq;
+                let payload = payload_of(datagram, encoded.len(), shared);
+                if self.connection_in(slot).is_some_and(|c| c.handle_next(now, &meta.segment, header, payload)) {
+                    continue;
+                }
+            }
             let (header, offset) = match CheshireCodec::parse(datagram) {
                 Ok(parsed) => parsed,
                 Err(error) => {
@@ -31,12 +42,10 @@ impl Endpoint {
                     continue;
                 }
             };
-            let bytes = datagram.get(offset..).unwrap_or_default();
-            let payload = match shared {
-                Some(shared) => Payload::shared(bytes, shared),
-                None => Payload::copied(bytes),
-            };
-            slot = self.take_segment(now, meta, slot, (&header, datagram.len()), payload);
+            let payload = payload_of(datagram, offset, shared);
+            let may_lead;
+            (slot, may_lead) = self.take_segment(now, meta, slot, (&header, datagram.len()), payload);
+            leader = datagram.get(..offset).filter(|_| may_lead).map(|encoded| (header, encoded));
         }
         self.finish_batch(now, slot);
     }
@@ -49,7 +58,7 @@ impl Endpoint {
             Ok((parsed, offset)) if offset == header.len() => {
                 let now = self.advance(now);
                 let slot = self.find_slot(&meta.tuple);
-                let slot = self.take_segment(now, meta, slot, (&parsed, len), Payload::shared(payload, payload));
+                let (slot, _) = self.take_segment(now, meta, slot, (&parsed, len), Payload::shared(payload, payload));
                 self.finish_batch(now, slot);
             }
             // The header is damaged: its data offset points elsewhere than to the payload.
@@ -71,7 +80,7 @@ impl Endpoint {
     }
 
     /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the one that it
-    /// belongs to or opens; returns the slot of that connection.
+    /// belongs to or opens; returns the slot of that connection, and whether others may follow the segment in a train.
     fn take_segment(
         &mut self,
         now: Time,
@@ -79,18 +88,20 @@ impl Endpoint {
         slot: Option<u32>,
         (header, len): (&Header, usize),
         payload: Payload<'_>,
-    ) -> Option<u32> {
+    ) -> (Option<u32>, bool) {
         let slot = slot.filter(|index| !self.yields(*index, header));
         // An earlier datagram of the batch may have opened a connection.
         let slot = slot.or_else(|| self.find_slot(&meta.tuple));
         let slot = slot.or_else(|| self.open_for(now, meta, header, payload.len(), len));
-        if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
-            let (payload_len, ecn) = (payload.len(), meta.segment.ecn);
-            let header_len = len.saturating_sub(payload_len);
-            slot.connection.report_received(now, SegmentRecord { header, header_len, payload_len, ecn });
-            slot.connection.handle_segment(now, &meta.segment, header, payload);
-        }
-        slot
+        let Some(connection) = self.connection_in(slot) else { return (slot, false) };
+        let (payload_len, ecn) = (payload.len(), meta.segment.ecn);
+        let header_len = len.saturating_sub(payload_len);
+        connection.report_received(now, SegmentRecord { header, header_len, payload_len, ecn });
+        (slot, connection.handle_segment(now, &meta.segment, header, payload))
+    }
+
+    fn connection_in(&mut self, slot: Option<u32>) -> Option<&mut Connection> {
+        self.slots.get_mut(slot? as usize)?.as_deref_mut().map(|slot| &mut slot.connection)
     }
 
     /// Counts a datagram that is neither a segment nor a probe, and reports it to the connection between its addresses.
@@ -110,4 +121,10 @@ impl Endpoint {
         }
         self.settle(index);
     }
+}
+
+/// Returns the part of a datagram from `offset` on, as a part of `shared` if that contains the datagram.
+fn payload_of<'a>(datagram: &'a [u8], offset: usize, shared: Option<&'a Bytes>) -> Payload<'a> {
+    let bytes = datagram.get(offset..).unwrap_or_default();
+    shared.map_or(Payload::copied(bytes), |shared| Payload::shared(bytes, shared))
 }

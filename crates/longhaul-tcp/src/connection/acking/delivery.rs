@@ -99,14 +99,14 @@ impl Attribution {
         // RFC 8985, section 6.2, step 2: an ACK that arrives too early, or echoes an older timestamp, belongs to the
         // original transmission. Above a hole the echo does not apply, because it belongs to the data before the hole
         // (RFC 7323, section 4.3).
-        let early = self.min_rtt.is_some_and(|min| self.at - burst.sent_at < min);
+        let early = || self.min_rtt.is_some_and(|min| self.at - burst.sent_at < min);
         let in_order = record.end() <= self.ack;
         let value = || self.clock.value(burst.sent_at);
-        let older = in_order && self.echo.is_some_and(|echo| seq::later(value(), echo));
+        let older = || in_order && self.echo.is_some_and(|echo| seq::later(value(), echo));
         let is_copy = record.is_copied() && self.echo != Some(value());
         // Data already sent by the RC3 loop is retransmitted as new data, and so counts as a retransmission.
         let twice = record.is_retransmitted() || record.is_early();
-        let is_ambiguous = (is_copy && !record.is_early()) || (twice && (early || older));
+        let is_ambiguous = (is_copy && !record.is_early()) || (twice && (early() || older()));
         // A CE mark set by this sender may let the segment overtake earlier ones, if marked packets have a separate
         // queue (RFC 9331, section 5.1).
         let is_asked = self.asked_at == Some(record.start);
