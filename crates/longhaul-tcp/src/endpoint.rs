@@ -22,7 +22,6 @@ use longhaul_cc::TimerWheel;
 use longhaul_units::{Span, Time};
 use longhaul_wire::Header;
 
-use crate::batch::{Batch, SegmentRef};
 use crate::config::{Config, EndpointConfig};
 use crate::connection::{Connection, Event, SegmentMeta};
 use crate::error::HostError;
@@ -48,6 +47,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod time_wait;
+mod transmitting;
 
 pub use group::EndpointGroup;
 use group::{Membership, Share};
@@ -409,54 +409,6 @@ impl Endpoint {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
-    }
-
-    /// Fills `batch` with the next segments to send and returns their destination. `max_segments` is the number of
-    /// segments that the segmentation offload of the socket accepts per call.
-    pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
-        let now = self.advance(now);
-        if let Some((tuple, header)) = self.answers.pop_front() {
-            batch.clear();
-            batch.push(&header, 0, 0);
-            return Some(Destination { tuple, connection: None });
-        }
-        if self.reflector.goes_first()
-            && let Some(destination) = self.reflector.poll(batch, max_segments)
-        {
-            return Some(destination);
-        }
-        while let Some(index) = self.queue.pop_front() {
-            let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
-            if slot.connection.poll_transmit(now, batch, max_segments) {
-                // Queue the connection again, so that the others send their batches first.
-                self.queue.push_back(index);
-                let connection = Some(ConnId { slot: index, generation: slot.generation });
-                return Some(Destination { tuple: slot.tuple, connection });
-            }
-            slot.queued = false;
-            self.settle_idle(index);
-        }
-        self.reflector.poll(batch, max_segments)
-    }
-
-    /// Calls `each` with the slices of a segment's payload.
-    pub fn payload(&self, id: ConnId, segment: &SegmentRef, each: impl FnMut(&[u8])) {
-        if let Some(connection) = self.connection(id) {
-            connection.payload(segment, each);
-        }
-    }
-
-    /// Prepares a batch for [`frames`](Self::frames); to be called each time before it is sent.
-    pub fn lay_headers(&mut self, id: ConnId, batch: &Batch) {
-        if let Some(connection) = self.connection_mut(id) {
-            connection.lay_headers(batch);
-        }
-    }
-
-    /// Appends the slices of a batch, headers and payload, to `out`, and returns their total length. If data of the
-    /// batch was acknowledged in the meantime, that is less than [`Batch::len`], and the batch must not be sent.
-    pub fn frames<'a>(&'a self, id: ConnId, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
-        self.connection(id).map_or(0, |connection| connection.frames(batch, out))
     }
 
     /// Returns the next event.

@@ -177,6 +177,8 @@ impl Future for Driver {
         let mut state = shared.lock();
         let defers = std::mem::take(&mut self.defers);
         let turn = if defers && !again { Turn::Done } else { state.transmit(&shared, now) };
+        // Its task is about to have its turn.
+        state.busy = None;
         if receives && !again {
             let patience = state.endpoint.take_read_patience();
             state.read_at = self.moderation.pause(now, patience).filter(|_| self.receiver.stop_watching());

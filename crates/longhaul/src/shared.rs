@@ -4,39 +4,31 @@
 //! lock, so that a write is transmitted at once instead of waiting for another task, unless there is more to send than in
 //! one turn. The driver waits for the socket and the timer.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use arrayvec::ArrayVec;
 use longhaul_tcp::{Batch, ConnId, Connection, Destination, Endpoint, EndpointEvent, Event, HostError, Tuple};
-use longhaul_units::{Span, Time};
+use longhaul_units::Time;
 
 use crate::accept_queue::AcceptQueue;
 use crate::capture::SharedCapture;
-use crate::error::from_host;
 use crate::handle::driver_follows;
-use crate::io::{Buffers, Fault, Io, Outgoing};
+use crate::io::{Buffers, Io};
 use crate::shards::Shards;
 use crate::waiters::{Waiters, WakerSet};
 
 mod receive;
+mod transmit;
 
 use receive::Forwarded;
+#[cfg(test)]
+pub(crate) use transmit::BATCHES_PER_TURN;
+pub(crate) use transmit::{BYTES_PER_TURN, Turn};
 
-/// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
-pub(crate) const BATCHES_PER_TURN: usize = 16;
-/// Bytes sent in one turn, and by tasks between two turns of the driver, before ACKs are received again. More data in
-/// flight would leave the processor's cache before it is acknowledged and its memory reused, and would pass for a
-/// window in use.
-pub(crate) const BYTES_PER_TURN: usize = 192 << 10;
-/// Maximum number of slices per send call: 64 headers and their payloads, each of which may span two writes.
-const MAX_SLICES: usize = 256;
 /// Maximum number of send turns when the runtime shuts down.
 const LAST_TURNS: usize = 1024;
-/// Delay before the next send after the kernel had no memory for a datagram.
-const NO_BUFFERS_PAUSE: Span = Span::from_millis(1);
 
 /// Counters of a socket's errors.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,6 +78,8 @@ pub(crate) struct State {
     is_behind: bool,
     /// Bytes sent since the driver's last turn began.
     sent: usize,
+    /// The last connection whose writer has left data to the driver, and is about to have a turn too.
+    pub(crate) busy: Option<ConnId>,
     /// Earliest time of the next send, after the kernel had no memory.
     resume_at: Option<Time>,
     /// End of a pause in receiving.
@@ -129,17 +123,6 @@ pub(crate) enum Receiving {
     AtOnce,
 }
 
-/// The outcome of a send turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// There is nothing left to send.
-    Done,
-    /// The socket's send buffer is full.
-    Blocked,
-    /// There may be more to send, but other tasks get their turn first.
-    More,
-}
-
 impl Shared {
     pub(crate) fn new(
         io: Io,
@@ -159,6 +142,7 @@ impl Shared {
             stuck: None,
             is_behind: false,
             sent: 0,
+            busy: None,
             resume_at: None,
             read_at: None,
             lingers_until: None,
@@ -222,6 +206,9 @@ impl Shared {
     fn settle_except(&self, mut state: MutexGuard<'_, State>, now: Time, writer: Option<ConnId>) {
         let waits = state.is_behind && driver_follows();
         let turn = if waits { Turn::More } else { state.transmit_except(self, now, writer) };
+        if waits {
+            state.busy = writer.or(state.busy);
+        }
         if turn == Turn::Done {
             state.arm(self);
         } else {
@@ -319,129 +306,6 @@ impl State {
         self.ended
     }
 
-    /// Sends pending batches for one turn.
-    pub(crate) fn transmit(&mut self, shared: &Shared, now: Time) -> Turn {
-        self.transmit_except(shared, now, None)
-    }
-
-    /// Sends pending batches for one turn, but none while `writer` [gathers](Connection::is_gathering) data for a larger
-    /// one.
-    fn transmit_except(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
-        // A pause is in force, or the socket has failed.
-        if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
-            return Turn::Done;
-        }
-        self.resume_at = None;
-        let max_segments = shared.io.max_segments();
-        for _ in 0..BATCHES_PER_TURN {
-            if writer.is_some_and(|id| self.endpoint.connection(id).is_some_and(Connection::is_gathering)) {
-                return Turn::More;
-            }
-            // A batch that the socket did not accept goes first.
-            let destination = match self.stuck.take() {
-                Some(destination) => destination,
-                None => match self.endpoint.poll_transmit(now, &mut self.batch, max_segments) {
-                    Some(destination) => destination,
-                    None => return Turn::Done,
-                },
-            };
-            if let Err(error) = self.send(shared, now, &destination)
-                && self.on_send_error(shared, now, destination, &error) == Turn::Blocked
-            {
-                return Turn::Blocked;
-            }
-            self.sent += self.batch.len;
-            if self.sent >= BYTES_PER_TURN {
-                break;
-            }
-        }
-        self.is_behind = true;
-        Turn::More
-    }
-
-    fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<()> {
-        // Fill in the headers and collect the slices of headers and payloads.
-        let batch = &self.batch;
-        let mut slices = Slices { list: ArrayVec::new(), overflow: false };
-        let len = match destination.connection {
-            Some(id) => {
-                self.endpoint.lay_headers(id, batch);
-                self.endpoint.frames(id, batch, &mut slices)
-            }
-            None => {
-                slices.extend([batch.headers.as_slice()]);
-                batch.headers.len()
-            }
-        };
-        if len < batch.len {
-            // After the socket refused the batch, part of its data has been acknowledged or its connection has ended.
-            return Ok(());
-        }
-        let several = batch.segments.len() > 1;
-        let tuple = destination.tuple;
-        let mut outgoing = Outgoing {
-            destination: tuple.remote,
-            tos: (if batch.dscp == 0 { self.dscp } else { batch.dscp }) << 2 | batch.ecn.bits(),
-            src_ip: (!tuple.local.is_unspecified()).then_some(tuple.local),
-            segment_size: several.then_some(batch.segment_size as u16),
-            slices: &slices.list,
-        };
-        let whole;
-        // Too many slices for one call: send a contiguous copy.
-        if slices.overflow {
-            self.scratch.clear();
-            contiguous(&self.endpoint, batch, destination, &mut self.scratch);
-            whole = [IoSlice::new(&self.scratch)];
-            outgoing.slices = &whole;
-        }
-        shared.io.send(&outgoing)?;
-        #[cfg(test)]
-        {
-            self.batches += 1;
-        }
-        for capture in &self.captures {
-            capture.lock().unwrap_or_else(PoisonError::into_inner).sent(now, shared.local, &outgoing);
-        }
-        Ok(())
-    }
-
-    /// Handles a failed send. A batch that is dropped counts as lost on the path and is retransmitted by the engine.
-    fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
-        match shared.io.fault(error) {
-            Fault::Refused | Fault::Soft | Fault::TooLong if self.fetch_errors(shared, now) => {
-                // The error refers to an earlier datagram, perhaps to another peer; this batch was not sent.
-                self.stuck = Some(destination);
-            }
-            Fault::WouldBlock => {
-                self.stuck = Some(destination);
-                return Turn::Blocked;
-            }
-            Fault::NoBuffers => {
-                self.stats.send_faults += 1;
-                self.stuck = Some(destination);
-                self.pause(now);
-                return Turn::Done;
-            }
-            Fault::TooLong => {
-                self.stats.too_long += 1;
-                if let Some(id) = destination.connection {
-                    self.endpoint.drive(now, id, |c| c.handle_too_long(now));
-                }
-            }
-            Fault::Refused => {
-                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
-                // The error refers to an earlier datagram; this batch was not sent.
-                self.stuck = Some(destination);
-            }
-            Fault::Soft => {
-                self.stats.send_faults += 1;
-                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
-            }
-            Fault::Fatal => self.fail(error),
-        }
-        Turn::More
-    }
-
     /// Marks the socket as failed.
     pub(crate) fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the UDP socket failed");
@@ -475,11 +339,6 @@ impl State {
     pub(crate) fn on_host_error(&mut self, now: Time, destination: Option<SocketAddr>, error: HostError) {
         let Some(tuple) = self.client.or(destination.map(Shared::client_tuple)) else { return };
         self.endpoint.handle_host_error(now, tuple, error);
-    }
-
-    /// Suspends sending for [`NO_BUFFERS_PAUSE`].
-    pub(crate) fn pause(&mut self, now: Time) {
-        self.resume_at = Some(now + NO_BUFFERS_PAUSE);
     }
 
     fn wake_everybody(&mut self) {
@@ -571,29 +430,6 @@ impl State {
 
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.wake)
-    }
-}
-
-/// Copies the datagrams of a batch into one buffer, for a send call with a single slice.
-fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out: &mut Vec<u8>) {
-    for (segment, header) in batch.parts() {
-        out.extend_from_slice(header);
-        if let Some(id) = destination.connection {
-            endpoint.payload(id, segment, |part| out.extend_from_slice(part));
-        }
-    }
-}
-
-struct Slices<'a> {
-    list: ArrayVec<IoSlice<'a>, MAX_SLICES>,
-    overflow: bool,
-}
-
-impl<'a> Extend<&'a [u8]> for Slices<'a> {
-    fn extend<T: IntoIterator<Item = &'a [u8]>>(&mut self, parts: T) {
-        for part in parts {
-            self.overflow |= self.list.try_push(IoSlice::new(part)).is_err();
-        }
     }
 }
 

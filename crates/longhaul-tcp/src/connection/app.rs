@@ -54,15 +54,15 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Returns whether the sender gains by waiting for the next write: data is in flight, so the path is not
-    /// idle meanwhile, and the unsent data does not fill a batch yet.
+    /// Returns whether the sender gains by waiting for the next write: the unsent data does not fill a batch yet, and
+    /// data is in flight, so the path is not idle meanwhile, or the application `writes_next`.
     #[must_use]
-    pub fn is_gathering(&self) -> bool {
+    pub fn is_gathering(&self, writes_next: bool) -> bool {
         const BATCH: u64 = 64 << 10;
         let unsent = self.snd.unsent();
         unsent > 0
             && unsent < BATCH
-            && self.snd.has_outstanding()
+            && (writes_next || self.snd.has_outstanding())
             && !self.snd.is_fin_queued()
             && !self.rcv.acks.is_due()
     }

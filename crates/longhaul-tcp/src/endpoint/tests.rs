@@ -7,10 +7,12 @@ use longhaul_units::Span;
 use longhaul_wire::{CheshireCodec, Codec, Flags, Timestamps};
 
 use super::*;
+use crate::batch::Batch;
 
 mod group;
 mod rules;
 mod time_wait;
+mod trains;
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
 
@@ -128,6 +130,27 @@ fn ack_delay_is_limited_to_half_a_second() {
     assert!(at - NOW < Span::from_millis(500), "{at}");
     endpoint.handle_timeout(at);
     assert_eq!(sent(&mut endpoint, at).len(), 1);
+}
+
+/// A writer that waits can go on before all of its data has been sent.
+#[test]
+fn a_writer_is_woken_between_two_batches() {
+    let mut endpoint = listening(Config { notsent_lowat: Some(3_000), ..Config::default() });
+    let (id, mut ack) = connect(&mut endpoint, tuple(there(), here()), &syn());
+    ack.window = 60_000;
+    deliver(&mut endpoint, NOW, tuple(there(), here()), &ack, &[]);
+    let write = |c: &mut Connection| while c.write(&[7; 500]).is_ok() {};
+    endpoint.drive(NOW, id, write).unwrap();
+    let (mut batch, mut batches, mut woken) = (Batch::default(), 0, None);
+    while endpoint.poll_transmit(NOW, &mut batch, 1).is_some() {
+        batches += 1;
+        while let Some(event) = endpoint.poll_event() {
+            if matches!(event, EndpointEvent::Connection(_, Event::Writable)) {
+                woken = woken.or(Some(batches));
+            }
+        }
+    }
+    assert!(woken.is_some_and(|woken| woken < batches), "{woken:?} of {batches}");
 }
 
 /// RFC 9293, MUST-37: a peer that sends ACKs is kept, even if its window has shrunk below the data in flight.

@@ -18,8 +18,7 @@ const BLOCK: usize = 64 << 10;
 /// Bytes that open the congestion window.
 const WARM_UP: usize = 2 << 20;
 
-/// Connects two streams. The client sends segments of 1448 bytes without the Nagle algorithm, and has a window for several
-/// batches.
+/// Connects two streams. The client has a window for several batches.
 async fn warm_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (client, server) = tokio::join!(fixed_size_socket().connect(listener.local_addr().unwrap()), listener.accept());
@@ -32,6 +31,8 @@ async fn warm_pair() -> (TcpStream, TcpStream) {
     (client, server)
 }
 
+/// Returns a socket that sends segments of 1448 bytes without the Nagle algorithm. CUBIC, in slow start, keeps a window
+/// as large as what was in flight.
 fn fixed_size_socket() -> TcpSocket {
     let mut socket = TcpSocket::new_v4().unwrap();
     socket.config().base_plpmtu(1472).max_plpmtu(1472).nodelay(true).congestion("cubic".parse().unwrap());
@@ -118,6 +119,23 @@ async fn a_writer_leaves_data_beyond_a_turn_to_the_driver() {
         let batches = batches_of(&mut client, 2 * BYTES_PER_TURN / BLOCK).await;
         assert!(batches * BLOCK <= BYTES_PER_TURN + BLOCK, "{batches} batches");
         server.read_exact(&mut [0; 2 * BYTES_PER_TURN]).await.unwrap();
+    };
+    tokio::spawn(writer).await.unwrap();
+}
+
+/// The writer is about to have a turn too, and may have more for the same batch.
+#[tokio::test]
+async fn the_driver_does_not_send_the_end_of_what_a_busy_writer_has_left() {
+    let writer = async {
+        let (mut client, mut server) = warm_pair().await;
+        let written = 2 * BYTES_PER_TURN;
+        batches_of(&mut client, written / BLOCK).await;
+        turn_without_the_kernel().await;
+        let batch = 44 * 1448;
+        assert_eq!(client.info().unwrap().notsent_bytes, (written % batch) as u64);
+        turn_without_the_kernel().await;
+        assert_eq!(client.info().unwrap().notsent_bytes, 0, "the writer has written nothing more");
+        server.read_exact(&mut vec![0; written]).await.unwrap();
     };
     tokio::spawn(writer).await.unwrap();
 }

@@ -1,0 +1,189 @@
+//! Transmit path: sending what the endpoint has to send, in turns.
+
+use std::io::{self, IoSlice};
+use std::sync::PoisonError;
+
+use arrayvec::ArrayVec;
+use longhaul_tcp::{Batch, ConnId, Destination, Endpoint};
+use longhaul_units::{Span, Time};
+
+use super::{Shared, State};
+use crate::error::from_host;
+use crate::io::{Fault, Outgoing};
+
+/// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
+pub(crate) const BATCHES_PER_TURN: usize = 16;
+/// Bytes sent in one turn, and by tasks between two turns of the driver, before ACKs are received again. More data in
+/// flight would leave the processor's cache before it is acknowledged and its memory reused, and would pass for a
+/// window in use.
+pub(crate) const BYTES_PER_TURN: usize = 192 << 10;
+/// Maximum number of slices per send call: 64 headers and their payloads, each of which may span two writes.
+const MAX_SLICES: usize = 256;
+/// Delay before the next send after the kernel had no memory for a datagram.
+const NO_BUFFERS_PAUSE: Span = Span::from_millis(1);
+
+/// The outcome of a send turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// There is nothing left to send.
+    Done,
+    /// The socket's send buffer is full.
+    Blocked,
+    /// There may be more to send, but other tasks get their turn first.
+    More,
+}
+
+impl State {
+    /// Sends pending batches for one turn.
+    pub(crate) fn transmit(&mut self, shared: &Shared, now: Time) -> Turn {
+        self.transmit_except(shared, now, None)
+    }
+
+    /// Sends pending batches for one turn, but none while `writer`, or a busy writer without whom there is nothing to
+    /// send, [gathers](Connection::is_gathering) data for a larger one.
+    pub(super) fn transmit_except(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
+        // A pause is in force, or the socket has failed.
+        if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
+            return Turn::Done;
+        }
+        self.resume_at = None;
+        let max_segments = shared.io.max_segments();
+        for _ in 0..BATCHES_PER_TURN {
+            let gathers = |id, writes_next| self.endpoint.connection(id).is_some_and(|c| c.is_gathering(writes_next));
+            let busy = self.busy.filter(|id| self.endpoint.has_only(*id));
+            if writer.is_some_and(|id| gathers(id, false)) || busy.is_some_and(|id| gathers(id, true)) {
+                return Turn::More;
+            }
+            // A batch that the socket did not accept goes first.
+            let destination = match self.stuck.take() {
+                Some(destination) => destination,
+                None => match self.endpoint.poll_transmit(now, &mut self.batch, max_segments) {
+                    Some(destination) => destination,
+                    None => return Turn::Done,
+                },
+            };
+            if let Err(error) = self.send(shared, now, &destination)
+                && self.on_send_error(shared, now, destination, &error) == Turn::Blocked
+            {
+                return Turn::Blocked;
+            }
+            self.sent += self.batch.len;
+            if self.sent >= BYTES_PER_TURN {
+                break;
+            }
+        }
+        self.is_behind = true;
+        Turn::More
+    }
+
+    fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<()> {
+        // Fill in the headers and collect the slices of headers and payloads.
+        let batch = &self.batch;
+        let mut slices = Slices { list: ArrayVec::new(), overflow: false };
+        let len = match destination.connection {
+            Some(id) => {
+                self.endpoint.lay_headers(id, batch);
+                self.endpoint.frames(id, batch, &mut slices)
+            }
+            None => {
+                slices.extend([batch.headers.as_slice()]);
+                batch.headers.len()
+            }
+        };
+        if len < batch.len {
+            // After the socket refused the batch, part of its data has been acknowledged or its connection has ended.
+            return Ok(());
+        }
+        let several = batch.segments.len() > 1;
+        let tuple = destination.tuple;
+        let mut outgoing = Outgoing {
+            destination: tuple.remote,
+            tos: (if batch.dscp == 0 { self.dscp } else { batch.dscp }) << 2 | batch.ecn.bits(),
+            src_ip: (!tuple.local.is_unspecified()).then_some(tuple.local),
+            segment_size: several.then_some(batch.segment_size as u16),
+            slices: &slices.list,
+        };
+        let whole;
+        // Too many slices for one call: send a contiguous copy.
+        if slices.overflow {
+            self.scratch.clear();
+            contiguous(&self.endpoint, batch, destination, &mut self.scratch);
+            whole = [IoSlice::new(&self.scratch)];
+            outgoing.slices = &whole;
+        }
+        shared.io.send(&outgoing)?;
+        #[cfg(test)]
+        {
+            self.batches += 1;
+        }
+        for capture in &self.captures {
+            capture.lock().unwrap_or_else(PoisonError::into_inner).sent(now, shared.local, &outgoing);
+        }
+        Ok(())
+    }
+
+    /// Handles a failed send. A batch that is dropped counts as lost on the path and is retransmitted by the engine.
+    fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
+        match shared.io.fault(error) {
+            Fault::Refused | Fault::Soft | Fault::TooLong if self.fetch_errors(shared, now) => {
+                // The error refers to an earlier datagram, perhaps to another peer; this batch was not sent.
+                self.stuck = Some(destination);
+            }
+            Fault::WouldBlock => {
+                self.stuck = Some(destination);
+                return Turn::Blocked;
+            }
+            Fault::NoBuffers => {
+                self.stats.send_faults += 1;
+                self.stuck = Some(destination);
+                self.pause(now);
+                return Turn::Done;
+            }
+            Fault::TooLong => {
+                self.stats.too_long += 1;
+                if let Some(id) = destination.connection {
+                    self.endpoint.drive(now, id, |c| c.handle_too_long(now));
+                }
+            }
+            Fault::Refused => {
+                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
+                // The error refers to an earlier datagram; this batch was not sent.
+                self.stuck = Some(destination);
+            }
+            Fault::Soft => {
+                self.stats.send_faults += 1;
+                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
+            }
+            Fault::Fatal => self.fail(error),
+        }
+        Turn::More
+    }
+
+    /// Suspends sending for [`NO_BUFFERS_PAUSE`].
+    pub(crate) fn pause(&mut self, now: Time) {
+        self.resume_at = Some(now + NO_BUFFERS_PAUSE);
+    }
+}
+
+/// Copies the datagrams of a batch into one buffer, for a send call with a single slice.
+fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out: &mut Vec<u8>) {
+    for (segment, header) in batch.parts() {
+        out.extend_from_slice(header);
+        if let Some(id) = destination.connection {
+            endpoint.payload(id, segment, |part| out.extend_from_slice(part));
+        }
+    }
+}
+
+struct Slices<'a> {
+    list: ArrayVec<IoSlice<'a>, MAX_SLICES>,
+    overflow: bool,
+}
+
+impl<'a> Extend<&'a [u8]> for Slices<'a> {
+    fn extend<T: IntoIterator<Item = &'a [u8]>>(&mut self, parts: T) {
+        for part in parts {
+            self.overflow |= self.list.try_push(IoSlice::new(part)).is_err();
+        }
+    }
+}
