@@ -91,7 +91,8 @@ pub enum EndpointEvent {
 pub struct Destination {
     /// Addresses of the path.
     pub tuple: Tuple,
-    /// The connection, or `None` for an answer that belongs to none, all bytes of which are in [`Batch::headers`].
+    /// The connection, or `None` for an answer that belongs to none, all bytes of which are in
+    /// [`Batch::headers`](crate::Batch::headers).
     pub connection: Option<ConnId>,
 }
 

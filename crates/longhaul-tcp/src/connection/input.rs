@@ -112,13 +112,7 @@ impl Connection {
     /// Handles one segment of a receive batch. After the last one, call [`finish_batch`](Self::finish_batch). Returns
     /// whether the segment has only advanced RCV.NXT, so that [`handle_next`](Self::handle_next) may handle the next
     /// one.
-    pub(crate) fn handle_segment(
-        &mut self,
-        now: Time,
-        meta: &SegmentMeta,
-        header: &Header,
-        payload: Payload<'_>,
-    ) -> bool {
+    pub fn handle_segment(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) -> bool {
         let now = self.timers.advance(now);
         add(&mut self.stats.segments_in, 1);
         let advances = match self.life.state {

@@ -20,7 +20,6 @@ impl Connection {
             && !self.ext.ecn_check.is_due()
             && !self.loss.in_episode()
             && self.loss.allowance(len) == 0
-            && self.snd.board().lost_bytes() == 0
             && self.snd.admits_run()
             && self.quick_start_due(fill.now).is_none();
         if !is_plain || len == 0 {

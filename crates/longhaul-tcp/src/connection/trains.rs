@@ -25,7 +25,7 @@ impl Connection {
     /// The acknowledgment, the window and the timestamps of such a segment have been processed with those of the one
     /// before, and the timers have been set. TS.Recent does not change either, as long as the segment begins after the
     /// last ACK (RFC 7323, section 4.3).
-    pub(crate) fn handle_next(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) -> bool {
+    pub fn handle_next(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) -> bool {
         let start = self.rcv.next_data();
         let follows = self.numbers.peer_offset(header.seq, start) == start as i64;
         let end = start.saturating_add(payload.len() as u64);

@@ -11,6 +11,7 @@ use crate::batch::Batch;
 
 mod group;
 mod rules;
+mod runs;
 mod time_wait;
 mod trains;
 

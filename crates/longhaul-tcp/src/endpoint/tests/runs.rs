@@ -1,0 +1,124 @@
+//! Runs of full-sized segments within a batch.
+
+use std::ops::Range;
+
+use longhaul_units::Span;
+use longhaul_wire::SackBlock;
+use proptest::prelude::*;
+
+use super::*;
+
+/// Bytes of payload of a full-sized segment.
+const MSS: usize = 524;
+
+/// A step of the application, the peer or the clock.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write(usize),
+    Shutdown,
+    /// Acknowledges this many 64ths of the data in flight.
+    Ack(u32),
+    /// Reports the second half of the data in flight, so that the first is lost.
+    Hole,
+    Echo,
+    Window(u16),
+    /// Lets this many milliseconds pass if nothing is in flight. The round trip thus takes no time, and the pacer,
+    /// which counts by batches, has no effect.
+    Wait(u64),
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_usize..30_000).prop_map(Step::Write),
+        2 => (1_usize..40).prop_map(|segments| Step::Write(segments * MSS)),
+        8 => (1_u32..=64).prop_map(Step::Ack),
+        1 => Just(Step::Hole),
+        1 => Just(Step::Echo),
+        2 => (0_u16..40_000).prop_map(Step::Window),
+        3 => (1_u64..400).prop_map(Step::Wait),
+        1 => Just(Step::Shutdown),
+    ]
+}
+
+/// Header of a sent segment, and the stream offsets of its payload.
+type Segment = (Header, Range<u64>);
+
+/// A sender whose socket takes this many segments at once, and its peer's last segment.
+struct End {
+    endpoint: Endpoint,
+    id: ConnId,
+    header: Header,
+    now: Time,
+    max_segments: usize,
+}
+
+impl End {
+    fn new(max_segments: usize) -> Self {
+        let mut endpoint = listening(Config::default());
+        let syn = Header { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..syn() };
+        let syn = Header { options: longhaul_wire::Options { sack_permitted: true, ..syn.options }, ..syn };
+        let (id, mut header) = connect(&mut endpoint, tuple(there(), here()), &syn);
+        header.window = 40_000;
+        Self { endpoint, id, header, now: NOW, max_segments }
+    }
+
+    /// Takes a step. Returns what is sent, and counters of the connection.
+    fn take(&mut self, step: Step) -> (Vec<Segment>, Option<[u64; 7]>) {
+        let in_flight = self.endpoint.connection(self.id).map_or(0, |c| c.info(self.now).in_flight.0) as u32;
+        self.header.flags = Flags::ACK;
+        self.header.options.sack = longhaul_wire::SackBlocks::default();
+        let mut answers = true;
+        match step {
+            Step::Write(len) => {
+                self.endpoint.drive(self.now, self.id, |c| c.write(&vec![7; len]).is_ok());
+                answers = false;
+            }
+            Step::Shutdown => {
+                self.endpoint.drive(self.now, self.id, Connection::shutdown);
+                answers = false;
+            }
+            Step::Ack(part) => self.header.ack = self.header.ack.wrapping_add(in_flight / 64 * part),
+            Step::Hole => {
+                let (left, right) = (in_flight / 2, in_flight);
+                let at = |offset| self.header.ack.wrapping_add(offset);
+                self.header.options.sack = [SackBlock { left: at(left), right: at(right) }].into_iter().collect();
+            }
+            Step::Echo => self.header.flags |= Flags::ECE,
+            Step::Window(window) => self.header.window = window,
+            Step::Wait(millis) => {
+                self.now += Span::from_millis(if in_flight == 0 { millis } else { 0 });
+                self.endpoint.handle_timeout(self.now);
+                answers = false;
+            }
+        }
+        if answers {
+            deliver(&mut self.endpoint, self.now, tuple(there(), here()), &self.header.clone(), &[]);
+        }
+        let (mut batch, mut sent) = (Batch::default(), Vec::new());
+        while self.endpoint.poll_transmit(self.now, &mut batch, self.max_segments).is_some() {
+            assert!(batch.segments.len() <= self.max_segments);
+            let parts = batch.parts();
+            sent.extend(parts.map(|(segment, header)| (CheshireCodec::parse(header).unwrap().0, segment.payload())));
+        }
+        let info = self.endpoint.connection(self.id).map(|connection| connection.info(self.now));
+        let counters = info.map(|info| {
+            let (sent, lost) = (info.bytes_sent, info.bytes_lost);
+            let segments = [info.unacked_segments, info.data_segments_out, info.segments_retransmitted];
+            [info.in_flight.0, info.unsent.0, sent, lost, segments[0], segments[1], segments[2]]
+        });
+        (sent, counters)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// What is sent does not depend on the number of segments that the socket takes at once.
+    #[test]
+    fn batches_are_equal_to_their_segments(steps in prop::collection::vec(steps(), 1..40)) {
+        let (mut runs, mut single) = (End::new(8), End::new(1));
+        for step in steps {
+            prop_assert_eq!(runs.take(step), single.take(step));
+        }
+    }
+}
