@@ -88,6 +88,73 @@ async fn clients_are_spread_over_the_shards_and_served_in_parallel() {
     }
 }
 
+/// Clients on two processors at once, while the server has a thread for each shard.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pinned_clients_are_served_by_both_shards_at_once() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    const STREAMS: usize = 20;
+    let listener = listen(socket(2));
+    let to = listener.local_addr().unwrap();
+    let allowed = sched_getaffinity(None).unwrap();
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).take(2).collect();
+    let clients = [0, 1].map(|number| {
+        // With one processor, both clients share it.
+        let core = cores[number % cores.len()];
+        std::thread::spawn(move || {
+            let mut only = CpuSet::new();
+            only.set(core);
+            sched_setaffinity(None, &only).unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let streams = (0..STREAMS).map(|_| tokio::spawn(echoed(to)));
+                for stream in streams.collect::<Vec<_>>() {
+                    soon(stream).await.unwrap();
+                }
+            });
+        })
+    });
+    let mut accepted = Vec::new();
+    for _ in 0..2 * STREAMS {
+        accepted.push(soon(listener.accept()).await.unwrap().0);
+    }
+    let info = listener.info();
+    assert_eq!(info.connections.len(), 2);
+    // All of them are on one shard once in 2^39 runs.
+    assert!(info.connections.iter().all(|count| *count > 0), "{info:?}");
+    let servers = accepted.into_iter().map(|mut server| {
+        tokio::spawn(async move {
+            let (mut read, mut write) = server.split();
+            tokio::io::copy(&mut read, &mut write).await.unwrap();
+            server.close().await.unwrap();
+        })
+    });
+    for server in servers.collect::<Vec<_>>() {
+        soon(server).await.unwrap();
+    }
+    for client in clients {
+        tokio::task::spawn_blocking(move || client.join().unwrap()).await.unwrap();
+    }
+    let info = listener.info();
+    assert_eq!((info.forwarded_datagrams, info.resets_sent), (0, 0), "the kernel's choice is constant");
+}
+
+/// Sends 200 kB over a new connection and compares what comes back.
+#[cfg(target_os = "linux")]
+async fn echoed(to: SocketAddr) {
+    let (mut read, mut write) = TcpStream::connect(to).await.unwrap().into_split();
+    let (data, mut got) = (pattern(200_000), Vec::new());
+    let writes = async {
+        write.write_all(&data).await?;
+        write.shutdown().await
+    };
+    let (wrote, length) = tokio::join!(writes, read.read_to_end(&mut got));
+    wrote.unwrap();
+    assert_eq!(length.unwrap(), data.len());
+    assert!(got == data);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_families_reach_all_shards_of_a_dual_stack_socket() {
     let socket = TcpSocket::new_v6().unwrap();
