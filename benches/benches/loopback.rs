@@ -12,8 +12,8 @@
 //! whole machine used more than 1.2 times the CPU time of the two processes. If there are too few other runs, those
 //! with the least usage by other processes count, and their number is printed. Beside the load, all runs count.
 //!
-//! * longhaul: the defaults (pacing, checks, timestamps, `copa-cubic`) without the Nagle algorithm and without probing for a
-//!   larger path MTU; 1448 bytes per segment
+//! * longhaul: the defaults (pacing, checks, timestamps, `copa-cubic`) without the Nagle algorithm and without probing
+//!   for a larger path MTU; 1448 bytes per segment
 //! * longhaul-bytes: the same, with writes and reads by reference (`write_bytes`, `read_chunks`)
 //! * longhaul-quinn-udp: `longhaul` with `quinn-udp` instead of its own system calls
 //! * udp: the upper bound, see `longhaul_benches::udp`

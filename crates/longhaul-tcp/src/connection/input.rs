@@ -130,8 +130,8 @@ impl Connection {
         advances && may_lead(meta, header)
     }
 
-    /// Handles a segment in any state after SYN-SENT (RFC 9293, section 3.10.7.4). Returns whether it has
-    /// advanced RCV.NXT and nothing else about the stream.
+    /// Handles a segment in any state after SYN-SENT (RFC 9293, section 3.10.7.4). Returns whether its data
+    /// has only advanced RCV.NXT.
     fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Arrival<'_>) -> bool {
         // First: check the sequence number, after PAWS (RFC 7323, section 5.3).
         if self.life.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {

@@ -1,5 +1,5 @@
 //! Segments that continue the one before them in a receive batch, as receive offload delivers them. They cost less than
-//! others, because most of what a segment says has just been checked.
+//! others, because most of what they say has been checked with the first.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::Time;

@@ -39,8 +39,8 @@ impl State {
         self.transmit_except(shared, now, None)
     }
 
-    /// Sends pending batches for one turn, but none while `writer`, or a busy writer without whom there is nothing to
-    /// send, [gathers](Connection::is_gathering) data for a larger one.
+    /// Sends pending batches for one turn, but none while `writer` [gathers](longhaul_tcp::Connection::is_gathering) data
+    /// for a larger one, or a busy writer does whose data is all that is left to send.
     pub(super) fn transmit_except(&mut self, shared: &Shared, now: Time, writer: Option<ConnId>) -> Turn {
         // A pause is in force, or the socket has failed.
         if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
@@ -175,6 +175,7 @@ fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out
     }
 }
 
+/// Slices of one send call.
 struct Slices<'a> {
     list: ArrayVec<IoSlice<'a>, MAX_SLICES>,
     overflow: bool,
