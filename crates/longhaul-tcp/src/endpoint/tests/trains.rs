@@ -57,17 +57,19 @@ struct End {
     endpoint: Endpoint,
     id: ConnId,
     header: Header,
+    /// Whether data is kept by reference.
+    is_shared: bool,
 }
 
 impl End {
-    fn new() -> Self {
+    fn new(is_shared: bool) -> Self {
         let mut endpoint = listening(Config { recv_buffer: 2_500, recv_buffer_max: 2_500, ..Config::default() });
         let syn = Header { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..syn() };
         let (id, mut header) = connect(&mut endpoint, tuple(there(), here()), &syn);
         header.window = 60_000;
         endpoint.drive(NOW, id, |c| c.write(&[7; 20_000])).unwrap().unwrap();
         sent(&mut endpoint, NOW);
-        Self { endpoint, id, header }
+        Self { endpoint, id, header, is_shared }
     }
 
     fn deliver(&mut self, now: Time, train: &[Oddity], is_marked: bool) {
@@ -106,7 +108,8 @@ impl End {
         let mut meta = DatagramMeta::new(there_port(), 24 + LEN);
         meta.tuple = tuple(there(), here());
         meta.segment.ecn = if is_marked { longhaul_wire::Ecn::Ce } else { longhaul_wire::Ecn::NotEct };
-        self.endpoint.handle_datagram(now, &meta, &datagrams, None);
+        let shared = Bytes::from(datagrams);
+        self.endpoint.handle_datagram(now, &meta, &shared, self.is_shared.then_some(&shared));
     }
 
     /// Reads up to `most` bytes and returns all that can be seen of the connection.
@@ -131,7 +134,7 @@ fn there_port() -> SocketAddr {
 /// RFC 9293, section 3.10.7.4: a segment older than the last one of a train does not change the window.
 #[test]
 fn the_window_is_that_of_the_last_segment_of_a_train() {
-    let mut end = End::new();
+    let mut end = End::new(false);
     let first = end.header.seq;
     end.deliver(NOW, &[Oddity::None; 2], false);
     // Its data overlaps both segments, and goes beyond them.
@@ -151,8 +154,9 @@ proptest! {
             (prop::collection::vec(oddities(), 1..12), prop::bool::weighted(0.1), 0_usize..3_000),
             1..12,
         ),
+        is_shared: bool,
     ) {
-        let (mut fast, mut slow) = (End::new(), End::new());
+        let (mut fast, mut slow) = (End::new(is_shared), End::new(is_shared));
         prop_assert!(slow.endpoint.observe(NOW, slow.id, Box::new(Idle)));
         for (number, (train, is_marked, most)) in trains.iter().enumerate() {
             let now = NOW + Span::from_millis(number as u64);
