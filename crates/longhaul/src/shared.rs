@@ -77,7 +77,7 @@ pub(crate) struct State {
     /// many busy tasks would delay it until ACKs overflow the socket.
     is_behind: bool,
     /// Bytes sent since the driver's last turn began.
-    sent: usize,
+    pub(crate) sent: usize,
     /// The last connection whose writer has left data to the driver, and is about to have a turn too.
     pub(crate) busy: Option<ConnId>,
     /// Earliest time of the next send, after the kernel had no memory.
@@ -96,6 +96,9 @@ pub(crate) struct State {
     /// Batches passed to the socket.
     #[cfg(test)]
     pub(crate) batches: usize,
+    /// Errors of the next send calls, the last one first.
+    #[cfg(test)]
+    pub(crate) faults: Vec<io::Error>,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<SharedCapture>,
     /// Declared after the endpoint, so that the logs have ended when it waits for them.
@@ -153,6 +156,8 @@ impl Shared {
             stats: SocketStats::default(),
             #[cfg(test)]
             batches: 0,
+            #[cfg(test)]
+            faults: Vec::new(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
             #[cfg(feature = "qlog")]

@@ -17,6 +17,11 @@ use crate::{TcpListener, TcpSocket, TcpStream};
 const BLOCK: usize = 64 << 10;
 /// Bytes that open the congestion window.
 const WARM_UP: usize = 2 << 20;
+/// Error codes of Linux.
+#[cfg(target_os = "linux")]
+const ENOBUFS: i32 = 105;
+#[cfg(target_os = "linux")]
+const EHOSTUNREACH: i32 = 113;
 
 /// Connects two streams. The client has a window for several batches.
 async fn warm_pair() -> (TcpStream, TcpStream) {
@@ -193,6 +198,49 @@ fn after_much_data_the_driver_receives_acks_at_once() {
         }
     });
     server.join().unwrap();
+}
+
+/// The kernel is asked again after the pause, and not within the same turn.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_send_for_which_the_kernel_has_no_memory_ends_the_turn() {
+    let (mut client, mut server) = warm_pair().await;
+    fail(&client, &[ENOBUFS; 3]);
+    write_now(&mut client, &[7]).await;
+    assert_eq!(faults_left(&client), 2);
+    assert_eq!(server.read_u8().await.unwrap(), 7);
+    assert_eq!(faults_left(&client), 0);
+    assert_eq!(client.handle.shared.lock().stats.send_faults, 3);
+}
+
+/// A batch that was not sent does not count.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_turn_counts_what_has_been_sent() {
+    let writer = async {
+        // One datagram, with the shortest and the longest header.
+        for (faults, expected) in [(&[][..], 1448 + 20..=1448 + 60), (&[EHOSTUNREACH], 0..=0)] {
+            let (mut client, _server) = warm_pair().await;
+            let before = client.handle.shared.lock().sent;
+            fail(&client, faults);
+            write_now(&mut client, &[7; 1448]).await;
+            assert_eq!(faults_left(&client), 0);
+            let sent = client.handle.shared.lock().sent - before;
+            assert!(expected.contains(&sent), "{sent}");
+        }
+    };
+    tokio::spawn(writer).await.unwrap();
+}
+
+/// Lets the next send calls of a stream's socket fail with these error codes.
+#[cfg(target_os = "linux")]
+fn fail(client: &TcpStream, codes: &[i32]) {
+    client.handle.shared.lock().faults = codes.iter().map(|code| std::io::Error::from_raw_os_error(*code)).collect();
+}
+
+#[cfg(target_os = "linux")]
+fn faults_left(client: &TcpStream) -> usize {
+    client.handle.shared.lock().faults.len()
 }
 
 /// What one turn cannot send is left to the driver. Writes of tasks before its turn do not send; after it, all has been sent.

@@ -62,12 +62,13 @@ impl State {
                     None => return Turn::Done,
                 },
             };
-            if let Err(error) = self.send(shared, now, &destination)
-                && self.on_send_error(shared, now, destination, &error) == Turn::Blocked
-            {
-                return Turn::Blocked;
+            match self.send(shared, now, &destination) {
+                Ok(sent) => self.sent += sent,
+                Err(error) => match self.on_send_error(shared, now, destination, &error) {
+                    Turn::More => {}
+                    over => return over,
+                },
             }
-            self.sent += self.batch.len;
             if self.sent >= BYTES_PER_TURN {
                 break;
             }
@@ -76,7 +77,8 @@ impl State {
         Turn::More
     }
 
-    fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<()> {
+    /// Sends the current batch. Returns the number of bytes sent.
+    fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<usize> {
         // Fill in the headers and collect the slices of headers and payloads.
         let batch = &self.batch;
         let mut slices = Slices { list: ArrayVec::new(), overflow: false };
@@ -92,7 +94,7 @@ impl State {
         };
         if len < batch.len {
             // After the socket refused the batch, part of its data has been acknowledged or its connection has ended.
-            return Ok(());
+            return Ok(0);
         }
         let several = batch.segments.len() > 1;
         let tuple = destination.tuple;
@@ -111,6 +113,10 @@ impl State {
             whole = [IoSlice::new(&self.scratch)];
             outgoing.slices = &whole;
         }
+        #[cfg(test)]
+        if let Some(error) = self.faults.pop() {
+            return Err(error);
+        }
         shared.io.send(&outgoing)?;
         #[cfg(test)]
         {
@@ -119,10 +125,11 @@ impl State {
         for capture in &self.captures {
             capture.lock().unwrap_or_else(PoisonError::into_inner).sent(now, shared.local, &outgoing);
         }
-        Ok(())
+        Ok(len)
     }
 
-    /// Handles a failed send. A batch that is dropped counts as lost on the path and is retransmitted by the engine.
+    /// Handles a failed send, and returns whether the turn goes on. A batch that is dropped counts as lost on the path
+    /// and is retransmitted by the engine.
     fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
         match shared.io.fault(error) {
             Fault::Refused | Fault::Soft | Fault::TooLong if self.fetch_errors(shared, now) => {
@@ -154,7 +161,10 @@ impl State {
                 self.stats.send_faults += 1;
                 self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
             }
-            Fault::Fatal => self.fail(error),
+            Fault::Fatal => {
+                self.fail(error);
+                return Turn::Done;
+            }
         }
         Turn::More
     }
