@@ -40,6 +40,14 @@ impl AcceptQueue {
         queue.tasks.take(wake);
     }
 
+    /// Returns a queue for one shard alone, as its shard 0, with the connections that wait here.
+    pub(crate) fn of_shard(&self, shard: u32) -> Self {
+        let queue = self.lock();
+        let waiting = queue.shards.iter().filter(|next| **next == shard).count();
+        let shards = std::iter::repeat_n(0, waiting).collect();
+        Self(Mutex::new(Queue { shards, tasks: WakerSet::default(), failed: None }))
+    }
+
     /// Ready with the shard of the next connection, or with the error of a failed shard.
     pub(crate) fn poll_pop(&self, cx: &Context<'_>) -> Poll<io::Result<u32>> {
         let mut queue = self.lock();
@@ -59,6 +67,20 @@ impl AcceptQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_of_one_shard_has_its_connections_only() {
+        let (queue, cx) = (AcceptQueue::default(), Context::from_waker(Waker::noop()));
+        for shard in [1, 0, 1] {
+            queue.push(shard, &mut Vec::new());
+        }
+        queue.fail(io::ErrorKind::NotConnected, &mut Vec::new());
+        let alone = queue.of_shard(1);
+        for _ in 0..2 {
+            assert!(matches!(alone.poll_pop(&cx), Poll::Ready(Ok(0))));
+        }
+        assert!(alone.poll_pop(&cx).is_pending());
+    }
 
     #[test]
     fn connections_are_accepted_in_order_until_a_shard_fails() {

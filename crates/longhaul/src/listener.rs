@@ -151,6 +151,43 @@ impl TcpListener {
         }
     }
 
+    /// Divides a listener of several shards into one per shard, each with an accept queue of its own, so that a program with
+    /// an accepting task per core shares none. Connections that wait to be accepted stay in line. There is still one
+    /// set of limits.
+    ///
+    /// New connections go to all of the listeners as long as their sockets exist: those of a listener that has been
+    /// dropped or closed are refused until its last connection has ended. Drop all of them together.
+    ///
+    /// ```no_run
+    /// # async fn example() -> std::io::Result<()> {
+    /// let listener = longhaul::TcpListener::bind_sharded("[::]:4433", 8).await?;
+    /// for shard in listener.into_shards() {
+    ///     tokio::spawn(async move {
+    ///         while let Ok((stream, peer)) = shard.accept().await {
+    ///             # drop((stream, peer));
+    ///         }
+    ///     });
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn into_shards(mut self) -> Vec<Self> {
+        let shards = std::mem::take(&mut self.shards);
+        let alone = |(shared, index): (Arc<Shared>, u32)| {
+            let mut state = shared.lock();
+            // Nothing is added for a shard whose lock is held.
+            let queue = Arc::new(self.queue.of_shard(index));
+            if let Some(kind) = state.fatal {
+                queue.fail(kind, &mut Vec::new());
+            }
+            state.accepting = Some((Arc::clone(&queue), 0));
+            drop(state);
+            Self { shards: vec![shared], queue, habits: self.habits.clone() }
+        };
+        shards.into_iter().zip(0..).map(alone).collect()
+    }
+
     /// Stops listening and waits until all connections of the listener's sockets have ended: until the peers have
     /// acknowledged everything that was written to the streams that have been closed or dropped. It waits for streams
     /// that the program still holds, too. Connections that were not accepted are reset.

@@ -155,6 +155,50 @@ async fn echoed(to: SocketAddr) {
     assert!(got == data);
 }
 
+/// Connections that came before and after the division are accepted, each by the listener of its shard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_shard_can_have_an_accept_queue_of_its_own() {
+    let listener = listen(socket(2));
+    let to = listener.local_addr().unwrap();
+    let connected = |count| async move {
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(soon(TcpStream::connect(to)).await.unwrap());
+        }
+        clients
+    };
+    let mut clients = connected(20).await;
+    let shards = listener.into_shards();
+    assert_eq!(shards.len(), 2);
+    clients.extend(connected(20).await);
+    let mut accepted = Vec::new();
+    for shard in &shards {
+        let count = shard.info().connections;
+        assert_eq!(count.len(), 1, "one shard each");
+        // All 40 are on one shard once in 2^39 runs.
+        assert!((1..40).contains(&count[0]), "{count:?}");
+        for _ in 0..count[0] {
+            accepted.push(soon(shard.accept()).await.unwrap());
+        }
+    }
+    assert_eq!(accepted.len(), 40);
+    for client in clients {
+        let at = client.local_addr().unwrap();
+        let place = accepted.iter().position(|(_, from)| *from == at).unwrap();
+        exchange(&mut (client, accepted.swap_remove(place).0), 1000).await;
+    }
+    for shard in shards {
+        soon(shard.close()).await.unwrap();
+    }
+    // All sockets have been closed, a moment later.
+    soon(async {
+        while TcpListener::bind(to).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_families_reach_all_shards_of_a_dual_stack_socket() {
     let socket = TcpSocket::new_v6().unwrap();
@@ -280,12 +324,21 @@ async fn a_dropped_listener_resets_what_no_shard_has_accepted() {
 #[test]
 fn accept_fails_when_the_runtime_of_the_shards_ends() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (first, second) = (runtime(), runtime());
-    let listener = first.block_on(async { listen(socket(2)) });
-    let accepting = second.spawn(async move { listener.accept().await.map(drop) });
-    first.shutdown_background();
-    let error = second.block_on(soon(accepting)).unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotConnected);
+    for divided in [false, true] {
+        let (first, second) = (runtime(), runtime());
+        let listener = first.block_on(async { listen(socket(2)) });
+        let mut listeners = if divided { listener.into_shards() } else { vec![listener] };
+        let last = listeners.pop().unwrap();
+        let accepting = second.spawn(async move { last.accept().await.map(drop) });
+        first.shutdown_background();
+        let error = second.block_on(soon(accepting)).unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConnected);
+        // A listener that is divided later fails as well.
+        for shard in listeners.into_iter().flat_map(TcpListener::into_shards) {
+            let error = second.block_on(soon(shard.accept())).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotConnected);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
