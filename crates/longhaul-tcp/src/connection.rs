@@ -84,6 +84,7 @@ use pmtu::Pmtu;
 use receiver::Receiver;
 use sender::Sender;
 use timers::{Timer, Timers};
+pub(crate) use trains::Train;
 
 /// Options and extensions agreed on in the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

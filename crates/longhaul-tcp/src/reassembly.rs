@@ -16,6 +16,10 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use bytes::{Buf, Bytes, BytesMut};
 
+mod piece;
+
+use piece::Piece;
+
 /// In-order data shorter than this is copied into blocks, so that a peer that sends single bytes does not pin a
 /// receive buffer with each of them.
 const GATHER_BELOW: usize = 512;
@@ -75,7 +79,7 @@ pub(crate) struct Reassembly {
     /// RCV.NXT.
     next: u64,
     /// In-order data before `tail`.
-    ready: VecDeque<Bytes>,
+    ready: VecDeque<Piece>,
     /// Short in-order data after `ready`.
     tail: BytesMut,
     unread: usize,
@@ -133,7 +137,7 @@ impl Reassembly {
         let parts = [
             self.unread.saturating_sub(self.tail.len()),
             self.tail.capacity(),
-            self.ready.capacity().saturating_mul(size_of::<Bytes>()),
+            self.ready.capacity().saturating_mul(size_of::<Piece>()),
             self.chunk_bytes,
             self.ranges.len().saturating_mul(RANGE_COST),
         ];
@@ -149,6 +153,22 @@ impl Reassembly {
             return Inserted { new_bytes, advanced: true, in_order: true, ..Inserted::default() };
         }
         self.insert_slowly(offset, data, limits)
+    }
+
+    /// Appends a train of `count` payloads in order. They are in `part`, which lies in `buffer`, with headers between them;
+    /// `lengths` are those of a payload and of a header. Returns `false` without a change if there is out-of-order data, or
+    /// if the payloads are short.
+    pub(crate) fn append_train(&mut self, buffer: &Bytes, part: &[u8], count: usize, lengths: (u16, u16)) -> bool {
+        let (payload, header) = lengths;
+        if !self.ranges.is_empty() || usize::from(payload) < GATHER_BELOW {
+            return false;
+        }
+        let len = count.saturating_mul(payload.into());
+        self.flush_tail();
+        self.next = self.next.saturating_add(len as u64);
+        self.unread = self.unread.saturating_add(len);
+        self.ready.push_back(Piece::train(buffer.slice_ref(part), payload, header));
+        true
     }
 
     fn insert_slowly(&mut self, offset: u64, mut data: Bytes, limits: Limits) -> Inserted {
@@ -289,12 +309,12 @@ impl Reassembly {
         if !self.tail.is_empty() {
             self.flush_tail();
         }
-        self.ready.push_back(data);
+        self.ready.push_back(data.into());
     }
 
     fn flush_tail(&mut self) {
         if !self.tail.is_empty() {
-            self.ready.push_back(self.tail.split().freeze());
+            self.ready.push_back(self.tail.split().freeze().into());
         }
     }
 
@@ -311,7 +331,7 @@ impl Reassembly {
         if self.ready.is_empty() {
             self.flush_tail();
         }
-        self.ready.front().cloned()
+        self.ready.front().map(Piece::share_front)
     }
 
     fn read_ready(&mut self, max: usize) -> Option<Bytes> {
@@ -319,7 +339,10 @@ impl Reassembly {
             return None;
         }
         let front = self.ready.front_mut()?;
-        let bytes = if front.len() > max { Some(front.split_to(max)) } else { self.ready.pop_front() }?;
+        let bytes = front.take(max);
+        if front.is_empty() {
+            self.ready.pop_front();
+        }
         self.on_read(bytes.len());
         Some(bytes)
     }
@@ -334,19 +357,26 @@ impl Reassembly {
 
     /// Moves in-order bytes into `buffer` and returns their number.
     pub(crate) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
-        let mut room = &mut *buffer;
-        while let Some(bytes) = self.read_ready(room.len()) {
-            room = fill(room, &bytes);
+        let all = buffer.len();
+        let mut room = buffer;
+        while !room.is_empty()
+            && let Some(piece) = self.ready.front_mut()
+        {
+            let before = room.len();
+            room = fill(room, piece.front());
+            piece.advance(before.saturating_sub(room.len()));
+            if piece.is_empty() {
+                self.ready.pop_front();
+            }
         }
         if self.ready.is_empty() {
             let before = room.len();
             room = fill(room, &self.tail);
-            let read = before.saturating_sub(room.len());
-            self.tail.advance(read);
-            self.on_read(read);
+            self.tail.advance(before.saturating_sub(room.len()));
         }
-        let left = room.len();
-        buffer.len().saturating_sub(left)
+        let read = all.saturating_sub(room.len());
+        self.on_read(read);
+        read
     }
 
     /// Releases memory that recent load did not need.
@@ -356,12 +386,10 @@ impl Reassembly {
 
     /// Copies in-order bytes into `buffer` without consuming them and returns their number.
     pub(crate) fn peek_into(&self, buffer: &mut [u8]) -> usize {
-        let mut room = &mut *buffer;
-        for bytes in self.ready.iter().map(Bytes::as_ref).chain([self.tail.as_ref()]) {
-            room = fill(room, bytes);
-        }
-        let left = room.len();
-        buffer.len().saturating_sub(left)
+        let all = buffer.len();
+        let parts = self.ready.iter().flat_map(Piece::parts).chain([self.tail.as_ref()]);
+        let room = parts.fold(buffer, |room, bytes| if room.is_empty() { room } else { fill(room, bytes) });
+        all.saturating_sub(room.len())
     }
 
     /// Returns the out-of-order ranges in ascending order; there is a hole before each.

@@ -133,11 +133,7 @@ impl AckSchedule {
     /// request of the peer.
     pub(super) fn on_data(&mut self, arrived: Arrived, own: u32, sack: bool) -> Due {
         let Arrived { len, place } = arrived;
-        self.peer_segment = self.peer_segment.max(len.min(1 << 16));
-        self.unacked = self.unacked.saturating_add(1);
-        if len >= self.peer_segment || len >= FULL_SIZE {
-            self.unacked_full = self.unacked_full.saturating_add(1);
-        }
+        self.count(1, len);
         let is_early = self.is_early_ack_due(own, place == Place::Next);
         if place == Place::Next {
             return if is_early { Due::Now } else { Due::InBatch };
@@ -149,6 +145,25 @@ impl AckSchedule {
         // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts.
         let alone = self.dsack.is_some() || self.probe_echo.is_some() || !sack;
         if alone || self.changed_blocks >= MAX_CHANGED_BLOCKS { Due::Now } else { Due::InBatch }
+    }
+
+    fn count(&mut self, segments: usize, len: usize) {
+        let segments = u32::try_from(segments).unwrap_or(u32::MAX);
+        self.peer_segment = self.peer_segment.max(len.min(1 << 16));
+        self.unacked = self.unacked.saturating_add(segments);
+        if len >= self.peer_segment || len >= FULL_SIZE {
+            self.unacked_full = self.unacked_full.saturating_add(segments);
+        }
+    }
+
+    /// Returns whether an ACK of data in order is due at the end of a receive batch at the earliest.
+    pub(super) fn only_counts(&self) -> bool {
+        !self.immediate && self.requested_left == 0 && self.initial_acks == 0
+    }
+
+    /// Records segments of `len` bytes in order, for which it [only counts](Self::only_counts) how many there are.
+    pub(super) fn on_train(&mut self, segments: usize, len: usize) {
+        self.count(segments, len);
     }
 
     /// Ends a receive batch. Returns whether an ACK is delayed. Otherwise it is due, or nothing is to be acknowledged.

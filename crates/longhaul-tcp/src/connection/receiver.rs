@@ -8,6 +8,7 @@ use longhaul_units::{Span, Time};
 
 use super::ack_schedule::AckSchedule;
 use super::moderation::Flow;
+use super::trains::Train;
 use crate::config::Config;
 use crate::reassembly::{Inserted, Limits, Reassembly};
 use crate::seq;
@@ -138,6 +139,12 @@ impl Receiver {
         let ranges = (self.capacity / 1024).clamp(128, 1 << 16) as usize;
         let memory = (self.capacity as usize).saturating_mul(2).max(64 << 10);
         self.data.insert(start, data, Limits { ranges, memory })
+    }
+
+    /// Adds a train in order. Returns `false` without a change if there is data beyond a hole, or if its payloads are short.
+    pub(super) fn append_train(&mut self, train: &Train<'_>) -> bool {
+        let Train { buffer, part, count, payload, header } = *train;
+        self.data.append_train(buffer, part, count, (payload, header))
     }
 
     /// Records the end of the peer's stream at `end`. Returns `false` if it is known already or contradicts what has

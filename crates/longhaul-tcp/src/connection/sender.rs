@@ -349,9 +349,16 @@ impl Sender {
         WindowUpdate { changed, shrank: old_edge.saturating_sub(edge) >= 1 << shift }
     }
 
-    /// Records that the segment at `seq` repeats the latest acknowledgment and window.
-    pub(super) fn repeat_window(&mut self, seq: u64) {
-        self.wl1 = seq;
+    /// Returns whether the segment at `seq`, which acknowledges no more than SND.UNA, leaves the window at what it is.
+    pub(super) fn keeps_window(&self, seq: u64, ack: u64, window: u64) -> bool {
+        ack < self.una || seq < self.wl1 || window == self.window
+    }
+
+    /// Records a segment that [keeps the window](Self::keeps_window).
+    pub(super) fn repeat_window(&mut self, seq: u64, ack: u64) {
+        if ack == self.una && self.wl1 <= seq {
+            (self.wl1, self.wl2) = (seq, ack);
+        }
     }
 
     /// Permits a segment of any size, because the override timeout has expired (RFC 9293, section 3.8.6.2.1).

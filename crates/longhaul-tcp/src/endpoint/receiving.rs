@@ -5,7 +5,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header, ParseError};
 
 use super::{DatagramMeta, Endpoint};
-use crate::connection::{Connection, Payload};
+use crate::connection::{Connection, Payload, Train};
 use crate::info::add;
 use crate::observer::{ConnectionEvent, SegmentRecord};
 
@@ -20,16 +20,31 @@ impl Endpoint {
         let mut slot = self.find_slot(&meta.tuple);
         // The header of the last segment, if others may follow it in a train, and its encoding.
         let mut leader: Option<(Header, &[u8])> = None;
-        for datagram in datagrams.chunks(meta.stride.max(1)) {
+        let mut trains = shared;
+        let mut rest = datagrams;
+        while let Some(datagram) = rest.chunks(meta.stride.max(1)).next() {
             if let Some((header, encoded)) = &mut leader
                 && let Some(seq) = CheshireCodec::continuation(encoded, datagram)
             {
                 header.seq = seq;
+                if let Some(buffer) = trains {
+                    let train = train_at(rest, meta.stride, encoded, buffer, seq);
+                    let handled = train.count > 1
+                        && self.connection_in(slot).is_some_and(|c| c.handle_train(now, &meta.segment, header, &train));
+                    if handled {
+                        rest = rest.get(train.count.saturating_mul(meta.stride)..).unwrap_or_default();
+                        continue;
+                    }
+                    // If one is refused, those within it would be as well: do not look for them.
+                    trains = trains.filter(|_| train.count <= 1);
+                }
                 let payload = payload_of(datagram, encoded.len(), shared);
                 if self.connection_in(slot).is_some_and(|c| c.handle_next(now, &meta.segment, header, payload)) {
+                    rest = rest.get(datagram.len()..).unwrap_or_default();
                     continue;
                 }
             }
+            rest = rest.get(datagram.len()..).unwrap_or_default();
             let (header, offset) = match CheshireCodec::parse(datagram) {
                 Ok(parsed) => parsed,
                 Err(error) => {
@@ -121,6 +136,17 @@ impl Endpoint {
         }
         self.settle(index);
     }
+}
+
+/// Returns the train with which `datagrams` begins: those of `stride` bytes whose headers are `encoded`, except for the
+/// sequence numbers, which increase by the length of the payload from `seq` on. It has at least one segment, of any length.
+fn train_at<'a>(datagrams: &'a [u8], stride: usize, encoded: &[u8], buffer: &'a Bytes, seq: u32) -> Train<'a> {
+    let payload = stride.saturating_sub(encoded.len());
+    let follows = |(datagram, seq): &(&[u8], u32)| CheshireCodec::continuation(encoded, datagram) == Some(*seq);
+    let sequence = std::iter::successors(Some(seq), |seq| Some(seq.wrapping_add(payload as u32)));
+    let count = datagrams.chunks_exact(stride.max(1)).zip(sequence).take_while(follows).count();
+    let part = datagrams.get(encoded.len()..count.saturating_mul(stride)).unwrap_or_default();
+    Train { buffer, part, count, payload: payload as u16, header: encoded.len() as u16 }
 }
 
 /// Returns the part of a datagram from `offset` on, as a part of `shared` if that contains the datagram.

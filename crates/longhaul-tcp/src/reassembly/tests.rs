@@ -168,7 +168,7 @@ fn a_32_mib_window_with_every_second_segment_missing_is_reassembled() {
     assert_eq!(buffer.next(), segments * MSS as u64);
     assert_eq!((buffer.out_of_order(), buffer.chunk_bytes), (0, 0));
     while buffer.read(usize::MAX).is_some() {}
-    assert!(buffer.memory() <= GATHER_BLOCK + READY_MIN * size_of::<Bytes>());
+    assert!(buffer.memory() <= GATHER_BLOCK + READY_MIN * size_of::<Piece>());
 }
 
 /// Reference model that stores single bytes.
@@ -232,6 +232,8 @@ fn check(buffer: &Reassembly, model: &Model) {
 enum Op {
     /// Offset relative to RCV.NXT, length, contents.
     Insert(i64, usize, u8),
+    /// Number of segments, bytes of payload and of header of each, contents.
+    Train(usize, u16, u16, u8),
     Read(usize),
     ReadInto(usize),
     Peek(usize),
@@ -243,6 +245,8 @@ fn op(scale: i64) -> impl Strategy<Value = Op> {
         8 => (-scale / 2..scale * 2, length.clone(), any::<u8>())
             .prop_map(|(offset, length, value)| Op::Insert(offset, length, value)),
         3 => (length.clone(), any::<u8>()).prop_map(|(length, value)| Op::Insert(0, length, value)),
+        3 => (1_usize..5, 1..=(scale / 4) as u16, 0_u16..60, any::<u8>())
+            .prop_map(|(count, payload, header, value)| Op::Train(count, payload, header, value)),
         1 => length.clone().prop_map(Op::Read),
         1 => length.clone().prop_map(Op::ReadInto),
         1 => length.prop_map(Op::Peek),
@@ -276,7 +280,27 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
                 }
                 assert!(buffer.ranges().len() <= limits.ranges.max(holes));
             }
-            Op::Read(most) => read.extend(buffer.read(most).unwrap_or_default()),
+            Op::Train(count, payload, header, value) => {
+                let payloads = count * usize::from(payload);
+                let data: Vec<u8> = (0..payloads).map(|index| value.wrapping_add(index as u8)).collect();
+                let headers = vec![255; header.into()];
+                // The buffer begins with another header, and ends with bytes of something else.
+                let segments = data.chunks(payload.into()).flat_map(|payload| [&headers[..], payload]);
+                let whole = Bytes::from(segments.chain([&[0; 10][..]]).collect::<Vec<_>>().concat());
+                let part = &whole[header.into()..whole.len() - 10];
+                let taken = buffer.append_train(&whole, part, count, (payload, header));
+                assert_eq!(taken, model.held.is_empty() && usize::from(payload) >= GATHER_BELOW);
+                if taken {
+                    model.insert(model.next, &data);
+                }
+            }
+            Op::Read(most) => {
+                let front = buffer.front();
+                let part = buffer.read(most).unwrap_or_default();
+                // All of a payload is shown and read at once.
+                assert!(front.is_none_or(|front| part == front[..most.min(front.len())]));
+                read.extend(part);
+            }
             Op::ReadInto(most) => {
                 let mut into = vec![0; most];
                 let length = buffer.read_into(&mut into);
