@@ -21,6 +21,10 @@ use tokio::runtime::{Handle, Id};
 
 use super::watch;
 
+mod lead;
+
+use lead::Lead;
+
 /// The timer hub of each runtime that has sockets.
 static HUBS: LazyLock<Mutex<HashMap<Id, Arc<Hub>>>> = LazyLock::new(Mutex::default);
 
@@ -50,8 +54,16 @@ struct Deadlines {
     wheel: TimerWheel,
     alarms: Vec<Option<Arc<Alarm>>>,
     free: Vec<u32>,
-    /// The time that the timerfd is set to. It may be earlier than the first deadline.
-    armed: Option<Time>,
+    /// What the timerfd is set to. It may be too early for the first deadline.
+    armed: Option<Armed>,
+    lead: Lead,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    at: Time,
+    /// Whether this was in the future when it was set.
+    is_wait: bool,
 }
 
 /// The task that waits for a runtime's timerfd, as long as the runtime exists.
@@ -132,8 +144,8 @@ impl Hub {
         if let Some(hub) = hubs.get(&runtime) {
             return Ok(Arc::clone(hub));
         }
-        let wheel = TimerWheel::new(Time::from_nanos(monotonic_now()));
-        let deadlines = Deadlines { wheel, alarms: Vec::new(), free: Vec::new(), armed: None };
+        let wheel = TimerWheel::new(now());
+        let deadlines = Deadlines { wheel, alarms: Vec::new(), free: Vec::new(), armed: None, lead: Lead::new() };
         let hub = Arc::new(Self { timer: watch(Timer::new()?, Interest::READABLE)?, deadlines: Mutex::new(deadlines) });
         hubs.insert(runtime, Arc::clone(&hub));
         drop(hubs);
@@ -148,11 +160,20 @@ impl Deadlines {
     /// than setting it again.
     fn set_timer(&mut self, timer: &Timer) -> io::Result<()> {
         let Some(next) = self.wheel.next() else { return Ok(()) };
-        if self.armed.is_none_or(|armed| next < armed) {
-            timer.arm(Some(next.as_nanos().max(1)))?;
-            self.armed = Some(next);
+        let at = next - self.lead.get();
+        if self.armed.is_none_or(|armed| at < armed.at) {
+            timer.arm(Some(at.as_nanos().max(1)))?;
+            self.armed = Some(Armed { at, is_wait: at > now() });
         }
         Ok(())
+    }
+
+    /// Records that the timerfd has fired.
+    fn fired(&mut self, now: Time) {
+        let Some(armed) = self.armed.take() else { return };
+        if armed.is_wait {
+            self.lead.waited(now - armed.at);
+        }
     }
 
     /// Marks the timers whose deadlines have passed as fired, and collects their wakers.
@@ -184,8 +205,9 @@ impl Future for Wait {
                 }
             }
             let mut deadlines = lock(&hub.deadlines);
-            deadlines.armed = None;
-            deadlines.expire(Time::from_nanos(monotonic_now()), wakers);
+            let now = now();
+            deadlines.fired(now);
+            deadlines.expire(now, wakers);
             let set = deadlines.set_timer(hub.timer.get_ref());
             drop(deadlines);
             if let Err(error) = set {
@@ -206,8 +228,36 @@ impl Drop for Wait {
     }
 }
 
+fn now() -> Time {
+    Time::from_nanos(monotonic_now())
+}
+
 /// Locks a mutex. Poisoning is ignored, because the lists are consistent even if a thread has panicked while holding
 /// the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use longhaul_units::Span;
+
+    use super::*;
+
+    /// The timerfd expires before the deadlines, by the lead that the waits have shown.
+    #[tokio::test]
+    async fn no_timer_fires_before_its_deadline() {
+        let timer = SocketTimer::new().unwrap();
+        for _ in 0..100 {
+            let deadline = now() + Span::from_micros(300);
+            timer.arm(Some(deadline)).unwrap();
+            let fired = poll_fn(|cx| timer.poll_fired(cx));
+            tokio::time::timeout(Duration::from_secs(20), fired).await.unwrap();
+            assert!(now() >= deadline);
+        }
+        assert!(!lock(&timer.hub.deadlines).lead.get().is_zero());
+    }
 }
