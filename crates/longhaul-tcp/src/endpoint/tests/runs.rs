@@ -1,7 +1,9 @@
 //! Runs of full-sized segments within a batch.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
+use longhaul_cc::{BuildParams, Congestion, Controller, ControllerFactory, Path, Sent};
 use longhaul_units::Span;
 use longhaul_wire::SackBlock;
 use proptest::prelude::*;
@@ -10,6 +12,46 @@ use super::*;
 
 /// Bytes of payload of a full-sized segment.
 const MSS: usize = 524;
+
+/// Controllers with and without pacing, and one that asks routers.
+const CONTROLLERS: [&str; 4] = ["cubic", "copa-cubic", "bbr", "quick-start+cubic"];
+
+/// What a controller was told of sent segments.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+/// A controller that records what it is told of sent segments.
+#[derive(Debug)]
+struct Recording {
+    inner: Congestion,
+    told: Told,
+}
+
+#[derive(Debug)]
+struct Recorder {
+    inner: Box<dyn Controller>,
+    told: Told,
+}
+
+impl ControllerFactory for Recording {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        Box::new(Recorder { inner: self.inner.build(params), told: self.told.clone() })
+    }
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+}
+
+impl Controller for Recorder {
+    longhaul_cc::forward_controller!(
+        inner: name, needs, on_granted, on_ack, on_timeout, on_event, on_tick, next_tick, control, snapshot
+    );
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        self.told.0.lock().unwrap().push(format!("{event:?} {path:?}"));
+        self.inner.on_sent(event, path);
+    }
+}
 
 /// A step of the application, the peer or the clock.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +62,8 @@ enum Step {
     Ack(u32),
     /// Reports the second half of the data in flight, so that the first is lost.
     Hole,
+    /// Reports as many segments as this after the first one in flight.
+    Late(u32),
     Echo,
     Window(u16),
     /// Lets this many milliseconds pass if nothing is in flight. The round trip thus takes no time, and the pacer,
@@ -33,6 +77,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (1_usize..40).prop_map(|segments| Step::Write(segments * MSS)),
         8 => (1_u32..=64).prop_map(Step::Ack),
         1 => Just(Step::Hole),
+        2 => (1_u32..4).prop_map(Step::Late),
         1 => Just(Step::Echo),
         2 => (0_u16..40_000).prop_map(Step::Window),
         3 => (1_u64..400).prop_map(Step::Wait),
@@ -50,20 +95,26 @@ struct End {
     header: Header,
     now: Time,
     max_segments: usize,
+    told: Told,
 }
 
 impl End {
-    fn new(max_segments: usize) -> Self {
-        let mut endpoint = listening(Config::default());
+    fn new(controller: &str, probe_pairs: bool, max_segments: usize) -> Self {
+        let told = Told::default();
+        let congestion = Congestion::new(Recording { inner: controller.parse().unwrap(), told: told.clone() });
+        let mut endpoint = listening(Config { congestion, probe_pairs, routers_answer: true, ..Config::default() });
         let syn = Header { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..syn() };
-        let syn = Header { options: longhaul_wire::Options { sack_permitted: true, ..syn.options }, ..syn };
+        let syn = Header {
+            options: longhaul_wire::Options { sack_permitted: true, network_permitted: true, ..syn.options },
+            ..syn
+        };
         let (id, mut header) = connect(&mut endpoint, tuple(there(), here()), &syn);
         header.window = 40_000;
-        Self { endpoint, id, header, now: NOW, max_segments }
+        Self { endpoint, id, header, now: NOW, max_segments, told }
     }
 
-    /// Takes a step. Returns what is sent, and counters of the connection.
-    fn take(&mut self, step: Step) -> (Vec<Segment>, Option<[u64; 7]>) {
+    /// Takes a step. Returns what is sent, what the controller is told of it, and counters of the connection.
+    fn take(&mut self, step: Step) -> (Vec<Segment>, Vec<String>, Option<[u64; 7]>) {
         let in_flight = self.endpoint.connection(self.id).map_or(0, |c| c.info(self.now).in_flight.0) as u32;
         self.header.flags = Flags::ACK;
         self.header.options.sack = longhaul_wire::SackBlocks::default();
@@ -80,6 +131,11 @@ impl End {
             Step::Ack(part) => self.header.ack = self.header.ack.wrapping_add(in_flight / 64 * part),
             Step::Hole => {
                 let (left, right) = (in_flight / 2, in_flight);
+                let at = |offset| self.header.ack.wrapping_add(offset);
+                self.header.options.sack = [SackBlock { left: at(left), right: at(right) }].into_iter().collect();
+            }
+            Step::Late(segments) => {
+                let (left, right) = (in_flight.min(MSS as u32), in_flight.min((1 + segments) * MSS as u32));
                 let at = |offset| self.header.ack.wrapping_add(offset);
                 self.header.options.sack = [SackBlock { left: at(left), right: at(right) }].into_iter().collect();
             }
@@ -106,7 +162,7 @@ impl End {
             let segments = [info.unacked_segments, info.data_segments_out, info.segments_retransmitted];
             [info.in_flight.0, info.unsent.0, sent, lost, segments[0], segments[1], segments[2]]
         });
-        (sent, counters)
+        (sent, std::mem::take(&mut *self.told.0.lock().unwrap()), counters)
     }
 }
 
@@ -115,8 +171,12 @@ proptest! {
 
     /// What is sent does not depend on the number of segments that the socket takes at once.
     #[test]
-    fn batches_are_equal_to_their_segments(steps in prop::collection::vec(steps(), 1..40)) {
-        let (mut runs, mut single) = (End::new(8), End::new(1));
+    fn batches_are_equal_to_their_segments(
+        steps in prop::collection::vec(steps(), 1..40),
+        controller in prop::sample::select(&CONTROLLERS[..]),
+        probe_pairs in prop::bool::weighted(0.2),
+    ) {
+        let [mut runs, mut single] = [8, 1].map(|max_segments| End::new(controller, probe_pairs, max_segments));
         for step in steps {
             prop_assert_eq!(runs.take(step), single.take(step));
         }
