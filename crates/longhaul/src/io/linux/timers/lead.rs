@@ -8,7 +8,7 @@ const MOST: Span = Span::from_micros(50);
 const WAITS: u8 = 16;
 
 /// Estimate of how late every wait ends: the kernel's wake-up and the runtime's turn take their time even on an idle
-/// machine.
+/// machine (`docs/decisions/0052-timers-expire-early.md`).
 ///
 /// The timerfd expires by this time before a deadline. It is the least lateness of the last 16 to 32 waits, so that the
 /// task is rarely woken before the deadline, in which case it waits once more.
