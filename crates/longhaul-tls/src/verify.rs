@@ -8,7 +8,8 @@ use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_sig
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible, SignatureScheme,
+    CertificateError, CipherSuite, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible,
+    SignatureScheme,
 };
 
 use crate::authority::ServerTrust;
@@ -18,9 +19,12 @@ use crate::{Authority, Fingerprint, TlsError};
 /// Decides whether a client's key may connect.
 pub(crate) type Allowed = Arc<dyn Fn(&Fingerprint) -> bool + Send + Sync>;
 
-/// Returns the implementation of all cryptography.
+/// Returns the implementation of all cryptography. It prefers AES-128-GCM, which TLS 1.3 requires of all implementations
+/// (RFC 8446, section 9.1), to AES-256-GCM, which takes more time (`docs/decisions/0043-tls-with-pinned-keys.md`).
 pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    Arc::new(provider)
 }
 
 /// Accepts servers with the expected key, or for which the authority vouches.
@@ -183,5 +187,19 @@ impl ClientCertVerifier for AllowedClients {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         vec![SignatureScheme::ED25519]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first suite of the client that the server has is used, so that both need not agree on the order.
+    #[test]
+    fn aes_128_comes_first_and_nothing_is_left_out() {
+        let (ours, all) = (provider().cipher_suites.clone(), rustls::crypto::ring::default_provider().cipher_suites);
+        assert_eq!(ours[0].suite(), CipherSuite::TLS13_AES_128_GCM_SHA256);
+        assert_eq!(ours.len(), all.len());
+        assert!(all.iter().all(|suite| ours.contains(suite)));
     }
 }
