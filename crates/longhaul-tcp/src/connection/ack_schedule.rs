@@ -147,7 +147,9 @@ impl AckSchedule {
         if alone || self.changed_blocks >= MAX_CHANGED_BLOCKS { Due::Now } else { Due::InBatch }
     }
 
-    fn count(&mut self, segments: usize, len: usize) {
+    /// Counts data segments with `len` bytes each: all that is to be recorded of those for which it
+    /// [only counts](Self::only_counts).
+    pub(super) fn count(&mut self, segments: usize, len: usize) {
         let segments = u32::try_from(segments).unwrap_or(u32::MAX);
         self.peer_segment = self.peer_segment.max(len.min(1 << 16));
         self.unacked = self.unacked.saturating_add(segments);
@@ -159,11 +161,6 @@ impl AckSchedule {
     /// Returns whether an ACK of data in order is due at the end of a receive batch at the earliest.
     pub(super) fn only_counts(&self) -> bool {
         !self.immediate && self.requested_left == 0 && self.initial_acks == 0
-    }
-
-    /// Records segments of `len` bytes in order, for which it [only counts](Self::only_counts) how many there are.
-    pub(super) fn on_train(&mut self, segments: usize, len: usize) {
-        self.count(segments, len);
     }
 
     /// Ends a receive batch. Returns whether an ACK is delayed. Otherwise it is due, or nothing is to be acknowledged.

@@ -89,7 +89,7 @@ impl Connection {
         let starts = (start..end).step_by(train.payload.max(1).into());
         starts.for_each(|start| self.note_arrival(start as i64, arrived_at, meta.coalesced));
         add(&mut self.stats.bytes_received, end.saturating_sub(start));
-        self.rcv.acks.on_train(train.count, train.payload.into());
+        self.rcv.acks.count(train.count, train.payload.into());
         true
     }
 

@@ -139,7 +139,7 @@ impl Endpoint {
 }
 
 /// Returns the train with which `datagrams` begins: those of `stride` bytes whose headers are `encoded`, except for the
-/// sequence numbers, which increase by the length of the payload from `seq` on. It has at least one segment, of any length.
+/// sequence numbers, which increase by the length of the payload from `seq` on. It is empty if the first one is shorter.
 fn train_at<'a>(datagrams: &'a [u8], stride: usize, encoded: &[u8], buffer: &'a Bytes, seq: u32) -> Train<'a> {
     let payload = stride.saturating_sub(encoded.len());
     let follows = |(datagram, seq): &(&[u8], u32)| CheshireCodec::continuation(encoded, datagram) == Some(*seq);

@@ -17,7 +17,7 @@ use bytes::{Buf, Bytes};
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     bytes: Bytes,
-    /// Bytes left of the first payload, or more if it is the only one.
+    /// Bytes left of the first payload; `u32::MAX` for a single payload, which ends with `bytes`.
     first: u32,
     /// Bytes of each further payload, and of the header before it. Zero if there is none.
     payload: u16,

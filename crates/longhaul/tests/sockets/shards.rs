@@ -199,6 +199,39 @@ async fn each_shard_can_have_an_accept_queue_of_its_own() {
     .await;
 }
 
+/// Its socket remains as long as it has a connection, and gets its part of the new ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_whose_listener_is_gone_refuses_new_connections() {
+    let listener = listen(socket(2));
+    let to = listener.local_addr().unwrap();
+    let mut clients = Vec::new();
+    // All 40 are on one shard once in 2^39 runs.
+    for _ in 0..40 {
+        clients.push(soon(TcpStream::connect(to)).await.unwrap());
+    }
+    let mut shards = listener.into_shards();
+    let (last, gone) = (shards.pop().unwrap(), shards.pop().unwrap());
+    let (server, from) = soon(gone.accept()).await.unwrap();
+    let place = clients.iter().position(|client| client.local_addr().unwrap() == from).unwrap();
+    let mut pair = (clients.swap_remove(place), server);
+    drop(gone);
+    let (mut refused, mut connected) = (0, 0);
+    for _ in 0..40 {
+        match soon(TcpStream::connect(to)).await {
+            Ok(_) => connected += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && connected > 0, "{refused} refused, {connected} connected");
+    for _ in 0..connected {
+        soon(last.accept()).await.unwrap();
+    }
+    exchange(&mut pair, 1000).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_families_reach_all_shards_of_a_dual_stack_socket() {
     let socket = TcpSocket::new_v6().unwrap();
