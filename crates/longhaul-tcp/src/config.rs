@@ -19,8 +19,8 @@ pub struct Config {
     pub send_buffer: usize,
     /// Limit of unsent data: [`Connection::write`](crate::Connection::write) accepts no more data while this many
     /// bytes wait for their first transmission. Small values leave data with the application until it can be sent.
-    /// `None` means 256 KiB while the congestion window or the pacer limits the sender, and 4 MiB while the peer's
-    /// window does.
+    /// `None` means 256 KiB while the congestion window or the pacer limits the sender, shared with the connections of the
+    /// endpoint that wait for their turn to send, but not less than 64 KiB; and 4 MiB while the peer's window does.
     pub notsent_lowat: Option<usize>,
     /// Initial size of the receive window in bytes. The default of 4 MiB covers 100 Mb/s with a round-trip time of
     /// 335 ms, so that a sender that already knows the rate of the path can use it in the first round trip. A

@@ -48,8 +48,9 @@ pub(crate) struct SendBuffer {
     peak: usize,
     /// Memory of the data of all pieces.
     piece_bytes: usize,
-    /// Minimum size of the next block.
+    /// Minimum size of the next block, and the size that no block exceeds without need.
     block: usize,
+    block_max: usize,
     /// Number of pieces removed from the front so far, which is the serial number of the first piece.
     dropped: u64,
     /// Serial number of the piece where the last read ended.
@@ -70,6 +71,7 @@ impl SendBuffer {
             peak: 0,
             piece_bytes: 0,
             block: BLOCK_MIN,
+            block_max: BLOCK_MAX,
             dropped: 0,
             cursor: Cell::new(0),
         }
@@ -84,6 +86,11 @@ impl SendBuffer {
     #[must_use]
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
+    }
+
+    /// Limits the blocks for data that is written from now on to `bytes`.
+    pub(crate) fn limit_blocks(&mut self, bytes: u64) {
+        self.block_max = usize::try_from(bytes).map_or(BLOCK_MAX, |bytes| bytes.min(BLOCK_MAX));
     }
 
     /// Returns the offset of the first unacknowledged byte: SND.UNA, but at most the end of the data.
@@ -272,7 +279,7 @@ impl SendBuffer {
 
     /// Returns an empty block of at least `least` bytes; `wanted` bytes are about to follow.
     fn new_block(&mut self, wanted: usize, least: usize) -> Vec<u8> {
-        let size = wanted.next_power_of_two().clamp(self.block, BLOCK_MAX).max(least);
+        let size = wanted.next_power_of_two().max(self.block).min(self.block_max).max(least);
         self.block = (2 * size).min(BLOCK_MAX);
         if let Some(block) = self.spare.pop_if(|block| block.capacity() >= least) {
             self.spare_bytes -= block.capacity();

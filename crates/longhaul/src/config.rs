@@ -121,8 +121,8 @@ impl Config {
     }
 
     /// Limits unsent data: further writes wait, so that the data stays with the application until it can be sent.
-    /// Default: `None`, which means 256 KiB while congestion control limits the sender, and 4 MiB while the peer's
-    /// window does.
+    /// Default: `None`, which means 256 KiB while congestion control limits the sender, or 64 KiB where many connections of a
+    /// socket are busy, and 4 MiB while the peer's window does.
     pub fn notsent_lowat(&mut self, bytes: Option<usize>) -> &mut Self {
         self.engine.notsent_lowat = bytes;
         self

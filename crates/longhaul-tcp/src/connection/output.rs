@@ -23,6 +23,11 @@ impl Connection {
         left
     }
 
+    /// Sets the number of other connections of the endpoint that wait for their turn to send.
+    pub(crate) fn set_others(&mut self, others: usize) {
+        self.snd.set_others(others);
+    }
+
     /// Fills an empty batch with the most urgent segments. Returns whether there were any.
     fn transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
         if let Some(reset) = self.life.reset.take() {

@@ -15,19 +15,14 @@ use crate::send_buffer::{Layout, SendBuffer};
 const COPY_LIMIT: usize = 256 << 10;
 
 mod rc3;
+mod unsent;
 
 pub(super) use rc3::Bounds;
 use rc3::Rc3Loop;
+use unsent::UnsentLimit;
 
 /// The smallest MSS accepted from a peer: with a smaller one, metadata outweighs data (CVE-2019-11479).
 const MIN_PEER_MSS: u16 = 128;
-
-/// Unsent bytes up to which a writer may fill the send buffer: enough to cover the time until the writer is woken.
-/// More costs memory, and the data leaves the processor's caches before it is sent: with 4 MiB, sending a gigabyte
-/// took a fifth more processor time on a busy machine, but not on an idle one.
-const DEFAULT_NOTSENT_LOWAT: u64 = 256 << 10;
-/// The same bound while the peer's window is closed.
-const CLOSED_WINDOW_LOWAT: u64 = 4 << 20;
 
 /// Send side: queued and outstanding data, and the peer's window.
 ///
@@ -54,8 +49,7 @@ pub(super) struct Sender {
     nodelay: bool,
     /// End of the newest segment that was shorter than the MSS.
     short_end: u64,
-    /// Unsent bytes at which writers block; `None` selects [`DEFAULT_NOTSENT_LOWAT`].
-    lowat: Option<u64>,
+    unsent_limit: UnsentLimit,
     /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
     /// 3.8.6.2.1).
     override_sws: bool,
@@ -134,7 +128,7 @@ impl Sender {
             fin_sent: false,
             nodelay: !config.nagle,
             short_end: 0,
-            lowat: lowat(config),
+            unsent_limit: UnsentLimit::new(config),
             override_sws: false,
             writer_blocked: false,
             cwr_due: false,
@@ -177,7 +171,7 @@ impl Sender {
     /// Applies settings of the application.
     pub(super) fn configure(&mut self, config: &Config) {
         self.buffer.set_capacity(config.send_buffer);
-        self.lowat = lowat(config);
+        self.unsent_limit.configure(config);
     }
 
     pub(super) fn set_nodelay(&mut self, nodelay: bool) {
@@ -216,7 +210,7 @@ impl Sender {
     pub(super) fn wake_writer(&mut self) -> bool {
         let wakes = self.writer_blocked
             && self.buffer.free() >= self.buffer.capacity() / 4
-            && self.unsent() <= self.lowat() / 2;
+            && self.unsent() <= self.unsent_limit() / 2;
         self.writer_blocked &= !wakes;
         wakes
     }
@@ -484,20 +478,21 @@ impl Sender {
 
     /// Returns the number of bytes that a writer may add.
     pub(super) fn room(&self) -> usize {
-        let below = self.lowat().saturating_sub(self.unsent());
+        let below = self.unsent_limit().saturating_sub(self.unsent());
         self.buffer.free().min(usize::try_from(below).unwrap_or(usize::MAX))
     }
 
-    /// Returns the number of unsent bytes at which writers block. It is higher while the peer's window is closed: the
-    /// peer may be waiting for this application to read, which it may do only after its write has succeeded.
-    fn lowat(&self) -> u64 {
-        let waits_for_window = self.usable_window() < u64::from(self.peer_mss);
-        self.lowat.unwrap_or(match (self.rc3_plan().is_some(), waits_for_window) {
-            // The RC3 loop sends the data soon.
-            (true, _) => u64::MAX,
-            (false, true) => CLOSED_WINDOW_LOWAT,
-            (false, false) => DEFAULT_NOTSENT_LOWAT,
-        })
+    /// Returns the number of unsent bytes at which writers block.
+    fn unsent_limit(&self) -> u64 {
+        self.unsent_limit.bytes(self.rc3_plan().is_some(), self.usable_window() < u64::from(self.peer_mss))
+    }
+
+    /// Sets the number of other connections that wait for their turn to send: the more there are, the less unsent data each
+    /// has, in smaller blocks.
+    pub(super) fn set_others(&mut self, others: usize) {
+        if self.unsent_limit.set_others(others) {
+            self.buffer.limit_blocks(self.unsent_limit.own_part());
+        }
     }
 
     /// Returns the number of queued bytes that were never sent, without the FIN.
@@ -581,10 +576,6 @@ impl Sender {
     pub(super) fn memory(&self) -> usize {
         self.buffer.memory() + self.board.memory() + self.rc3.as_ref().map_or(0, |rc3| rc3.memory())
     }
-}
-
-fn lowat(config: &Config) -> Option<u64> {
-    config.notsent_lowat.map(|bytes| bytes.max(1) as u64)
 }
 
 #[cfg(test)]

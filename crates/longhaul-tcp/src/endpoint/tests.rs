@@ -133,6 +133,26 @@ fn ack_delay_is_limited_to_half_a_second() {
     assert_eq!(sent(&mut endpoint, at).len(), 1);
 }
 
+/// The data of connections that wait for each other's turns would stay unsent for long.
+#[test]
+fn connections_that_send_in_turns_share_the_limit_of_unsent_data() {
+    let mut endpoint = listening(Config { nagle: false, ..Config::default() });
+    let peers = (0..3).map(|port| Tuple { remote: SocketAddr::new(there(), 1000 + port), ..tuple(there(), here()) });
+    let ids: Vec<_> = peers.map(|tuple| connect(&mut endpoint, tuple, &syn()).0).collect();
+    for (busy, limit) in [(1, 256 << 10), (3, (256 << 10) / 3), (2, 128 << 10)] {
+        let busy = &ids[..busy];
+        for id in busy {
+            endpoint.drive(NOW, *id, |c| c.write(&[7]).unwrap());
+        }
+        let mut batch = Batch::default();
+        for _ in busy {
+            assert!(endpoint.poll_transmit(NOW, &mut batch, 64).is_some());
+        }
+        assert!(busy.iter().all(|id| endpoint.connection(*id).unwrap().writable() == limit), "{limit}");
+        assert_eq!(sent(&mut endpoint, NOW).len(), 0);
+    }
+}
+
 /// A writer that waits can go on before all of its data has been sent.
 #[test]
 fn a_writer_is_woken_between_two_batches() {

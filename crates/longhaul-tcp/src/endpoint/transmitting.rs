@@ -22,6 +22,7 @@ impl Endpoint {
         }
         while let Some(index) = self.queue.pop_front() {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
+            slot.connection.set_others(self.queue.len());
             if slot.connection.poll_transmit(now, batch, max_segments) {
                 // Queue the connection again, so that the others send their batches first.
                 self.queue.push_back(index);

@@ -133,7 +133,7 @@ impl TcpStream {
 
     /// Limits unsent data to this many bytes: further writes wait, so that the data stays with the application until
     /// it can be sent (`TCP_NOTSENT_LOWAT`). With `None`, the default, the limit is 256 KiB while congestion control
-    /// limits the sender and 4 MiB while the peer's window does.
+    /// limits the sender, or 64 KiB where many connections of a socket are busy, and 4 MiB while the peer's window does.
     ///
     /// # Errors
     /// Fails with `NotConnected` if the connection no longer exists.

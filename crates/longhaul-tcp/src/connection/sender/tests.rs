@@ -118,15 +118,36 @@ fn the_last_segment_carries_the_fin() {
 /// A writer that fills the buffer leaves the data to be sent at once, and more if the peer's window is closed.
 #[test]
 fn unsent_data_is_limited() {
-    let limited = |lowat, window| {
+    let limited = |lowat, window, others| {
         let config = Config { notsent_lowat: lowat, send_buffer: 8 << 20, ..Config::default() };
-        sender(window, &config).write(&vec![7; 8 << 20], LAYOUT)
+        let mut snd = sender(window, &config);
+        snd.set_others(others);
+        snd.write(&vec![7; 8 << 20], LAYOUT)
     };
-    assert_eq!(limited(None, 1000), 256 << 10, "the window admits a segment");
-    assert_eq!(limited(None, 999), 4 << 20, "it does not");
-    assert_eq!(limited(Some(0), 1000), 1, "there is always room for a byte");
-    assert_eq!(limited(Some(5), 0), 5);
-    assert_eq!(limited(Some(9 << 20), 1000), 8 << 20, "the buffer is the limit");
+    assert_eq!(limited(None, 1000, 0), 256 << 10, "the window admits a segment");
+    assert_eq!(limited(None, 999, 0), 4 << 20, "it does not");
+    assert_eq!(limited(Some(0), 1000, 0), 1, "there is always room for a byte");
+    assert_eq!(limited(Some(5), 0, 0), 5);
+    assert_eq!(limited(Some(9 << 20), 1000, 0), 8 << 20, "the buffer is the limit");
+    // Connections that send in turns share the limit, down to a send call for each.
+    let shared = [1, 2, 3, 1000, 100_000].map(|others| limited(None, 1000, others));
+    assert_eq!(shared, [128 << 10, (256 << 10) / 3, 64 << 10, 64 << 10, 64 << 10]);
+    assert_eq!((limited(None, 999, 9), limited(Some(5), 1000, 9)), (4 << 20, 5));
+}
+
+/// Data is freed block by block, so that smaller blocks follow the peer's acknowledgments more closely.
+#[test]
+fn connections_that_send_in_turns_use_small_blocks() {
+    let memory = [0, 3].map(|others| {
+        let mut snd = sender(1 << 30, &Config { notsent_lowat: Some(64 << 20), ..Config::default() });
+        snd.set_others(others);
+        queue(&mut snd, 1 << 20);
+        send(&mut snd, 500);
+        snd.acknowledge(500_001, MSS.into(), |_, _| {});
+        snd.release_acknowledged();
+        snd.memory()
+    });
+    assert!(memory[1] < memory[0], "{memory:?}");
 }
 
 #[test]
