@@ -13,9 +13,10 @@ pub(crate) use piece::Layout;
 use piece::{Cells, Data, Piece};
 
 /// Sizes of the first and the largest block for copied data. Each block is twice as large as the one before, so that
-/// an idle connection uses little memory and a fast one allocates rarely.
+/// an idle connection uses little memory and a fast one allocates rarely. A block is freed as a whole, so that larger ones
+/// would keep acknowledged data for longer, and leave the processor's caches before they are used again.
 const BLOCK_MIN: usize = 512;
-const BLOCK_MAX: usize = 256 << 10;
+const BLOCK_MAX: usize = 64 << 10;
 /// [`SendBuffer::write_chunk`] keeps data of at least this length by reference and copies shorter data, for which a
 /// copy costs no more than the bookkeeping for a separate piece.
 const KEEP_FROM: usize = 4 << 10;
@@ -48,9 +49,8 @@ pub(crate) struct SendBuffer {
     peak: usize,
     /// Memory of the data of all pieces.
     piece_bytes: usize,
-    /// Minimum size of the next block, and the size that no block exceeds without need.
+    /// Minimum size of the next block.
     block: usize,
-    block_max: usize,
     /// Number of pieces removed from the front so far, which is the serial number of the first piece.
     dropped: u64,
     /// Serial number of the piece where the last read ended.
@@ -71,7 +71,6 @@ impl SendBuffer {
             peak: 0,
             piece_bytes: 0,
             block: BLOCK_MIN,
-            block_max: BLOCK_MAX,
             dropped: 0,
             cursor: Cell::new(0),
         }
@@ -86,11 +85,6 @@ impl SendBuffer {
     #[must_use]
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
-    }
-
-    /// Limits the blocks for data that is written from now on to `bytes`.
-    pub(crate) fn limit_blocks(&mut self, bytes: u64) {
-        self.block_max = usize::try_from(bytes).map_or(BLOCK_MAX, |bytes| bytes.min(BLOCK_MAX));
     }
 
     /// Returns the offset of the first unacknowledged byte: SND.UNA, but at most the end of the data.
@@ -279,7 +273,7 @@ impl SendBuffer {
 
     /// Returns an empty block of at least `least` bytes; `wanted` bytes are about to follow.
     fn new_block(&mut self, wanted: usize, least: usize) -> Vec<u8> {
-        let size = wanted.next_power_of_two().max(self.block).min(self.block_max).max(least);
+        let size = wanted.next_power_of_two().clamp(self.block, BLOCK_MAX).max(least);
         self.block = (2 * size).min(BLOCK_MAX);
         if let Some(block) = self.spare.pop_if(|block| block.capacity() >= least) {
             self.spare_bytes -= block.capacity();

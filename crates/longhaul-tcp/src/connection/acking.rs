@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use longhaul_cc::estimate::PairSample;
-use longhaul_cc::{Ack, Episode, RateSample, RttSample, SendLimit};
+use longhaul_cc::{Ack, Episode, RateSample, RttSample};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 
@@ -334,10 +334,7 @@ impl Connection {
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board().sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
         event.limit = self.cc.limits.current;
-        // RFC 7661, section 4.2: cwnd is validated if at least half of it is used. A pacer derived from cwnd does not
-        // hold back more than that, but it can be the only limit after the RTT has decreased.
-        let paced = self.cc.limits.current == SendLimit::Pacing && event.prior_in_flight * 2 >= self.cc.control.cwnd;
-        let limited = self.cc.rounds.limited || self.cc.limits.current == SendLimit::Cwnd || paced;
+        let limited = self.cc.is_cwnd_limited(event.prior_in_flight);
         event.cwnd_limited = limited || self.cc.rounds.was_limited;
         // Round-trip counting.
         let sent_after = event.rate.map(|rate| rate.prior_delivered.0);

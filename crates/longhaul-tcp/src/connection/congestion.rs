@@ -20,8 +20,10 @@ pub(super) struct SegmentLists {
 #[derive(Debug)]
 pub(super) struct CongestionDriver {
     pub(super) controller: Box<dyn Controller>,
-    /// The controller's latest answer, bounded by the configured ceilings.
+    /// The controller's latest answer, bounded by the configured ceilings and on short paths.
     pub(super) control: Control,
+    /// Whether the window is smaller than the controller's because the path is short.
+    is_bounded: bool,
     pub(super) pacer: Pacer,
     pub(super) bursts: BurstLength,
     pub(super) rate: RateSampler,
@@ -39,7 +41,7 @@ pub(super) struct CongestionDriver {
     pub(super) handshake_lossy: bool,
 }
 
-/// Connection state that the driver needs for pacing.
+/// Connection state that the driver needs for pacing and for short paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
     pub(super) mss: Bytes,
@@ -57,6 +59,12 @@ pub(super) struct Pacing {
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
+/// What may be in flight on such a path besides what the path itself holds, and the rate for which that is computed: that of
+/// the fastest common network card.
+const SHORT_PATH_WINDOW: Bytes = Bytes(1 << 20);
+const FASTEST: Rate = Rate::from_bits_per_sec(100_000_000_000);
+/// Smoothed RTT from which on the path is not short any more: the route has changed.
+const LONG_PATH: Span = Span::from_millis(16);
 
 impl Pacing {
     /// Returns the burst that is always permitted on a path within a host or rack, where it takes as long as the
@@ -66,6 +74,14 @@ impl Pacing {
         let halvings = self.min_rtt?.as_nanos() / HALVED_EACH.as_nanos();
         (halvings < MAX_HALVINGS).then(|| Bytes(SHORT_PATH_BURST.0 >> halvings))
     }
+
+    /// Returns the largest window on a path within a host or rack. Where such a path takes long, a host is busy, and more
+    /// in flight only waits there: it leaves the processor's caches, and overflows the buffer of the peer's socket. Linux's
+    /// TCP limits what waits in its own host in a similar way (`tcp_limit_output_bytes`).
+    fn window(self) -> Option<Bytes> {
+        let rtt = self.min_rtt.filter(|rtt| *rtt < HALVED_EACH * MAX_HALVINGS)?;
+        self.srtt.is_none_or(|srtt| srtt < LONG_PATH).then(|| SHORT_PATH_WINDOW + FASTEST.bytes_in(rtt))
+    }
 }
 
 impl CongestionDriver {
@@ -74,6 +90,7 @@ impl CongestionDriver {
         Self {
             control: controller.control(),
             controller,
+            is_bounded: false,
             pacer: Pacer::new(now),
             bursts: BurstLength::new(),
             rate: RateSampler::new(now),
@@ -100,6 +117,9 @@ impl CongestionDriver {
         self.control = self.controller.control();
         let mss = pacing.mss;
         self.control.cwnd = mss.max(self.control.cwnd).min(Bytes(config.max_cwnd)).max(mss);
+        let most = pacing.window().unwrap_or(self.control.cwnd);
+        self.is_bounded = most < self.control.cwnd;
+        self.control.cwnd = self.control.cwnd.min(most);
         let ceiling = config.max_pacing_rate;
         let default = || self.default_pace(pacing).map(Pace::new);
         let mut pace = match self.control.pace.or_else(default) {
@@ -148,6 +168,15 @@ impl CongestionDriver {
         }
         self.history.keep_ssthresh(&self.control, self.limits.current, limit, in_episode);
         self.limits.change(now, limit);
+    }
+
+    /// Returns whether the controller's window limits the sender, or has in this round trip. It does not while a smaller one is
+    /// in force.
+    pub(super) fn is_cwnd_limited(&self, prior_in_flight: Bytes) -> bool {
+        // RFC 7661, section 4.2: cwnd is validated if at least half of it is used. A pacer derived from cwnd does not
+        // hold back more than that, but it can be the only limit after the RTT has decreased.
+        let paced = self.limits.current == SendLimit::Pacing && prior_in_flight * 2 >= self.control.cwnd;
+        !self.is_bounded && (self.rounds.limited || self.limits.current == SendLimit::Cwnd || paced)
     }
 
     /// Records a delivery-rate sample for the metrics cache.
@@ -290,6 +319,30 @@ mod tests {
         let srtt = Some(Span::from_micros(50));
         driver.refresh(at(0), &limited, Pacing { srtt, min_rtt: srtt, ..UNKNOWN });
         assert_eq!((driver.pacer.quantum(), driver.pacer.rate()), (MSS * 2, Some(Rate::from_bits_per_sec(8_000_000))));
+    }
+
+    /// 100 Gb/s are 12.5 kB per microsecond.
+    #[test]
+    fn the_window_is_bounded_on_short_paths_only() {
+        let window = |min_rtt, srtt| {
+            let [min_rtt, srtt] = [min_rtt, srtt].map(|micros| Some(Span::from_micros(micros)));
+            Pacing { min_rtt, srtt, ..UNKNOWN }.window().map(|bytes| bytes.0 - (1 << 20))
+        };
+        assert_eq!(UNKNOWN.window(), None);
+        assert_eq!([window(20, 20), window(511, 15_999)], [Some(250_000), Some(6_387_500)]);
+        assert_eq!([window(512, 600), window(20, 16_000)], [None; 2]);
+
+        // A window that is larger than this bound does not limit the sender, and must not grow further. Each window has at
+        // least one segment.
+        let mss = SHORT_PATH_WINDOW * 2;
+        let mut driver = CongestionDriver::new(&Config::default(), mss, at(0));
+        driver.rounds.limited = true;
+        let mut limited = |millis| {
+            let rtt = Some(Span::from_millis(millis));
+            driver.refresh(at(0), &Config::default(), Pacing { mss, srtt: rtt, min_rtt: rtt, ..UNKNOWN });
+            (driver.control.cwnd > SHORT_PATH_WINDOW, driver.is_cwnd_limited(Bytes::ZERO))
+        };
+        assert_eq!([limited(1), limited(0)], [(true, true), (false, false)]);
     }
 
     /// Up to four segments of a steady stream are joined at first, in the time that moderation permits.

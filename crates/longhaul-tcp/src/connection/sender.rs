@@ -488,11 +488,9 @@ impl Sender {
     }
 
     /// Sets the number of other connections that wait for their turn to send: the more there are, the less unsent data each
-    /// has, in smaller blocks.
+    /// has.
     pub(super) fn set_others(&mut self, others: usize) {
-        if self.unsent_limit.set_others(others) {
-            self.buffer.limit_blocks(self.unsent_limit.own_part());
-        }
+        self.unsent_limit.set_others(others);
     }
 
     /// Returns the number of queued bytes that were never sent, without the FIN.

@@ -46,10 +46,10 @@ fn a_batch_of_segments_of_the_expected_length_is_one_slice() {
     let mut buffer = SendBuffer::new(1 << 20);
     // A part of the first segment is in the buffer before, therefore it is gathered. The others lie in cells.
     buffer.write(&pattern(1..101), LAYOUT, 1);
-    buffer.write(&pattern(101..100_001), LAYOUT, 1);
+    buffer.write(&pattern(101..60_001), LAYOUT, 1);
     for (start, payloads, slices) in [
         (1, vec![1448; 1], 3),
-        (1449, vec![1448; 45], 1),
+        (1449, vec![1448; 40], 1),
         (1449, [vec![1448; 20], vec![500]].concat(), 1),
         (1449, vec![1448, 500, 1448], 4),
         (1449 + 700, vec![1448; 2], 6),

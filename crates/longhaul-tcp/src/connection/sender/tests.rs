@@ -135,21 +135,6 @@ fn unsent_data_is_limited() {
     assert_eq!((limited(None, 999, 9), limited(Some(5), 1000, 9)), (4 << 20, 5));
 }
 
-/// Data is freed block by block, so that smaller blocks follow the peer's acknowledgments more closely.
-#[test]
-fn connections_that_send_in_turns_use_small_blocks() {
-    let memory = [0, 3].map(|others| {
-        let mut snd = sender(1 << 30, &Config { notsent_lowat: Some(64 << 20), ..Config::default() });
-        snd.set_others(others);
-        queue(&mut snd, 1 << 20);
-        send(&mut snd, 500);
-        snd.acknowledge(500_001, MSS.into(), |_, _| {});
-        snd.release_acknowledged();
-        snd.memory()
-    });
-    assert!(memory[1] < memory[0], "{memory:?}");
-}
-
 #[test]
 fn a_writer_is_woken_for_a_quarter_of_the_buffer() {
     let config = Config { send_buffer: 4000, notsent_lowat: Some(4000), ..Config::default() };

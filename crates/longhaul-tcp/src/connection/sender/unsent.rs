@@ -31,15 +31,9 @@ impl UnsentLimit {
         self.configured = config.notsent_lowat.map(|bytes| u32::try_from(bytes.max(1)).unwrap_or(u32::MAX));
     }
 
-    /// Sets the number of other connections that wait for their turn to send. Returns whether it is a new one.
-    pub(super) fn set_others(&mut self, others: usize) -> bool {
-        let others = u16::try_from(others).unwrap_or(u16::MAX);
-        others != std::mem::replace(&mut self.others, others)
-    }
-
-    /// Returns the part of [`ALONE`] that is left to this connection beside the others, in bytes.
-    pub(super) fn own_part(self) -> u64 {
-        (ALONE / (1 + u64::from(self.others))).max(LEAST)
+    /// Sets the number of other connections that wait for their turn to send.
+    pub(super) fn set_others(&mut self, others: usize) {
+        self.others = u16::try_from(others).unwrap_or(u16::MAX);
     }
 
     /// Returns the limit in bytes. It is higher while the peer's `window_is_closed`: the peer may be waiting for this
@@ -50,7 +44,7 @@ impl UnsentLimit {
             || match (runs_rc3, window_is_closed) {
                 (true, _) => u64::MAX,
                 (false, true) => WINDOW_CLOSED,
-                (false, false) => self.own_part(),
+                (false, false) => (ALONE / (1 + u64::from(self.others))).max(LEAST),
             },
             u64::from,
         )
