@@ -135,14 +135,14 @@ impl Bench {
     /// Measures a stream.
     fn stream(&self, bytes_per_second: u64, pauses: bool) -> Result<Outcome> {
         let receiver = Receiver::new(true)?;
-        let job = Job::Write { to: receiver.address()?, bytes_per_second, millis: self.millis, pauses };
+        let job = Job::Write { to: receiver.address(), bytes_per_second, millis: self.millis, pauses };
         self.measure(receiver, &job, bytes_per_second)
     }
 
     /// Measures a thread that only sends.
     fn timer(&self, bytes_per_second: u64) -> Result<Outcome> {
         let receiver = Receiver::new(false)?;
-        let job = Job::Send { to: receiver.address()?, bytes_per_second, millis: self.millis };
+        let job = Job::Send { to: receiver.address(), bytes_per_second, millis: self.millis };
         self.measure(receiver, &job, bytes_per_second)
     }
 

@@ -49,8 +49,8 @@ impl Receiver {
         Ok(Self { socket, endpoint: answers.then(listening), connection: None, outgoing: Outgoing::default() })
     }
 
-    pub(super) fn address(&self) -> Result<SocketAddr> {
-        Ok(self.socket.local_addr()?)
+    pub(super) fn address(&self) -> SocketAddr {
+        self.socket.local_addr()
     }
 
     /// Receives until a time in nanoseconds.

@@ -60,7 +60,7 @@ impl Flood {
 /// Sends packets of 1500 bytes at `bits` per second over a link for some seconds.
 pub(super) fn flood(name: &'static str, bits: u64, seconds: u64) -> Result<Flood> {
     let (client, server) = (socket()?, socket()?);
-    let relay = relay(&link(&format!("--scenario {name}"))?, server.local_addr()?)?;
+    let relay = relay(&link(&format!("--scenario {name}"))?, server.local_addr())?;
     let (to, packets) = (relay.local_addr(), bits * seconds / PACKET_BITS);
     let (meter, began) = (Meter::start()?, monotonic_now());
     let sender = thread::spawn(move || -> Result<_> {

@@ -138,10 +138,8 @@ impl Relay {
     }
 
     /// Returns the addresses that clients send to, in the order of the pairs.
-    ///
-    /// # Errors
-    /// Returns an error if a system call fails, which is not expected for bound sockets.
-    pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+    #[must_use]
+    pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
@@ -330,7 +328,7 @@ impl Running {
     /// Returns an error if the addresses cannot be bound or the link is invalid.
     pub fn start(options: &Options, path: &Path, logs: Logs) -> Result<Self> {
         let relay = Relay::bind(options)?;
-        let addrs = relay.local_addrs()?;
+        let addrs = relay.local_addrs();
         let addr = *addrs.first().context("a relay needs an address to listen on")?;
         let driver = Driver::start(Engine::new(path, true, logs)?, relay).context("starting the link")?;
         Ok(Self { addr, addrs, driver })

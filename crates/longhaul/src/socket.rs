@@ -57,7 +57,7 @@ impl TcpSocket {
     }
 
     fn new(domain: Domain) -> io::Result<Self> {
-        Self::over(Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?)
+        Ok(Self { udp: non_blocking(domain)?, setup: Mutex::new(Setup::default()) })
     }
 
     pub(crate) fn over(udp: Socket) -> io::Result<Self> {
@@ -483,6 +483,18 @@ impl TcpSocket {
     pub(crate) fn into_parts(self) -> (std::net::UdpSocket, Setup) {
         (self.udp.into(), self.setup.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+#[cfg(target_os = "linux")]
+fn non_blocking(domain: Domain) -> io::Result<Socket> {
+    Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn non_blocking(domain: Domain) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 fn nonzero(size: u32) -> io::Result<usize> {

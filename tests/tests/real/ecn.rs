@@ -80,7 +80,7 @@ fn says_reduced(datagram: &[u8]) -> bool {
 /// Starts a relay before `server`, and returns its address, its statistics and its thread.
 fn relay(server: SocketAddr) -> (SocketAddr, Arc<Marks>, JoinHandle<()>) {
     let (front, back) = (bind(), bind());
-    let address = front.local_addr().unwrap();
+    let address = front.local_addr();
     let marks = Arc::new(Marks::default());
     let kept = Arc::clone(&marks);
     let thread = thread::spawn(move || {

@@ -124,7 +124,7 @@ mod linux {
         let (segments, size) = BATCH;
         let payload = vec![0; segments * size];
         from.send(&Transmit {
-            destination: Some(to.local_addr()?),
+            destination: Some(to.local_addr()),
             tos: 0,
             src_ip: None,
             segment_size: u16::try_from(size).ok(),

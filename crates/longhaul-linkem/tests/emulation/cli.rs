@@ -55,7 +55,7 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
         }
     }
     std::fs::remove_file(trace).unwrap();
-    let taken = socket("127.0.0.1").local_addr().unwrap().to_string();
+    let taken = socket("127.0.0.1").local_addr().to_string();
     let holder = std::net::UdpSocket::bind(&taken).unwrap();
     let addresses = [
         (vec!["relay", "--to", "127.0.0.1:9"], "relay needs --listen ADDR"),
@@ -138,9 +138,9 @@ fn a_closed_output_is_ignored() {
     assert_eq!(fault.code(), Some(2));
     let server = socket("127.0.0.1");
     let holder = socket("127.0.0.1");
-    let listen = holder.local_addr().unwrap();
+    let listen = holder.local_addr();
     drop(holder);
-    let to = server.local_addr().unwrap().to_string();
+    let to = server.local_addr().to_string();
     let mut relay = Command::new(LINKEM)
         .args(["relay", "--listen", &listen.to_string(), "--to", &to, "--rate", "10mbit"])
         .stdout(deaf())
@@ -159,7 +159,7 @@ fn a_closed_output_is_ignored() {
 #[test]
 fn an_interrupt_prints_the_summary() {
     let server = socket("127.0.0.1");
-    let to = server.local_addr().unwrap().to_string();
+    let to = server.local_addr().to_string();
     let arguments = ["relay", "--listen", "127.0.0.1:0", "--to", &to, "--rate", "1mbit", "--rate-down", "2mbit"];
     let log = std::env::temp_dir().join(format!("longhaul-linkem-log-{}", std::process::id()));
     for signal in ["-INT", "-TERM"] {

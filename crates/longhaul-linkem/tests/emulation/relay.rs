@@ -21,7 +21,7 @@ const HEADERS: u64 = 28;
 #[test]
 fn a_steady_stream_arrives_in_order_and_not_before_its_time() {
     let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
-    let relay = relay("--rate 20mbit --rtt 100ms", server.local_addr().unwrap());
+    let relay = relay("--rate 20mbit --rtt 100ms", server.local_addr());
     let mut sent = Vec::new();
     let arrivals = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| receive(&server, 200));
@@ -49,7 +49,7 @@ fn a_steady_stream_arrives_in_order_and_not_before_its_time() {
 #[test]
 fn merged_datagrams_are_packets_of_their_own_to_a_full_queue() {
     let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
-    let relay = relay("--rate 500kbit --delay 1ms --queue 10p", server.local_addr().unwrap());
+    let relay = relay("--rate 500kbit --delay 1ms --queue 10p", server.local_addr());
     // All packets arrive at the same time: one is being transmitted, and ten wait.
     burst(&client, relay.local_addr(), 0, 1000, 0..60);
     assert_eq!(numbers(&receive(&server, 12)), (0..11).collect::<Vec<_>>());
@@ -78,7 +78,7 @@ fn a_seed_loses_doubles_and_reorders_the_packets_that_it_does_in_virtual_time() 
     ] {
         let expected = predicted(options, 300);
         let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
-        let relay = relay(options, server.local_addr().unwrap());
+        let relay = relay(options, server.local_addr());
         burst(&client, relay.local_addr(), 0, 100, 0..300);
         let arrivals = receive_for(&server, expected.len() + 1, Duration::from_millis(500));
         // A packet held back near the end still waits for others to arrive.
@@ -96,7 +96,7 @@ fn marks_reach_the_receiver_both_ways_and_the_codepoint_stays() {
     const ECT0: u8 = 2;
     const CE: u8 = 3;
     let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
-    let relay = relay("--rate 1mbit --aqm codel --ecn", server.local_addr().unwrap());
+    let relay = relay("--rate 1mbit --aqm codel --ecn", server.local_addr());
     // The queue of 0.5 s exceeds CoDel's target of 5 ms for longer than its interval of 100 ms.
     burst(&client, relay.local_addr(), DSCP | ECT0, 1000, 0..60);
     let up = receive(&server, 60);
@@ -122,7 +122,7 @@ fn marks_reach_the_receiver_both_ways_and_the_codepoint_stays() {
 fn clients_share_the_link_and_get_their_own_answers() {
     const CLIENTS: u32 = 20;
     let server = socket("127.0.0.1");
-    let relay = relay("--rate 10mbit --rtt 10ms --queue 1000p", server.local_addr().unwrap());
+    let relay = relay("--rate 10mbit --rtt 10ms --queue 1000p", server.local_addr());
     let clients: Vec<_> = (0..CLIENTS).map(|_| socket("127.0.0.1")).collect();
     let began = Instant::now();
     for (client, number) in clients.iter().zip(0..) {
@@ -152,7 +152,7 @@ fn clients_share_the_link_and_get_their_own_answers() {
 #[test]
 fn several_pairs_share_one_link() {
     let servers = [socket("127.0.0.1"), socket("127.0.0.1")];
-    let [first, second] = servers.each_ref().map(|server| server.local_addr().unwrap());
+    let [first, second] = servers.each_ref().map(|server| server.local_addr());
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let options = Options::new(any, first).and(any, second);
     let path = link("--rate-up 1mbit --rate-down 100mbit --rtt 10ms --queue 100p");
@@ -189,7 +189,7 @@ fn several_pairs_share_one_link() {
 fn a_relay_is_a_hop() {
     for addr in ["127.0.0.1", "::1"] {
         let (client, server) = (std::net::UdpSocket::bind((addr, 0)).unwrap(), socket(addr));
-        let relay = relay("--rate 100mbit", server.local_addr().unwrap());
+        let relay = relay("--rate 100mbit", server.local_addr());
         let options = socket2::SockRef::from(&client);
         for ttl in [64, 7, 2, 1, 9] {
             let set = if addr.contains(':') { options.set_unicast_hops_v6(ttl) } else { options.set_ttl_v4(ttl) };
@@ -216,7 +216,7 @@ fn passed(options: &str, request: Request) -> (Forward, u8) {
     CheshireCodec::emit(&header, &mut datagram).unwrap();
     let (client, server) = (std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), socket("127.0.0.1"));
     client.set_ttl(64).unwrap();
-    let relay = relay(options, server.local_addr().unwrap());
+    let relay = relay(options, server.local_addr());
     client.send_to(&datagram, relay.local_addr()).unwrap();
     let mut batch = RecvBatch::new(&RecvPool::new(32, 0), 32);
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -267,7 +267,7 @@ fn a_router_stamps_what_passes_the_relay_and_a_relay_without_one_denies() {
 #[test]
 fn datagrams_of_every_size_pass() {
     let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
-    let relay = relay("--delay 1ms", server.local_addr().unwrap());
+    let relay = relay("--delay 1ms", server.local_addr());
     let plain = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     for len in [0, 1, 1472, 9000, 65_507] {
         plain.send_to(&vec![7; len], relay.local_addr()).unwrap();
@@ -285,7 +285,7 @@ fn datagrams_of_every_size_pass() {
 
 #[test]
 fn a_server_may_come_later() {
-    let addr = socket("127.0.0.1").local_addr().unwrap();
+    let addr = socket("127.0.0.1").local_addr();
     let client = socket("127.0.0.1");
     let relay = relay("--delay 1ms", addr);
     for number in 0..5 {
@@ -304,7 +304,7 @@ fn a_log_has_mahimahis_lines_of_each_direction() {
     std::fs::create_dir_all(&directory).unwrap();
     let file = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
-    let options = Options::new(SocketAddr::from(([127, 0, 0, 1], 0)), server.local_addr().unwrap());
+    let options = Options::new(SocketAddr::from(([127, 0, 0, 1], 0)), server.local_addr());
     let files = LogFiles { up: Some(file("up")), down: Some(file("down")) };
     let path = link("--rate 1mbit --delay 3ms --queue 2p");
     let relay = Running::start(&options, &path, Logs::create(&files, "test").unwrap()).unwrap();

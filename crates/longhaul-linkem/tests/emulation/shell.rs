@@ -199,7 +199,7 @@ fn the_outside_merges_datagrams_if_asked() {
     }
     for (link, merges) in [("--rtt 1ms", false), ("--rtt 1ms --receive-hold 3ms", true)] {
         let socket = UdpSocket::new(std::net::UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
-        let output = behind(link, "behind_the_link_datagrams", socket.local_addr().unwrap().port());
+        let output = behind(link, "behind_the_link_datagrams", socket.local_addr().port());
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let (mut batch, mut merged, mut bytes) = (RecvBatch::new(&RecvPool::new(64, 64), 8), 0, 0);
         while bytes < DATAGRAMS * LEN_OF_ONE {

@@ -1,6 +1,7 @@
 //! Socket options.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, SOL_UDP};
@@ -21,7 +22,8 @@ pub struct Features {
     pub tos: bool,
     /// Received TTL or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     pub ttl: bool,
-    /// Destination address of received datagrams (`IP_PKTINFO`, `IPV6_RECVPKTINFO`).
+    /// Destination address of received datagrams (`IP_PKTINFO`, `IPV6_RECVPKTINFO`). That of a socket bound to one address is
+    /// known without an option.
     pub dst_ip: bool,
     /// Number of datagrams dropped because the receive buffer was full (`SO_RXQ_OVFL`).
     pub drops: bool,
@@ -30,8 +32,9 @@ pub struct Features {
     pub dont_fragment: bool,
 }
 
-/// Sets all options. Returns which of them the kernel supports.
-pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool) -> Features {
+/// Sets all options of a socket that is bound to `local`. Returns which of them the kernel supports.
+pub(super) fn set_up(fd: BorrowedFd<'_>, local: IpAddr) -> Features {
+    let v6 = local.is_ipv6();
     let on = |level, name| set_option(fd, level, name, 1).is_ok();
     // On an IPv6 socket, the IPv4 options apply to IPv4-mapped peers. IPv6-only sockets accept them, too.
     let both = |v4_name, v6_name| on(IPPROTO_IP, v4_name) & (!v6 || on(IPPROTO_IPV6, v6_name));
@@ -43,7 +46,13 @@ pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool) -> Features {
         tos: both(libc::IP_RECVTOS, libc::IPV6_RECVTCLASS),
         ttl: both(libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT),
         // IPV6_RECVPKTINFO applies to IPv4-mapped peers as well.
-        dst_ip: if v6 { on(IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { on(IPPROTO_IP, libc::IP_PKTINFO) },
+        dst_ip: if !local.to_canonical().is_unspecified() {
+            true
+        } else if v6 {
+            on(IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
+        } else {
+            on(IPPROTO_IP, libc::IP_PKTINFO)
+        },
         drops: on(SOL_SOCKET, libc::SO_RXQ_OVFL),
         dont_fragment: probe(IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
             & (!v6 || probe(IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)),

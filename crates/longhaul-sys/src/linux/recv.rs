@@ -150,16 +150,19 @@ impl UdpSocket {
         batch.metas.clear();
         let buffers = batch.buffers.iter_mut().map(RecvBuffer::writable);
         let received = recvmmsg(self.as_fd(), 0, buffers, &mut batch.slots)?;
-        batch.metas.extend(batch.slots.iter().take(received).map(meta));
+        let only_ip = self.only_ip();
+        let whole = |message| meta(message, only_ip);
+        batch.metas.extend(batch.slots.iter().take(received).map(whole));
         Ok(received)
     }
 }
 
-pub(super) fn meta(message: &InMessage) -> Meta {
+/// Returns the metadata of a message. Without a control message, `dst_ip` is its destination.
+pub(super) fn meta(message: &InMessage, dst_ip: Option<IpAddr>) -> Meta {
     let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let mut meta = Meta {
         addr: message.name.decode().unwrap_or(nobody),
-        dst_ip: None,
+        dst_ip,
         len: message.len,
         stride: message.len,
         tos: None,

@@ -29,7 +29,7 @@ pub fn received(script: &[u8]) {
     message.control.set_len(if flags & 4 != 0 { usize::MAX } else { used });
 
     // Invariants of the metadata.
-    let meta = meta(&message);
+    let meta = meta(&message, None);
     assert!(meta.len <= len && (truncated || meta.len == len), "{meta:?} of {len} bytes");
     assert!(meta.stride <= meta.len, "{meta:?}");
     assert!(meta.len == 0 || meta.stride > 0, "{meta:?}");

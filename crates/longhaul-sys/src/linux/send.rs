@@ -234,9 +234,9 @@ mod tests {
         let server = UdpSocket::new(std::net::UdpSocket::bind(listen).unwrap()).unwrap();
         let payload: Vec<u8> = (0..5500_u32).map(|i| (i / 100) as u8).collect();
         let transmit = Transmit {
-            destination: Some(server.local_addr().unwrap()),
+            destination: Some(server.local_addr()),
             tos: 0x2f,
-            src_ip: Some(client.local_addr().unwrap().ip()),
+            src_ip: Some(client.local_addr().ip()),
             segment_size: Some(size),
             slices: &[IoSlice::new(&payload[..50]), IoSlice::new(&payload[50..])],
         };
@@ -268,7 +268,7 @@ mod tests {
                 // IPv6 receivers discard datagrams without a checksum (RFC 8200, section 8.1), so only the effect on
                 // `max_gso_segments` is checked.
                 let slices = [IoSlice::new(&[0; 2000])];
-                let destination = Some(client.local_addr().unwrap());
+                let destination = Some(client.local_addr());
                 let transmit =
                     Transmit { destination, tos: 0, src_ip: None, segment_size: Some(1000), slices: &slices };
                 client.send(&transmit).unwrap();
@@ -324,7 +324,7 @@ mod tests {
         let mut batch = RecvBatch::new(&RecvPool::new(1, 1), 1);
         for tos in [0, 0xb8, 0xb9] {
             let transmit = Transmit {
-                destination: Some(server.local_addr().unwrap()),
+                destination: Some(server.local_addr()),
                 tos,
                 src_ip: None,
                 segment_size: None,

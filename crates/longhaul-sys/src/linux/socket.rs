@@ -1,7 +1,7 @@
 //! UDP socket.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::AtomicBool;
 
@@ -18,6 +18,7 @@ use super::syscall::option;
 #[derive(Debug)]
 pub struct UdpSocket {
     pub(super) io: std::net::UdpSocket,
+    local: SocketAddr,
     pub(super) v6: bool,
     /// Whether the socket is connected to an IPv4 peer.
     pub(super) peer_is_v4: bool,
@@ -35,13 +36,22 @@ impl UdpSocket {
     /// kernel are not an error; see [`features`](Self::features).
     pub fn new(io: std::net::UdpSocket) -> io::Result<Self> {
         io.set_nonblocking(true)?;
-        let v6 = io.local_addr()?.is_ipv6();
+        let local = io.local_addr()?;
+        let v6 = local.is_ipv6();
         let peer_is_v4 = io.peer_addr().is_ok_and(|peer| canonical(peer).is_ipv4());
         let fd = io.as_fd();
-        let features = options::set_up(fd, v6);
+        let features = options::set_up(fd, local.ip());
         let byte = |level, name| option(fd, level, name).ok().and_then(|tos| u8::try_from(tos).ok()).unwrap_or(0);
         let default_tos = [byte(IPPROTO_IP, libc::IP_TOS), if v6 { byte(IPPROTO_IPV6, libc::IPV6_TCLASS) } else { 0 }];
-        Ok(Self { io, v6, peer_is_v4, default_tos, gso: AtomicBool::new(features.gso), features })
+        Ok(Self {
+            io,
+            local: canonical(local),
+            v6,
+            peer_is_v4,
+            default_tos,
+            gso: AtomicBool::new(features.gso),
+            features,
+        })
     }
 
     /// Returns the features granted by the kernel.
@@ -51,11 +61,14 @@ impl UdpSocket {
     }
 
     /// Returns the address to which the socket is bound.
-    ///
-    /// # Errors
-    /// Returns the system's error; none is known for a bound socket.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr().map(canonical)
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Returns the destination address of all datagrams received, unless each reports its own.
+    pub(super) fn only_ip(&self) -> Option<IpAddr> {
+        Some(self.local.ip()).filter(|ip| !ip.is_unspecified())
     }
 
     /// Requests a send buffer of `bytes`, which may exceed `net.core.wmem_max` if the process is privileged. Returns

@@ -50,7 +50,7 @@ fn read(tun: &Tun, packet: &mut [u8]) -> usize {
 fn a_namespace_is_another_world_with_a_loopback() {
     let Some(namespace) = namespace() else { return };
     let outside = bind("127.0.0.1:0");
-    let addr = outside.local_addr().unwrap();
+    let addr = outside.local_addr();
     namespace
         .run(|| {
             // The same address can be bound in this namespace, and no other network is reachable.
@@ -144,7 +144,7 @@ fn merging_pair() -> Option<VethPair> {
 fn cross(sender: &UdpSocket, receiver: &UdpSocket, lengths: [usize; 2]) -> Vec<Vec<usize>> {
     let payloads = lengths.map(|len| vec![len as u8; len]);
     let slices = [[IoSlice::new(&payloads[0])], [IoSlice::new(&payloads[1])]];
-    let destination = Some(receiver.local_addr().unwrap());
+    let destination = Some(receiver.local_addr());
     let transmits =
         slices.each_ref().map(|slices| Transmit { destination, tos: 0, src_ip: None, segment_size: None, slices });
     assert_eq!(sender.send_batch(&transmits).unwrap(), 2);
@@ -206,7 +206,7 @@ fn a_full_send_buffer_stops_a_batch_midway() {
             sender.set_send_buffer(10_000).unwrap();
             let payload = [0; 1000];
             let slices = [IoSlice::new(&payload)];
-            let destination = Some(receiver.local_addr().unwrap());
+            let destination = Some(receiver.local_addr());
             let one = Transmit { destination, tos: 0, src_ip: None, segment_size: None, slices: &slices };
             let sent = sender.send_batch(&[one; 32]).unwrap();
             assert!((1..32).contains(&sent), "{sent}");

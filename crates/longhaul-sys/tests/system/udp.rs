@@ -13,12 +13,16 @@ use longhaul_sys::linux::{
 use longhaul_sys::pool::RecvPool;
 
 /// Listening address of the server, local address of the client, and destination address of the client.
-const FAMILIES: [(&str, &str, &str); 5] = [
+const FAMILIES: [(&str, &str, &str); 9] = [
     ("0.0.0.0:0", "127.0.0.1:0", "127.0.0.1"),
     ("0.0.0.0:0", "127.0.0.1:0", "127.0.0.9"),
     ("[::]:0", "[::1]:0", "::1"),
     ("[::]:0", "127.0.0.1:0", "127.0.0.1"),
     ("[::]:0", "[::]:0", "127.0.0.1"),
+    ("127.0.0.2:0", "0.0.0.0:0", "127.0.0.2"),
+    ("[::1]:0", "[::]:0", "::1"),
+    ("[::ffff:127.0.0.1]:0", "127.0.0.1:0", "127.0.0.1"),
+    ("[::ffff:0.0.0.0]:0", "127.0.0.1:0", "127.0.0.9"),
 ];
 
 fn bind(addr: &str) -> UdpSocket {
@@ -29,7 +33,7 @@ fn bind(addr: &str) -> UdpSocket {
 fn pair((listen, from, to): (&str, &str, &str)) -> (UdpSocket, UdpSocket, SocketAddr) {
     let server = bind(listen);
     let to: IpAddr = to.parse().unwrap();
-    let destination = SocketAddr::new(to, server.local_addr().unwrap().port());
+    let destination = SocketAddr::new(to, server.local_addr().port());
     (server, bind(from), destination)
 }
 
@@ -125,7 +129,7 @@ fn ecn_and_dscp_survive_merging_beside_everything_else() {
                 assert_eq!(meta.tos, Some(tos), "{family:?} {segment_size:?}");
                 assert_eq!(meta.ecn(), tos & 3);
                 assert_eq!(meta.coalesced(), segment_size.is_some());
-                assert_eq!(meta.addr.port(), client.local_addr().unwrap().port());
+                assert_eq!(meta.addr.port(), client.local_addr().port());
                 assert!(meta.addr.ip().is_loopback(), "mapped addresses are unmapped: {}", meta.addr);
                 assert_eq!(meta.dst_ip, Some(destination.ip()));
                 assert_eq!(meta.ttl, Some(64));
@@ -189,11 +193,8 @@ fn a_connected_socket_needs_no_destination() {
         let server = bind(listen);
         let io = std::net::UdpSocket::bind(from).unwrap();
         let to: IpAddr = to.parse().unwrap();
-        io.connect(SocketAddr::new(
-            if from == "[::]:0" { mapped(to) } else { to },
-            server.local_addr().unwrap().port(),
-        ))
-        .unwrap();
+        io.connect(SocketAddr::new(if from == "[::]:0" { mapped(to) } else { to }, server.local_addr().port()))
+            .unwrap();
         let client = UdpSocket::new(io).unwrap();
         let payload = [1; 300];
         let slices = [IoSlice::new(&payload)];

@@ -91,7 +91,7 @@ impl Io {
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        Ok(self.socket.local_addr())
     }
 
     pub(crate) fn max_segments(&self) -> usize {
