@@ -37,8 +37,8 @@ impl UnsentLimit {
     }
 
     /// Returns the limit in bytes. It is higher while the peer's `window_is_closed`: the peer may be waiting for this
-    /// application to read, which it may do only after its write has succeeded. There is none while the RC3 loop, which sends
-    /// the data soon, `runs_rc3`.
+    /// application to read, which it may do only after its write has succeeded. There is none if `runs_rc3`: the RC3 loop sends
+    /// the data soon.
     pub(super) fn bytes(self, runs_rc3: bool, window_is_closed: bool) -> u64 {
         self.configured.map_or_else(
             || match (runs_rc3, window_is_closed) {
