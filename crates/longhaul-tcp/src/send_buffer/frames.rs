@@ -5,11 +5,16 @@ use std::ops::Range;
 use super::SendBuffer;
 use crate::batch::SegmentRef;
 
-/// Consecutive segments in consecutive cells of one piece, which are sent as one slice.
+/// Consecutive segments whose data lies in one piece.
 struct Run {
     /// Number of segments.
     segments: usize,
     piece: usize,
+    cells: Option<CellRun>,
+}
+
+/// Consecutive cells, which are sent as one slice.
+struct CellRun {
     /// Position in the block, from the first header on.
     range: Range<usize>,
     /// Distance between two headers.
@@ -23,10 +28,12 @@ impl SendBuffer {
         while let Some(first) = segments.first() {
             let len = usize::from(first.header_len);
             let run = self.run(segments);
-            let (count, piece) = run.as_ref().map_or((1, None), |run| (run.segments, self.pieces.get_mut(run.piece)));
+            let count = run.as_ref().map_or(1, |run| run.segments);
             let Some((laid, later)) = headers.split_at_checked(count * len) else { return };
-            if let (Some(run), Some(piece)) = (run, piece) {
-                let cells = piece.cells_mut()[run.range].chunks_mut(run.stride);
+            if let Some(Run { piece, cells: Some(cells), .. }) = run
+                && let Some(piece) = self.pieces.get_mut(piece)
+            {
+                let cells = piece.cells_mut()[cells.range].chunks_mut(cells.stride);
                 for (cell, header) in cells.zip(laid.chunks_exact(len)) {
                     cell[..len].copy_from_slice(header);
                 }
@@ -49,25 +56,45 @@ impl SendBuffer {
             let len = usize::from(first.header_len);
             let run = self.run(segments);
             let count = run.as_ref().map_or(1, |run| run.segments);
-            let Some((header, later)) = headers.split_at_checked(count * len) else { break };
-            match run.and_then(|run| self.pieces.get(run.piece)?.cells().get(run.range)) {
-                Some(cells) => {
-                    out.extend([cells]);
-                    total += cells.len();
-                }
+            let Some((own, later)) = headers.split_at_checked(count * len) else { break };
+            total += match run {
+                Some(run) => self.frames_of(&run, own, &segments[..count], out),
                 None => {
-                    out.extend([header]);
-                    total += len + self.gather(first.payload(), out);
+                    out.extend([own]);
+                    len + self.gather(first.payload(), out)
                 }
-            }
+            };
             headers = later;
             segments = &segments[count..];
         }
         total
     }
 
-    /// Returns the longest run of `segments`, from the first on, that lie in consecutive cells; `None` if the first
-    /// is in no cell.
+    /// Does the same for the segments of a run.
+    fn frames_of<'a>(
+        &'a self,
+        run: &Run,
+        headers: &'a [u8],
+        segments: &[SegmentRef],
+        out: &mut impl Extend<&'a [u8]>,
+    ) -> usize {
+        let (Some(piece), Some(first)) = (self.pieces.get(run.piece), segments.first()) else { return 0 };
+        if let Some(cells) = run.cells.as_ref().and_then(|cells| piece.cells().get(cells.range.clone())) {
+            out.extend([cells]);
+            return cells.len();
+        }
+        let (mut data, mut total) = (piece.contiguous(first.payload_start), 0);
+        for (segment, header) in segments.iter().zip(headers.chunks_exact(first.header_len.into())) {
+            let Some((payload, later)) = data.split_at_checked(segment.payload_len.into()) else { break };
+            out.extend([header, payload]);
+            total += header.len() + payload.len();
+            data = later;
+        }
+        total
+    }
+
+    /// Returns the longest run of `segments`, from the first on, that lie in consecutive cells, or in one piece without
+    /// cells. `None` if the first one does not.
     fn run(&self, segments: &[SegmentRef]) -> Option<Run> {
         let (first, rest) = segments.split_first()?;
         let start = first.payload_start;
@@ -76,22 +103,29 @@ impl SendBuffer {
         }
         let index = self.find(start);
         let piece = self.pieces.get(index)?;
-        let (layout, mut range) = piece.cell(start, first.header_len.into(), first.payload_len.into())?;
+        let cell = piece.cell(start, first.header_len.into(), first.payload_len.into());
+        if cell.is_none() && (piece.is_laid() || first.payload().end > piece.end()) {
+            return None;
+        }
         self.cursor.set(self.dropped + index as u64);
-        let (mut segments, mut last) = (1, first);
+        let (mut segments, mut last, mut len) = (1, first, 0);
         for next in rest {
-            let follows = last.payload_len == layout.payload
+            let fits = cell.as_ref().is_none_or(|(layout, _)| {
+                last.payload_len == layout.payload && (1..=layout.payload).contains(&next.payload_len)
+            });
+            let follows = fits
                 && next.header_len == first.header_len
                 && next.payload_start == last.payload().end
-                && (1..=layout.payload).contains(&next.payload_len)
                 && next.payload().end <= piece.end();
             if !follows {
                 break;
             }
-            range.end += usize::from(next.header_len) + usize::from(next.payload_len);
+            len += usize::from(next.header_len) + usize::from(next.payload_len);
             segments += 1;
             last = next;
         }
-        Some(Run { segments, piece: index, range, stride: layout.stride() })
+        let cells =
+            cell.map(|(layout, range)| CellRun { range: range.start..range.end + len, stride: layout.stride() });
+        Some(Run { segments, piece: index, cells })
     }
 }

@@ -176,6 +176,21 @@ impl Piece {
         })
     }
 
+    /// Returns whether the data has gaps for headers.
+    pub(super) fn is_laid(&self) -> bool {
+        matches!(self.data, Data::Laid(_))
+    }
+
+    /// Returns the data from the offset `start` on; none if it has gaps for headers.
+    pub(super) fn contiguous(&self, start: u64) -> &[u8] {
+        let data: &[u8] = match &self.data {
+            Data::Copied(block) => block,
+            Data::Kept(bytes) => bytes,
+            Data::Laid(_) => &[],
+        };
+        start.checked_sub(self.start).and_then(|at| data.get(at as usize..)).unwrap_or_default()
+    }
+
     /// Returns the memory of a block with header gaps.
     pub(super) fn cells(&self) -> &[u8] {
         match &self.data {

@@ -152,6 +152,30 @@ fn a_piece_stays_until_its_last_byte_is_acknowledged() {
     assert_eq!(buffer.pieces.len(), 1);
 }
 
+/// A batch of retransmissions has holes, and headers of several lengths.
+#[test]
+fn a_batch_need_not_be_of_consecutive_segments_of_one_kind() {
+    for kept in [false, true] {
+        let mut buffer = SendBuffer::new(1 << 20);
+        match kept {
+            true => assert!(write_bytes(&mut buffer, Bytes::from(pattern(1..30_001))).is_empty()),
+            false => assert_eq!(write(&mut buffer, &pattern(1..30_001)), 30_000),
+        }
+        for (gap, header_len) in [(0, 24), (1448, 24), (0, 36), (1448, 36)] {
+            let mut all = segments(&buffer, 1449, &[1448; 3], 24);
+            let more = segments(&buffer, 1449 + 3 * 1448 + gap, &[1448, 1448, 0], header_len);
+            all.0.extend(more.0);
+            all.1.extend(more.1);
+            all.2.extend(more.2);
+            let (headers, segments, datagrams) = all;
+            buffer.lay_headers(&headers, &segments);
+            let mut out: Vec<&[u8]> = Vec::new();
+            assert_eq!(buffer.frames(&headers, &segments, &mut out), datagrams.len(), "{kept} {gap} {header_len}");
+            assert_eq!(out.concat(), datagrams, "{kept} {gap} {header_len}");
+        }
+    }
+}
+
 #[test]
 fn blocks_are_reused_and_memory_shrinks_with_the_load() {
     let mut buffer = SendBuffer::new(64 << 20);

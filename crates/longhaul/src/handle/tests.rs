@@ -22,6 +22,8 @@ const WARM_UP: usize = 2 << 20;
 const ENOBUFS: i32 = 105;
 #[cfg(target_os = "linux")]
 const EHOSTUNREACH: i32 = 113;
+#[cfg(target_os = "linux")]
+const EBADF: i32 = 9;
 
 /// Connects two streams. The client has a window for several batches.
 async fn warm_pair() -> (TcpStream, TcpStream) {
@@ -211,6 +213,18 @@ async fn a_send_for_which_the_kernel_has_no_memory_ends_the_turn() {
     assert_eq!(server.read_u8().await.unwrap(), 7);
     assert_eq!(faults_left(&client), 0);
     assert_eq!(client.handle.shared.lock().stats.send_faults, 3);
+}
+
+/// Nothing more is sent on a socket that no longer works, and its streams fail.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_failed_socket_ends_the_turn() {
+    let (mut client, _server) = warm_pair().await;
+    fail(&client, &[EBADF; 3]);
+    write_now(&mut client, &[7; 2 * BLOCK]).await;
+    assert_eq!(faults_left(&client), 2);
+    client.write_u8(7).await.unwrap_err();
+    assert_eq!(faults_left(&client), 2);
 }
 
 /// A batch that was not sent does not count.
