@@ -8,7 +8,7 @@ use bytes::Bytes;
 ///
 /// Large writes are laid out for them, with a gap for a header before the payload of each segment, so that a batch of
 /// segments is sent as one slice. If a header of 24 bytes were gathered for each segment instead, the system call
-/// would take a third longer. Segments of other lengths than expected are gathered.
+/// would take up to a third longer, depending on the processor. Segments of other lengths than expected are gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Header length in bytes.
