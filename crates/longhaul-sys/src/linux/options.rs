@@ -1,7 +1,6 @@
 //! Socket options.
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, SOL_UDP};
@@ -32,12 +31,14 @@ pub struct Features {
     pub dont_fragment: bool,
 }
 
-/// Sets all options of a socket that is bound to `local`. Returns which of them the kernel supports.
-pub(super) fn set_up(fd: BorrowedFd<'_>, local: IpAddr) -> Features {
-    let v6 = local.is_ipv6();
+/// Sets all options, that for destination addresses only on a socket that `is_wildcard`. Returns which of them the kernel
+/// supports.
+pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool, is_wildcard: bool) -> Features {
     let on = |level, name| set_option(fd, level, name, 1).is_ok();
     // On an IPv6 socket, the IPv4 options apply to IPv4-mapped peers. IPv6-only sockets accept them, too.
     let both = |v4_name, v6_name| on(IPPROTO_IP, v4_name) & (!v6 || on(IPPROTO_IPV6, v6_name));
+    // IPV6_RECVPKTINFO applies to IPv4-mapped peers as well.
+    let dst_ip = if v6 { (IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { (IPPROTO_IP, libc::IP_PKTINFO) };
     let probe = |level, name, value| set_option(fd, level, name, value).is_ok();
     Features {
         gro: on(SOL_UDP, libc::UDP_GRO),
@@ -45,14 +46,7 @@ pub(super) fn set_up(fd: BorrowedFd<'_>, local: IpAddr) -> Features {
         timestamps: on(SOL_SOCKET, libc::SO_TIMESTAMPNS),
         tos: both(libc::IP_RECVTOS, libc::IPV6_RECVTCLASS),
         ttl: both(libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT),
-        // IPV6_RECVPKTINFO applies to IPv4-mapped peers as well.
-        dst_ip: if !local.to_canonical().is_unspecified() {
-            true
-        } else if v6 {
-            on(IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
-        } else {
-            on(IPPROTO_IP, libc::IP_PKTINFO)
-        },
+        dst_ip: !is_wildcard || on(dst_ip.0, dst_ip.1),
         drops: on(SOL_SOCKET, libc::SO_RXQ_OVFL),
         dont_fragment: probe(IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
             & (!v6 || probe(IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)),

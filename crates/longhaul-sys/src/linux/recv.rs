@@ -25,7 +25,8 @@ pub struct Meta {
     /// Source address. It is an IPv4 address for an IPv4 peer of an IPv6 socket. A forged source port may be zero, to
     /// which no reply can be sent.
     pub addr: SocketAddr,
-    /// Destination address. `None` if not reported by the kernel.
+    /// Destination address: that of the socket, or what the kernel reports if the socket has the unspecified address. `None`
+    /// if it does not.
     pub dst_ip: Option<IpAddr>,
     /// Length in bytes of all complete datagrams. A truncated datagram is not counted.
     pub len: usize,
@@ -151,13 +152,12 @@ impl UdpSocket {
         let buffers = batch.buffers.iter_mut().map(RecvBuffer::writable);
         let received = recvmmsg(self.as_fd(), 0, buffers, &mut batch.slots)?;
         let only_ip = self.only_ip();
-        let whole = |message| meta(message, only_ip);
-        batch.metas.extend(batch.slots.iter().take(received).map(whole));
+        batch.metas.extend(batch.slots.iter().take(received).map(|message| meta(message, only_ip)));
         Ok(received)
     }
 }
 
-/// Returns the metadata of a message. Without a control message, `dst_ip` is its destination.
+/// Returns the metadata of a message. `dst_ip` is its destination address if the kernel does not report one.
 pub(super) fn meta(message: &InMessage, dst_ip: Option<IpAddr>) -> Meta {
     let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let mut meta = Meta {

@@ -36,22 +36,14 @@ impl UdpSocket {
     /// kernel are not an error; see [`features`](Self::features).
     pub fn new(io: std::net::UdpSocket) -> io::Result<Self> {
         io.set_nonblocking(true)?;
-        let local = io.local_addr()?;
-        let v6 = local.is_ipv6();
+        let bound = io.local_addr()?;
+        let (v6, local) = (bound.is_ipv6(), canonical(bound));
         let peer_is_v4 = io.peer_addr().is_ok_and(|peer| canonical(peer).is_ipv4());
         let fd = io.as_fd();
-        let features = options::set_up(fd, local.ip());
+        let features = options::set_up(fd, v6, local.ip().is_unspecified());
         let byte = |level, name| option(fd, level, name).ok().and_then(|tos| u8::try_from(tos).ok()).unwrap_or(0);
         let default_tos = [byte(IPPROTO_IP, libc::IP_TOS), if v6 { byte(IPPROTO_IPV6, libc::IPV6_TCLASS) } else { 0 }];
-        Ok(Self {
-            io,
-            local: canonical(local),
-            v6,
-            peer_is_v4,
-            default_tos,
-            gso: AtomicBool::new(features.gso),
-            features,
-        })
+        Ok(Self { io, local, v6, peer_is_v4, default_tos, gso: AtomicBool::new(features.gso), features })
     }
 
     /// Returns the features granted by the kernel.
@@ -60,13 +52,13 @@ impl UdpSocket {
         self.features
     }
 
-    /// Returns the address to which the socket is bound.
+    /// Returns the address to which the socket was bound when this value was created.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Returns the destination address of all datagrams received, unless each reports its own.
+    /// Returns the destination address of all datagrams received; `None` if the kernel reports that of each.
     pub(super) fn only_ip(&self) -> Option<IpAddr> {
         Some(self.local.ip()).filter(|ip| !ip.is_unspecified())
     }

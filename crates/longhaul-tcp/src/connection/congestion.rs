@@ -59,11 +59,11 @@ pub(super) struct Pacing {
 const SHORT_PATH_BURST: Bytes = Bytes(256 << 10);
 const HALVED_EACH: Span = Span::from_micros(128);
 const MAX_HALVINGS: u64 = 4;
-/// What may be in flight on such a path besides what the path itself holds, and the rate for which that is computed: that of
-/// the fastest common network card.
+/// What may be in flight on such a path besides what the path itself holds.
 const SHORT_PATH_WINDOW: Bytes = Bytes(1 << 20);
+/// The rate of the fastest common network card, for what the path holds.
 const FASTEST: Rate = Rate::from_bits_per_sec(100_000_000_000);
-/// Smoothed RTT from which on the path is not short any more: the route has changed.
+/// Smoothed RTT from which on such a path is not treated as short: the route has changed, or a slow link has a queue.
 const LONG_PATH: Span = Span::from_millis(16);
 
 impl Pacing {

@@ -149,7 +149,16 @@ async fn socket_options_survive_conversion_from_and_to_std() {
     assert_eq!((socket.tos().unwrap(), socket.local_addr().unwrap()), (0x28, at));
     socket.set_tos(0x48).unwrap();
     assert_eq!((socket.tos_v4().unwrap(), socket.tclass_v6().unwrap()), (0x48, 0x48));
-    assert_eq!(socket.into_std().local_addr().unwrap(), at);
+    let fresh = longhaul::TcpSocket::new_v4().unwrap();
+    fresh.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    for socket in [socket, fresh] {
+        let address = socket.local_addr().unwrap();
+        let udp = socket.into_std();
+        assert_eq!(udp.local_addr().unwrap(), address);
+        // Like tokio's sockets, and unlike those of the standard library, they do not block.
+        #[cfg(unix)]
+        assert!(socket2::SockRef::from(&udp).nonblocking().unwrap());
+    }
     let connector = longhaul::TcpConnector::from_std(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
     let listener = longhaul::TcpListener::bind("127.0.0.1:0").await.unwrap();
     soon(connector.connect(listener.local_addr().unwrap())).await.unwrap();

@@ -5,8 +5,8 @@ use crate::config::Config;
 /// Enough to cover the time until the writer is woken. More costs memory, and the data leaves the processor's caches before it
 /// is sent: with 4 MiB, sending a gigabyte took a fifth more processor time on a busy machine, but not on an idle one.
 const ALONE: u64 = 256 << 10;
-/// The least that is left of it beside other connections, while whose data is sent the writer is woken: about as much as
-/// one send call takes.
+/// The least that is left of it beside other connections: about as much as one send call takes. The writer is woken while
+/// the others send.
 const LEAST: u64 = 64 << 10;
 /// The limit while the peer's window is closed.
 const WINDOW_CLOSED: u64 = 4 << 20;
