@@ -2,7 +2,7 @@
 
 use core::fmt::Debug;
 
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 
 use crate::{
     Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, StartupOutcome, Timeout,
@@ -72,6 +72,14 @@ pub trait Controller: Debug + Send {
 
     /// Returns the controller's current decisions.
     fn control(&self) -> Control;
+
+    /// Returns whether a new controller would do as well after `idle` without data in flight. The transport may then drop this
+    /// one; when there are data to send, it builds another, which is told what was granted, and what is known of the path.
+    /// Idle connections become smaller this way.
+    fn is_dispensable(&self, idle: Span) -> bool {
+        let _ = idle;
+        false
+    }
 
     /// Returns how [`BuildParams::saved_path`](crate::BuildParams::saved_path) was used. The transport counts the
     /// outcomes, and removes an entry that was refused from the metrics cache.

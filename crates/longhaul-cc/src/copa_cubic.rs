@@ -515,6 +515,10 @@ impl Controller for CopaCubic {
         }
     }
 
+    fn is_dispensable(&self, idle: Span) -> bool {
+        self.is_like_new_after(idle)
+    }
+
     fn next_tick(&self) -> Option<Time> {
         if self.is_composed() { self.cubic.next_tick() } else { None }
     }

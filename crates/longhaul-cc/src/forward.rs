@@ -29,6 +29,9 @@ macro_rules! forward_controller {
         fn on_tick(&mut self, now: $crate::internal::Time, path: &$crate::Path) { self.$inner.on_tick(now, path); }
     };
     (@next_tick $inner:tt) => { fn next_tick(&self) -> Option<$crate::internal::Time> { self.$inner.next_tick() } };
+    (@is_dispensable $inner:tt) => {
+        fn is_dispensable(&self, idle: $crate::internal::Span) -> bool { self.$inner.is_dispensable(idle) }
+    };
     (@control $inner:tt) => { fn control(&self) -> $crate::Control { self.$inner.control() } };
     (@saved_path_use $inner:tt) => {
         fn saved_path_use(&self) -> $crate::SavedPathUse { self.$inner.saved_path_use() }

@@ -84,7 +84,7 @@ pub mod internal {
     pub use crate::startup::swift_start::estimate::{TickClock, capacity_window};
     pub use crate::startup::{NoStartup, PacingOnly, Pattern, SwiftStart, SwiftStartConfig};
 
-    pub use longhaul_units::Time;
+    pub use longhaul_units::{Span, Time};
 
     /// Names for the expansion of [`options!`](crate::options).
     pub mod options {

@@ -81,8 +81,8 @@ impl fmt::Debug for Observed {
 
 impl Controller for Observed {
     crate::forward_controller!(
-        inner: name, on_granted, on_sent, on_timeout, on_event, on_tick, next_tick, control, saved_path_use, startup,
-        snapshot, estimates
+        inner: name, on_granted, on_sent, on_timeout, on_event, on_tick, next_tick, is_dispensable, control,
+        saved_path_use, startup, snapshot, estimates
     );
 
     fn needs(&self) -> Needs {

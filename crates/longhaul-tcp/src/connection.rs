@@ -40,6 +40,7 @@ mod ecn_check;
 mod extensions;
 mod handshake;
 mod host_errors;
+mod idleness;
 mod input;
 mod lifecycle;
 mod liveness;

@@ -3,7 +3,7 @@
 use longhaul_units::{Span, Time};
 
 use super::{CopaCubic, Crowd, Mode, Reach};
-use crate::Path;
+use crate::{Path, initial_window};
 
 /// Idle period up to which the path is assumed to hold as much as before.
 const LONGEST: Span = Span::from_secs(60);
@@ -25,6 +25,18 @@ impl CopaCubic {
         };
         let window = self.rounds.most_delivered().as_f64().min(most);
         (window >= LEAST * held).then_some(window)
+    }
+
+    /// Returns whether a new controller would behave alike after an idle period: this one would start with the same window, and
+    /// has found nothing about the path since it started, or only what is too old.
+    pub(super) fn is_like_new_after(&self, idle: Span) -> bool {
+        let initial = initial_window::rfc6928(self.mss, initial_window::DEFAULT_SEGMENTS);
+        let has_found = match self.mode {
+            Mode::Start => self.rounds.most_delivered() > initial,
+            Mode::Cruise => true,
+            Mode::Trial(_) | Mode::Compete(_) => return false,
+        };
+        self.window() >= initial.as_f64() && (!has_found || idle >= LONGEST)
     }
 
     /// Resumes with a window of `window` bytes, which leaves within a round trip, and continues in slow start.
@@ -106,6 +118,37 @@ mod tests {
             controller.on_ack(&ack, &Path::new(MSS));
             assert_eq!(controller.kept_window(Span::from_secs(5)).is_some(), is_kept, "{rtt} ms");
         }
+    }
+
+    /// A controller that has delivered no more than an initial window per round trip has found nothing, and none has what is worth
+    /// keeping for more than a minute, except that others fill the queue, or that the window is small.
+    #[test]
+    fn what_is_like_new_is_dispensable() {
+        let dispensable =
+            |controller: &CopaCubic| [0, 59_999, 60_000].map(|idle| controller.is_dispensable(Span::from_millis(idle)));
+        let (mut controller, now) = flow(120);
+        assert_eq!(dispensable(&controller), [false, false, true]);
+        controller.mode = Mode::Start;
+        assert_eq!(dispensable(&controller), [false, false, true]);
+        let mut deliver = |segments| {
+            controller.rounds = Rounds::default();
+            for total_delivered in [Bytes(5), Bytes(5) + MSS * segments] {
+                let mut ack = Ack::new(now);
+                (ack.round_start, ack.total_delivered) = (true, total_delivered);
+                controller.rounds.on_ack(&ack);
+            }
+            dispensable(&controller)
+        };
+        assert_eq!([deliver(10), deliver(11)], [[true; 3], [false, false, true]]);
+        for mode in [
+            Mode::Trial(Trial::new(100.0 * MSS.as_f64(), 1e6, 0.04, 0.04, true)),
+            Mode::Compete(Competition::new(now, GAP.0)),
+        ] {
+            controller.mode = mode;
+            assert_eq!(dispensable(&controller), [false; 3], "{mode:?}");
+        }
+        controller.begin_cruise(9.0 * MSS.as_f64(), false);
+        assert_eq!(dispensable(&controller), [false; 3]);
     }
 
     /// Four round trips with less, and the present one, are remembered.

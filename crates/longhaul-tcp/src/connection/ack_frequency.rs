@@ -102,12 +102,12 @@ impl Connection {
     /// Sends the controller's request to the peer, if there is data to acknowledge now or soon. A request that comes later
     /// may reach a peer that has closed the connection and answers with a RST.
     pub(super) fn request_ack_frequency(&mut self) {
-        if self.ext.ack_frequency.is_none() {
+        let has_data = self.life.state.is_synchronized() && self.snd.has_unacknowledged_data();
+        if !has_data || self.ext.ack_frequency.is_none() {
             return;
         }
         let (now, ratio, sent) = (self.timers.now(), self.cc.control.ack_ratio, self.stats.data_segments_out);
-        let has_data = self.life.state.is_synchronized() && self.snd.has_unacknowledged_data();
-        let Some(ack_frequency) = self.ext.ack_frequency.as_deref_mut().filter(|_| has_data) else { return };
+        let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
         let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
         let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
         header.options.ack_rate = Some(rate);

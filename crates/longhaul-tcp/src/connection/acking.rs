@@ -170,13 +170,13 @@ impl Connection {
         let (mss, blocks) = (u64::from(self.mss()), self.sack_blocks(segment));
         let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min(), self.ext.ecn_check.asked_at());
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
-        let (loss, segments) = (&mut self.loss, &mut self.cc.segments);
+        let (loss, mut segments) = (&mut self.loss, self.cc.segments_mut());
         let mut on_delivered = |record: &Record, burst: &Burst| {
             let origin = attribution.of(record, burst);
             loss.on_delivered(record, burst.sent_at, at, origin.is_ambiguous);
             delivery.proves_spurious |= loss.proves_spurious(record);
             delivery.add(record, burst, origin);
-            if let Some(segments) = segments {
+            if let Some(segments) = &mut segments {
                 segments.acked.push(acked_segment(record, burst, reports));
             }
         };
@@ -338,14 +338,15 @@ impl Connection {
         event.cwnd_limited = limited || self.cc.rounds.was_limited;
         // Round-trip counting.
         let sent_after = event.rate.map(|rate| rate.prior_delivered.0);
-        let round = self.cc.rounds.advance(self.snd.una(), self.snd.nxt(), self.cc.rate.delivered, sent_after);
+        let sending = &mut *self.cc;
+        let round = sending.rounds.advance(self.snd.una(), self.snd.nxt(), event.total_delivered.0, sent_after);
         event.round_start = round.is_some();
-        self.cc.bursts.on_ack(event.delivered, event.newly_lost);
+        sending.bursts.on_ack(event.delivered, event.newly_lost);
         if let Some(delivered) = round {
-            self.cc.bursts.on_round();
+            sending.bursts.on_round();
+            (sending.rounds.was_limited, sending.rounds.limited) = (limited, false);
             self.cc.history.note_round(delivered);
             self.ext.ecn_check.on_round();
-            (self.cc.rounds.was_limited, self.cc.rounds.limited) = (limited, false);
         }
         let path = self.path();
         self.cc.controller.on_ack(&event, &path);

@@ -373,7 +373,11 @@ impl Connection {
             // During the handshake the timer is that of the SYN.
             self.arm_retransmission(now);
         }
-        self.refresh_control();
+        if self.cc.sending().is_some() {
+            self.refresh_control();
+        } else {
+            self.cc.configure(&self.config);
+        }
     }
 
     /// Restarts after idleness: after more than one RTO without transmission, cwnd may not fit the path (RFC 5681,

@@ -1,14 +1,27 @@
 //! Congestion-control driver: the controller and the transport state that belongs to it. That state comprises the
 //! pacer, delivery-rate samples, round-trip counting, the time spent under each send limit, and cached metrics of the
 //! path.
+//!
+//! Most of that state concerns sending only. After an idle period it is dropped, if the controller can be replaced by a new
+//! one, and made anew when it is needed, so that idle connections are small ([`origin`]).
 
-use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, RateSample, SendLimit};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use longhaul_cc::{
+    AckedSegment, BuildParams, Control, Controller, Granted, LostSegment, NeedError, Pace, Pacer, Path, RateSample,
+    SendLimit,
+};
 use longhaul_units::{Bytes, Rate, Span, Time};
+
+use origin::Origin;
 
 use super::burst_length::BurstLength;
 use super::metrics_cache::PathHistory;
 use super::rate::RateSampler;
 use crate::config::Config;
+
+mod origin;
 
 /// Segments reported in the next ACK event. The buffers are reused from one ACK to the next.
 #[derive(Debug, Default)]
@@ -19,6 +32,18 @@ pub(super) struct SegmentLists {
 
 #[derive(Debug)]
 pub(super) struct CongestionDriver {
+    origin: Origin,
+    pub(super) rate: RateSampler,
+    pub(super) history: PathHistory,
+    pub(super) limits: LimitClock,
+    pub(super) handshake_rtt: Option<Span>,
+    /// The SYN or SYN-ACK was lost.
+    pub(super) handshake_lossy: bool,
+}
+
+/// The controller and what else controls sending.
+#[derive(Debug)]
+pub(super) struct SendControl {
     pub(super) controller: Box<dyn Controller>,
     /// The controller's latest answer, bounded by the configured ceilings and on short paths.
     pub(super) control: Control,
@@ -26,19 +51,13 @@ pub(super) struct CongestionDriver {
     is_bounded: bool,
     pub(super) pacer: Pacer,
     pub(super) bursts: BurstLength,
-    pub(super) rate: RateSampler,
     pub(super) rounds: Rounds,
-    pub(super) limits: LimitClock,
     /// Present if the controller requested per-segment reports.
     pub(super) segments: Option<Box<SegmentLists>>,
-    pub(super) history: PathHistory,
     /// The segment size last reported to the controller.
     pub(super) mss: Bytes,
     /// A loss or an ECN mark has been reported.
     pub(super) congestion_seen: bool,
-    pub(super) handshake_rtt: Option<Span>,
-    /// The SYN or SYN-ACK was lost.
-    pub(super) handshake_lossy: bool,
 }
 
 /// Connection state that the driver needs for pacing and for short paths.
@@ -85,7 +104,100 @@ impl Pacing {
 }
 
 impl CongestionDriver {
-    pub(super) fn new(config: &Config, mss: Bytes, now: Time) -> Self {
+    pub(super) fn new(config: &Arc<Config>, mss: Bytes, now: Time) -> Self {
+        Self {
+            origin: Origin::new(config, mss, now),
+            rate: RateSampler::new(now),
+            history: PathHistory::default(),
+            limits: LimitClock::new(now),
+            handshake_rtt: None,
+            handshake_lossy: false,
+        }
+    }
+
+    /// Returns what controls sending, unless nothing has been sent and it was dropped.
+    pub(super) fn sending(&self) -> Option<&SendControl> {
+        self.origin.sending()
+    }
+
+    /// Returns the lists of segments for the next ACK event, if the controller requested them and something was sent.
+    pub(super) fn segments_mut(&mut self) -> Option<&mut SegmentLists> {
+        self.origin.sending_mut()?.segments.as_deref_mut()
+    }
+
+    /// Sets the configuration for what controls sending, which has been dropped.
+    pub(super) fn configure(&mut self, config: &Arc<Config>) {
+        self.origin.configure(config);
+    }
+
+    /// Passes what controls sending to `read`. If it was dropped, it remains so.
+    pub(super) fn peek<T>(&self, read: impl FnOnce(&SendControl) -> T) -> T {
+        match self.sending() {
+            Some(sending) => read(sending),
+            None => read(&self.origin.build()),
+        }
+    }
+
+    /// Records that the connection is established, and what was granted to the controller.
+    pub(super) fn establish(&mut self, now: Time, granted: Granted) {
+        self.origin.establish(now, granted);
+    }
+
+    /// Drops what controls sending over `path` if that is dispensable after an idle period of `idle`.
+    pub(super) fn drop_if_dispensable(&mut self, config: &Arc<Config>, path: &Path, idle: Span) {
+        self.origin.drop_if_dispensable(config, path, idle);
+    }
+
+    /// Records a delivery-rate sample for the metrics cache.
+    pub(super) fn note_rate(&mut self, sample: &RateSample) {
+        self.history.note_rate(sample);
+    }
+
+    /// Replaces the controller before the first segment leaves.
+    pub(super) fn rebuild(&mut self, config: &Config, params: &BuildParams) {
+        self.controller = config.congestion.build(params);
+        self.control = self.controller.control();
+        self.origin.keep();
+    }
+
+    /// Records that `limit` stops the sender.
+    pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, in_episode: bool) {
+        let current = self.limits.current;
+        if limit == current {
+            return;
+        }
+        if let Some(sending) = self.origin.sending() {
+            self.history.keep_ssthresh(&sending.control, current, limit, in_episode);
+        }
+        self.limits.change(now, limit);
+    }
+
+    /// Returns whether the controller's window limits the sender, or has in this round trip. It does not while a smaller one is
+    /// in force.
+    pub(super) fn is_cwnd_limited(&self, prior_in_flight: Bytes) -> bool {
+        // RFC 7661, section 4.2: cwnd is validated if at least half of it is used. A pacer derived from cwnd does not
+        // hold back more than that, but it can be the only limit after the RTT has decreased.
+        let paced = self.limits.current == SendLimit::Pacing && prior_in_flight * 2 >= self.control.cwnd;
+        !self.is_bounded && (self.rounds.limited || self.limits.current == SendLimit::Cwnd || paced)
+    }
+}
+
+impl Deref for CongestionDriver {
+    type Target = SendControl;
+
+    fn deref(&self) -> &SendControl {
+        self.origin.get()
+    }
+}
+
+impl DerefMut for CongestionDriver {
+    fn deref_mut(&mut self) -> &mut SendControl {
+        self.origin.get_mut()
+    }
+}
+
+impl SendControl {
+    fn new(config: &Config, mss: Bytes, now: Time) -> Self {
         let controller = config.congestion.build(&build_params(config, mss));
         Self {
             control: controller.control(),
@@ -93,22 +205,18 @@ impl CongestionDriver {
             is_bounded: false,
             pacer: Pacer::new(now),
             bursts: BurstLength::new(),
-            rate: RateSampler::new(now),
             rounds: Rounds::default(),
-            limits: LimitClock::new(now),
             segments: None,
-            history: PathHistory::default(),
             mss: Bytes::ZERO,
             congestion_seen: false,
-            handshake_rtt: None,
-            handshake_lossy: false,
         }
     }
 
-    /// Replaces the controller before the first segment leaves.
-    pub(super) fn rebuild(&mut self, config: &Config, params: &BuildParams) {
-        self.controller = config.congestion.build(params);
-        self.control = self.controller.control();
+    /// Passes what was granted to the controller.
+    pub(super) fn start(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.segments = granted.segments.then(Box::default);
+        self.mss = path.mss;
+        self.controller.on_granted(granted, path)
     }
 
     /// Reads the controller's answer, bounds it and sets the pacer. Must follow every event that is reported to the
@@ -159,29 +267,6 @@ impl CongestionDriver {
             None => (cwnd, 1.2),
         };
         Some(Rate::from_bytes_over(window, srtt).mul_f64(gain))
-    }
-
-    /// Records that `limit` stops the sender.
-    pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, in_episode: bool) {
-        if limit == self.limits.current {
-            return;
-        }
-        self.history.keep_ssthresh(&self.control, self.limits.current, limit, in_episode);
-        self.limits.change(now, limit);
-    }
-
-    /// Returns whether the controller's window limits the sender, or has in this round trip. It does not while a smaller one is
-    /// in force.
-    pub(super) fn is_cwnd_limited(&self, prior_in_flight: Bytes) -> bool {
-        // RFC 7661, section 4.2: cwnd is validated if at least half of it is used. A pacer derived from cwnd does not
-        // hold back more than that, but it can be the only limit after the RTT has decreased.
-        let paced = self.limits.current == SendLimit::Pacing && prior_in_flight * 2 >= self.control.cwnd;
-        !self.is_bounded && (self.rounds.limited || self.limits.current == SendLimit::Cwnd || paced)
-    }
-
-    /// Records a delivery-rate sample for the metrics cache.
-    pub(super) fn note_rate(&mut self, sample: &RateSample) {
-        self.history.note_rate(sample);
     }
 }
 
@@ -279,8 +364,8 @@ mod tests {
     #[test]
     fn the_default_pace() {
         let config = Config::default();
-        let mut driver = CongestionDriver::new(&config, MSS, at(0));
-        let pace = |driver: &CongestionDriver, recovering| {
+        let mut driver = SendControl::new(&config, MSS, at(0));
+        let pace = |driver: &SendControl, recovering| {
             let pacing = Pacing { mss: MSS, srtt: Some(Span::from_millis(100)), recovering, ..UNKNOWN };
             driver.default_pace(pacing).map(Rate::as_bytes_per_sec)
         };
@@ -304,7 +389,7 @@ mod tests {
         assert_eq!([512, 10_000].map(burst), [None; 2]);
 
         // The window of one segment is paced at 2 x 1000 bytes per 50 us, and 10 kB per 250 us.
-        let mut driver = CongestionDriver::new(&Config::default(), MSS, at(0));
+        let mut driver = SendControl::new(&Config::default(), MSS, at(0));
         let mut quantum = |min_rtt| {
             let srtt = Some(Span::from_micros(50));
             driver.refresh(at(0), &Config::default(), Pacing { srtt, min_rtt, ..UNKNOWN });
@@ -335,7 +420,7 @@ mod tests {
         // A window that is larger than this bound does not limit the sender, and must not grow further. Each window has at
         // least one segment.
         let mss = SHORT_PATH_WINDOW * 2;
-        let mut driver = CongestionDriver::new(&Config::default(), mss, at(0));
+        let mut driver = CongestionDriver::new(&Arc::default(), mss, at(0));
         driver.rounds.limited = true;
         let mut limited = |millis| {
             let rtt = Some(Span::from_millis(millis));
@@ -350,7 +435,7 @@ mod tests {
     fn moderation_enlarges_the_quantum() {
         let quantum = |bits: u64, patience| {
             let config = Config { max_pacing_rate: Rate::from_bits_per_sec(bits), ..Config::default() };
-            let mut driver = CongestionDriver::new(&config, MSS, at(0));
+            let mut driver = SendControl::new(&config, MSS, at(0));
             let millis_100 = Some(Span::from_millis(100));
             driver.refresh(at(0), &config, Pacing { srtt: None, min_rtt: millis_100, patience, ..UNKNOWN });
             driver.pacer.quantum()

@@ -383,6 +383,7 @@ impl Connection {
         }
         self.advance_closing();
         self.arm_keep_alive(now);
+        self.begin_idle_period(now);
         self.life.events.raise(Event::Connected);
         self.life.events.raise(Event::Writable);
     }
@@ -407,14 +408,13 @@ impl Connection {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
         // Close the connection if a required capability is missing.
-        self.cc.segments = granted.segments.then(Box::default);
-        self.cc.mss = Bytes::from(self.mss());
         let path = self.path();
-        if let Err(error) = self.cc.controller.on_granted(&granted, &path) {
+        if let Err(error) = self.cc.start(&granted, &path) {
             self.life.reset = Some(Box::new(self.reset_header(now)));
             self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
             return;
         }
+        self.cc.establish(now, granted);
         self.tell(&PathEvent::Established { now, granted });
         self.report_handshake_answer(now);
     }

@@ -32,8 +32,6 @@ const MAX_FIN_TIMEOUTS: u32 = 8;
 /// Minimum silence of the peer before R2 applies, at least 100 s (RFC 9293, section 3.8.3). It exceeds the longest
 /// RTO, so a peer that answers every retransmission is never considered silent.
 const R2: Span = Span::from_secs(250);
-/// Idle time after which memory kept for speed is freed.
-const IDLE_AFTER: Span = Span::from_secs(2);
 
 /// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,7 +210,7 @@ impl Connection {
     /// Marks lost segments with the current detector. Returns whether a retransmission of this episode is among them.
     fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
         let (mss, una, window) = (self.mss(), self.snd.una(), self.reordering_window());
-        let lists = self.cc.segments.as_deref_mut();
+        let lists = self.cc.segments_mut();
         let mut marking =
             Marking { board: self.snd.board_mut(), lists, observed: self.observers.lost(), mtu_probe_bytes: 0 };
         let loss = &mut self.loss;
@@ -325,7 +323,7 @@ impl Connection {
             self.timers.stop(Timer::Probe);
             self.timers.stop(Timer::Reorder);
             self.timers.stop(Timer::User);
-            self.timers.arm(Timer::Idle, now + IDLE_AFTER);
+            self.begin_idle_period(now);
             self.peer.on_progress();
             return;
         }

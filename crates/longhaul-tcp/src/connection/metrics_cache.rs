@@ -164,7 +164,8 @@ impl Connection {
 
     /// Returns the delivered data and rate, if sufficient for a jump (RFC 9959, section 3.1: four initial windows).
     fn found_path(&self) -> Option<SavedPath> {
-        let found = SavedPath::new(Bytes(self.cc.history.best_round), self.cc.history.best_rate, self.rtt.min()?);
+        let history = &self.cc.history;
+        let found = SavedPath::new(Bytes(history.best_round), history.best_rate, self.rtt.min()?);
         let enough = initial_window::rfc6928(Bytes::from(self.mss()), initial_window::DEFAULT_SEGMENTS) * 4;
         (found.window >= enough && found.is_possible()).then_some(found)
     }
@@ -173,7 +174,8 @@ impl Connection {
     /// that they belong to another path, and they have not expired.
     fn kept_path(&self) -> Option<Learnt<SavedPath>> {
         let cache = self.config.path_cache.as_ref()?;
-        let refused = self.cc.controller.saved_path_use() == SavedPathUse::OtherPath;
+        let sending = self.cc.sending()?;
+        let refused = sending.controller.saved_path_use() == SavedPathUse::OtherPath;
         let kept = self.stats.incidents().recoveries == 0 && !refused;
         let now = self.timers.now();
         self.cc.history.cached().checked_out().filter(|checked_out| kept && cache.is_fresh(now, checked_out))
@@ -194,7 +196,9 @@ impl Connection {
 
     /// Returns how the cached metrics were used, if the start-up scheme requested any.
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
-        self.cc.history.cached().asked.then(|| self.cc.history.cached().info(self.cc.controller.saved_path_use()))
+        let sending = self.cc.sending()?;
+        let cached = self.cc.history.cached();
+        cached.asked.then(|| cached.info(sending.controller.saved_path_use()))
     }
 
     /// Returns whether the window or the pacer was the send limit for a long time and for most of the time. A

@@ -7,6 +7,7 @@ use longhaul_units::{Bytes, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header};
 
 use super::loss::Phase;
+use super::reporting::threshold;
 use super::timers::Timer;
 use super::{Connection, State};
 use crate::batch::Batch;
@@ -309,7 +310,7 @@ impl Connection {
             rto: self.rtt.rto(),
             backoff: self.rtt.backoff(),
             cwnd: self.cc.control.cwnd,
-            ssthresh: self.ssthresh(),
+            ssthresh: threshold(&self.cc.control),
             in_flight: Bytes(self.pipe()),
             unacked_segments: self.snd.board().len() as u64,
             pacing_rate: self.cc.pacer.rate(),

@@ -132,7 +132,8 @@ impl Connection {
         match limit {
             SendLimit::Cwnd => self.cc.rounds.limited = true,
             SendLimit::App if self.pipe() < self.cc.control.cwnd.0 => {
-                self.cc.rate.on_app_limited(self.pipe());
+                let pipe = self.pipe();
+                self.cc.rate.on_app_limited(pipe);
                 self.snd.on_app_limited(now);
             }
             _ => {}
@@ -157,7 +158,8 @@ impl Connection {
             self.restart_after_idleness(now);
         }
         // The segments of one batch share a send time, a delivery-rate snapshot and a header template.
-        let snapshot = self.cc.rate.snapshot(now, idle, self.cc.control.tag);
+        let tag = self.cc.control.tag;
+        let snapshot = self.cc.rate.snapshot(now, idle, tag);
         self.snd.begin_burst(snapshot);
         let flags = Flags::ACK | self.echo_flag();
         let mut template = self.header(now, flags, self.snd.nxt());
@@ -268,7 +270,7 @@ impl Connection {
     }
 
     /// Returns the ECN field of new data segments.
-    pub(super) const fn ecn(&self) -> Ecn {
+    pub(super) fn ecn(&self) -> Ecn {
         match self.cc.control.ecn {
             _ if !self.negotiated.ecn || self.ext.ecn_check.has_failed() => Ecn::NotEct,
             EcnMark::Ect0 => Ecn::Ect0,

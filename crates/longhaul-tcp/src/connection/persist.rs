@@ -101,7 +101,8 @@ impl Connection {
         }
         self.snd.persist.on_probe(front.is_none(), self.snd.last_sent());
         // A single octet yields no delivery rate and is not paced.
-        self.cc.rate.on_app_limited(self.pipe());
+        let pipe = self.pipe();
+        self.cc.rate.on_app_limited(pipe);
         self.loss.grant.forced = true;
         self.loss.grant.probe = front;
         self.timers.arm(Timer::Persist, now + self.persist_interval());

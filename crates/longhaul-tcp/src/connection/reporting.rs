@@ -1,42 +1,52 @@
 //! Snapshots of a connection for applications, logs and tests.
 
-use longhaul_cc::Estimate;
+use longhaul_cc::{Control, Estimate};
 use longhaul_units::{Bytes, Time};
 
 use super::Connection;
+use super::congestion::SendControl;
 use super::timers::Timer;
 use crate::info::Info;
 use crate::timestamps::TimestampClock;
+
+/// Returns the slow-start threshold, if one is set.
+pub(super) fn threshold(control: &Control) -> Option<Bytes> {
+    control.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX))
+}
 
 impl Connection {
     /// Returns the controller's estimates of path properties; empty if it has none.
     #[must_use]
     pub fn estimates(&self) -> Vec<Estimate> {
         let mut estimates = Vec::new();
-        self.cc.controller.estimates(&mut |estimate| estimates.push(estimate));
+        self.cc.peek(|sending| sending.controller.estimates(&mut |estimate| estimates.push(estimate)));
         estimates
     }
 
     /// Returns a snapshot at `now`.
     #[must_use]
     pub fn info(&self, now: Time) -> Info {
+        self.cc.peek(|sending| self.info_with(sending, now))
+    }
+
+    fn info_with(&self, sending: &SendControl, now: Time) -> Info {
         let now = now.max(self.timers.now());
         let stats = &self.stats;
         let incidents = stats.incidents();
         let echoes = self.ext.ecn_check.counts();
-        let snapshot = self.cc.controller.snapshot();
+        let snapshot = sending.controller.snapshot();
         Info {
             state: self.life.state,
             initial_sequence: self.numbers.initial(),
-            congestion: self.cc.controller.name(),
+            congestion: sending.controller.name(),
             phase: snapshot.phase,
-            startup: self.cc.controller.startup(),
+            startup: sending.controller.startup(),
             recovery: self.recovery_state(),
-            cwnd: self.cc.control.cwnd,
-            ssthresh: self.ssthresh(),
+            cwnd: sending.control.cwnd,
+            ssthresh: threshold(&sending.control),
             delivery_rate: self.cc.rate.latest,
             bandwidth: snapshot.bandwidth,
-            pacing_rate: self.cc.pacer.rate(),
+            pacing_rate: sending.pacer.rate(),
             in_flight: Bytes(self.pipe()),
             unacked_segments: self.snd.board().len() as u64,
             mss: self.mss(),
@@ -91,11 +101,6 @@ impl Connection {
             age: now - self.life.created_at,
             memory: self.memory(),
         }
-    }
-
-    /// Returns the slow-start threshold, if one is set.
-    pub(super) fn ssthresh(&self) -> Option<Bytes> {
-        self.cc.control.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX))
     }
 
     /// Returns the memory in bytes occupied by buffers and records, excluding the connection's own fixed size.

@@ -17,6 +17,7 @@ use crate::{
 mod ack_frequency;
 mod ecn_check;
 mod icmp_errors;
+mod idleness;
 mod long_round_trips;
 mod metrics_cache;
 mod moderation;

@@ -4,7 +4,6 @@
 use longhaul_units::Time;
 
 use super::Connection;
-use super::congestion::SegmentLists;
 use crate::error::ConnectionError;
 use crate::observer::TimerKind;
 use crate::state::State;
@@ -179,7 +178,7 @@ impl Connection {
             Timer::Reorder => self.on_reorder_timeout(now),
             // The send loop runs after every call and checks them itself.
             Timer::Pace | Timer::Copy => {}
-            Timer::Idle => self.free_spare_memory(),
+            Timer::Idle => self.on_idle(now),
             Timer::Ack => self.rcv.acks.request(),
             Timer::Persist => {
                 self.on_persist(now);
@@ -195,15 +194,5 @@ impl Connection {
                 self.refresh_control();
             }
         }
-    }
-
-    /// Frees memory that is kept for speed, because nothing was sent for a while.
-    fn free_spare_memory(&mut self) {
-        self.snd.free_spare_memory();
-        self.rcv.free_spare_memory();
-        if let Some(segments) = &mut self.cc.segments {
-            **segments = SegmentLists::default();
-        }
-        self.rcv.acks.free_spare_memory();
     }
 }

@@ -127,10 +127,12 @@ fn ack_delay_is_limited_to_half_a_second() {
     let (_, ack) = connect(&mut endpoint, tuple, &syn());
     deliver(&mut endpoint, NOW, tuple, &ack, b"x");
     assert_eq!(sent(&mut endpoint, NOW).len(), 0);
-    let at = endpoint.poll_timeout().unwrap();
-    assert!(at - NOW < Span::from_millis(500), "{at}");
-    endpoint.handle_timeout(at);
-    assert_eq!(sent(&mut endpoint, at).len(), 1);
+    let mut acks = 0;
+    while let Some(at) = endpoint.poll_timeout().filter(|at| *at - NOW < Span::from_millis(500)) {
+        endpoint.handle_timeout(at);
+        acks += sent(&mut endpoint, at).len();
+    }
+    assert_eq!(acks, 1);
 }
 
 /// The data of connections that wait for each other's turns would stay unsent for long.
