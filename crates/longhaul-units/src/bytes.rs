@@ -41,7 +41,7 @@ impl Bytes {
     }
 }
 
-saturating_operators!(Bytes);
+saturating_operators!(Bytes, Bytes, |bytes: Bytes| bytes.0);
 display_as_debug!(Bytes);
 
 impl Sum for Bytes {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod count;
 pub mod math;
 mod operators;
 mod rate;

@@ -1,12 +1,13 @@
 //! Operators and formatting shared by the quantity types.
 
-/// Implements addition, subtraction, multiplication and division of a `u64` newtype, saturating at both ends.
+/// Implements addition, subtraction, multiplication and division of a quantity, which `$new` makes from a `u64` and `$get`
+/// turns into one, saturating at both ends.
 macro_rules! saturating_operators {
-    ($quantity:ty) => {
+    ($quantity:ty, $new:expr, $get:expr) => {
         impl core::ops::Add for $quantity {
             type Output = Self;
             fn add(self, rhs: Self) -> Self {
-                Self(self.0.saturating_add(rhs.0))
+                $new(($get)(self).saturating_add(($get)(rhs)))
             }
         }
 
@@ -19,7 +20,7 @@ macro_rules! saturating_operators {
         impl core::ops::Sub for $quantity {
             type Output = Self;
             fn sub(self, rhs: Self) -> Self {
-                Self(self.0.saturating_sub(rhs.0))
+                $new(($get)(self).saturating_sub(($get)(rhs)))
             }
         }
 
@@ -32,7 +33,7 @@ macro_rules! saturating_operators {
         impl core::ops::Mul<u64> for $quantity {
             type Output = Self;
             fn mul(self, rhs: u64) -> Self {
-                Self(self.0.saturating_mul(rhs))
+                $new(($get)(self).saturating_mul(rhs))
             }
         }
 
@@ -40,7 +41,7 @@ macro_rules! saturating_operators {
         impl core::ops::Div<u64> for $quantity {
             type Output = Self;
             fn div(self, rhs: u64) -> Self {
-                self.0.checked_div(rhs).map_or(Self::MAX, Self)
+                ($get)(self).checked_div(rhs).map_or(Self::MAX, $new)
             }
         }
     };

@@ -4,126 +4,127 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
+use crate::count::Count;
 use crate::operators::{display_as_debug, saturating_operators};
 
 /// Point in time, in nanoseconds since an epoch chosen by the caller (such as the start of the driver or simulation).
 ///
 /// The clock is monotonic. The sans-IO crates never read a clock: their callers pass the current `Time`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
+pub struct Time(Count);
 
 /// Duration in nanoseconds, from zero to about 584 years.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span(u64);
+pub struct Span(Count);
 
 impl Time {
     /// The epoch.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(Count::ZERO);
     /// The latest point in time, which stands for "never".
-    pub const MAX: Self = Self(u64::MAX);
+    pub const MAX: Self = Self(Count::MAX);
 
     /// Creates the point in time `nanos` nanoseconds after the epoch.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(Count::new(nanos))
     }
 
     /// Returns the nanoseconds since the epoch.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     /// Returns the seconds since the epoch, for display and plots.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
+        self.as_nanos() as f64 / 1e9
     }
 
     /// Returns the duration since `earlier`, or zero if `earlier` is later than `self`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
-        Span(self.0.saturating_sub(earlier.0))
+        Span::from_nanos(self.as_nanos().saturating_sub(earlier.as_nanos()))
     }
 }
 
 impl Span {
     /// A duration of zero.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(Count::ZERO);
     /// The longest duration, which stands for "forever".
-    pub const MAX: Self = Self(u64::MAX);
+    pub const MAX: Self = Self(Count::MAX);
 
     /// Creates a duration of `nanos` nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(Count::new(nanos))
     }
 
     /// Creates a duration of `micros` microseconds.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros.saturating_mul(1_000))
+        Self::from_nanos(micros.saturating_mul(1_000))
     }
 
     /// Creates a duration of `millis` milliseconds.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis.saturating_mul(1_000_000))
+        Self::from_nanos(millis.saturating_mul(1_000_000))
     }
 
     /// Creates a duration of `secs` seconds.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs.saturating_mul(1_000_000_000))
+        Self::from_nanos(secs.saturating_mul(1_000_000_000))
     }
 
     /// Creates a duration of `secs` seconds. Negative values and NaN give zero.
     #[must_use]
     pub fn from_secs_f64(secs: f64) -> Self {
-        Self((secs * 1e9) as u64)
+        Self::from_nanos((secs * 1e9) as u64)
     }
 
     /// Returns the duration in nanoseconds.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     /// Returns the duration in microseconds, rounded down.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
-        self.0 / 1_000
+        self.as_nanos() / 1_000
     }
 
     /// Returns the duration in milliseconds, rounded down.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
-        self.0 / 1_000_000
+        self.as_nanos() / 1_000_000
     }
 
     /// Returns the duration in seconds, for floating-point arithmetic and display.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
+        self.as_nanos() as f64 / 1e9
     }
 
     /// Returns whether the duration is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
-        self.0 == 0
+        self.as_nanos() == 0
     }
 
     /// Returns the duration multiplied by `factor`. Negative factors and NaN give zero; overflow gives the maximum.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
-        Self((self.0 as f64 * factor) as u64)
+        Self::from_nanos((self.as_nanos() as f64 * factor) as u64)
     }
 }
 
 impl Add<Span> for Time {
     type Output = Self;
     fn add(self, rhs: Span) -> Self {
-        Self(self.0.saturating_add(rhs.0))
+        Self::from_nanos(self.as_nanos().saturating_add(rhs.as_nanos()))
     }
 }
 
@@ -136,7 +137,7 @@ impl AddAssign<Span> for Time {
 impl Sub<Span> for Time {
     type Output = Self;
     fn sub(self, rhs: Span) -> Self {
-        Self(self.0.saturating_sub(rhs.0))
+        Self::from_nanos(self.as_nanos().saturating_sub(rhs.as_nanos()))
     }
 }
 
@@ -147,19 +148,19 @@ impl Sub for Time {
     }
 }
 
-saturating_operators!(Span);
+saturating_operators!(Span, Span::from_nanos, Span::as_nanos);
 display_as_debug!(Span);
 display_as_debug!(Time);
 
 impl From<Duration> for Span {
     fn from(value: Duration) -> Self {
-        Self(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+        Self::from_nanos(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
 impl From<Span> for Duration {
     fn from(value: Span) -> Self {
-        Self::from_nanos(value.0)
+        Self::from_nanos(value.as_nanos())
     }
 }
 
