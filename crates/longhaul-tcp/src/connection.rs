@@ -36,6 +36,7 @@ mod app;
 mod arrivals;
 mod burst_length;
 mod congestion;
+mod dormant;
 mod ecn_check;
 mod extensions;
 mod handshake;
@@ -69,6 +70,7 @@ mod trains;
 mod user_timeout;
 
 pub use app::Blocked;
+pub(crate) use dormant::Dormant;
 pub use input::{Payload, SegmentMeta};
 
 use congestion::{CongestionDriver, Pacing};

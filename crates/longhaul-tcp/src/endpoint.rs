@@ -14,6 +14,7 @@
 //! cookies.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -42,6 +43,7 @@ mod opening;
 mod prehashed;
 mod receiving;
 mod reflect;
+mod sleeper;
 mod stray;
 mod table;
 #[cfg(test)]
@@ -52,6 +54,7 @@ mod transmitting;
 pub use group::EndpointGroup;
 use group::{Membership, Share};
 use reflect::Reflector;
+use sleeper::Sleeper;
 use stray::Buckets;
 use table::Table;
 use time_wait::{Record, TimeWait};
@@ -141,7 +144,7 @@ pub struct EndpointStats {
 #[derive(Debug)]
 struct Slot {
     tuple: Tuple,
-    connection: Connection,
+    connection: Sleeper,
     generation: u32,
     /// Whether the slot is in the queue of connections that may have data to send.
     queued: bool,
@@ -170,6 +173,8 @@ pub struct Endpoint {
     config: EndpointConfig,
     keys: Keys,
     slots: Vec<Option<Box<Slot>>>,
+    /// Connections that were only looked at when they woke.
+    woken: RefCell<Vec<u32>>,
     free: Vec<(u32, u32)>,
     table: Table,
     membership: Membership,
@@ -203,6 +208,7 @@ impl Endpoint {
         let keys = Keys::new(&config.secret);
         Self {
             slots: Vec::new(),
+            woken: RefCell::default(),
             free: Vec::new(),
             table: Table::new(keys.clone()),
             membership,
@@ -309,7 +315,19 @@ impl Endpoint {
     #[must_use]
     pub fn connection(&self, id: ConnId) -> Option<&Connection> {
         let slot = self.slots.get(id.slot as usize)?.as_deref()?;
-        (slot.generation == id.generation).then_some(&slot.connection)
+        if slot.generation != id.generation {
+            return None;
+        }
+        if !slot.connection.is_awake() {
+            self.woken.borrow_mut().push(id.slot);
+        }
+        Some(&slot.connection)
+    }
+
+    /// Returns whether a connection has its smaller form.
+    #[cfg(test)]
+    pub(crate) fn is_dormant(&self, id: ConnId) -> bool {
+        self.slots[id.slot as usize].as_deref().is_some_and(|slot| !slot.connection.is_awake())
     }
 
     fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
@@ -447,6 +465,7 @@ impl Endpoint {
         if pending {
             self.membership.add_pending();
         }
+        let connection = Sleeper::new(connection);
         let slot = Slot { tuple, connection, generation, queued, held, pending, share, memory, charged, path_cache };
         if index as usize == self.slots.len() {
             self.slots.push(None);
@@ -474,6 +493,7 @@ impl Endpoint {
     fn settle_idle(&mut self, index: u32) {
         self.settle_events(index);
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        slot.connection.begin_idle_period_if_woken(self.now);
         match slot.connection.poll_timeout() {
             Some(at) => self.wheel.set(index, at),
             None => self.wheel.cancel(index),
@@ -481,6 +501,15 @@ impl Endpoint {
         slot.learn_path(self.now);
         self.charge(index);
         self.reap(index);
+        self.rest(index);
+    }
+
+    /// Lets a connection take its smaller form if it has been idle for long enough.
+    fn rest(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        if slot.connection.may_rest() {
+            slot.connection.rest();
+        }
     }
 
     fn settle_events(&mut self, index: u32) {

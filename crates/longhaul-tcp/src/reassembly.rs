@@ -381,7 +381,21 @@ impl Reassembly {
 
     /// Releases memory that recent load did not need.
     pub(crate) fn rest(&mut self) {
-        self.ready.shrink_to_fit();
+        match self.is_empty() {
+            true => *self = Self::new(self.next),
+            false => self.ready.shrink_to_fit(),
+        }
+    }
+
+    /// Returns RCV.NXT of a buffer whose memory has been released.
+    pub(crate) fn resting(&self) -> Option<u64> {
+        let is_at_rest = self.is_empty() && self.memory() == 0 && self.recent.is_empty();
+        is_at_rest.then_some(self.next)
+    }
+
+    /// Returns whether there is nothing to be read, in order or not.
+    fn is_empty(&self) -> bool {
+        self.unread == 0 && self.out_of_order == 0
     }
 
     /// Copies in-order bytes into `buffer` without consuming them and returns their number.

@@ -168,6 +168,13 @@ pub(crate) struct Scoreboard {
     horizon: Time,
 }
 
+/// The fields of an empty [`Scoreboard`] that have other values than those of a new one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestingBoard {
+    next_tx: u64,
+    head: u64,
+}
+
 impl Scoreboard {
     pub(crate) fn new() -> Self {
         Self { oldest: NIL, newest: NIL, ..Self::default() }
@@ -562,8 +569,18 @@ impl Scoreboard {
     /// Releases memory if no segments are left.
     pub(crate) fn rest(&mut self) {
         if self.is_empty() {
-            let idle = Self { next_tx: self.next_tx, head: self.head, tail: self.tail, ..Self::new() };
-            *self = Self { lost_hint: self.head, sacked_top: self.head, ..idle };
+            *self = Self::wake(RestingBoard { next_tx: self.next_tx, head: self.head });
         }
+    }
+
+    /// Returns what is to be kept of a scoreboard whose memory has been released.
+    pub(crate) fn resting(&self) -> Option<RestingBoard> {
+        let is_at_rest = self.is_empty() && self.memory() == 0;
+        is_at_rest.then_some(RestingBoard { next_tx: self.next_tx, head: self.head })
+    }
+
+    /// Returns the scoreboard as it was.
+    pub(crate) fn wake(RestingBoard { next_tx, head }: RestingBoard) -> Self {
+        Self { next_tx, head, tail: head, lost_hint: head, sacked_top: head, ..Self::new() }
     }
 }

@@ -57,6 +57,13 @@ pub(crate) struct SendBuffer {
     cursor: Cell<u64>,
 }
 
+/// The fields of an empty [`SendBuffer`] that have other values than those of a new one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestingBuffer {
+    capacity: usize,
+    start: u64,
+}
+
 impl SendBuffer {
     /// Creates an empty buffer for up to `capacity` bytes of data, starting at offset 1.
     #[must_use]
@@ -143,13 +150,24 @@ impl SendBuffer {
 
     /// Releases memory that recent load did not need. To be called when the sender is idle.
     pub(crate) fn rest(&mut self) {
+        if self.is_empty() {
+            *self = Self::wake(RestingBuffer { capacity: self.capacity, start: self.start });
+            return;
+        }
         self.peak = self.len();
         self.trim_spare();
         self.spare.shrink_to_fit();
-        if self.is_empty() {
-            self.block = BLOCK_MIN;
-            self.pieces.shrink_to(0);
-        }
+    }
+
+    /// Returns what is to be kept of an empty buffer that [`rest`](Self::rest) has emptied.
+    pub(crate) fn resting(&self) -> Option<RestingBuffer> {
+        let is_at_rest = self.is_empty() && self.memory() == 0 && self.dropped == 0;
+        is_at_rest.then_some(RestingBuffer { capacity: self.capacity, start: self.start })
+    }
+
+    /// Returns the buffer as it was.
+    pub(crate) fn wake(kept: RestingBuffer) -> Self {
+        Self { start: kept.start, end: kept.start, ..Self::new(kept.capacity) }
     }
 
     /// Takes the first chunk of `data`, or as much of it as fits into the buffer and into `room` bytes, and returns its length

@@ -12,6 +12,10 @@ use super::timers::Timer;
 use crate::batch::Batch;
 use crate::info::add;
 
+mod rest;
+
+pub(super) use rest::RestingAcks;
+
 /// Data segments at the start of a connection that are acknowledged every second segment (or as `ack_every` says),
 /// even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements need these
 /// ACKs.

@@ -27,8 +27,27 @@ impl Connection {
         if idle >= STEPS[0] || self.memory() <= SMALL {
             self.free_spare_memory();
         }
-        if let Some(step) = STEPS.into_iter().find(|step| *step > idle) {
+        self.life.may_rest = true;
+        let is_small = self.cc.sending().is_none() && self.memory() == 0;
+        if let Some(step) = STEPS.into_iter().find(|step| *step > idle && !is_small) {
             self.timers.arm(Timer::Idle, now + (step - idle));
+        }
+    }
+
+    /// Returns whether a step was taken since the last call.
+    pub(crate) fn may_rest(&mut self) -> bool {
+        std::mem::take(&mut self.life.may_rest)
+    }
+
+    /// Records that the connection had rested.
+    pub(crate) fn note_waking(&mut self) {
+        self.life.has_woken = true;
+    }
+
+    /// Begins an idle period if the connection has woken, unless it has sent data.
+    pub(crate) fn begin_idle_period_if_woken(&mut self, now: Time) {
+        if std::mem::take(&mut self.life.has_woken) && !self.snd.has_outstanding() {
+            self.begin_idle_period(now);
         }
     }
 

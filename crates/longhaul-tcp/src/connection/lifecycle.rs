@@ -51,6 +51,10 @@ impl EventSet {
         self.0 |= 1 << event as u8;
     }
 
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     pub(super) fn take(&mut self) -> Option<Event> {
         let event = *Self::ORDER.get(self.0.trailing_zeros() as usize)?;
         self.0 &= self.0 - 1;
@@ -72,6 +76,9 @@ pub(super) struct Lifecycle {
     /// The application dropped the connection: nothing will be read.
     pub(super) orphaned: bool,
     pub(super) pressure: Pressure,
+    /// Whether the connection has been idle for long enough to rest, and whether it has done so before this call.
+    pub(super) may_rest: bool,
+    pub(super) has_woken: bool,
 }
 
 impl Lifecycle {
@@ -85,6 +92,8 @@ impl Lifecycle {
             created_at: now,
             orphaned: false,
             pressure: Pressure::None,
+            may_rest: false,
+            has_woken: false,
         }
     }
 

@@ -15,11 +15,13 @@ use crate::scoreboard::{Record, Scoreboard};
 
 mod detect;
 mod outage;
+mod rest;
 mod spurious;
 mod tail_probe;
 
 use detect::{DUP_THRESH, DuplicateAcks, Marking, Rack, SackCounting};
 use outage::Outage;
+pub(super) use rest::RestingLoss;
 use spurious::{Begin, SpuriousDetection};
 use tail_probe::TailLossProbe;
 
@@ -46,7 +48,7 @@ pub(super) enum Phase {
 }
 
 /// Segments that may be sent regardless of cwnd.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Grant {
     /// One retransmission bypasses cwnd and pacer.
     pub(super) forced: bool,

@@ -5,6 +5,7 @@
 use longhaul_units::{Span, Time};
 
 use super::Connection;
+use crate::rtt::RttEstimator;
 
 /// Round-trip times with a quarter of the moderation at the start of a stream, and after a silence of one. Senders
 /// measure the path in that time.
@@ -15,7 +16,7 @@ const PART: u64 = 64;
 const MAX: Span = Span::from_millis(10);
 
 /// Stream of data segments in one direction.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
     /// Times of the first segment since the last silence, and of the last one.
     span: Option<(Time, Time)>,
@@ -37,10 +38,15 @@ impl Flow {
     }
 }
 
+/// Returns the longest delay that is small compared with the round-trip time, if that is known.
+pub(crate) fn tolerable_delay(rtt: &RttEstimator) -> Option<Span> {
+    rtt.srtt().map(|round_trip| round_trip / PART)
+}
+
 impl Connection {
     /// Returns the longest delay of a received segment that is small compared with the round-trip time, if known.
     pub(crate) fn tolerable_delay(&self) -> Option<Span> {
-        self.rtt.srtt().map(|round_trip| round_trip / PART)
+        tolerable_delay(&self.rtt)
     }
 
     /// Returns the time for which the driver may leave further data of the peer unread. It is zero at the start of the

@@ -24,7 +24,7 @@ const GIVE_UP_AFTER: Span = Span::from_secs(600);
 const GIVE_UP_PROBES: u32 = 4;
 
 /// State of zero-window probing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Persist {
     /// One octet of new data may be sent beyond the window.
     due: bool,

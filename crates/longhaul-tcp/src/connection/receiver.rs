@@ -13,6 +13,10 @@ use crate::config::Config;
 use crate::reassembly::{Inserted, Limits, Reassembly};
 use crate::seq;
 
+mod rest;
+
+pub(super) use rest::RestingReceiver;
+
 /// In-order data that is accepted under hard memory pressure.
 const SMALL: usize = 16 << 10;
 

@@ -15,10 +15,12 @@ use crate::send_buffer::{Layout, SendBuffer};
 const COPY_LIMIT: usize = 256 << 10;
 
 mod rc3;
+mod rest;
 mod unsent;
 
 pub(super) use rc3::Bounds;
 use rc3::Rc3Loop;
+pub(super) use rest::RestingSender;
 use unsent::UnsentLimit;
 
 /// The smallest MSS accepted from a peer: with a smaller one, metadata outweighs data (CVE-2019-11479).

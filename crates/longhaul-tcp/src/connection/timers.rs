@@ -81,7 +81,30 @@ pub(super) struct Timers {
     deadlines: [Time; Timer::COUNT],
 }
 
+/// Clock and deadlines of a connection at rest, which has no other timers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RestingTimers {
+    now: Time,
+    idle: Time,
+    keep_alive: Time,
+}
+
 impl Timers {
+    /// Returns what is to be kept, unless other timers are armed than those of a connection at rest.
+    pub(super) fn rest(&self) -> Option<RestingTimers> {
+        let [idle, keep_alive] = [Timer::Idle, Timer::KeepAlive].map(|timer| self.deadlines[timer as usize]);
+        let kept = RestingTimers { now: self.now, idle, keep_alive };
+        (Self::wake(kept).deadlines == self.deadlines).then_some(kept)
+    }
+
+    /// Returns the timers as they were.
+    pub(super) fn wake(kept: RestingTimers) -> Self {
+        let mut timers = Self::new(kept.now);
+        timers.arm(Timer::Idle, kept.idle);
+        timers.arm(Timer::KeepAlive, kept.keep_alive);
+        timers
+    }
+
     pub(super) fn new(now: Time) -> Self {
         Self { now, deadlines: [Time::MAX; Timer::COUNT] }
     }

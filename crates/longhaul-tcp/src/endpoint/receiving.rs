@@ -90,7 +90,7 @@ impl Endpoint {
         if patience.is_zero() || self.slots.len() > MAX_PATIENT {
             return Span::ZERO;
         }
-        let others = self.slots.iter().flatten().filter_map(|slot| slot.connection.tolerable_delay());
+        let others = self.slots.iter_mut().flatten().filter_map(|slot| slot.connection.tolerable_delay());
         others.fold(patience, Span::min)
     }
 
@@ -116,7 +116,7 @@ impl Endpoint {
     }
 
     fn connection_in(&mut self, slot: Option<u32>) -> Option<&mut Connection> {
-        self.slots.get_mut(slot? as usize)?.as_deref_mut().map(|slot| &mut slot.connection)
+        self.slots.get_mut(slot? as usize)?.as_deref_mut().map(|slot| &mut *slot.connection)
     }
 
     /// Counts a datagram that is neither a segment nor a probe, and reports it to the connection between its addresses.

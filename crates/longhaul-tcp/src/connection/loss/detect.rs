@@ -165,7 +165,7 @@ impl Rack {
 }
 
 /// SACK counting state (RFC 6675).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::connection) struct SackCounting {
     /// Segments below this offset have been examined already.
     judged_to: u64,
@@ -244,7 +244,7 @@ impl SackCounting {
 }
 
 /// Counter of duplicate ACKs from peers without SACK (RFC 5681, section 3.2; RFC 9937, section 6.2).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::connection) struct DuplicateAcks {
     count: u32,
     /// Bytes assumed delivered because of duplicate ACKs.

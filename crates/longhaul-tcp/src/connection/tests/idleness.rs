@@ -58,6 +58,10 @@ fn wait(net: &mut Net, span: Span) {
     net.now = net.now.max(end);
 }
 
+fn are_dormant(net: &Net, ids: [ConnId; 2]) -> [bool; 2] {
+    [0, 1].map(|end| net.ends[end].is_dormant(ids[end]))
+}
+
 fn has_control(net: &Net, ids: [ConnId; 2]) -> [bool; 2] {
     [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().cc.sending().is_some())
 }
@@ -178,4 +182,90 @@ fn buffers_are_freed_in_two_steps() {
     wait(&mut net, Span::from_millis(200));
     let left = memory(&net, ids);
     assert!(left.into_iter().all(|bytes| bytes < 5_000), "{left:?}");
+}
+
+/// With each controller, and whatever it has learnt. Debug builds check that each connection wakes as it was.
+#[test]
+fn idle_connections_rest_until_something_is_done_with_them() {
+    for (config, bytes) in [(config(), 0), (config(), 100), (config(), 200_000), (Config::default(), 200_000)] {
+        let (mut net, ids) = idle(config, bytes, Span::from_millis(90));
+        assert_eq!(are_dormant(&net, ids), [false; 2]);
+        wait(&mut net, Span::from_secs(3));
+        assert_eq!(are_dormant(&net, ids), [true; 2], "{bytes}");
+        // A look wakes it, and then the next call for another one lets it rest again.
+        assert_eq!(net.ends[0].connection(ids[0]).unwrap().info(net.now).state, State::Established);
+        assert_eq!(are_dormant(&net, ids), [false, true]);
+        wait(&mut net, STEP);
+        assert_eq!(are_dormant(&net, ids), [true; 2]);
+        for more in [100, 300_000] {
+            exchange(&mut net, ids, more);
+            assert_eq!(are_dormant(&net, ids), [false; 2]);
+            wait(&mut net, Span::from_secs(3));
+            assert_eq!(are_dormant(&net, ids), [true; 2]);
+        }
+        let info = net.transfer((ids[0], ids[1]), 100_000, Span::from_secs(10));
+        assert_eq!((info.delivered, info.bytes_retransmitted), (bytes as u64 + 400_101, 0), "with the FIN");
+    }
+}
+
+/// A segment that arrives wakes the peer, which rests again without sending data.
+#[test]
+fn keep_alives_wake_both_ends_for_a_moment() {
+    let keep_alive = Some(KeepAlive { idle: Span::from_secs(10), interval: Span::from_secs(10), probes: 3 });
+    let (mut net, ids) = idle(Config { keep_alive, ..config() }, 100, STEP);
+    for _ in 0..5 {
+        wait(&mut net, Span::from_secs(10));
+        assert_eq!(are_dormant(&net, ids), [true; 2]);
+    }
+    let infos = [0, 1].map(|end| net.ends[end].connection(ids[end]).unwrap().info(net.now));
+    assert!(infos.iter().all(|info| info.state == State::Established && info.segments_in >= 5), "{infos:?}");
+    // The peer vanishes, and is missed.
+    net.lose = Box::new(|_, _, _| true);
+    wait(&mut net, Span::from_secs(60));
+    for (end, id) in ids.into_iter().enumerate() {
+        assert_eq!(net.ends[end].connection(id).unwrap().error(), Some(crate::ConnectionError::TimedOut));
+    }
+}
+
+/// Data that wait to be read, sent or acknowledged, or the end of a stream, keep a connection awake.
+#[test]
+fn connections_with_something_to_do_stay_awake() {
+    let after = |act: fn(&mut Net, [ConnId; 2])| {
+        let (mut net, ids) = idle(config(), 100, STEP);
+        assert_eq!(are_dormant(&net, ids), [true; 2]);
+        act(&mut net, ids);
+        wait(&mut net, Span::from_secs(3));
+        are_dormant(&net, ids)
+    };
+    let write = |net: &mut Net, ids: [ConnId; 2]| {
+        let now = net.now;
+        net.ends[0].drive(now, ids[0], |c| c.write(&[7; 100]).unwrap());
+    };
+    assert_eq!(after(|_, _| {}), [true; 2]);
+    assert_eq!(after(write), [true, false], "unread");
+    assert_eq!(
+        after(|net, ids| {
+            let now = net.now;
+            net.lose = Box::new(|_, _, _| true);
+            net.ends[0].drive(now, ids[0], |c| c.write(&[7; 100]).unwrap());
+        }),
+        [false, true],
+        "unacknowledged"
+    );
+    assert_eq!(
+        after(|net, ids| {
+            let now = net.now;
+            net.ends[0].drive(now, ids[0], |c| c.shutdown());
+        }),
+        [false; 2],
+        "half closed"
+    );
+    assert_eq!(
+        after(|net, ids| {
+            let now = net.now;
+            net.ends[1].drive(now, ids[1], |c| c.close_read());
+        }),
+        [true, false],
+        "closed for reading"
+    );
 }

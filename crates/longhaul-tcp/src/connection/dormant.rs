@@ -1,0 +1,168 @@
+//! The smaller form of an established connection that rests: nothing is to be sent, read or acknowledged.
+//!
+//! Parts of it then have the values of a new connection, and only the others are kept. A connection takes this form some
+//! time after its last data, and its former one before anything is done with it.
+
+use std::sync::Arc;
+
+use longhaul_units::{Span, Time};
+
+use super::ack_frequency::AckRequests;
+use super::congestion::CongestionDriver;
+use super::ecn_check::EcnCheck;
+use super::extensions::Extensions;
+use super::lifecycle::{Lifecycle, Pressure};
+use super::liveness::Liveness;
+use super::loss::RestingLoss;
+use super::moderation::tolerable_delay;
+use super::network::LazyNetwork;
+use super::numbers::Numbers;
+use super::observe::Observers;
+use super::pmtu::Pmtu;
+use super::receiver::RestingReceiver;
+use super::sender::RestingSender;
+use super::timers::{RestingTimers, Timers};
+use super::{Connection, Negotiated, State};
+use crate::config::Config;
+use crate::info::Stats;
+use crate::rtt::RttEstimator;
+
+/// A connection at rest.
+#[derive(Debug)]
+pub(crate) struct Dormant {
+    config: Arc<Config>,
+    created_at: Time,
+    pressure: Pressure,
+    negotiated: Negotiated,
+    numbers: Numbers,
+    snd: RestingSender,
+    rcv: RestingReceiver,
+    rtt: RttEstimator,
+    loss: RestingLoss,
+    cc: CongestionDriver,
+    pmtu: Pmtu,
+    ecn_check: EcnCheck,
+    has_arrivals: bool,
+    network: LazyNetwork,
+    ack_frequency: Option<Box<AckRequests>>,
+    peer: Liveness,
+    timers: RestingTimers,
+    stats: Stats,
+}
+
+/// What a connection at rest keeps of its larger parts.
+struct Resting {
+    snd: RestingSender,
+    rcv: RestingReceiver,
+    loss: RestingLoss,
+    timers: RestingTimers,
+}
+
+impl Connection {
+    /// Returns the smaller form, or the connection itself if it is not at rest.
+    pub(crate) fn rest(mut self: Box<Self>) -> Result<Dormant, Box<Self>> {
+        if !self.is_quiet() {
+            return Err(self);
+        }
+        self.loss.settle();
+        // Arrival times that were not reported yet belong to data that a segment without such reports has acknowledged.
+        if let Some(arrivals) = &mut self.ext.arrivals {
+            **arrivals = Default::default();
+        }
+        let Some(resting) = self.resting() else { return Err(self) };
+        let before = cfg!(debug_assertions).then(|| format!("{self:?}"));
+        let dormant = self.reduce(resting);
+        let Some(before) = before else { return Ok(dormant) };
+        // Tests check each connection: it wakes as it was.
+        let again = dormant.wake();
+        debug_assert_eq!(format!("{again:?}"), before);
+        match again.resting() {
+            Some(resting) => Ok(again.reduce(resting)),
+            None => Err(Box::new(again)),
+        }
+    }
+
+    fn reduce(self, resting: Resting) -> Dormant {
+        let Self { config, life, negotiated, numbers, rtt, cc, pmtu, ext, peer, stats, .. } = self;
+        let Resting { snd, rcv, loss, timers } = resting;
+        let Lifecycle { created_at, pressure, .. } = life;
+        let Extensions { ecn_check, arrivals, network, ack_frequency, .. } = ext;
+        let has_arrivals = arrivals.is_some();
+        Dormant {
+            config,
+            created_at,
+            pressure,
+            negotiated,
+            numbers,
+            snd,
+            rcv,
+            rtt,
+            loss,
+            cc,
+            pmtu,
+            ecn_check,
+            has_arrivals,
+            network,
+            ack_frequency,
+            peer,
+            timers,
+            stats,
+        }
+    }
+
+    /// Returns whether the state and the parts that a connection at rest does not keep permit it to rest.
+    fn is_quiet(&self) -> bool {
+        let Lifecycle { state, error, events, orphaned, .. } = self.life;
+        let is_open = state == State::Established && error.is_none() && !orphaned;
+        let is_silent = events.is_empty() && self.life.reset.is_none() && self.observers.is_empty();
+        let has_extensions = self.ext.pairs.is_some() || self.ext.probes.is_some();
+        is_open && is_silent && !has_extensions
+    }
+
+    fn resting(&self) -> Option<Resting> {
+        Some(Resting {
+            snd: self.snd.rest()?,
+            rcv: self.rcv.rest()?,
+            loss: self.loss.rest()?,
+            timers: self.timers.rest()?,
+        })
+    }
+}
+
+impl Dormant {
+    /// Returns the connection as it was.
+    pub(crate) fn wake(self) -> Connection {
+        let Self { config, created_at, pressure, negotiated, numbers, rtt, cc, pmtu, peer, stats, .. } = self;
+        let life = Lifecycle { state: State::Established, pressure, ..Lifecycle::new(created_at) };
+        let ext = Extensions {
+            ecn_check: self.ecn_check,
+            arrivals: self.has_arrivals.then(Box::default),
+            pairs: None,
+            probes: None,
+            network: self.network,
+            ack_frequency: self.ack_frequency,
+        };
+        Connection {
+            config,
+            life,
+            negotiated,
+            numbers,
+            snd: self.snd.wake(),
+            rcv: self.rcv.wake(),
+            rtt,
+            loss: self.loss.wake(),
+            cc,
+            pmtu,
+            ext,
+            peer,
+            timers: Timers::wake(self.timers),
+            stats,
+            observers: Observers::default(),
+        }
+    }
+
+    /// Returns [`Connection::tolerable_delay`].
+    pub(crate) fn tolerable_delay(&self) -> Option<Span> {
+        tolerable_delay(&self.rtt)
+    }
+}
