@@ -330,6 +330,12 @@ impl Endpoint {
         self.slots[id.slot as usize].as_deref().is_some_and(|slot| !slot.connection.is_awake())
     }
 
+    /// Returns the delay that a connection tolerates in the form that it has.
+    #[cfg(test)]
+    pub(crate) fn tolerable_delay(&mut self, id: ConnId) -> Option<Span> {
+        self.slot_mut(id)?.connection.tolerable_delay()
+    }
+
     fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
         let slot = self.slots.get_mut(id.slot as usize)?.as_deref_mut()?;
         (slot.generation == id.generation).then_some(&mut slot.connection)

@@ -71,6 +71,10 @@ fn what_controls_sending_is_dropped_after_small_messages() {
     let (mut net, ids) = idle(config(), 100, Span::from_millis(150));
     assert_eq!(has_control(&net, ids), [true; 2], "less than a retransmission timeout later");
     wait(&mut net, STEP);
+    assert_eq!(net.ends[0].poll_timeout(), None, "there is nothing left to be freed");
+    assert_eq!(are_dormant(&net, ids), [true; 2]);
+    let delays = [0, 1].map(|end| net.ends[end].tolerable_delay(ids[end]));
+    assert_eq!((delays, are_dormant(&net, ids)), ([Some(Span::from_nanos(234_375)); 2], [true; 2]), "a 64th of 15 ms");
     assert_eq!(has_control(&net, ids), [false; 2]);
     // It can be looked at, and data can be received, without it.
     for (end, id) in ids.into_iter().enumerate() {
