@@ -49,8 +49,8 @@ struct Unpaced(Box<dyn Controller>);
 
 impl Controller for Unpaced {
     crate::forward_controller!(
-        0: name, needs, on_sent, on_ack, on_timeout, on_event, on_tick, next_tick, is_dispensable, saved_path_use, startup, snapshot,
-        estimates
+        0: name, needs, on_sent, on_ack, on_timeout, on_event, on_tick, next_tick, is_dispensable, saved_path_use,
+        startup, snapshot, estimates
     );
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {

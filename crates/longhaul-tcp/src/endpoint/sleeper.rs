@@ -42,7 +42,7 @@ impl Sleeper {
     }
 
     fn wake(&self) -> Box<Connection> {
-        let dormant = self.dormant.take().expect("a connection is either awake or dormant");
+        let Some(dormant) = self.dormant.take() else { unreachable!("a connection is either awake or dormant") };
         let mut connection = Box::new(dormant.wake());
         connection.note_waking();
         connection
@@ -60,7 +60,10 @@ impl Deref for Sleeper {
 impl DerefMut for Sleeper {
     fn deref_mut(&mut self) -> &mut Connection {
         let _: &Connection = self;
-        self.awake.get_mut().expect("it was woken above")
+        match self.awake.get_mut() {
+            Some(connection) => connection,
+            None => unreachable!("it was woken before"),
+        }
     }
 }
 

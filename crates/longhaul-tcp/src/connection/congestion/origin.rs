@@ -53,7 +53,10 @@ impl Origin {
 
     pub(super) fn get_mut(&mut self) -> &mut SendControl {
         self.get();
-        self.sending.get_mut().expect("made above")
+        match self.sending.get_mut() {
+            Some(sending) => sending,
+            None => unreachable!("it was made before"),
+        }
     }
 
     /// Makes what controls sending anew.
