@@ -73,9 +73,9 @@ pub trait Controller: Debug + Send {
     /// Returns the controller's current decisions.
     fn control(&self) -> Control;
 
-    /// Returns whether a new controller would do as well after `idle` without data in flight. The transport may then drop this
-    /// one; when there are data to send, it builds another, which is told what was granted, and what is known of the path.
-    /// Idle connections become smaller this way.
+    /// Returns whether a new controller would do as well after `idle` without transmissions. The transport may then drop
+    /// this one. When there are data to send, it builds another, and reports to it what was granted, and what is known of
+    /// the path. Idle connections are smaller this way.
     fn is_dispensable(&self, idle: Span) -> bool {
         let _ = idle;
         false

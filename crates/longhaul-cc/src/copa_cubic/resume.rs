@@ -27,8 +27,9 @@ impl CopaCubic {
         (window >= LEAST * held).then_some(window)
     }
 
-    /// Returns whether a new controller would behave alike after an idle period: this one would start with the same window, and
-    /// has found nothing about the path since it started, or only what is too old.
+    /// Returns whether a new controller would behave alike after an idle period: this one would start with the same window,
+    /// and has found nothing about the path since it started, or only what is too old. Without pacing, CUBIC keeps its
+    /// threshold.
     pub(super) fn is_like_new_after(&self, idle: Span) -> bool {
         let initial = initial_window::rfc6928(self.mss, initial_window::DEFAULT_SEGMENTS);
         let has_found = match self.mode {
@@ -36,7 +37,7 @@ impl CopaCubic {
             Mode::Cruise => true,
             Mode::Trial(_) | Mode::Compete(_) => return false,
         };
-        self.window() >= initial.as_f64() && (!has_found || idle >= LONGEST)
+        self.paced && self.window() >= initial.as_f64() && (!has_found || idle >= LONGEST)
     }
 
     /// Resumes with a window of `window` bytes, which leaves within a round trip, and continues in slow start.
@@ -120,8 +121,8 @@ mod tests {
         }
     }
 
-    /// A controller that has delivered no more than an initial window per round trip has found nothing, and none has what is worth
-    /// keeping for more than a minute, except that others fill the queue, or that the window is small.
+    /// A controller that has delivered no more than an initial window per round trip has found nothing, and none has what
+    /// is worth keeping for more than a minute, except that others fill the queue, or that the window is small.
     #[test]
     fn what_is_like_new_is_dispensable() {
         let dispensable =
@@ -147,6 +148,11 @@ mod tests {
             controller.mode = mode;
             assert_eq!(dispensable(&controller), [false; 3], "{mode:?}");
         }
+        controller.begin_cruise(10.0 * MSS.as_f64(), false);
+        assert_eq!(dispensable(&controller), [false, false, true]);
+        controller.paced = false;
+        assert_eq!(dispensable(&controller), [false; 3]);
+        controller.paced = true;
         controller.begin_cruise(9.0 * MSS.as_f64(), false);
         assert_eq!(dispensable(&controller), [false; 3]);
     }

@@ -115,17 +115,18 @@ impl CongestionDriver {
         }
     }
 
-    /// Returns what controls sending, unless nothing has been sent and it was dropped.
+    /// Returns what controls sending, unless it was dropped.
     pub(super) fn sending(&self) -> Option<&SendControl> {
         self.origin.sending()
     }
 
-    /// Returns the lists of segments for the next ACK event, if the controller requested them and something was sent.
+    /// Returns the lists of segments for the next ACK event, if the controller requested them. Without a controller, nothing is
+    /// outstanding that could be acknowledged or lost.
     pub(super) fn segments_mut(&mut self) -> Option<&mut SegmentLists> {
         self.origin.sending_mut()?.segments.as_deref_mut()
     }
 
-    /// Sets the configuration for what controls sending, which has been dropped.
+    /// Sets the configuration with which what controls sending is made.
     pub(super) fn configure(&mut self, config: &Arc<Config>) {
         self.origin.configure(config);
     }

@@ -65,11 +65,11 @@ impl Connection {
             return Err(self);
         }
         self.loss.settle();
+        let Some(resting) = self.resting() else { return Err(self) };
         // Arrival times that were not reported yet belong to data that a segment without such reports has acknowledged.
         if let Some(arrivals) = &mut self.ext.arrivals {
             **arrivals = Default::default();
         }
-        let Some(resting) = self.resting() else { return Err(self) };
         let before = cfg!(debug_assertions).then(|| format!("{self:?}"));
         let dormant = self.reduce(resting);
         let Some(before) = before else { return Ok(dormant) };

@@ -2,9 +2,9 @@
 
 use longhaul_units::{Span, Time};
 
-use super::Connection;
 use super::congestion::SegmentLists;
 use super::timers::Timer;
+use super::{Connection, State};
 
 /// Idle time after which buffers of any size are freed, and after which the controller is asked once more whether it is
 /// dispensable. First, small buffers are freed after one retransmission timeout, when a restart begins (RFC 5681, section
@@ -44,9 +44,10 @@ impl Connection {
         self.life.has_woken = true;
     }
 
-    /// Begins an idle period if the connection has woken, unless it has sent data.
+    /// Begins an idle period if the connection has woken, unless it has sent data or does not wait for any more.
     pub(crate) fn begin_idle_period_if_woken(&mut self, now: Time) {
-        if std::mem::take(&mut self.life.has_woken) && !self.snd.has_outstanding() {
+        let waits = self.life.state == State::Established && !self.snd.has_outstanding();
+        if std::mem::take(&mut self.life.has_woken) && waits {
             self.begin_idle_period(now);
         }
     }
