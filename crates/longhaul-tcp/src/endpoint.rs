@@ -499,7 +499,7 @@ impl Endpoint {
     fn settle_idle(&mut self, index: u32) {
         self.settle_events(index);
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        slot.connection.begin_idle_period_if_woken(self.now);
+        slot.connection.settle_after_waking(self.now);
         match slot.connection.poll_timeout() {
             Some(at) => self.wheel.set(index, at),
             None => self.wheel.cancel(index),

@@ -39,17 +39,24 @@ impl Connection {
         std::mem::take(&mut self.life.may_rest)
     }
 
-    /// Records that the connection had rested.
+    /// Records that the connection has woken.
     pub(crate) fn note_waking(&mut self) {
-        self.life.has_woken = true;
+        self.life.woken_at = Some(self.segments());
     }
 
-    /// Begins an idle period if the connection has woken, unless it has sent data or does not wait for any more.
-    pub(crate) fn begin_idle_period_if_woken(&mut self, now: Time) {
-        let waits = self.life.state == State::Established && !self.snd.has_outstanding();
-        if std::mem::take(&mut self.life.has_woken) && waits {
+    /// Ends the call that has woken the connection, if one has: it rests again at once after a call without effect, and
+    /// otherwise after another idle period, unless it has sent data or does not wait for any more.
+    pub(crate) fn settle_after_waking(&mut self, now: Time) {
+        let Some(segments) = self.life.woken_at.take() else { return };
+        if segments == self.segments() {
+            self.life.may_rest = true;
+        } else if self.life.state == State::Established && !self.snd.has_outstanding() {
             self.begin_idle_period(now);
         }
+    }
+
+    fn segments(&self) -> u64 {
+        self.stats.segments_in + self.stats.segments_out
     }
 
     fn free_spare_memory(&mut self) {

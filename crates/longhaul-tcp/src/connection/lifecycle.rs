@@ -76,9 +76,10 @@ pub(super) struct Lifecycle {
     /// The application dropped the connection: nothing will be read.
     pub(super) orphaned: bool,
     pub(super) pressure: Pressure,
-    /// Whether the connection has been idle for long enough to rest, and whether it has done so before this call.
+    /// Whether the connection has been idle for long enough to rest.
     pub(super) may_rest: bool,
-    pub(super) has_woken: bool,
+    /// The number of segments, received and sent, when it woke.
+    pub(super) woken_at: Option<u64>,
 }
 
 impl Lifecycle {
@@ -93,7 +94,7 @@ impl Lifecycle {
             orphaned: false,
             pressure: Pressure::None,
             may_rest: false,
-            has_woken: false,
+            woken_at: None,
         }
     }
 

@@ -196,11 +196,13 @@ fn idle_connections_rest_until_something_is_done_with_them() {
         assert_eq!(are_dormant(&net, ids), [false; 2]);
         wait(&mut net, Span::from_secs(3));
         assert_eq!(are_dormant(&net, ids), [true; 2], "{bytes}");
-        // A look wakes it, and then the next call for another one lets it rest again.
+        // After a look, and after a call without effect, it rests again at the next turn, without a timer.
         assert_eq!(net.ends[0].connection(ids[0]).unwrap().info(net.now).state, State::Established);
         assert_eq!(are_dormant(&net, ids), [false, true]);
-        wait(&mut net, STEP);
-        assert_eq!(are_dormant(&net, ids), [true; 2]);
+        let (now, timers) = (net.now, net.ends[0].poll_timeout());
+        assert!(net.ends[1].drive(now, ids[1], |c| c.read(1).is_err()).unwrap());
+        net.pump();
+        assert_eq!((are_dormant(&net, ids), net.ends[0].poll_timeout()), ([true; 2], timers));
         for more in [100, 300_000] {
             exchange(&mut net, ids, more);
             assert_eq!(are_dormant(&net, ids), [false; 2]);
