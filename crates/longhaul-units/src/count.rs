@@ -29,7 +29,7 @@ impl Default for Count {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Rate, Span, Time};
+    use crate::{Span, Time};
 
     #[test]
     fn counts_are_kept_and_ordered_up_to_the_maximum() {
@@ -41,6 +41,6 @@ mod tests {
 
     #[test]
     fn absence_takes_no_memory() {
-        assert_eq!([size_of::<Option<Time>>(), size_of::<Option<Span>>(), size_of::<Option<Rate>>()], [8; 3]);
+        assert_eq!([size_of::<Option<Time>>(), size_of::<Option<Span>>()], [8; 2]);
     }
 }

@@ -1,7 +1,7 @@
 //! Quantity types used by all longhaul crates: [`Time`], [`Span`], [`Bytes`] and [`Rate`].
 //!
 //! Each type counts in 64 bits, so windows of gigabytes and durations of years are exact to the byte and to the
-//! nanosecond. An `Option` of a time, duration or rate takes no more memory. Subtraction saturates at zero, because a
+//! nanosecond. An `Option` of a time or duration takes no more memory. Subtraction saturates at zero, because a
 //! clock that steps back or a window that shrinks below the data in flight is a normal event, not a bug. Addition
 //! saturates at the maximum.
 //!

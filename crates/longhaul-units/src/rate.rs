@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use crate::count::Count;
 use crate::operators::display_as_debug;
 use crate::{Bytes, Span};
 
@@ -10,36 +9,36 @@ const NANOS_PER_SEC: u128 = 1_000_000_000;
 
 /// Transmission rate in bytes per second.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rate(Count);
+pub struct Rate(u64);
 
 impl Rate {
     /// Zero bytes per second.
-    pub const ZERO: Self = Self(Count::ZERO);
+    pub const ZERO: Self = Self(0);
     /// The largest rate, which stands for "unlimited".
-    pub const MAX: Self = Self(Count::MAX);
+    pub const MAX: Self = Self(u64::MAX);
 
     /// Creates a rate of `bytes` bytes per second.
     #[must_use]
     pub const fn from_bytes_per_sec(bytes: u64) -> Self {
-        Self(Count::new(bytes))
+        Self(bytes)
     }
 
     /// Creates a rate of `bits` bits per second, rounded down to whole bytes per second.
     #[must_use]
     pub const fn from_bits_per_sec(bits: u64) -> Self {
-        Self::from_bytes_per_sec(bits / 8)
+        Self(bits / 8)
     }
 
     /// Returns the rate in bytes per second.
     #[must_use]
     pub const fn as_bytes_per_sec(self) -> u64 {
-        self.0.get()
+        self.0
     }
 
     /// Returns the rate in bits per second, for display.
     #[must_use]
     pub const fn as_bits_per_sec(self) -> u64 {
-        self.0.get().saturating_mul(8)
+        self.0.saturating_mul(8)
     }
 
     /// Returns the rate that transfers `bytes` in `span`. A zero span gives [`Rate::MAX`].
@@ -49,13 +48,13 @@ impl Rate {
             return Self::MAX;
         }
         let rate = u128::from(bytes.0) * NANOS_PER_SEC / u128::from(span.as_nanos());
-        Self::from_bytes_per_sec(u64::try_from(rate).unwrap_or(u64::MAX))
+        Self(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
     /// Returns the number of bytes transferred in `span` at this rate, rounded down.
     #[must_use]
     pub fn bytes_in(self, span: Span) -> Bytes {
-        let bytes = u128::from(self.0.get()) * u128::from(span.as_nanos()) / NANOS_PER_SEC;
+        let bytes = u128::from(self.0) * u128::from(span.as_nanos()) / NANOS_PER_SEC;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
@@ -63,15 +62,14 @@ impl Rate {
     /// [`Span::MAX`].
     #[must_use]
     pub fn time_for(self, bytes: Bytes) -> Span {
-        let rate = self.0.get();
-        if rate == 0 {
+        if self.0 == 0 {
             return Span::MAX;
         }
         // Up to 18 GB, which includes every burst, 64-bit division is enough and faster.
         let nanos = match bytes.0.checked_mul(1_000_000_000) {
-            Some(scaled) => scaled.div_ceil(rate),
+            Some(scaled) => scaled.div_ceil(self.0),
             None => {
-                let wide = (u128::from(bytes.0) * NANOS_PER_SEC).div_ceil(u128::from(rate));
+                let wide = (u128::from(bytes.0) * NANOS_PER_SEC).div_ceil(u128::from(self.0));
                 u64::try_from(wide).unwrap_or(u64::MAX)
             }
         };
@@ -81,7 +79,7 @@ impl Rate {
     /// Returns the rate multiplied by `factor`. Negative factors and NaN give zero; overflow gives the maximum.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
-        Self::from_bytes_per_sec((self.0.get() as f64 * factor) as u64)
+        Self((self.0 as f64 * factor) as u64)
     }
 }
 
@@ -89,7 +87,7 @@ display_as_debug!(Rate);
 
 impl fmt::Debug for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3} Mbit/s", self.0.get() as f64 * 8.0 / 1e6)
+        write!(f, "{:.3} Mbit/s", self.0 as f64 * 8.0 / 1e6)
     }
 }
 
