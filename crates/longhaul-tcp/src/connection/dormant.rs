@@ -64,7 +64,6 @@ impl Connection {
         if !self.is_quiet() {
             return Err(self);
         }
-        self.loss.settle();
         let Some(resting) = self.resting() else { return Err(self) };
         // Arrival times that were not reported yet belong to data that a segment without such reports has acknowledged.
         if let Some(arrivals) = &mut self.ext.arrivals {
@@ -74,7 +73,7 @@ impl Connection {
         let dormant = self.reduce(resting);
         let Some(before) = before else { return Ok(dormant) };
         // Tests check each connection: it wakes as it was.
-        let again = dormant.wake();
+        let mut again = dormant.wake();
         debug_assert_eq!(format!("{again:?}"), before);
         match again.resting() {
             Some(resting) => Ok(again.reduce(resting)),
@@ -119,13 +118,12 @@ impl Connection {
         is_open && is_silent && !has_extensions
     }
 
-    fn resting(&self) -> Option<Resting> {
-        Some(Resting {
-            snd: self.snd.rest()?,
-            rcv: self.rcv.rest()?,
-            loss: self.loss.rest()?,
-            timers: self.timers.rest()?,
-        })
+    /// Returns what the larger parts keep, if all of them are at rest.
+    fn resting(&mut self) -> Option<Resting> {
+        let (snd, rcv, timers) = (self.snd.rest()?, self.rcv.rest()?, self.timers.rest()?);
+        // Nothing is outstanding that could still be lost.
+        self.loss.settle();
+        Some(Resting { snd, rcv, loss: self.loss.rest()?, timers })
     }
 }
 

@@ -34,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether a step was taken since the last call.
+    /// Returns once whether the connection may rest: it has been idle for long enough, or woken by a call without effect.
     pub(crate) fn may_rest(&mut self) -> bool {
         std::mem::take(&mut self.life.may_rest)
     }

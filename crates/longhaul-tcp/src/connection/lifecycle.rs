@@ -76,7 +76,7 @@ pub(super) struct Lifecycle {
     /// The application dropped the connection: nothing will be read.
     pub(super) orphaned: bool,
     pub(super) pressure: Pressure,
-    /// Whether the connection has been idle for long enough to rest.
+    /// Whether the connection may rest at the end of this call.
     pub(super) may_rest: bool,
     /// The number of segments, received and sent, when it woke.
     pub(super) woken_at: Option<u64>,

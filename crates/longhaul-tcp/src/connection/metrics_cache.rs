@@ -196,9 +196,8 @@ impl Connection {
 
     /// Returns how the cached metrics were used, if the start-up scheme requested any.
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
-        let sending = self.cc.sending()?;
         let cached = self.cc.history.cached();
-        cached.asked.then(|| cached.info(sending.controller.saved_path_use()))
+        cached.asked.then(|| cached.info(self.cc.peek(|sending| sending.controller.saved_path_use())))
     }
 
     /// Returns whether the window or the pacer was the send limit for a long time and for most of the time. A
