@@ -27,12 +27,17 @@ impl CopaCubic {
         (window >= LEAST * held).then_some(window)
     }
 
-    /// Returns whether a new controller would behave alike after an idle period: what this one has found is too old, and it
-    /// would start with the same window. Without pacing, CUBIC keeps its threshold.
+    /// Returns whether a new controller would behave alike after an idle period: this one would start with the same window,
+    /// and has found nothing about the path since it started, or only what is too old. Without pacing, CUBIC keeps its
+    /// threshold.
     pub(super) fn is_like_new_after(&self, idle: Span) -> bool {
         let initial = initial_window::rfc6928(self.mss, initial_window::DEFAULT_SEGMENTS);
-        let is_alone = matches!(self.mode, Mode::Start | Mode::Cruise);
-        is_alone && self.paced && idle >= LONGEST && self.window() >= initial.as_f64()
+        let has_found = match self.mode {
+            Mode::Start => self.rounds.most_delivered() > initial,
+            Mode::Cruise => true,
+            Mode::Trial(_) | Mode::Compete(_) => return false,
+        };
+        self.paced && self.window() >= initial.as_f64() && (!has_found || idle >= LONGEST)
     }
 
     /// Resumes with a window of `window` bytes, which leaves within a round trip, and continues in slow start.
@@ -116,8 +121,8 @@ mod tests {
         }
     }
 
-    /// Nothing that a controller has found is worth keeping for more than a minute, except that others fill the queue, or
-    /// that the window is small.
+    /// A controller that has delivered no more than an initial window per round trip has found nothing, and none has what
+    /// is worth keeping for more than a minute, except that others fill the queue, or that the window is small.
     #[test]
     fn what_is_like_new_is_dispensable() {
         let dispensable =
@@ -126,6 +131,16 @@ mod tests {
         assert_eq!(dispensable(&controller), [false, false, true]);
         controller.mode = Mode::Start;
         assert_eq!(dispensable(&controller), [false, false, true]);
+        let mut deliver = |segments| {
+            controller.rounds = Rounds::default();
+            for total_delivered in [Bytes(5), Bytes(5) + MSS * segments] {
+                let mut ack = Ack::new(now);
+                (ack.round_start, ack.total_delivered) = (true, total_delivered);
+                controller.rounds.on_ack(&ack);
+            }
+            dispensable(&controller)
+        };
+        assert_eq!([deliver(10), deliver(11)], [[true; 3], [false, false, true]]);
         for mode in [
             Mode::Trial(Trial::new(100.0 * MSS.as_f64(), 1e6, 0.04, 0.04, true)),
             Mode::Compete(Competition::new(now, GAP.0)),

@@ -11,9 +11,6 @@ const DELAY: Span = Span::from_millis(5);
 /// More than a retransmission timeout.
 const STEP: Span = Span::from_millis(400);
 
-/// The time for which a controller keeps what it has found.
-const MINUTE: Span = Span::from_secs(61);
-
 fn config() -> Config {
     Config { congestion: Congestion::copa_cubic(), ..Config::default() }
 }
@@ -73,7 +70,7 @@ fn has_control(net: &Net, ids: [ConnId; 2]) -> [bool; 2] {
 fn what_controls_sending_is_dropped_after_small_messages() {
     let (mut net, ids) = idle(config(), 100, Span::from_millis(150));
     assert_eq!(has_control(&net, ids), [true; 2], "less than a retransmission timeout later");
-    wait(&mut net, MINUTE);
+    wait(&mut net, STEP);
     assert_eq!(net.ends[0].poll_timeout(), None, "there is nothing left to be freed");
     assert_eq!(are_dormant(&net, ids), [true; 2]);
     let delays = [0, 1].map(|end| net.ends[end].tolerable_delay(ids[end]));
@@ -128,7 +125,7 @@ fn what_a_controller_has_learnt_is_kept_for_a_minute() {
 /// The next controller begins with what is known of the path, and with what was granted to the first one.
 #[test]
 fn a_new_controller_knows_the_path_and_what_was_granted() {
-    let (mut net, ids) = idle(config(), 100, MINUTE);
+    let (mut net, ids) = idle(config(), 100, STEP);
     let marks = Rc::new(Cell::new(None));
     let seen = Rc::clone(&marks);
     net.tamper = Box::new(move |from, ecn, _| {
@@ -171,7 +168,7 @@ fn a_controller_for_a_known_path_is_kept() {
     let cache = PathCache::default();
     let metrics = PathMetrics { ssthresh: Some(Bytes(50_000)), ..PathMetrics::default() };
     cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), "copa-cubic", &metrics);
-    let (net, ids) = idle(Config { path_cache: Some(cache), ..config() }, 100, MINUTE);
+    let (net, ids) = idle(Config { path_cache: Some(cache), ..config() }, 100, STEP);
     assert_eq!(has_control(&net, ids), [true, false]);
 }
 
