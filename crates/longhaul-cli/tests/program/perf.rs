@@ -347,7 +347,7 @@ fn start_up_schemes_use_the_first_flight_or_report_why_not() {
         "-n 500K -J",
     ] {
         let report = json(&run(options));
-        assert_eq!(at(&report, "end.streams.0.sender.longhaul.startup"), "used", "{options}");
+        assert_eq!(at(&report, "end.streams.0.sender.longhaul.startup"), "used", "{options}: {report}");
     }
     let few = String::from_utf8(run("-n 1K -C jump-start+cubic").stdout).unwrap();
     assert!(few.contains("the start-up scheme was given up: the first acknowledgement came before"), "{few}");

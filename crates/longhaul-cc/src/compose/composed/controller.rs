@@ -168,7 +168,7 @@ impl Controller for Composed {
     }
 
     fn startup(&self) -> StartupOutcome {
-        self.record.outcome
+        self.record.outcome()
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -21,7 +21,7 @@ const UNFIT: &str = "what it needs did not come with the handshake";
 /// Record of a start-up scheme, from the handshake to its first end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    pub(super) outcome: StartupOutcome,
+    outcome: StartupOutcome,
     /// A preferred feature that the transport did not grant.
     pub(super) lacks: Option<&'static str>,
     /// Bytes of new data sent so far.
@@ -36,6 +36,14 @@ pub(super) struct Record {
 impl Record {
     pub(super) const fn new(remembered: bool) -> Self {
         Self { outcome: StartupOutcome::Absent, lacks: None, sent: Bytes::ZERO, initial: 0.0, remembered, used: false }
+    }
+
+    /// Returns the outcome as far as it is known: a scheme that is still running may have been used.
+    pub(super) const fn outcome(&self) -> StartupOutcome {
+        match self.outcome {
+            StartupOutcome::Running if self.used => StartupOutcome::Used,
+            outcome => outcome,
+        }
     }
 
     /// The handshake is complete, and the scheme has changed the window from `before` to `after`.

@@ -5,6 +5,17 @@ use longhaul_units::Bytes;
 use crate::testing::{Sender, segments};
 use crate::{Granted, PathEvent, SegmentKind, StartupOutcome};
 
+/// Sends all queued data that the window allows.
+fn send(sender: &mut Sender) {
+    while sender.in_flight < sender.cwnd() && sender.path.queued > Bytes::ZERO {
+        sender.send(SegmentKind::Data);
+        sender.path.queued -= segments(1);
+        if let Some(at) = sender.controller.next_tick().filter(|at| *at <= sender.now) {
+            sender.controller.on_tick(at, &sender.path);
+        }
+    }
+}
+
 /// Sends all queued data, limited by the window, and acknowledges it for `rounds` round trips.
 fn run(spec: &str, queued: u64, rounds: u32) -> Sender {
     let mut sender = Sender::new(spec);
@@ -12,13 +23,7 @@ fn run(spec: &str, queued: u64, rounds: u32) -> Sender {
     sender.event(&PathEvent::Established { now: sender.now, granted: Granted::basic() });
     sender.path.queued = segments(queued);
     for _ in 0..rounds {
-        while sender.in_flight < sender.cwnd() && sender.path.queued > Bytes::ZERO {
-            sender.send(SegmentKind::Data);
-            sender.path.queued -= segments(1);
-            if let Some(at) = sender.controller.next_tick().filter(|at| *at <= sender.now) {
-                sender.controller.on_tick(at, &sender.path);
-            }
-        }
+        send(&mut sender);
         let count = sender.in_flight.0 / segments(1).0;
         if count > 0 {
             sender.ack(count);
@@ -51,4 +56,14 @@ fn a_first_flight_that_is_too_short_for_an_estimate_is_told() {
         let few = run(spec, 1, 1).controller.startup();
         assert!(matches!(few, StartupOutcome::Running | StartupOutcome::GivenUp(_)), "{spec}: {few:?}");
     }
+}
+
+#[test]
+fn a_scheme_that_paces_counts_as_used_while_it_still_runs() {
+    let mut sender = run("jump-start+new-reno", 40, 0);
+    let told = |sender: &Sender| (sender.controller.snapshot().phase, sender.controller.startup());
+    assert_eq!(told(&sender), ("jump-start", StartupOutcome::Running));
+    send(&mut sender);
+    sender.ack(1);
+    assert_eq!(told(&sender), ("jump-start", StartupOutcome::Used));
 }
