@@ -104,7 +104,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// # Errors
     /// Fails if the connection does, or if the frame is not valid.
     pub async fn next(&mut self) -> Result<Option<Frame<'_>>, TunnelError> {
-        self.frames.next().await
+        let frame = self.frames.next().await?;
+        self.leaving |= matches!(frame, Some(Frame::Bye));
+        Ok(frame)
     }
 
     /// Sends a frame without data.
@@ -144,7 +146,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
         tokio::time::timeout(SETTLE, settle).await.map_err(|_| TunnelError::Unsettled)?
     }
 
-    /// Returns whether the peer has said during a stream that it accepts no further one.
+    /// Returns whether the peer has said that it does not need the tunnel any more. It accepts a stream that was opened
+    /// before it had an answer.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving

@@ -144,6 +144,7 @@ impl Queue {
         &self,
         tunnel: &mut Tunnel<S>,
         ending: &mut watch::Receiver<bool>,
+        monitor: &Monitor,
     ) -> Result<Option<Job>, TunnelError> {
         let (jobs, mut job) = oneshot::channel();
         let number = {
@@ -174,7 +175,13 @@ impl Queue {
             }
         };
         lock(&self.state).idle.retain(|(idle, _)| *idle != number);
-        // A connection that came at the same moment is reset: this tunnel cannot carry it.
+        // A connection may have come at the same moment.
+        job.close();
+        match job.try_recv() {
+            Ok(job) if tunnel.is_leaving() => return Ok(Some(job)),
+            Ok(job) if !*ending.borrow() => self.submit(job, monitor).await,
+            _ => {}
+        }
         result
     }
 }
@@ -273,7 +280,10 @@ pub(super) async fn offered<S: AsyncRead + AsyncWrite + Unpin + Observed>(
 ) -> Result<(), TunnelError> {
     if let Some(queue) = session.gateway.groups.find(session.peer.key, group) {
         while !tunnel.is_leaving() {
-            let Some(Job { local, target }) = queue.next(tunnel, &mut session.ending).await? else { break };
+            let Some(Job { local, target }) = queue.next(tunnel, &mut session.ending, &session.gateway.monitor).await?
+            else {
+                break;
+            };
             event(Event::Opened(&target));
             tunnel.open(target.clone()).await?;
             let ended = session.relay(tunnel, local, &target).await?;
@@ -281,4 +291,90 @@ pub(super) async fn offered<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         }
     }
     Ok(tunnel.send(&Frame::Bye).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use longhaul::TcpInfo;
+    use tokio::io::ReadBuf;
+
+    use super::*;
+    use crate::monitor::Role;
+
+    /// A tunnel on which a connection to the listener comes while its end is being read.
+    struct Coincidence {
+        queue: Arc<Queue>,
+        job: Option<Job>,
+        frames: Vec<u8>,
+        begun: bool,
+    }
+
+    impl AsyncRead for Coincidence {
+        fn poll_read(mut self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            if !std::mem::replace(&mut self.begun, true) {
+                buf.put_slice(&tunnel::MAGIC);
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(job) = self.job.take() {
+                let (_, idle) = lock(&self.queue.state).idle.pop().unwrap();
+                idle.send(job).unwrap();
+            }
+            buf.put_slice(&std::mem::take(&mut self.frames));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Coincidence {
+        fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(data.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Observed for Coincidence {
+        fn tcp_info(&self) -> Option<TcpInfo> {
+            None
+        }
+
+        fn share_window(&self, _bytes: u64) {}
+    }
+
+    /// Lets a tunnel, on which the peer sends `frames`, end while it is chosen. Returns whether it carries the connection,
+    /// and how many connections wait for another tunnel.
+    async fn choose_while_it_ends(frames: Vec<u8>) -> (bool, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let local = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let job = Job { local, target: "h.example:80".parse().unwrap() };
+        let queue = Arc::new(Queue { state: Mutex::default(), ended: watch::Sender::new(false) });
+        let stream = Coincidence { queue: Arc::clone(&queue), job: Some(job), frames, begun: false };
+        let mut tunnel = Tunnel::start(stream).await.unwrap();
+        let (_end, mut ending) = watch::channel(false);
+        let monitor = Monitor::new(Role::Gateway);
+        let next = queue.next(&mut tunnel, &mut ending, &monitor);
+        // A connection that waits for another tunnel does so for longer.
+        let next = tokio::time::timeout(Duration::from_millis(100), next).await;
+        let carried = next.is_ok_and(|next| matches!(next, Ok(Some(_))));
+        let waiting = lock(&queue.state).waiting.len();
+        (carried, waiting)
+    }
+
+    /// A forwarder that leaves serves the stream, which was opened before it had an answer. If the tunnel has failed, another
+    /// one takes the connection.
+    #[tokio::test]
+    async fn a_connection_is_not_lost_when_its_tunnel_ends_at_the_same_moment() {
+        assert_eq!(choose_while_it_ends(Frame::Bye.encode().to_vec()).await, (true, 0));
+        assert_eq!(choose_while_it_ends(Vec::new()).await, (false, 1));
+        assert_eq!(choose_while_it_ends(vec![255]).await, (false, 1));
+    }
 }
