@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -119,8 +119,10 @@ fn endpoint(
 pub(crate) fn reach(socket: &std::net::UdpSocket, addr: SocketAddr) -> io::Result<[SocketAddr; 2]> {
     check(addr)?;
     socket.connect(addr)?;
-    let peer = canonical(socket.peer_addr().unwrap_or(addr));
-    Ok([canonical(socket.local_addr()?), peer])
+    // The system may add an interface to an IPv6 address.
+    let is_final = matches!(addr.ip(), IpAddr::V4(ip) if !ip.is_unspecified());
+    let peer = if is_final { addr } else { socket.peer_addr().unwrap_or(addr) };
+    Ok([canonical(socket.local_addr()?), canonical(peer)])
 }
 
 /// Refuses addresses that cannot be a TCP peer, with the errors that kernel TCP gives.

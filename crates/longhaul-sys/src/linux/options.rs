@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 
 use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, SOL_UDP};
 
@@ -31,6 +32,11 @@ pub struct Features {
     pub dont_fragment: bool,
 }
 
+/// Whether the kernel knows `UDP_SEGMENT`, which it does for all sockets or for none.
+static SEGMENTS: OnceLock<bool> = OnceLock::new();
+/// Size from which on a buffer that is set by force has the requested size (`SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` are less).
+const EXACT: i32 = 1 << 16;
+
 /// Sets all options, that for destination addresses only on a socket that `is_wildcard`. Returns which of them the kernel
 /// supports.
 pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool, is_wildcard: bool) -> Features {
@@ -42,7 +48,7 @@ pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool, is_wildcard: bool) -> Feature
     let probe = |level, name, value| set_option(fd, level, name, value).is_ok();
     Features {
         gro: on(SOL_UDP, libc::UDP_GRO),
-        gso: option(fd, SOL_UDP, libc::UDP_SEGMENT).is_ok(),
+        gso: *SEGMENTS.get_or_init(|| option(fd, SOL_UDP, libc::UDP_SEGMENT).is_ok()),
         timestamps: on(SOL_SOCKET, libc::SO_TIMESTAMPNS),
         tos: both(libc::IP_RECVTOS, libc::IPV6_RECVTCLASS),
         ttl: both(libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT),
@@ -61,6 +67,8 @@ pub(super) fn set_buffer(fd: BorrowedFd<'_>, forced: i32, plain: i32, bytes: usi
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
     if set_option(fd, SOL_SOCKET, forced, bytes).is_err() {
         set_option(fd, SOL_SOCKET, plain, bytes)?;
+    } else if bytes >= EXACT {
+        return Ok(usize::try_from(bytes).unwrap_or(0));
     }
     buffer(fd, plain)
 }

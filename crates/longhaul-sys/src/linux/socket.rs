@@ -20,7 +20,7 @@ pub struct UdpSocket {
     pub(super) io: std::net::UdpSocket,
     local: SocketAddr,
     pub(super) v6: bool,
-    /// Whether the socket is connected to an IPv4 peer.
+    /// Whether a connected socket has an IPv4 peer.
     pub(super) peer_is_v4: bool,
     /// TOS and traffic class of datagrams sent without a control message.
     pub(super) default_tos: [u8; 2],
@@ -29,16 +29,15 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Wraps a bound socket and makes it non-blocking. If it is to be connected, that must be done before.
+    /// Wraps a bound socket. If it is to be connected, that must be done before.
     ///
     /// # Errors
-    /// Returns an error if the socket has no local address or cannot be made non-blocking. Options refused by the
-    /// kernel are not an error; see [`features`](Self::features).
+    /// Returns an error if the socket has no local address. Options refused by the kernel are not an error; see
+    /// [`features`](Self::features).
     pub fn new(io: std::net::UdpSocket) -> io::Result<Self> {
-        io.set_nonblocking(true)?;
         let bound = io.local_addr()?;
         let (v6, local) = (bound.is_ipv6(), canonical(bound));
-        let peer_is_v4 = io.peer_addr().is_ok_and(|peer| canonical(peer).is_ipv4());
+        let peer_is_v4 = !v6 || io.peer_addr().is_ok_and(|peer| canonical(peer).is_ipv4());
         let fd = io.as_fd();
         let features = options::set_up(fd, v6, local.ip().is_unspecified());
         let byte = |level, name| option(fd, level, name).ok().and_then(|tos| u8::try_from(tos).ok()).unwrap_or(0);

@@ -51,7 +51,7 @@ pub(crate) struct Receiver {
     clock: ClockMap,
     /// The socket, while it is watched for data and errors.
     watched: Option<Arc<Watched>>,
-    /// The socket has been found empty while it was not watched.
+    /// The socket has been found empty, or is new, and is not watched.
     empty: bool,
     /// Waits for an error of the socket.
     error: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -73,7 +73,8 @@ impl Io {
     }
 
     pub(crate) fn receiver(&self) -> Receiver {
-        Receiver { clock: ClockMap::new(clock::pair()), watched: None, empty: false, error: None, full: None }
+        // What has arrived already is read once the socket is watched.
+        Receiver { clock: ClockMap::new(clock::pair()), watched: None, empty: true, error: None, full: None }
     }
 
     pub(crate) const fn role(&self) -> Role {
