@@ -124,7 +124,21 @@ impl Connection {
             return false;
         }
         self.after_transmit(now, batch);
+        if stop.is_none() {
+            self.wait_for_pacer(now);
+        }
         true
+    }
+
+    /// Lets the pacer know that data wait for it, if they do. Beside other connections, the next poll comes later than at
+    /// once, and the pacer makes up for that.
+    fn wait_for_pacer(&mut self, now: Time) {
+        let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
+        let want = (self.snd.unsent() + self.snd.board().lost_bytes()).min(room);
+        if want > 0 {
+            // The next poll asks again.
+            let _ = self.cc.pacer.ready(now, Bytes(want));
+        }
     }
 
     fn on_send_limit(&mut self, now: Time, limit: SendLimit) {

@@ -54,8 +54,8 @@ fn batches(net: &mut Net) -> Vec<u64> {
     all
 }
 
-/// Returns the batches of a wake-up `late` after the due time, and the payload of a segment.
-fn after_a_wake_up(late: Span) -> (Vec<u64>, u64) {
+/// Returns a paced connection with much to send, and the payload of a segment.
+fn paced() -> (Net, u64) {
     let mut net = Net::new(Span::from_millis(50));
     let (a, _) = net.connect(Config { congestion: Congestion::new(Constant), ..Config::default() });
     let now = net.now;
@@ -63,11 +63,17 @@ fn after_a_wake_up(late: Span) -> (Vec<u64>, u64) {
         c.write(&[0; 200_000]).unwrap();
         u64::from(c.info(now).mss)
     });
+    (net, mss.unwrap())
+}
+
+/// Returns the batches of a wake-up `late` after the due time, and the payload of a segment.
+fn after_a_wake_up(late: Span) -> (Vec<u64>, u64) {
+    let (mut net, mss) = paced();
     let first = batches(&mut net);
     assert_eq!(first.len(), 1, "{first:?}");
     net.now = net.ends[0].poll_timeout().unwrap() + late;
     net.ends[0].handle_timeout(net.now);
-    (batches(&mut net), mss.unwrap())
+    (batches(&mut net), mss)
 }
 
 /// Each quantum that a late wake-up missed would otherwise take a system call.
@@ -79,4 +85,16 @@ fn missed_quanta_leave_in_one_batch() {
     // The credit of four quanta suffices for three of whole segments.
     let (late, _) = after_a_wake_up(Span::from_micros(750));
     assert_eq!(late, [3 * punctual[0]]);
+}
+
+/// A connection that sends in turn with others is polled again only when they have sent, and has waited for its pacer all the
+/// time. Without a wait, one quantum could leave at each turn.
+#[test]
+fn quanta_that_a_late_turn_missed_leave_as_well() {
+    const LATE: Span = Span::from_micros(750);
+    let (mut net, _) = paced();
+    let mut batch = Batch::default();
+    net.ends[0].poll_transmit(net.now, &mut batch, 64).unwrap();
+    net.now += RATE.time_for(batch.payload_len()) + LATE;
+    assert_eq!(batches(&mut net), after_a_wake_up(LATE).0);
 }
