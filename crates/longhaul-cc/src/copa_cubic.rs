@@ -229,6 +229,7 @@ impl CopaCubic {
             delay,
             queueing: self.reverse.queueing(delay),
             base: self.base().as_secs_f64(),
+            least: self.copa.delays().least().as_secs_f64(),
             silence: self.silence(),
             jitter: self.copa.delays().measured_jitter(),
             is_scattered: self.capacity.is_scattered(),

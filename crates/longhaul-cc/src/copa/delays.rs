@@ -155,6 +155,11 @@ impl Delays {
         self.standing.get().map(|standing| standing - Span::from_secs_f64(self.raw - self.floor))
     }
 
+    /// Returns RTTmin, or zero while it is unknown.
+    pub(crate) fn least(&self) -> Span {
+        self.least.get().unwrap_or_default()
+    }
+
     /// Returns the delay above RTTmin in seconds, or the delay of the forward path if it is known and lower.
     pub(crate) const fn raw(&self) -> f64 {
         self.raw

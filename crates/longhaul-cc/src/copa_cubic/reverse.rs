@@ -16,6 +16,11 @@ const RESTORED: u32 = 200;
 /// Fraction of the RTT above which jitter and bunches of ACKs conceal a queue, where they also conceal the capacity.
 const DISTURBED: f64 = 0.3;
 
+/// Minimum RTT below which hosts that are busy explain more: the delay, in seconds, until one of a thousand
+/// connections has its turn.
+const NEAR: f64 = 0.005;
+const BUSY_HOST: f64 = 0.05;
+
 /// Decides whether a long queue of the reverse path is believed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reverse {
@@ -41,8 +46,9 @@ pub(super) struct Claim {
     /// Delay of the reverse path above the minimum, and the queueing delay in it.
     pub(super) delay: f64,
     pub(super) queueing: f64,
-    /// RTT without queues.
+    /// RTT without a queue of the forward path, and minimum RTT.
     pub(super) base: f64,
+    pub(super) least: f64,
     /// Silence between ACKs that come in bunches.
     pub(super) silence: f64,
     /// Delay that is jitter.
@@ -52,9 +58,10 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Returns the queueing delay that bunches of ACKs and jitter explain.
+    /// Returns the queueing delay that bunches of ACKs, jitter and hosts explain.
     fn short(&self) -> f64 {
-        LONG.1.max(LONG.0 * self.base) + self.silence
+        let least = if self.least < NEAR { BUSY_HOST } else { LONG.1 };
+        least.max(LONG.0 * self.base) + self.silence
     }
 
     /// Returns whether the queue is longer.
@@ -112,7 +119,7 @@ mod tests {
 
     /// A queue of `queueing` seconds on a path with an RTT of 80 ms and a silence of 2 ms.
     fn claim(queueing: f64) -> Claim {
-        Claim { delay: queueing, queueing, base: 0.08, silence: 0.002, jitter: 0.0, is_scattered: false }
+        Claim { delay: queueing, queueing, base: 0.08, least: 0.08, silence: 0.002, jitter: 0.0, is_scattered: false }
     }
 
     /// Returns the limits after each of `rounds` round trips that claim a queue of `queueing` seconds.
@@ -135,9 +142,20 @@ mod tests {
     #[test]
     fn a_short_queue_is_believed() {
         assert_eq!(limits(&mut Reverse::default(), 0.012, 1000), [ALL; 1000]);
-        let short = Claim { base: 0.001, silence: 0.0, ..claim(0.005) };
+        let short = Claim { base: 0.008, least: 0.008, silence: 0.0, ..claim(0.005) };
         let mut reverse = Reverse::default();
-        assert!((0..1000).all(|_| reverse.on_round(short) == ALL), "5 ms on a short path");
+        assert!((0..1000).all(|_| reverse.on_round(short) == ALL), "5 ms on a path of 8 ms");
+    }
+
+    /// Where the minimum RTT is less than 5 ms, hosts explain 50 ms.
+    #[test]
+    fn busy_hosts_are_believed_on_short_paths() {
+        let near = |queueing, least| Claim { base: queueing + least, least, silence: 0.0, ..claim(queueing) };
+        for (queueing, least, is_long) in
+            [(0.05, 0.0001, false), (0.0501, 0.0001, true), (0.05, 0.0049, false), (0.05, 0.005, true)]
+        {
+            assert_eq!(near(queueing, least).is_long(), is_long, "{queueing} s, {least} s");
+        }
     }
 
     /// A round trip with a loss counts as five.
