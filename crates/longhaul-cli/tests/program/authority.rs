@@ -114,7 +114,7 @@ fn a_file_without_an_authority_is_refused() {
     let machine = authority.outsider();
     let file = machine.file("file", 10);
     let key = machine.data("identity").into_os_string().into_string().unwrap();
-    let said = failed(&machine.run(&["receive", "--ca", &file]), 1);
+    let said = failed(&machine.run(&["receive", "--listen", "127.0.0.1:0", "--ca", &file]), 1);
     assert!(said.contains("no valid certificate of an authority"), "{said}");
     let said = failed(&machine.run(&["send", "--ca", "/nonexistent", "127.0.0.1:9", &file]), 1);
     assert!(said.contains("cannot read /nonexistent: "), "{said}");

@@ -126,7 +126,7 @@ fn a_target_that_cannot_be_written_ends_the_receiver_at_once() {
     let (there, here) = (Machine::new(), Machine::new());
     fs::write(there.path("out"), b"a file").unwrap();
     let out = there.path("out").into_os_string().into_string().unwrap();
-    let said = failed(&there.run(&["receive", "--allow", &here.key(), "--out", &out]), 1);
+    let said = failed(&there.run(&["receive", "--listen", "127.0.0.1:0", "--allow", &here.key(), "--out", &out]), 1);
     assert!(said.starts_with(&format!("longhaul receive: cannot write to {out}: ")), "{said}");
 }
 
