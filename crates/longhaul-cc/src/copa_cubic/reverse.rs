@@ -16,8 +16,8 @@ const RESTORED: u32 = 200;
 /// Fraction of the RTT above which jitter and bunches of ACKs conceal a queue, where they also conceal the capacity.
 const DISTURBED: f64 = 0.3;
 
-/// Minimum RTT below which hosts that are busy explain more: the delay, in seconds, until one of a thousand
-/// connections has its turn.
+/// Minimum RTT, in seconds, below which a long delay is that of a busy host rather than of a queue, and how long an ACK waits
+/// there at most: until one of a thousand connections has its turn.
 const NEAR: f64 = 0.005;
 const BUSY_HOST: f64 = 0.05;
 
@@ -60,8 +60,8 @@ pub(super) struct Claim {
 impl Claim {
     /// Returns the queueing delay that bunches of ACKs, jitter and hosts explain.
     fn short(&self) -> f64 {
-        let least = if self.least < NEAR { BUSY_HOST } else { LONG.1 };
-        least.max(LONG.0 * self.base) + self.silence
+        let always = if self.least < NEAR { BUSY_HOST } else { LONG.1 };
+        always.max(LONG.0 * self.base) + self.silence
     }
 
     /// Returns whether the queue is longer.

@@ -175,7 +175,8 @@ impl Queue {
             }
         };
         lock(&self.state).idle.retain(|(idle, _)| *idle != number);
-        // A connection may have come at the same moment.
+        // A connection may have come at the same moment. A forwarder that only leaves still serves it; otherwise, another
+        // tunnel does, unless the gateway ends.
         job.close();
         match job.try_recv() {
             Ok(job) if tunnel.is_leaving() => return Ok(Some(job)),

@@ -130,11 +130,16 @@ impl Connection {
         true
     }
 
+    /// Returns how many bytes wait to be sent, or sent again, and fit into the congestion window.
+    fn waiting_bytes(&self) -> u64 {
+        let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
+        (self.snd.unsent() + self.snd.board().lost_bytes()).min(room)
+    }
+
     /// Lets the pacer know that data wait for it, if they do. Beside other connections, the next poll comes later than at
     /// once, and the pacer makes up for that.
     fn wait_for_pacer(&mut self, now: Time) {
-        let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
-        let want = (self.snd.unsent() + self.snd.board().lost_bytes()).min(room);
+        let want = self.waiting_bytes();
         if want > 0 {
             // The next poll asks again.
             let _ = self.cc.pacer.ready(now, Bytes(want));
@@ -156,8 +161,7 @@ impl Connection {
 
     /// Send loop. Returns the limit that stopped it, or `None` if the batch is full.
     fn fill(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<SendLimit> {
-        let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
-        let want = (self.snd.unsent() + self.snd.board().lost_bytes()).min(room).max(1);
+        let want = self.waiting_bytes().max(1);
         let budget = match self.cc.pacer.ready(now, Bytes(want)) {
             Ok(bytes) => bytes.0,
             // Forced retransmissions, one segment per event, bypass the pacer.
@@ -188,7 +192,7 @@ impl Connection {
             let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
             if fill.budget == 0 {
                 // A quantum that a late wake-up missed travels in the same batch.
-                let want = (self.snd.unsent() + self.snd.board().lost_bytes()).min(room);
+                let want = self.waiting_bytes();
                 fill.budget = self.cc.pacer.more(fill.batch.payload_len(), Bytes(want)).0;
                 if fill.budget == 0 {
                     // At the next poll the pacer, which has counted this batch by then, decides whether more may follow.
