@@ -9,8 +9,9 @@
 //! microseconds to more than a millisecond, on some systems by 15 ms. Therefore the bucket continues to fill after a
 //! due time, for at most the [lateness allowance](Pacer::set_lateness), and the missed quanta are sent back to back, or
 //! [in one batch](Pacer::more). Lateness beyond the allowance is not compensated. The allowance is the time of a quantum plus
-//! the minimum lateness of the recent waits, at least 1 ms and at most 20 ms. With a constant rate and quantum, and a sender that sends
-//! only what is allowed, every interval has the bound
+//! the minimum lateness of the recent waits, or the time that packets [wait in queues](Pacer::set_queue) if that is longer, at
+//! least 1 ms and at most 20 ms. A sender that may send and [waits for its turn](Pacer::wait) is treated in the same way. With
+//! a constant rate and quantum, and a sender that sends only what is allowed, every interval has the bound
 //!
 //! > bytes sent in an interval <= rate x (its length + lateness allowance + 1 ns) + quantum.
 //!
@@ -53,10 +54,18 @@ pub struct Pacer {
     credit: Nanobytes,
     /// Time at which `credit` was calculated.
     updated: Time,
-    /// Due time that was returned to a sender that has to wait; `None` once it was allowed to send.
-    due: Option<Time>,
+    /// Present while a sender waits, until it is allowed to send.
+    due: Option<Due>,
     /// Until this time, credit beyond one quantum, which was left at the end of a wait, stays valid.
     carry_until: Option<Time>,
+}
+
+/// What a sender waits for.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    at: Time,
+    /// Whether the sender waits for a time, so that its wake-up shows how late timers are, or for its turn.
+    timed: bool,
 }
 
 impl Pacer {
@@ -106,6 +115,12 @@ impl Pacer {
         self.lateness = Lateness::Fixed(lateness);
     }
 
+    /// Sets the time that packets wait in the queue of the bottleneck, which becomes shorter while a wake-up is late. A
+    /// lateness of that much is made up for at once, within the limits of [`set_lateness`](Self::set_lateness).
+    pub const fn set_queue(&mut self, queue: Span) {
+        self.lateness.set_queue(queue);
+    }
+
     /// Returns the quantum: the largest burst without lateness.
     #[must_use]
     pub const fn quantum(&self) -> Bytes {
@@ -134,15 +149,25 @@ impl Pacer {
         let batch = self.batch(want);
         let missing = nanobytes(batch).saturating_sub(self.credit);
         if missing > 0 {
-            let due = self.updated + wait(missing, rate);
-            self.due = Some(due);
-            return Err(due);
+            let at = self.updated + wait(missing, rate);
+            self.due = Some(Due { at, timed: true });
+            return Err(at);
         }
         if let Some(due) = self.due.take() {
             self.carry_until = Some(now + self.lateness.carry());
-            self.lateness.waited(self.updated - due);
+            if due.timed {
+                self.lateness.waited(self.updated - due.at);
+            }
         }
         Ok(batch)
+    }
+
+    /// Lets the pacer know that `want` more bytes wait for the sender's next turn, in which it calls [`ready`](Self::ready)
+    /// again. The pacer then makes up for a late turn as for a late timer.
+    pub fn wait(&mut self, now: Time, want: Bytes) {
+        if self.ready(now, want).is_ok() && self.rate.is_some() {
+            self.due = Some(Due { at: self.updated, timed: false });
+        }
     }
 
     /// Returns how many of `want` bytes may follow at the time of the last [`ready`](Self::ready), after `spent` bytes that
@@ -178,14 +203,17 @@ impl Pacer {
         let grown = self.credit.saturating_add(flow(rate, now - self.updated));
         self.updated = self.updated.max(now);
         let quantum = nanobytes(self.quantum);
+        let carried = match self.carry_until {
+            Some(until) if now <= until => quantum.max(self.credit),
+            _ => quantum,
+        };
         let depth = match self.due {
             // The additional nanosecond keeps the tokens of a due time that was rounded up.
             Some(due) => {
                 let flow = |late| flow(rate, late + Span::from_nanos(1));
-                quantum.saturating_add(self.lateness.allows(now - due, quantum, flow))
+                carried.max(quantum.saturating_add(self.lateness.allows(now - due.at, quantum, flow)))
             }
-            None if self.carry_until.is_some_and(|until| now <= until) => quantum.max(self.credit),
-            None => quantum,
+            None => carried,
         };
         self.credit = grown.min(depth);
     }

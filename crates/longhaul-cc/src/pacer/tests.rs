@@ -97,6 +97,45 @@ fn a_late_wake_up_is_made_up_for_within_the_allowance() {
     assert_eq!(drain(&mut pacer, next + Span::from_millis(1)).0, Bytes(18_750));
 }
 
+/// A queue at the bottleneck becomes shorter while the sender is late, so that there is room for what was missed, but not for
+/// more than 20 ms.
+#[test]
+fn a_late_wake_up_is_made_up_for_as_far_as_a_queue_has_become_shorter() {
+    for (queue, late, quanta) in [(8, 8, 33), (8, 50, 33), (8, 4, 17), (0, 8, 5), (1_000, 50, 81)] {
+        let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
+        pacer.set_queue(Span::from_millis(queue));
+        let (_, _, due) = drain(&mut pacer, Time::ZERO);
+        let (sent, ..) = drain(&mut pacer, due + Span::from_millis(late));
+        assert_eq!(sent, Bytes(quanta * 18_750), "queue of {queue} ms, {late} ms late");
+    }
+}
+
+/// A sender that may send but waits for its turn has missed what the rate releases until then.
+#[test]
+fn a_late_turn_is_made_up_for_like_a_late_wake_up() {
+    let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
+    let turn = Time::ZERO + Span::from_millis(1);
+    let mut idle = pacer.clone();
+    assert_eq!(drain(&mut idle, turn).0, Bytes(18_750), "a sender that had nothing to send");
+    pacer.wait(Time::ZERO, PLENTY);
+    // The quantum that it could have sent, and four more.
+    assert_eq!(drain(&mut pacer, turn).0, Bytes(5 * 18_750));
+}
+
+/// Turns that come at once do not show that timers are exact.
+#[test]
+fn turns_teach_nothing_about_timers() {
+    let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
+    let mut now = Time::ZERO;
+    for _ in 0..20 {
+        let (_, _, due) = drain(&mut pacer, now);
+        now = due + Span::from_millis(10);
+        pacer.wait(now, PLENTY);
+        pacer.wait(now, PLENTY);
+    }
+    assert_eq!(drain(&mut pacer, now).0, Bytes(41 * 18_750), "the quantum that was due, and 10 ms");
+}
+
 /// With timers in multiples of 1/64 s, as on some systems, any rate is reached once the pacer has learnt the
 /// lateness. A sender that is late only once gets no more than 1 ms.
 #[test]
@@ -222,6 +261,8 @@ enum Step {
     Late(u64),
     /// Wakes up before the due time.
     Early(u64),
+    /// Has its turn this long after it was ready to send.
+    Turn(u64),
     /// Has nothing to send for a while.
     Idle(u64),
     /// Has only this much to send.
@@ -233,6 +274,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Late(0)),
         3 => (0u64..3_000_000).prop_map(Step::Late),
         1 => any::<u64>().prop_map(Step::Early),
+        2 => (0u64..3_000_000).prop_map(Step::Turn),
         1 => (0u64..5_000_000_000).prop_map(Step::Idle),
         2 => (0u64..2_000_000, 1u64..200_000).prop_map(|(span, bytes)| Step::Little(span, bytes)),
     ]
@@ -248,6 +290,11 @@ fn play(pacer: &mut Pacer, steps: Vec<Step>) -> Vec<(Time, Bytes)> {
                 // The sender asked, got `due`, and waited.
                 let _ = pacer.ready(now, PLENTY);
                 now = due + Span::from_nanos(span);
+                PLENTY
+            }
+            Step::Turn(span) => {
+                pacer.wait(now, PLENTY);
+                now += Span::from_nanos(span);
                 PLENTY
             }
             Step::Early(fraction) => {

@@ -140,6 +140,9 @@ impl Connection {
         } else {
             self.arm_retransmission(now);
         }
+        if self.snd.waits_its_turn() {
+            self.wait_for_pacer(now);
+        }
     }
 
     /// Updates the scoreboard from the cumulative ACK and the SACK blocks (RFC 2018), and returns what they deliver.

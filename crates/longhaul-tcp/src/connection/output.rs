@@ -104,7 +104,7 @@ impl Connection {
             && self.snd.unsent() == 0
             && !self.snd.has_unsent_fin()
             && !self.loss.wants_to_send()
-            && self.cc.limits.current != SendLimit::Cpu
+            && !matches!(self.cc.limits.current, SendLimit::Cpu | SendLimit::Pacing)
         {
             return false;
         }
@@ -138,11 +138,10 @@ impl Connection {
 
     /// Lets the pacer know that data wait for it, if they do. Beside other connections, the next poll comes later than at
     /// once, and the pacer makes up for that.
-    fn wait_for_pacer(&mut self, now: Time) {
+    pub(super) fn wait_for_pacer(&mut self, now: Time) {
         let want = self.waiting_bytes();
         if want > 0 {
-            // The next poll asks again.
-            let _ = self.cc.pacer.ready(now, Bytes(want));
+            self.cc.pacer.wait(now, Bytes(want));
         }
     }
 

@@ -495,6 +495,11 @@ impl Sender {
         self.unsent_limit.set_others(others);
     }
 
+    /// Returns whether other connections wait to send as well, so that the next turn comes later than at once.
+    pub(super) fn waits_its_turn(&self) -> bool {
+        self.unsent_limit.has_others()
+    }
+
     /// Returns the number of queued bytes that were never sent, without the FIN.
     pub(super) fn unsent(&self) -> u64 {
         self.buffer.end().saturating_sub(self.nxt.max(1))

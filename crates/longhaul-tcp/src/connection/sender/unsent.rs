@@ -36,6 +36,10 @@ impl UnsentLimit {
         self.others = u16::try_from(others).unwrap_or(u16::MAX);
     }
 
+    pub(super) const fn has_others(self) -> bool {
+        self.others > 0
+    }
+
     /// Returns the limit in bytes. It is higher while the peer's `window_is_closed`: the peer may be waiting for this
     /// application to read, which it may do only after its write has succeeded. There is none if `runs_rc3`: the RC3 loop sends
     /// the data soon.

@@ -1,7 +1,8 @@
 //! Batches of a paced connection.
 
 use longhaul_cc::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Needs, Pace, Path, Snapshot, Timeout,
+    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Needs, Pace, Path, SendLimit, Snapshot,
+    Timeout,
 };
 use longhaul_units::{Bytes, Rate};
 
@@ -10,9 +11,12 @@ use super::*;
 /// 30 bytes per microsecond: the quantum of 250 us has five segments.
 const RATE: Rate = Rate::from_bits_per_sec(240_000_000);
 
-/// Controller with a window of 1 MB and a constant pacing rate.
+/// Controller with a constant window and pacing rate.
 #[derive(Clone, Copy, Debug)]
-struct Constant;
+struct Constant {
+    window: Bytes,
+    rate: Rate,
+}
 
 impl ControllerFactory for Constant {
     fn build(&self, _: &BuildParams) -> Box<dyn Controller> {
@@ -35,8 +39,8 @@ impl Controller for Constant {
     fn on_ack(&mut self, _: &Ack<'_>, _: &Path) {}
     fn on_timeout(&mut self, _: &Timeout, _: &Path) {}
     fn control(&self) -> Control {
-        let mut control = Control::window(Bytes(1_000_000));
-        control.pace = Some(Pace::new(RATE));
+        let mut control = Control::window(self.window);
+        control.pace = Some(Pace::new(self.rate));
         control
     }
     fn snapshot(&self) -> Snapshot {
@@ -54,16 +58,26 @@ fn batches(net: &mut Net) -> Vec<u64> {
     all
 }
 
-/// Returns a paced connection with much to send, and the payload of a segment.
-fn paced() -> (Net, u64) {
+fn connect(net: &mut Net, window: u64, rate: Rate) -> (ConnId, ConnId) {
+    let congestion = Congestion::new(Constant { window: Bytes(window), rate });
+    net.connect(Config { congestion, ..Config::default() })
+}
+
+/// Returns a paced connection with much to send, the payload of a segment, and the connection's ID.
+fn paced_within(window: u64) -> (Net, u64, ConnId) {
     let mut net = Net::new(Span::from_millis(50));
-    let (a, _) = net.connect(Config { congestion: Congestion::new(Constant), ..Config::default() });
+    let (a, _) = connect(&mut net, window, RATE);
     let now = net.now;
     let mss = net.ends[0].drive(now, a, |c| {
         c.write(&[0; 200_000]).unwrap();
         u64::from(c.info(now).mss)
     });
-    (net, mss.unwrap())
+    (net, mss.unwrap(), a)
+}
+
+fn paced() -> (Net, u64) {
+    let (net, mss, _) = paced_within(1_000_000);
+    (net, mss)
 }
 
 /// Returns the batches of a wake-up `late` after the due time, and the payload of a segment.
@@ -97,4 +111,65 @@ fn quanta_that_a_late_turn_missed_leave_as_well() {
     net.ends[0].poll_transmit(net.now, &mut batch, 64).unwrap();
     net.now += RATE.time_for(batch.payload_len()) + LATE;
     assert_eq!(batches(&mut net), after_a_wake_up(LATE).0);
+}
+
+/// After an ACK, a connection that was limited by its window waits for its turn. Without a wait, one quantum could leave then.
+#[test]
+fn quanta_missed_between_an_ack_and_a_late_turn_leave_as_well() {
+    const WINDOW: u64 = 22_400;
+    let (mut net, mss, a) = paced_within(WINDOW);
+    net.run_until(Span::from_millis(110), |net| net.flying.iter().any(|flying| flying.1 == 0));
+    net.run_until(Span::from_millis(1), |net| net.flying.iter().all(|flying| flying.1 == 0));
+    let acks = std::mem::take(&mut net.flying);
+    net.now = acks.back().unwrap().0;
+    net.ends[0].drive(net.now, a, |c| c.set_others(1)).unwrap();
+    for (_, to, _, datagram) in acks {
+        let meta = DatagramMeta::new(Net::tuple(1 - to).remote, datagram.len());
+        net.ends[to].handle_datagram(net.now, &meta, &datagram, None);
+    }
+    net.now += Span::from_micros(750);
+    let sent = batches(&mut net);
+    assert!(sent[0] > WINDOW - 2 * mss, "{sent:?}");
+}
+
+/// While the sender is late, the queues on the path become shorter. There is room for what the pace would have sent, but not
+/// for more than it sends in a quarter of the RTT.
+#[test]
+fn lateness_is_made_up_for_as_far_as_packets_have_waited_in_queues() {
+    let sent_after = |delay, queue, late| {
+        let mut net = Net::new(Span::from_millis(delay));
+        let (a, b) = connect(&mut net, 10_000_000, RATE);
+        net.delay += Span::from_millis(queue);
+        let begin = net.now;
+        net.run_until(Span::from_secs(2), |net| {
+            let now = net.now;
+            net.ends[0].drive(now, a, |c| while c.write(&[0; 50_000]).is_ok_and(|n| n > 0) {});
+            net.ends[1].drive(now, b, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
+            now > begin + Span::from_millis(900)
+        });
+        net.now = net.ends[0].poll_timeout().unwrap() + Span::from_millis(late);
+        net.ends[0].handle_timeout(net.now);
+        batches(&mut net).iter().sum::<u64>()
+    };
+    // The pace releases 30 bytes per microsecond.
+    for (delay, queue, late, allowed) in [(50, 0, 4, 1), (50, 20, 4, 4), (5, 5, 10, 5)] {
+        let sent = sent_after(delay, queue, late);
+        assert!(
+            (28_000 * allowed..30_000 * allowed + 15_000).contains(&sent),
+            "{delay} ms, {queue} ms, {late} ms: {sent}"
+        );
+    }
+}
+
+/// A tail loss probe does not wait for the pacer. If it leaves nothing to send, the wait is over.
+#[test]
+fn a_wait_ends_with_the_data_that_waited() {
+    let mut net = Net::new(Span::from_millis(50));
+    let (a, _) = connect(&mut net, 1_000_000, Rate::from_bytes_per_sec(2_000));
+    let now = net.now;
+    net.ends[0].drive(now, a, |c| c.write(&[0; 4_000])).unwrap().unwrap();
+    let limit = |net: &Net| net.ends[0].connection(a).unwrap().cc.limits.current;
+    net.run_until(Span::from_millis(1), |net| limit(net) == SendLimit::Pacing);
+    net.run_until(Span::from_secs(10), |net| net.ends[0].connection(a).unwrap().snd.unsent() == 0);
+    net.run_until(Span::from_secs(10), |net| limit(net) == SendLimit::App);
 }
