@@ -32,6 +32,9 @@ pub struct Control {
     /// Number of full-sized segments per ACK that the peer is asked for, if this was granted; zero sends no request.
     /// Takes precedence over [`Demands::ack_frequency`](crate::Demands::ack_frequency).
     pub ack_ratio: u8,
+    /// Whether [`Ack::acked`](crate::Ack::acked) has to list every delivered segment, if that was granted. Otherwise it lists
+    /// those with an arrival time, and ACKs cost less.
+    pub each_segment: bool,
 }
 
 impl Control {
@@ -48,6 +51,7 @@ impl Control {
             tag: 0,
             dscp: 0,
             ack_ratio: 0,
+            each_segment: true,
         }
     }
 }

@@ -534,6 +534,8 @@ impl Controller for CopaCubic {
         control.cwnd = control.cwnd.min(Bytes::from_f64(limit)).max(self.mss);
         control.ecn = self.ecn;
         control.ack_ratio = self.acks.ratio();
+        // After the start, only arrival times are read.
+        control.each_segment = matches!(self.mode, Mode::Start);
         if let Some(pace) = control.pace.as_mut().filter(|_| !self.is_composed()) {
             if let Some(capacity) = self.capacity.rate() {
                 pace.rate = pace.rate.min(Rate::from_bytes_per_sec((capacity * PACE_GAIN) as u64));

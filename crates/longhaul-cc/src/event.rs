@@ -66,7 +66,8 @@ pub struct Ack<'a> {
     /// Whether receive offload merged this ACK with others, so that `rx_time` is that of the batch.
     pub coalesced: bool,
     /// Segments newly delivered (cumulatively or selectively), in sequence order; empty unless
-    /// [`Demands::segments`](crate::Demands::segments) was granted.
+    /// [`Demands::segments`](crate::Demands::segments) was granted. Without
+    /// [`Control::each_segment`](crate::Control::each_segment), only those with an arrival time.
     pub acked: &'a [AckedSegment],
     /// Segments newly marked lost, in no particular order; empty unless segments were granted. Segments that a
     /// [`Timeout`] marks lost are not listed, since they are no longer in flight.

@@ -3,7 +3,7 @@
 
 use longhaul_units::Time;
 
-use crate::scoreboard::{Burst, Scoreboard};
+use crate::scoreboard::{Burst, Scoreboard, Told};
 
 /// Payload bytes of every segment.
 const MSS: u64 = 1448;
@@ -42,7 +42,7 @@ impl Window {
 
     /// Acknowledges every segment below `end`; returns the number of bytes that were not SACKed before.
     pub fn acknowledge(&mut self, end: u64) -> u64 {
-        self.board.acknowledge(end * MSS, |_, _| {})
+        self.board.acknowledge(end * MSS, Told::Ends { and: &[] }, |_, _| {})
     }
 
     /// Marks lost every segment in flight that was sent before `segment`: RACK's rule (RFC 8985, section 6.2) with

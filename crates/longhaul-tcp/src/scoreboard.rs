@@ -17,10 +17,12 @@ mod list;
 pub(crate) mod model;
 mod passed;
 mod resegment;
+mod runs;
 #[cfg(test)]
 mod tests;
 
 use bits::BitRing;
+pub(crate) use runs::Told;
 
 const NIL: u32 = u32::MAX;
 const MIN_CAPACITY: usize = 16;
@@ -298,10 +300,10 @@ impl Scoreboard {
         self.current_burst()
     }
 
-    fn leave_burst(&mut self, burst: u32) {
+    fn leave_burst(&mut self, burst: u32, count: u32) {
         let at = burst.wrapping_sub(self.first_burst) as usize;
         if let Some(burst) = self.bursts.get_mut(at) {
-            burst.live = burst.live.saturating_sub(1);
+            burst.live = burst.live.saturating_sub(count);
         }
     }
 
@@ -358,7 +360,7 @@ impl Scoreboard {
             self.lost.clear(index);
             self.lost_bytes -= record.sequence_len();
         }
-        self.leave_burst(record.burst);
+        self.leave_burst(record.burst, 1);
         let tx = self.take_tx();
         let burst = self.join_burst(record.sequence_len());
         let record = self.record_mut(index);
@@ -369,9 +371,9 @@ impl Scoreboard {
         tx
     }
 
-    /// Removes all segments below `una` and calls `delivered` for each that was not SACKed before. Returns the
-    /// newly delivered bytes. A partly acknowledged segment is shortened.
-    pub(crate) fn acknowledge(&mut self, una: u64, mut delivered: impl FnMut(&Record, &Burst)) -> u64 {
+    /// Removes all segments below `una` and calls `delivered` for those that were not SACKed before. Returns the newly
+    /// delivered bytes. A partly acknowledged segment is shortened.
+    pub(crate) fn acknowledge(&mut self, una: u64, told: Told<'_>, mut delivered: impl FnMut(&Record, &Burst)) -> u64 {
         let mut bytes = 0;
         while self.head < self.tail {
             let index = self.head;
@@ -379,6 +381,16 @@ impl Scoreboard {
             if record.end() > una {
                 bytes += self.shorten(index, una);
                 break;
+            }
+            if let Told::Ends { and } = told
+                && let Some(run) = self.run_at_head(&record, una, and)
+            {
+                bytes += run.bytes;
+                let burst = self.burst_of(&record);
+                delivered(&record, burst);
+                delivered(self.record(run.last), burst);
+                self.remove_run(&run, record.burst);
+                continue;
             }
             if record.is_sacked() {
                 self.sacked.clear(index);
@@ -388,7 +400,7 @@ impl Scoreboard {
                 self.deliver(index, &record);
                 delivered(&record, self.burst_of(&record));
             }
-            self.leave_burst(record.burst);
+            self.leave_burst(record.burst, 1);
             self.head += 1;
         }
         self.lost_hint = self.lost_hint.max(self.head);

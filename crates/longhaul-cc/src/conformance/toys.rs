@@ -251,6 +251,7 @@ impl Controller for ProbeToy {
             tag: (self.plan.id % 1000) as u16,
             dscp: 0,
             ack_ratio: (self.digest % 40) as u8,
+            each_segment: true,
         }
     }
 

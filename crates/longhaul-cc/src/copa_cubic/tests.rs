@@ -148,7 +148,7 @@ fn without_pacing_it_is_cubic() {
     assert!(controller.is_composed());
 }
 
-/// A timeout leaves one segment in every mode, and a spurious one restores the window.
+/// A timeout leaves one segment in every mode, and a spurious one restores the window. Only the start needs all segments.
 #[test]
 fn a_timeout_leaves_one_segment() {
     let (path, now) = (Path::new(MSS), Time::from_nanos(1_000_000_000));
@@ -159,6 +159,7 @@ fn a_timeout_leaves_one_segment() {
         controller.begin_cruise(100.0 * MSS.as_f64(), false);
         controller.cubic.take_over(100.0 * MSS.as_f64(), now, &path);
         controller.mode = mode;
+        assert_eq!(controller.control().each_segment, matches!(mode, Mode::Start), "{mode:?}");
         controller.on_timeout(&Timeout::new(now, 1, MSS * 100), &path);
         assert_eq!(controller.control().cwnd, MSS, "{mode:?}");
         let spurious = PathEvent::Spurious { now, timeout: true, in_flight: MSS };

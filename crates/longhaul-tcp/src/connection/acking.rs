@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use longhaul_cc::estimate::PairSample;
 use longhaul_cc::{Ack, Episode, RateSample, RttSample};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
+use longhaul_wire::{Arrivals, Flags, Header, SackBlock, SackBlocks};
 
 use super::arrivals::Reports;
 use super::loss::AckOutcome;
@@ -15,7 +15,7 @@ use super::{Connection, Event, SegmentMeta};
 use crate::info::add;
 use crate::observer::ConnectionEvent;
 use crate::rtt::MAX_RTO;
-use crate::scoreboard::{Burst, Record};
+use crate::scoreboard::{Burst, Record, Told};
 
 mod delivery;
 
@@ -173,20 +173,31 @@ impl Connection {
         let (mss, blocks) = (u64::from(self.mss()), self.sack_blocks(segment));
         let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min(), self.ext.ecn_check.asked_at());
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
+        let each = self.cc.sending().is_some_and(|sending| sending.lists_each_segment());
         let (loss, mut segments) = (&mut self.loss, self.cc.segments_mut());
+        // Segments of a run add nothing that its first and last segment do not show, unless one of them is looked for.
+        let reported: ArrayVec<u64, { Arrivals::CAPACITY }> =
+            reports.iter().map(|report| report.start as u64).collect();
+        let told = match each || asked_at.is_some() || self.ext.pairs.is_some() {
+            true => Told::All,
+            false => Told::Ends { and: &reported },
+        };
         let mut on_delivered = |record: &Record, burst: &Burst| {
             let origin = attribution.of(record, burst);
             loss.on_delivered(record, burst.sent_at, at, origin.is_ambiguous);
             delivery.proves_spurious |= loss.proves_spurious(record);
             delivery.add(record, burst, origin);
-            if let Some(segments) = &mut segments {
-                segments.acked.push(acked_segment(record, burst, reports));
+            if let Some(lists) = &mut segments {
+                let acked = acked_segment(record, burst, reports);
+                if each || acked.arrival.is_some() {
+                    lists.acked.push(acked);
+                }
             }
         };
         self.snd.set_rc3_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
         let mut bytes = 0;
         if una_advanced > 0 {
-            bytes = self.snd.acknowledge(ack, mss, &mut on_delivered);
+            bytes = self.snd.acknowledge(ack, mss, told, &mut on_delivered);
         }
         let mut refused = false;
         for block in blocks {

@@ -226,6 +226,11 @@ impl SendControl {
         self.controller.on_granted(granted, path)
     }
 
+    /// Returns whether the controller is to be told of every segment that is delivered.
+    pub(super) fn lists_each_segment(&self) -> bool {
+        self.segments.is_some() && self.control.each_segment
+    }
+
     /// Reads the controller's answer, bounds it and sets the pacer. Must follow every event that is reported to the
     /// controller.
     pub(super) fn refresh(&mut self, now: Time, config: &Config, pacing: Pacing) {

@@ -8,7 +8,7 @@ use super::moderation::Flow;
 use super::persist::Persist;
 use crate::batch::{Batch, SegmentRef};
 use crate::config::Config;
-use crate::scoreboard::{Burst, Record, Scoreboard};
+use crate::scoreboard::{Burst, Record, Scoreboard, Told};
 use crate::send_buffer::{Layout, SendBuffer};
 
 /// After this many copied bytes a write ends, so that it does not occupy a thread for long. No chunk is longer.
@@ -299,9 +299,15 @@ impl Sender {
         self.app_limited_since.take().map_or(Span::ZERO, |since| now - since)
     }
 
-    /// Advances SND.UNA to `ack`, calls `delivered` for each segment that is newly delivered, and returns their bytes.
-    pub(super) fn acknowledge(&mut self, ack: u64, mss: u64, delivered: impl FnMut(&Record, &Burst)) -> u64 {
-        let bytes = self.board.acknowledge(ack, delivered);
+    /// Advances SND.UNA to `ack`, calls `delivered` for segments that are newly delivered, and returns the bytes of all.
+    pub(super) fn acknowledge(
+        &mut self,
+        ack: u64,
+        mss: u64,
+        told: Told<'_>,
+        delivered: impl FnMut(&Record, &Burst),
+    ) -> u64 {
+        let bytes = self.board.acknowledge(ack, told, delivered);
         self.una = ack;
         self.meet_rc3(ack, mss);
         bytes

@@ -18,6 +18,7 @@ mod ack_frequency;
 mod ecn_check;
 mod icmp_errors;
 mod idleness;
+mod listed;
 mod long_round_trips;
 mod metrics_cache;
 mod moderation;

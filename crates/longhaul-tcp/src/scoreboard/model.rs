@@ -2,7 +2,7 @@
 
 use longhaul_units::{Span, Time};
 
-use super::{Burst, NIL, Scoreboard};
+use super::{Burst, LINKED, NIL, Scoreboard, Told};
 
 /// Segment of the reference model.
 struct Segment {
@@ -70,7 +70,10 @@ impl Twins {
         self.now += Span::from_micros(10);
         match op {
             Op::Push(len) => {
-                self.board.begin_burst(Burst::new(self.now));
+                // The others join the last burst.
+                if len % 4 == 0 || self.board.bursts.is_empty() {
+                    self.board.begin_burst(Burst::new(self.now));
+                }
                 self.board.push(self.nxt, len, false, false);
                 let len = u64::from(len);
                 self.model.push(Segment { start: self.nxt, len, sacked: false, lost: false, passed: false });
@@ -122,13 +125,40 @@ impl Twins {
 
     fn acknowledge(&mut self, una: u64) {
         self.una = una;
-        self.board.acknowledge(una, |_, _| {});
+        self.acknowledge_by_runs(una);
         self.model.retain(|segment| segment.end() > una);
         for segment in &mut self.model {
             let cut = una.saturating_sub(segment.start);
             segment.start += cut;
             segment.len -= cut;
         }
+    }
+
+    /// Segments that are not reported must be like the ones before and after them, and everything else the same as if each
+    /// was reported.
+    fn acknowledge_by_runs(&mut self, una: u64) {
+        let mut twin = self.board.clone();
+        let apart: Vec<u64> = self.model.iter().step_by(3).map(|segment| segment.start).collect();
+        let (mut each, mut told) = (Vec::new(), Vec::new());
+        let bytes = twin.acknowledge(una, Told::All, |record, burst| each.push((*record, burst.sent_at)));
+        assert_eq!(self.board.acknowledge(una, Told::Ends { and: &apart }, |record, _| told.push(*record)), bytes);
+        let mut told = told.iter().peekable();
+        let mut run = None;
+        for (record, sent_at) in each {
+            if told.next_if(|next| next.start == record.start).is_some() {
+                run = Some((record, sent_at));
+                continue;
+            }
+            assert!(!apart.contains(&record.start));
+            let (first, first_at) = run.unwrap();
+            let last = told.peek().unwrap();
+            assert_eq!((first.flags, record.flags, last.flags), (LINKED, LINKED, LINKED));
+            assert_eq!((sent_at, first.burst, last.burst), (first_at, record.burst, record.burst));
+            assert!(first.tx <= record.tx && record.tx <= last.tx);
+        }
+        assert!(told.next().is_none());
+        let state = |board: &Scoreboard| format!("{:?}", (board.head, board.oldest, board.newest, &board.bursts));
+        assert_eq!(state(&self.board), state(&twin));
     }
 
     fn retransmit(&mut self) {

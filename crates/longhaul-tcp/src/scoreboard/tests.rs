@@ -24,7 +24,7 @@ fn a_block_counts_only_whole_segments() {
     assert_eq!(board.sack(150, 450, |_, _| {}), 200); // segments 201..301 and 301..401
     assert_eq!(board.sack(101, 501, |_, _| {}), 200); // and the two beside them
     assert_eq!((board.sacked_bytes(), board.in_flight()), (400, 600));
-    assert_eq!(board.acknowledge(501, |_, _| {}), 100);
+    assert_eq!(board.acknowledge(501, Told::All, |_, _| {}), 100);
     assert_eq!((board.sacked_bytes(), board.in_flight(), board.len()), (0, 500, 5));
 }
 
@@ -51,7 +51,7 @@ fn resegmenting_keeps_bytes_flags_and_order() {
     board.resegment(400);
     assert_eq!(board.len(), 12);
     assert_eq!((board.lost_bytes(), board.sacked_bytes(), board.in_flight()), (1000, 1000, 2000));
-    assert_eq!(board.acknowledge(4001, |_, _| {}), 3000);
+    assert_eq!(board.acknowledge(4001, Told::All, |_, _| {}), 3000);
 }
 
 /// A flipped pair is in sequence order in the ring, but in order of sending in the list and by transmission number.
@@ -65,7 +65,7 @@ fn a_flipped_pair_is_in_order_of_sending_in_the_list() {
     let of = |board: &Scoreboard, i| board.get(head + i).map(|r| (r.start, r.len, r.tx, r.is_flipped())).unwrap();
     assert_eq!(of(&board, 1), (101, 100, second_sent, true));
     assert_eq!(of(&board, 2), (201, 99, first_sent, false));
-    board.acknowledge(101, |_, _| {});
+    board.acknowledge(101, Told::All, |_, _| {});
     assert_eq!(board.oldest_sent(), Some(head + 2));
     board.sack(201, 300, |_, _| {});
     assert_eq!((board.oldest_sent(), board.in_flight()), (Some(head + 1), 100));
@@ -86,16 +86,16 @@ fn skipped_data_is_in_no_counter() {
     assert_eq!(board.sack(201, 5301, |_, _| {}), 100);
     // Acknowledge a part of the segment, which no honest peer does, and then all of it.
     let mut told = 0;
-    assert_eq!((board.acknowledge(301, |_, _| told += 1), board.passed_bytes(), told), (200, 4900, 2));
+    assert_eq!((board.acknowledge(301, Told::All, |_, _| told += 1), board.passed_bytes(), told), (200, 4900, 2));
     board.resegment(1000);
     assert_eq!((board.len(), board.passed_bytes(), board.sacked_bytes()), (6, 4900, 100));
     let mut reneged = board.clone();
-    assert_eq!((board.acknowledge(5201, |_, _| told += 1), board.passed_bytes(), told), (0, 0, 2));
+    assert_eq!((board.acknowledge(5201, Told::All, |_, _| told += 1), board.passed_bytes(), told), (0, 0, 2));
     reneged.renege();
     assert_eq!((reneged.passed_bytes(), reneged.sacked_bytes(), reneged.in_flight()), (0, 0, 5000));
     assert!(reneged.mark_lost(reneged.head_index()));
     assert_eq!((reneged.next_lost(), reneged.lost_bytes()), (Some(reneged.head_index()), 1000));
-    assert_eq!(reneged.acknowledge(5301, |_, _| told += 1), 5000);
+    assert_eq!(reneged.acknowledge(5301, Told::All, |_, _| told += 1), 5000);
 }
 
 /// If a segment was sent twice, its delivery is attributed to the later transmission only if that was sent before

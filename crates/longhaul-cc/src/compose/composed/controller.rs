@@ -160,6 +160,7 @@ impl Controller for Composed {
             tag: overlay.tag,
             dscp: overlay.dscp,
             ack_ratio: overlay.ack_ratio,
+            each_segment: true,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Unit tests of the loss detectors with a scoreboard and ACKs, without a connection.
 
 use super::*;
-use crate::scoreboard::Burst;
+use crate::scoreboard::{Burst, Told};
 
 const MSS: u16 = 1000;
 const RTT: Span = Span::from_millis(100);
@@ -99,7 +99,7 @@ fn three_duplicates_and_partial_acks() {
         assert_eq!(marked, nth == 3);
     }
     assert_eq!((lost(&board), duplicates.emulated), (vec![0], 3000));
-    board.acknowledge(2001, |_, _| ());
+    board.acknowledge(2001, Told::All, |_, _| ());
     let partial = AckOutcome { una_advanced: 2000, ..AckOutcome::default() };
     duplicates.count(&partial, MSS, true, 3000);
     assert!(duplicates.detect(&partial, Phase::Recovery(5001), 2001, TxId(5), &mut marking(&mut board)));

@@ -50,7 +50,7 @@ fn the_newest_segment_sets_the_window() {
     assert_eq!(changes(&mut snd, field(101, 1, 40_000)), (true, 40_000), "a later segment");
     // A segment that advances SND.UNA is the newest, whatever its sequence number.
     assert_eq!(changes(&mut snd, field(50, 2001, 38_000)), (true, 38_000));
-    assert_eq!(snd.acknowledge(2001, 1000, |_, _| {}), 2000);
+    assert_eq!(snd.acknowledge(2001, 1000, Told::All, |_, _| {}), 2000);
     assert_eq!(snd.window_edge(), 40_001);
 }
 
@@ -109,9 +109,9 @@ fn the_last_segment_carries_the_fin() {
     let last = snd.send_new(500, false);
     assert_eq!((last.start, last.fin, snd.nxt()), (1001, true, 1502));
     assert!(snd.is_fin_sent() && !snd.has_unsent_fin());
-    snd.acknowledge(1501, 1000, |_, _| {});
+    snd.acknowledge(1501, 1000, Told::All, |_, _| {});
     assert!(!snd.fin_acknowledged(), "the data is acknowledged, the FIN is not");
-    snd.acknowledge(1502, 1000, |_, _| {});
+    snd.acknowledge(1502, 1000, Told::All, |_, _| {});
     assert!(snd.fin_acknowledged() && !snd.has_outstanding());
 }
 
@@ -143,7 +143,7 @@ fn a_writer_is_woken_for_a_quarter_of_the_buffer() {
     send(&mut snd, 4);
     assert!(snd.is_buffer_full());
     let mut free_up_to = |ack, blocks| {
-        snd.acknowledge(ack, 1000, |_, _| {});
+        snd.acknowledge(ack, 1000, Told::All, |_, _| {});
         snd.release_acknowledged();
         if blocks {
             snd.block_writer();
@@ -174,9 +174,9 @@ fn ece_is_answered_once_per_window() {
     assert!(!snd.respond_to_ece() && snd.is_cwr_due());
     assert!(snd.take_cwr() && !snd.take_cwr());
     send(&mut snd, 2);
-    snd.acknowledge(5001, 1000, |_, _| {});
+    snd.acknowledge(5001, 1000, Told::All, |_, _| {});
     assert!(snd.is_responding_to_ece() && !snd.respond_to_ece(), "up to the data in flight at the reduction");
-    snd.acknowledge(6001, 1000, |_, _| {});
+    snd.acknowledge(6001, 1000, Told::All, |_, _| {});
     assert!(!snd.is_responding_to_ece() && snd.respond_to_ece());
 }
 
@@ -200,7 +200,7 @@ fn sacks_of_unsent_data_are_refused() {
     assert_eq!(snd.sack((2001, 3002), 1000, |_, _| {}), None);
     assert_eq!(snd.sack((2001, 3001), 1000, |record, _| seen.push(record.start)), Some(1000));
     assert_eq!(snd.sack((2001, 3001), 1000, |_, _| {}), Some(0), "already known");
-    assert_eq!(snd.acknowledge(3001, 1000, |record, _| seen.push(record.start)), 2000);
+    assert_eq!(snd.acknowledge(3001, 1000, Told::All, |record, _| seen.push(record.start)), 2000);
     assert_eq!((seen, snd.flight_size()), (vec![2001, 1, 1001], 0));
 }
 
