@@ -150,8 +150,9 @@ impl Twins {
                 continue;
             }
             assert!(!apart.contains(&record.start));
-            let (first, first_at) = run.unwrap();
-            let last = told.peek().unwrap();
+            let (Some((first, first_at)), Some(last)) = (run, told.peek()) else {
+                unreachable!("the segment at {} is neither told nor within a run", record.start);
+            };
             assert_eq!((first.flags, record.flags, last.flags), (LINKED, LINKED, LINKED));
             assert_eq!((sent_at, first.burst, last.burst), (first_at, record.burst, record.burst));
             assert!(first.tx <= record.tx && record.tx <= last.tx);
