@@ -9,9 +9,9 @@
 //! microseconds to more than a millisecond, on some systems by 15 ms. Therefore the bucket continues to fill after a
 //! due time, for at most the [lateness allowance](Pacer::set_lateness), and the missed quanta are sent back to back, or
 //! [in one batch](Pacer::more). Lateness beyond the allowance is not compensated. The allowance is the time of a quantum plus
-//! the minimum lateness of the recent waits, or the time that packets [wait in queues](Pacer::set_queue) if that is longer, at
-//! least 1 ms and at most 20 ms. A sender that may send and [waits for its turn](Pacer::wait) is treated in the same way. With
-//! a constant rate and quantum, and a sender that sends only what is allowed, every interval has the bound
+//! the minimum lateness of the recent waits, at least 1 ms and at most 20 ms. A sender that may send and
+//! [waits for its turn](Pacer::wait) is treated in the same way. With a constant rate and quantum, and a sender that sends only
+//! what is allowed, every interval has the bound
 //!
 //! > bytes sent in an interval <= rate x (its length + lateness allowance + 1 ns) + quantum.
 //!
@@ -113,12 +113,6 @@ impl Pacer {
     /// ms. With zero, every burst is a single quantum, and every late wake-up lowers the rate.
     pub const fn set_lateness(&mut self, lateness: Span) {
         self.lateness = Lateness::Fixed(lateness);
-    }
-
-    /// Sets the time that packets wait in the queue of the bottleneck, which becomes shorter while a wake-up is late. A
-    /// lateness of that much is made up for at once, within the limits of [`set_lateness`](Self::set_lateness).
-    pub const fn set_queue(&mut self, queue: Span) {
-        self.lateness.set_queue(queue);
     }
 
     /// Returns the quantum: the largest burst without lateness.

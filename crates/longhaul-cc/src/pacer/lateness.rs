@@ -31,29 +31,20 @@ pub(super) enum Lateness {
         least: Span,
         /// Number of waits in the current block.
         waits: u8,
-        /// Time that packets wait at the bottleneck.
-        queue: Span,
     },
 }
 
 impl Lateness {
     pub(super) const fn new() -> Self {
-        Self::Learnt { before: Span::ZERO, least: Span::MAX, waits: 0, queue: Span::ZERO }
+        Self::Learnt { before: Span::ZERO, least: Span::MAX, waits: 0 }
     }
 
     /// Records that a wait ended `late` after its due time.
     pub(super) fn waited(&mut self, late: Span) {
-        let Self::Learnt { before, least, waits, .. } = self else { return };
+        let Self::Learnt { before, least, waits } = self else { return };
         (*least, *waits) = ((*least).min(late), *waits + 1);
         if *waits >= WAITS {
             (*before, *least, *waits) = (*least, Span::MAX, 0);
-        }
-    }
-
-    /// Sets the time that packets wait at the bottleneck.
-    pub(super) const fn set_queue(&mut self, time: Span) {
-        if let Self::Learnt { queue, .. } = self {
-            *queue = time;
         }
     }
 
@@ -62,9 +53,9 @@ impl Lateness {
         let earned = |most: Span| flow(late.min(most));
         match *self {
             Self::Fixed(lateness) => earned(lateness),
-            Self::Learnt { before, least, queue, .. } => {
+            Self::Learnt { before, least, .. } => {
                 let usual = earned(before.min(least)).saturating_add(quantum);
-                usual.max(earned(LEAST.max(queue))).min(earned(MOST))
+                usual.max(earned(LEAST)).min(earned(MOST))
             }
         }
     }

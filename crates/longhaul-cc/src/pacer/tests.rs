@@ -97,19 +97,6 @@ fn a_late_wake_up_is_made_up_for_within_the_allowance() {
     assert_eq!(drain(&mut pacer, next + Span::from_millis(1)).0, Bytes(18_750));
 }
 
-/// A queue at the bottleneck becomes shorter while the sender is late, so that there is room for what was missed, but not for
-/// more than 20 ms.
-#[test]
-fn a_late_wake_up_is_made_up_for_as_far_as_a_queue_has_become_shorter() {
-    for (queue, late, quanta) in [(8, 8, 33), (8, 50, 33), (8, 4, 17), (0, 8, 5), (1_000, 50, 81)] {
-        let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
-        pacer.set_queue(Span::from_millis(queue));
-        let (_, _, due) = drain(&mut pacer, Time::ZERO);
-        let (sent, ..) = drain(&mut pacer, due + Span::from_millis(late));
-        assert_eq!(sent, Bytes(quanta * 18_750), "queue of {queue} ms, {late} ms late");
-    }
-}
-
 /// A sender that may send but waits for its turn has missed what the rate releases until then.
 #[test]
 fn a_late_turn_is_made_up_for_like_a_late_wake_up() {

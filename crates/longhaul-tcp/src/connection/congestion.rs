@@ -94,12 +94,6 @@ impl Pacing {
         (halvings < MAX_HALVINGS).then(|| Bytes(SHORT_PATH_BURST.0 >> halvings))
     }
 
-    /// Returns how long packets wait in queues, at most a quarter of the RTT.
-    fn queue(self) -> Span {
-        let (Some(srtt), Some(least)) = (self.srtt, self.min_rtt) else { return Span::ZERO };
-        (srtt - least).min(srtt / 4)
-    }
-
     /// Returns the largest window on a path within a host or rack. Where such a path takes long, a host is busy, and more
     /// in flight only waits there: it leaves the processor's caches, and overflows the buffer of the peer's socket. Linux's
     /// TCP limits what waits in its own host in a similar way (`tcp_limit_output_bytes`).
@@ -258,7 +252,6 @@ impl SendControl {
             pace.quantum = Some(Pacer::default_quantum(pace.rate, mss).max(joined));
         }
         self.pacer.set(now, pace, mss);
-        self.pacer.set_queue(pacing.queue());
     }
 
     /// Returns the pacing rate if the controller leaves it to the transport: 2 cwnd/SRTT in slow start, so that the

@@ -2,15 +2,22 @@
 
 use super::{LINKED, NIL, Scoreboard};
 
+/// Links are indices modulo this, which suffices for 2 billion records. None of them equals [`NIL`].
+const TURN: u64 = 1 << 31;
+
+/// Returns the link to a record.
+pub(super) const fn link(index: u64) -> u32 {
+    (index % TURN) as u32
+}
+
 impl Scoreboard {
-    /// Converts a list link to an index. Links are indices truncated to 32 bits, which suffices for 4 billion
-    /// records.
+    /// Converts a link to an index.
     pub(super) fn widen(&self, link: u32) -> u64 {
-        self.head + u64::from(link.wrapping_sub(self.head as u32))
+        self.head + u64::from(link).wrapping_sub(self.head) % TURN
     }
 
     pub(super) fn link_newest(&mut self, index: u64) {
-        let link = index as u32;
+        let link = link(index);
         let before = self.newest;
         let record = self.record_mut(index);
         record.flags |= LINKED;
@@ -25,7 +32,7 @@ impl Scoreboard {
     }
 
     pub(super) fn link_oldest(&mut self, index: u64) {
-        let link = index as u32;
+        let link = link(index);
         let after = self.oldest;
         let record = self.record_mut(index);
         record.flags |= LINKED;

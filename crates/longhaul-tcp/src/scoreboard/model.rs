@@ -2,7 +2,7 @@
 
 use longhaul_units::{Span, Time};
 
-use super::{Burst, LINKED, NIL, Scoreboard, Told};
+use super::{Burst, LINKED, NIL, RestingBoard, Scoreboard, Told};
 
 /// Segment of the reference model.
 struct Segment {
@@ -59,7 +59,9 @@ pub(crate) enum Op {
 
 impl Twins {
     pub(crate) fn new() -> Self {
-        Self { board: Scoreboard::new(), model: Vec::new(), una: 1, nxt: 1, now: Time::ZERO }
+        // Links to records begin again soon.
+        let board = Scoreboard::wake(RestingBoard { next_tx: 0, head: u64::from(u32::MAX) - 10 });
+        Self { board, model: Vec::new(), una: 1, nxt: 1, now: Time::ZERO }
     }
 
     fn bytes(&self, which: impl Fn(&Segment) -> bool) -> u64 {

@@ -1,6 +1,7 @@
 //! Runs of segments that were sent once, one after the other and in one burst: an ordinary ACK delivers many of them, and they
 //! can be handled together.
 
+use super::list::link;
 use super::{LINKED, NIL, Record, Scoreboard};
 
 /// Of which segments that an ACK delivers the caller is told.
@@ -29,7 +30,7 @@ impl Scoreboard {
         let stop = apart.iter().copied().filter(|start| *start > first.start).min().unwrap_or(u64::MAX);
         let mut run = Run { last: self.head, bytes: first.sequence_len() };
         let mut next = first.next;
-        while next == (run.last + 1) as u32 {
+        while next == link(run.last + 1) {
             let record = self.record(run.last + 1);
             if record.flags != LINKED || record.burst != first.burst || record.end() > una || record.start >= stop {
                 break;

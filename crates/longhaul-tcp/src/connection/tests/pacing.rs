@@ -132,35 +132,6 @@ fn quanta_missed_between_an_ack_and_a_late_turn_leave_as_well() {
     assert!(sent[0] > WINDOW - 2 * mss, "{sent:?}");
 }
 
-/// While the sender is late, the queues on the path become shorter. There is room for what the pace would have sent, but not
-/// for more than it sends in a quarter of the RTT.
-#[test]
-fn lateness_is_made_up_for_as_far_as_packets_have_waited_in_queues() {
-    let sent_after = |delay, queue, late| {
-        let mut net = Net::new(Span::from_millis(delay));
-        let (a, b) = connect(&mut net, 10_000_000, RATE);
-        net.delay += Span::from_millis(queue);
-        let begin = net.now;
-        net.run_until(Span::from_secs(2), |net| {
-            let now = net.now;
-            net.ends[0].drive(now, a, |c| while c.write(&[0; 50_000]).is_ok_and(|n| n > 0) {});
-            net.ends[1].drive(now, b, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
-            now > begin + Span::from_millis(900)
-        });
-        net.now = net.ends[0].poll_timeout().unwrap() + Span::from_millis(late);
-        net.ends[0].handle_timeout(net.now);
-        batches(&mut net).iter().sum::<u64>()
-    };
-    // The pace releases 30 bytes per microsecond.
-    for (delay, queue, late, allowed) in [(50, 0, 4, 1), (50, 20, 4, 4), (5, 5, 10, 5)] {
-        let sent = sent_after(delay, queue, late);
-        assert!(
-            (28_000 * allowed..30_000 * allowed + 15_000).contains(&sent),
-            "{delay} ms, {queue} ms, {late} ms: {sent}"
-        );
-    }
-}
-
 /// A tail loss probe does not wait for the pacer. If it leaves nothing to send, the wait is over.
 #[test]
 fn a_wait_ends_with_the_data_that_waited() {
