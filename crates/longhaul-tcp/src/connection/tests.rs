@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use longhaul_cc::SendLimit;
+use longhaul_cc::{BuildParams, Controller, ControllerFactory, SendLimit};
 use longhaul_units::{Span, Time};
 
 use crate::{
@@ -37,6 +37,19 @@ mod user_timeout;
 
 const A: ([u8; 4], u16) = ([10, 0, 0, 1], 1000);
 const B: ([u8; 4], u16) = ([10, 0, 0, 2], 2000);
+
+/// Factory of copies of a controller.
+#[derive(Debug)]
+struct Copies<C>(C);
+
+impl<C: Controller + Clone + Sync + 'static> ControllerFactory for Copies<C> {
+    fn build(&self, _: &BuildParams) -> Box<dyn Controller> {
+        Box::new(self.0.clone())
+    }
+    fn name(&self) -> String {
+        self.0.name()
+    }
+}
 
 /// Decides whether a datagram is lost, by the packet number, the sending end and the contents.
 type Lose = dyn FnMut(u64, usize, &[u8]) -> bool;

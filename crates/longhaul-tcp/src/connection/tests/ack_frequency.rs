@@ -1,8 +1,6 @@
 //! When an ACK frequency is requested.
 
-use longhaul_cc::{
-    Ack, AckFrequency, BuildParams, Congestion, Control, Controller, ControllerFactory, Needs, Path, Snapshot, Timeout,
-};
+use longhaul_cc::{Ack, AckFrequency, Congestion, Control, Controller, Needs, Path, Snapshot, Timeout};
 use longhaul_units::Bytes;
 use longhaul_wire::{CheshireCodec, Codec};
 
@@ -12,15 +10,6 @@ use super::*;
 #[derive(Clone, Copy, Debug)]
 struct Restless {
     ratio: u8,
-}
-
-impl ControllerFactory for Restless {
-    fn build(&self, _: &BuildParams) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
-    fn name(&self) -> String {
-        "restless".to_owned()
-    }
 }
 
 impl Controller for Restless {
@@ -50,7 +39,7 @@ impl Controller for Restless {
 #[test]
 fn nothing_is_requested_once_all_data_is_acknowledged() {
     let mut net = Net::new(Span::from_millis(50));
-    let config = Config { congestion: Congestion::new(Restless { ratio: 2 }), ..Config::default() };
+    let config = Config { congestion: Congestion::new(Copies(Restless { ratio: 2 })), ..Config::default() };
     let ids = net.connect(config);
     let requests = Rc::new(Cell::new([0; 2]));
     let seen = Rc::clone(&requests);

@@ -2,10 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use longhaul_cc::{
-    Ack, AckedSegment, BuildParams, Congestion, Control, Controller, ControllerFactory, Needs, Pace, Path, Snapshot,
-    Timeout,
-};
+use longhaul_cc::{Ack, AckedSegment, Congestion, Control, Controller, Needs, Pace, Path, Snapshot, Timeout};
 use longhaul_units::{Bytes, Rate};
 
 use super::*;
@@ -15,15 +12,6 @@ use super::*;
 struct Keeper {
     each_segment: bool,
     lists: Arc<Mutex<Vec<AckedSegment>>>,
-}
-
-impl ControllerFactory for Keeper {
-    fn build(&self, _: &BuildParams) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
-    fn name(&self) -> String {
-        "keeper".to_owned()
-    }
 }
 
 impl Controller for Keeper {
@@ -55,8 +43,11 @@ impl Controller for Keeper {
 fn transfer(each_segment: bool, lose: impl FnMut(u64, usize, &[u8]) -> bool + 'static) -> (Vec<AckedSegment>, Info) {
     let keeper = Keeper { each_segment, lists: Arc::default() };
     let mut net = Net::new(Span::from_millis(10));
-    let ids =
-        net.connect(Config { congestion: Congestion::new(keeper.clone()), extensions: true, ..Config::default() });
+    let ids = net.connect(Config {
+        congestion: Congestion::new(Copies(keeper.clone())),
+        extensions: true,
+        ..Config::default()
+    });
     net.lose = Box::new(lose);
     let info = net.transfer(ids, 1_000_000, Span::from_secs(60));
     let lists = keeper.lists.lock().unwrap().clone();

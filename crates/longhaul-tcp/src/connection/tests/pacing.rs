@@ -1,9 +1,6 @@
 //! Batches of a paced connection.
 
-use longhaul_cc::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Needs, Pace, Path, SendLimit, Snapshot,
-    Timeout,
-};
+use longhaul_cc::{Ack, Congestion, Control, Controller, Needs, Pace, Path, SendLimit, Snapshot, Timeout};
 use longhaul_units::{Bytes, Rate};
 
 use super::*;
@@ -16,15 +13,6 @@ const RATE: Rate = Rate::from_bits_per_sec(240_000_000);
 struct Constant {
     window: Bytes,
     rate: Rate,
-}
-
-impl ControllerFactory for Constant {
-    fn build(&self, _: &BuildParams) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
-    fn name(&self) -> String {
-        "constant".to_owned()
-    }
 }
 
 impl Controller for Constant {
@@ -59,7 +47,7 @@ fn batches(net: &mut Net) -> Vec<u64> {
 }
 
 fn connect(net: &mut Net, window: u64, rate: Rate) -> (ConnId, ConnId) {
-    let congestion = Congestion::new(Constant { window: Bytes(window), rate });
+    let congestion = Congestion::new(Copies(Constant { window: Bytes(window), rate }));
     net.connect(Config { congestion, ..Config::default() })
 }
 
