@@ -74,6 +74,7 @@ pub(crate) struct Inserted {
 /// Offsets are 64-bit stream offsets, as at the sender. The caller must keep segments within the advertised window.
 /// If bytes arrive more than once, the first copy is kept. In-order data is never refused, whatever the memory
 /// limit, so that a full buffer cannot cause a deadlock.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     /// RCV.NXT.
@@ -324,6 +325,24 @@ impl Reassembly {
             self.flush_tail();
         }
         self.read_ready(max)
+    }
+
+    /// Fills the front of `chunks` with the next in-order payloads, without a copy. Returns how many, and their length in bytes.
+    pub(crate) fn read_chunks(&mut self, chunks: &mut [Bytes]) -> (usize, usize) {
+        let (mut filled, mut len) = (0_usize, 0_usize);
+        while let Some(left) = chunks.get_mut(filled..).filter(|left| !left.is_empty()) {
+            if self.ready.is_empty() {
+                self.flush_tail();
+            }
+            let Some(front) = self.ready.front_mut() else { break };
+            let (taken, bytes) = front.take_payloads(left);
+            if front.is_empty() {
+                self.ready.pop_front();
+            }
+            (filled, len) = (filled.saturating_add(taken), len.saturating_add(bytes));
+        }
+        self.on_read(len);
+        (filled, len)
     }
 
     /// Returns the bytes that the next [`read`](Self::read) would return at most, without consuming them.

@@ -151,12 +151,7 @@ impl Connection {
     /// # Errors
     /// See [`read`](Self::read).
     pub fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<usize, Blocked> {
-        let mut filled = 0;
-        for chunk in &mut *chunks {
-            let Some(data) = self.rcv.read(usize::MAX) else { break };
-            *chunk = data;
-            filled += 1;
-        }
+        let filled = self.rcv.read_chunks(chunks);
         if filled > 0 || chunks.is_empty() {
             self.after_read();
             return Ok(filled);

@@ -169,6 +169,13 @@ impl Receiver {
         Some(data)
     }
 
+    /// Fills the front of `chunks` with in-order data, and returns how many there are.
+    pub(super) fn read_chunks(&mut self, chunks: &mut [Bytes]) -> usize {
+        let (filled, len) = self.data.read_chunks(chunks);
+        self.consumed += len as u64;
+        filled
+    }
+
     /// Returns in-order data without consuming it, if there is any.
     pub(super) fn front(&mut self) -> Option<Bytes> {
         self.data.front()

@@ -72,6 +72,25 @@ impl Piece {
         taken
     }
 
+    /// Takes payloads from the front on, one for each place in `out`. Returns how many, and their length in bytes.
+    pub(super) fn take_payloads(&mut self, out: &mut [Bytes]) -> (usize, usize) {
+        let (mut at, mut end, mut len) = (0_usize, self.first as usize, 0_usize);
+        for (taken, place) in out.iter_mut().enumerate() {
+            if end >= self.bytes.len() {
+                *place = std::mem::take(&mut self.bytes);
+                place.advance(at.min(place.len()));
+                return (taken.saturating_add(1), len.saturating_add(place.len()));
+            }
+            *place = self.bytes.slice(at..end);
+            len = len.saturating_add(place.len());
+            at = end.saturating_add(self.header.into());
+            end = at.saturating_add(self.payload.into());
+        }
+        self.bytes.advance(at.min(self.bytes.len()));
+        self.first = end.saturating_sub(at) as u32;
+        (out.len(), len)
+    }
+
     /// Goes to the next payload if the first one has been read.
     fn skipped(&mut self, count: usize) {
         self.first = self.first.saturating_sub(count as u32);

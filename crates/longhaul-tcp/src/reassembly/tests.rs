@@ -236,6 +236,8 @@ enum Op {
     Train(usize, u16, u16, u8),
     Read(usize),
     ReadInto(usize),
+    /// At most this many payloads.
+    ReadChunks(usize),
     Peek(usize),
 }
 
@@ -249,6 +251,7 @@ fn op(scale: i64) -> impl Strategy<Value = Op> {
             .prop_map(|(count, payload, header, value)| Op::Train(count, payload, header, value)),
         1 => length.clone().prop_map(Op::Read),
         1 => length.clone().prop_map(Op::ReadInto),
+        1 => (0_usize..6).prop_map(Op::ReadChunks),
         1 => length.prop_map(Op::Peek),
     ]
 }
@@ -306,6 +309,21 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
                 let length = buffer.read_into(&mut into);
                 assert_eq!(length, most.min(model.delivered.len() - read.len()));
                 read.extend_from_slice(&into[..length]);
+            }
+            Op::ReadChunks(most) => {
+                let mut chunks = vec![Bytes::from_static(b"old"); most];
+                let mut expected = Vec::new();
+                let mut twin = buffer.clone();
+                while expected.len() < most
+                    && let Some(chunk) = twin.read(usize::MAX)
+                {
+                    expected.push(chunk);
+                }
+                let (filled, length) = buffer.read_chunks(&mut chunks);
+                assert_eq!(chunks[..filled], expected);
+                assert!(chunks[filled..].iter().all(|chunk| chunk == "old"));
+                assert_eq!(length, chunks[..filled].iter().map(Bytes::len).sum::<usize>());
+                read.extend(chunks[..filled].concat());
             }
             Op::Peek(most) => {
                 let mut into = vec![0; most];
