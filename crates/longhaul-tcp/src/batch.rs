@@ -108,16 +108,31 @@ impl Batch {
         self.note(len, payload_start, payload_len);
     }
 
-    /// Adds a segment whose header differs from the last one only in the sequence number.
-    pub(crate) fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
-        let Some(last) = self.segments.last() else { return };
-        let len = usize::from(last.header_len);
+    /// Adds `count` segments of `payload` bytes each, whose headers differ from the last one only in the sequence numbers,
+    /// which begin with `sequence`.
+    pub(crate) fn push_like_last(&mut self, sequence: u32, start: u64, payload: u16, count: usize) {
+        let Some(last) = self.segments.last().filter(|_| count > 0) else { return };
+        let (header_len, len) = (last.header_len, usize::from(last.header_len));
         let at = self.headers.len();
-        self.headers.extend_from_within(at - len..);
-        if let Some(field) = self.headers.get_mut(at + 4..at + 8) {
-            field.copy_from_slice(&sequence.to_be_bytes());
+        let (from, end) = (at - len, at + count * len);
+        while self.headers.len() < end {
+            let copied = (self.headers.len() - from).min(end - self.headers.len());
+            self.headers.extend_from_within(from..from + copied);
         }
-        self.note(len, payload_start, payload_len);
+        let mut next = sequence;
+        for header in self.headers.get_mut(at..).unwrap_or_default().chunks_exact_mut(len.max(1)) {
+            if let Some(field) = header.get_mut(4..8) {
+                field.copy_from_slice(&next.to_be_bytes());
+            }
+            next = next.wrapping_add(payload.into());
+        }
+        let starts = (0..count as u64).map(|number| start + number * u64::from(payload));
+        self.segments.extend(starts.map(|payload_start| SegmentRef {
+            header_len,
+            payload_len: payload,
+            payload_start,
+        }));
+        self.len += count * (len + usize::from(payload));
     }
 
     fn note(&mut self, header_len: usize, payload_start: u64, payload_len: u16) {

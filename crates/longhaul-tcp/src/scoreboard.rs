@@ -290,11 +290,12 @@ impl Scoreboard {
         TxId(self.next_tx)
     }
 
-    fn join_burst(&mut self, bytes: u64) -> u32 {
+    /// Adds `count` segments with `bytes` bytes in total to the current burst, and returns its number.
+    fn join_burst(&mut self, bytes: u64, count: u32) -> u32 {
         self.in_flight += bytes;
         let in_flight = self.in_flight;
         if let Some(burst) = self.bursts.back_mut() {
-            burst.live += 1;
+            burst.live += count;
             burst.in_flight = in_flight;
         }
         self.current_burst()
@@ -313,7 +314,7 @@ impl Scoreboard {
             self.grow();
         }
         let tx = self.take_tx();
-        let burst = self.join_burst(u64::from(len) + u64::from(fin));
+        let burst = self.join_burst(u64::from(len) + u64::from(fin), 1);
         let flags = if fin { FIN } else { 0 } | if mtu_probe { PROBE } else { 0 };
         let index = self.tail;
         self.tail += 1;
@@ -362,7 +363,7 @@ impl Scoreboard {
         }
         self.leave_burst(record.burst, 1);
         let tx = self.take_tx();
-        let burst = self.join_burst(record.sequence_len());
+        let burst = self.join_burst(record.sequence_len(), 1);
         let record = self.record_mut(index);
         record.flags = (record.flags & !(LOST | PROBE)) | RETRANSMITTED;
         record.tx = tx;

@@ -491,7 +491,7 @@ impl Fill<'_> {
     pub(super) fn push(&mut self, flags: Flags, sequence: u32, start: u64, len: u16) {
         let plain = flags == self.template.flags;
         if plain && self.plain {
-            self.batch.push_like_last(sequence, start, len);
+            self.batch.push_like_last(sequence, start, len, 1);
             return;
         }
         self.plain = plain;

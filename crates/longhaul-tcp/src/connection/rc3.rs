@@ -102,7 +102,7 @@ impl Connection {
         if batch.is_empty() {
             batch.push(&Header { seq: sequence, ..template.clone() }, start, len);
         } else {
-            batch.push_like_last(sequence, start, len);
+            batch.push_like_last(sequence, start, len, 1);
         }
         self.ext.count_probes(|info| {
             add(&mut info.sent, 1);

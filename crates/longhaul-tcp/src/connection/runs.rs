@@ -1,6 +1,6 @@
 //! Runs of full-sized segments of new data, which cost less than segments chosen one by one.
 
-use longhaul_cc::{SegmentKind, Sent};
+use longhaul_cc::{SegmentKind, Sent, TxId};
 use longhaul_units::Bytes;
 
 use super::Connection;
@@ -29,15 +29,17 @@ impl Connection {
         let room = self.cc.control.cwnd.0.saturating_sub(pipe);
         let most = self.snd.unsent().saturating_sub(1).min(self.snd.usable_window()).min(room) / size;
         let count = most.min(fill.budget.div_ceil(size)).min(fill.room_for(len));
+        let (tx, start) = self.snd.send_run(len, count as u32);
+        fill.batch.push_like_last(self.numbers.sequence(start), start, len, count as usize);
         let mut path = self.path();
-        for sent in (0..count).map(|number| number * size) {
-            let (tx, start) = self.snd.send_plain(len);
-            fill.batch.push_like_last(self.numbers.sequence(start), start, len);
-            let mut event = Sent::new(fill.now, tx, Bytes(size));
-            event.in_flight_before = Bytes(pipe + sent);
-            event.kind = SegmentKind::Data;
-            event.tag = self.cc.control.tag;
-            path.queued = Bytes(self.snd.unsent());
+        let left = self.snd.unsent();
+        let mut event = Sent::new(fill.now, tx, Bytes(size));
+        event.kind = SegmentKind::Data;
+        event.tag = self.cc.control.tag;
+        for number in 0..count {
+            event.tx = TxId(tx.0 + number);
+            event.in_flight_before = Bytes(pipe + number * size);
+            path.queued = Bytes(left + (count - number - 1) * size);
             self.cc.controller.on_sent(&event, &path);
         }
         self.stats.bytes_sent += count * size;

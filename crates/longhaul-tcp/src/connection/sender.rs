@@ -247,12 +247,12 @@ impl Sender {
         self.rc3.is_none() && !self.is_cwr_due() && !self.persist.is_due() && self.app_limited_since.is_none()
     }
 
-    /// Adds a segment of `len` bytes of new data at SND.NXT, which does not end the queued data. Returns its
-    /// transmission and its start.
-    pub(super) fn send_plain(&mut self, len: u16) -> (TxId, u64) {
+    /// Adds `count` segments of `len` bytes of new data from SND.NXT on, which do not end the queued data. Returns the
+    /// first transmission, and where its segment starts.
+    pub(super) fn send_run(&mut self, len: u16, count: u32) -> (TxId, u64) {
         let start = self.nxt.max(1);
-        let tx = self.board.push(start, len, false, false);
-        self.nxt = start + u64::from(len);
+        let tx = self.board.push_run(start, len, count);
+        self.nxt = start + u64::from(len) * u64::from(count);
         (tx, start)
     }
 

@@ -1,5 +1,6 @@
 //! Naive reference model of the scoreboard, for the tests and for the fuzz target that plays scripts to both.
 
+use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
 use super::{Burst, LINKED, NIL, RestingBoard, Scoreboard, Told};
@@ -47,6 +48,8 @@ pub(crate) struct Twins {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Push(u16),
+    /// Segments of the same length in one burst.
+    PushRun(u16, u32),
     Pass(u16),
     Sack(u64, u64),
     Ack(u64),
@@ -72,14 +75,19 @@ impl Twins {
         self.now += Span::from_micros(10);
         match op {
             Op::Push(len) => {
-                // The others join the last burst.
-                if len % 4 == 0 || self.board.bursts.is_empty() {
-                    self.board.begin_burst(Burst::new(self.now));
-                }
+                self.begin_burst(len);
                 self.board.push(self.nxt, len, false, false);
-                let len = u64::from(len);
-                self.model.push(Segment { start: self.nxt, len, sacked: false, lost: false, passed: false });
-                self.nxt += len;
+                self.note_push(len);
+            }
+            Op::PushRun(len, count) => {
+                self.begin_burst(len);
+                let mut twin = self.board.clone();
+                let first = self.board.push_run(self.nxt, len, count);
+                for number in 0..count {
+                    assert_eq!(twin.push(self.nxt, len, false, false), TxId(first.0 + u64::from(number)));
+                    self.note_push(len);
+                }
+                assert_eq!(ends(&self.board, count), ends(&twin, count));
             }
             Op::Pass(len) => {
                 self.board.begin_burst(Burst::new(self.now));
@@ -112,6 +120,19 @@ impl Twins {
                 self.model = self.model.iter().flat_map(|segment| segment.pieces(mss.into())).collect();
             }
         }
+    }
+
+    /// Begins a burst, or lets the next segments join the last one.
+    fn begin_burst(&mut self, len: u16) {
+        if len % 4 == 0 || self.board.bursts.is_empty() {
+            self.board.begin_burst(Burst::new(self.now));
+        }
+    }
+
+    fn note_push(&mut self, len: u16) {
+        let len = u64::from(len);
+        self.model.push(Segment { start: self.nxt, len, sacked: false, lost: false, passed: false });
+        self.nxt += len;
     }
 
     fn sack(&mut self, left: u64, right: u64) {
@@ -160,8 +181,7 @@ impl Twins {
             assert!(first.tx <= record.tx && record.tx <= last.tx);
         }
         assert!(told.next().is_none());
-        let state = |board: &Scoreboard| format!("{:?}", (board.head, board.oldest, board.newest, &board.bursts));
-        assert_eq!(state(&self.board), state(&twin));
+        assert_eq!(ends(&self.board, 0), ends(&twin, 0));
     }
 
     fn retransmit(&mut self) {
@@ -198,6 +218,15 @@ impl Twins {
     }
 }
 
+/// Returns what the newest `count` records, and the ends of the lists, are like.
+fn ends(board: &Scoreboard, count: u32) -> String {
+    // The record before them has a link to them.
+    let from = board.tail.saturating_sub(u64::from(count) + 1).max(board.head);
+    let records: Vec<_> = (from..board.tail).map(|index| board.record(index)).collect();
+    let Scoreboard { head, tail, oldest, newest, bursts, next_tx, in_flight, .. } = board;
+    format!("{head} {tail} {oldest} {newest} {bursts:?} {next_tx} {in_flight} {records:?}")
+}
+
 /// Plays a script of bytes to both and compares them after each step.
 ///
 /// # Panics
@@ -209,7 +238,8 @@ pub(crate) fn play(script: &[u8]) {
         let &[kind, a, b, c] = step else { continue };
         let word = u16::from_be_bytes([a, b]);
         twins.apply(match kind & 15 {
-            0..=4 => Op::Push(1 + word % 2000),
+            0..=3 => Op::Push(1 + word % 2000),
+            4 => Op::PushRun(1 + word % 2000, (c % 24).into()),
             5 => Op::Pass(1 + word % 9000),
             6..=8 => Op::Sack(u64::from(word), u64::from(c) * 128),
             9 | 10 => Op::Ack(u64::from(word) >> 3),

@@ -32,7 +32,7 @@ impl Scoreboard {
             self.grow();
         }
         let tx = self.take_tx();
-        let burst = self.join_burst(0);
+        let burst = self.join_burst(0, 1);
         let index = self.tail;
         self.tail += 1;
         let slot = self.slot(index);

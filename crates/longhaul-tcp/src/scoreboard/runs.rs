@@ -1,6 +1,8 @@
 //! Runs of segments that were sent once, one after the other and in one burst: an ordinary ACK delivers many of them, and they
 //! can be handled together.
 
+use longhaul_cc::TxId;
+
 use super::list::link;
 use super::{LINKED, NIL, Record, Scoreboard};
 
@@ -21,6 +23,38 @@ pub(super) struct Run {
 }
 
 impl Scoreboard {
+    /// Appends `count` segments of new data with `len` bytes each, which were sent in the current burst. Returns the first
+    /// transmission.
+    pub(crate) fn push_run(&mut self, start: u64, len: u16, count: u32) -> TxId {
+        let (before, first, tx) = (self.newest, self.tail, self.next_tx + 1);
+        if count == 0 {
+            return TxId(tx);
+        }
+        while self.ring.len() - self.len() < count as usize {
+            self.grow();
+        }
+        let size = u64::from(len);
+        let burst = self.join_burst(size * u64::from(count), count);
+        for number in 0..u64::from(count) {
+            let index = first + number;
+            let (prev, next) = (link(index.wrapping_sub(1)), link(index + 1));
+            *self.record_mut(index) =
+                Record { start: start + number * size, tx: TxId(tx + number), burst, prev, next, len, flags: LINKED };
+        }
+        let last = first + u64::from(count) - 1;
+        self.record_mut(first).prev = before;
+        self.record_mut(last).next = NIL;
+        (self.tail, self.newest, self.next_tx) = (last + 1, link(last), self.next_tx + u64::from(count));
+        match before {
+            NIL => self.oldest = link(first),
+            _ => {
+                let before = self.widen(before);
+                self.record_mut(before).next = link(first);
+            }
+        }
+        TxId(tx)
+    }
+
     /// Returns the run that begins with `first`, the record at the head, and ends at `una` or before. No segment within it
     /// starts at one of the offsets `apart`.
     pub(super) fn run_at_head(&self, first: &Record, una: u64, apart: &[u64]) -> Option<Run> {

@@ -118,6 +118,7 @@ fn the_send_time_tells_which_of_two_copies_was_delivered() {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (1u16..2000).prop_map(Op::Push),
+        1 => (1u16..2000, 0u32..24).prop_map(|(len, count)| Op::PushRun(len, count)),
         1 => (1u16..9000).prop_map(Op::Pass),
         3 => (0u64..60_000, 0u64..20_000).prop_map(|(a, b)| Op::Sack(a, b)),
         2 => (0u64..8_000).prop_map(Op::Ack),
