@@ -163,15 +163,19 @@ fn outcome(batches: &[Batch], rate: f64, quantum: f64) -> Result<Outcome> {
         bail!("nothing was sent");
     };
     let ns = |bytes: f64| bytes / rate * 1e9;
-    let (mut released, mut late, mut total) = (first.at, Vec::new(), 0.0);
-    for batch in batches.get(1..).unwrap_or_default() {
+    // By definition, the first batch is punctual.
+    let (mut released, mut late, mut total) = (first.at - ns(first.len.min(quantum)), Vec::new(), 0.0);
+    for batch in batches {
         let first = ns(batch.len.min(quantum));
         late.push((batch.at - released - first).max(0.0) / 1e3);
         // What is early shows that the first batch was late.
         released = released.clamp(batch.at - first - ALLOWANCE_NS, batch.at - first) + ns(batch.len);
         total += batch.len;
     }
-    Ok(Outcome { late: sorted(late), rate: total / rate / ((last.at - first.at) / 1e9) })
+    Ok(Outcome {
+        late: sorted(late.into_iter().skip(1)),
+        rate: (total - first.len) / rate / ((last.at - first.at) / 1e9),
+    })
 }
 
 async fn work(job: Job) -> Result<()> {
@@ -239,6 +243,10 @@ mod tests {
         let all = outcome(&punctual, 1e6, 500.0).unwrap();
         assert!(all.late.iter().all(|late| late.abs() < 1e-6), "{all:?}");
         assert!((all.rate - 1.0).abs() < 1e-9, "{all:?}");
+        // Each batch is longer than a quantum, also the first.
+        let long: Vec<_> = (0..20).map(|number| ms(f64::from(number) * 0.7, 700.0)).collect();
+        let all = outcome(&long, 1e6, 500.0).unwrap();
+        assert!(all.late.iter().all(|late| late.abs() < 1e-6), "{all:?}");
         let late = [(0.0, 500.0), (0.6, 500.0), (1.0, 500.0), (2.0, 1000.0), (4.5, 500.0), (4.5, 1000.0), (5.0, 500.0)];
         let all = outcome(&late.map(|(at, len)| ms(at, len)), 1e6, 500.0).unwrap();
         let late: Vec<_> = all.late.iter().map(|late| late.round()).collect();
