@@ -17,7 +17,7 @@ use crate::classify::AllCongestion;
 use crate::recovery::Prr;
 use crate::slow_start::HyStartPp;
 use crate::startup::NoStartup;
-use crate::{Ack, BuildParams, EcnMark, Episode, Path, ProbePlan, SavedPath};
+use crate::{Ack, BuildParams, EcnMark, Episode, Needs, Path, ProbePlan, SavedPath};
 
 /// The stages of a [`Composed`] controller and its name. The defaults are those of `cubic`: HyStart++, CUBIC and PRR.
 #[derive(Debug)]
@@ -180,6 +180,8 @@ pub struct Composed {
     saved: Option<SavedPath>,
     /// The outcome of the start-up scheme.
     record: Record,
+    /// The needs of all stages, and ECT(0) as a preference, since every congestion-avoidance algorithm responds to marks.
+    needs: Needs,
 }
 
 impl Composed {
@@ -187,6 +189,9 @@ impl Composed {
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
         let Stages { name, startup, slow_start, avoidance, classifier, recovery } = stages;
+        let all: [&dyn Stage; 5] = [&*startup, &*slow_start, &*avoidance, &*classifier, &*recovery];
+        let mut needs = all.into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
+        needs.preferred.ecn = needs.preferred.ecn.max(EcnMark::Ect0);
         Self {
             name,
             observers: [true; 5],
@@ -213,6 +218,7 @@ impl Composed {
             has_background: false,
             saved: params.saved_path,
             record: Record::new(params.saved_path.is_some()),
+            needs,
         }
     }
 

@@ -15,19 +15,14 @@ impl Controller for Composed {
         self.name.clone()
     }
 
-    /// The needs of all stages, and ECT(0) as a preference, since every congestion-avoidance algorithm responds to
-    /// marks.
     fn needs(&self) -> Needs {
-        let mut needs = self.stages().into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
-        needs.preferred.ecn = needs.preferred.ecn.max(EcnMark::Ect0);
-        needs
+        self.needs
     }
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.mss = path.mss;
         self.record.lacks = self.startup.needs().preferred.missing(granted);
-        let needs = self.needs();
-        self.ecn = granted.ecn.min(needs.preferred.ecn.max(needs.required.ecn));
+        self.ecn = granted.ecn.min(self.needs.preferred.ecn.max(self.needs.required.ecn));
         let refused = self.stages_mut().into_iter().find_map(|stage| stage.on_granted(granted, path).err());
         if let Some(NeedError { need, .. }) = refused {
             return Err(NeedError { controller: self.name.clone(), need });
