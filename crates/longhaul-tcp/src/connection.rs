@@ -83,6 +83,7 @@ use liveness::Liveness;
 use loss::Loss;
 use numbers::Numbers;
 use observe::Observers;
+pub(crate) use output::Due;
 use pmtu::Pmtu;
 use receiver::Receiver;
 use sender::Sender;

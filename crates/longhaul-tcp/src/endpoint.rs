@@ -495,8 +495,15 @@ impl Endpoint {
         self.settle_events(index);
     }
 
-    /// Updates timer, memory and pressure of a connection that has nothing to send.
+    /// Updates timer, memory and pressure of a connection that has nothing to send, and forgets it if it is over.
     fn settle_idle(&mut self, index: u32) {
+        self.settle_sent(index);
+        self.reap(index);
+        self.rest(index);
+    }
+
+    /// Updates timer, memory and pressure of a connection that has nothing to send after the current batch.
+    fn settle_sent(&mut self, index: u32) {
         self.settle_events(index);
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         slot.connection.settle_after_waking(self.now);
@@ -506,8 +513,6 @@ impl Endpoint {
         }
         slot.learn_path(self.now);
         self.charge(index);
-        self.reap(index);
-        self.rest(index);
     }
 
     /// Lets a connection take its smaller form if it has been idle for long enough.

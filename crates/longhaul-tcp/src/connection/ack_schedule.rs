@@ -304,6 +304,11 @@ impl AckSchedule {
         self.due
     }
 
+    /// Returns whether there is any ACK to be sent.
+    pub(super) fn has_any(&self) -> bool {
+        self.due || !self.queue.is_empty()
+    }
+
     /// Returns whether the ACK that is due reports something that data segments do not carry: SACK blocks, a
     /// duplicate, or a probe echo. `holes` means that out-of-order data has arrived.
     pub(super) fn needs_pure_ack(&self, holes: bool) -> bool {

@@ -10,17 +10,28 @@ use super::{Connection, Event, State};
 use crate::batch::{Batch, SegmentRef};
 use crate::send_buffer::Layout;
 
+/// What there is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Nothing.
+    Nothing,
+    /// A batch, after which there may be more.
+    Batch,
+    /// A batch, after which there is nothing until something happens.
+    LastBatch,
+}
+
 impl Connection {
-    /// Fills `batch` with segments to be sent at `now`. Must be called until it returns `false`, which means that
-    /// there is none. `max_segments` is the limit of the socket's segmentation offload, or 1 without offload.
-    pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+    /// Fills `batch` with segments to be sent at `now`. Must be called until there are no more.
+    /// `max_segments` is the limit of the socket's segmentation offload, or 1 without offload.
+    pub(crate) fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
         let now = self.timers.advance(now);
         batch.clear();
-        let left = self.transmit(now, batch, max_segments);
-        if left {
+        let due = self.transmit(now, batch, max_segments);
+        if due != Due::Nothing {
             self.report_batch(batch);
         }
-        left
+        due
     }
 
     /// Sets the number of other connections of the endpoint that wait for their turn to send.
@@ -28,28 +39,40 @@ impl Connection {
         self.snd.set_others(others);
     }
 
-    /// Fills an empty batch with the most urgent segments. Returns whether there were any.
-    fn transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+    /// Fills an empty batch with the most urgent segments.
+    fn transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
         if let Some(reset) = self.life.reset.take() {
             batch.push(&reset, 0, 0);
             self.stats.segments_out += 1;
-            return true;
+            return Due::Batch;
         }
         if self.life.state == State::Closed {
-            return false;
+            return Due::Nothing;
         }
         self.request_ack_frequency();
-        let left = self.transmit_second(now, batch)
-            || self.transmit_queued_acks(batch, max_segments)
-            || self.transmit_handshake(now, batch)
-            || self.transmit_data(now, batch, max_segments)
-            || self.transmit_probe(now, batch)
-            || self.transmit_rc3(now, batch, max_segments)
-            || self.transmit_ack(now, batch);
-        if left {
+        let due = self.transmit_next(now, batch, max_segments);
+        if due != Due::Nothing {
             self.record_timestamp(now);
         }
-        left
+        due
+    }
+
+    fn transmit_next(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
+        if self.transmit_second(now, batch)
+            || self.transmit_queued_acks(batch, max_segments)
+            || self.transmit_handshake(now, batch)
+        {
+            return Due::Batch;
+        }
+        match self.transmit_data(now, batch, max_segments) {
+            Due::Nothing => {}
+            data => return data,
+        }
+        if self.transmit_probe(now, batch) || self.transmit_rc3(now, batch, max_segments) {
+            return Due::Batch;
+        }
+        // Everything else has been asked already.
+        if self.transmit_ack(now, batch) { Due::LastBatch } else { Due::Nothing }
     }
 
     /// Calls `each` with the slices of a segment's payload in stream order.
@@ -95,10 +118,10 @@ impl Connection {
     }
 
     /// Fills a batch with retransmissions, then with new data, as far as cwnd, peer window and pacer allow.
-    fn transmit_data(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+    fn transmit_data(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
         if !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
-            return false;
+            return Due::Nothing;
         }
         if self.snd.board().lost_bytes() == 0
             && self.snd.unsent() == 0
@@ -106,7 +129,7 @@ impl Connection {
             && !self.loss.wants_to_send()
             && !matches!(self.cc.limits.current, SendLimit::Cpu | SendLimit::Pacing)
         {
-            return false;
+            return Due::Nothing;
         }
         let edge = self.rcv.edge();
         let stop = self.fill(now, batch, max_segments);
@@ -121,13 +144,22 @@ impl Connection {
             {
                 self.timers.arm(Timer::Persist, now + self.rtt.rto());
             }
-            return false;
+            return Due::Nothing;
         }
         self.after_transmit(now, batch);
         if stop.is_none() {
             self.wait_for_pacer(now);
+            return Due::Batch;
         }
-        true
+        if self.is_exhausted(now) { Due::LastBatch } else { Due::Batch }
+    }
+
+    /// Returns whether nothing else is due after a batch of data that something other than its size has limited. If the pacer
+    /// limits the next one as well, that is for the next poll to note. A request of an ACK frequency that is repeated after this
+    /// batch can wait for the next one.
+    fn is_exhausted(&mut self, now: Time) -> bool {
+        let want = self.waiting_bytes().max(1);
+        !self.rcv.acks.has_any() && self.ext.probes.is_none() && self.cc.pacer.ready(now, Bytes(want)).is_ok()
     }
 
     /// Returns how many bytes wait to be sent, or sent again, and fit into the congestion window.

@@ -66,6 +66,11 @@ fn syn() -> Header {
 }
 
 fn connect(endpoint: &mut Endpoint, tuple: Tuple, syn: &Header) -> (ConnId, Header) {
+    connect_in(endpoint, tuple, syn, Span::ZERO)
+}
+
+/// Opens a connection whose handshake takes a round trip of this time.
+fn connect_in(endpoint: &mut Endpoint, tuple: Tuple, syn: &Header, round_trip: Span) -> (ConnId, Header) {
     deliver(endpoint, NOW, tuple, syn, &[]);
     let answer = sent(endpoint, NOW).pop().unwrap();
     let mut ack = Header {
@@ -76,7 +81,7 @@ fn connect(endpoint: &mut Endpoint, tuple: Tuple, syn: &Header) -> (ConnId, Head
         ..Header::default()
     };
     ack.options.timestamps = answer.options.timestamps.map(|t| Timestamps { value: 2, echo: t.value });
-    deliver(endpoint, NOW, tuple, &ack, &[]);
+    deliver(endpoint, NOW + round_trip, tuple, &ack, &[]);
     (endpoint.accept().unwrap(), ack)
 }
 

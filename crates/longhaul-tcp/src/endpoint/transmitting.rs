@@ -4,6 +4,8 @@ use longhaul_units::Time;
 
 use super::{ConnId, Destination, Endpoint};
 use crate::batch::{Batch, SegmentRef};
+use crate::connection::Due;
+use crate::state::State;
 
 impl Endpoint {
     /// Fills `batch` with the next segments to send and returns their destination. `max_segments` is the number of
@@ -26,17 +28,24 @@ impl Endpoint {
         while let Some(index) = self.queue.pop_front() {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
             slot.connection.set_others(self.queue.len());
-            if slot.connection.poll_transmit(now, batch, max_segments) {
+            let due = slot.connection.poll_transmit(now, batch, max_segments);
+            if due == Due::Nothing {
+                slot.queued = false;
+                self.settle_idle(index);
+                continue;
+            }
+            let connection = Some(ConnId { slot: index, generation: slot.generation });
+            let tuple = slot.tuple;
+            if due == Due::LastBatch && slot.connection.state() == State::Established {
+                slot.queued = false;
+                self.settle_sent(index);
+            } else {
                 // Queue the connection again, so that the others send their batches first.
                 self.queue.push_back(index);
-                let connection = Some(ConnId { slot: index, generation: slot.generation });
-                let tuple = slot.tuple;
                 // A writer may go on before all of its data has been sent.
                 self.settle_events(index);
-                return Some(Destination { tuple, connection });
             }
-            slot.queued = false;
-            self.settle_idle(index);
+            return Some(Destination { tuple, connection });
         }
         self.reflector.poll(batch, max_segments)
     }

@@ -6,8 +6,8 @@ use super::congestion::all_delivered;
 use super::{Composed, Phase, Recovering, RecoveryKind, record};
 use crate::compose::{LossCause, Opening, Reason, Signal, StageEvent, Step};
 use crate::{
-    Ack, Control, Controller, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse,
-    SegmentKind, Sent, Snapshot, StartupOutcome, Timeout,
+    Ack, Control, Controller, Episode, Estimate, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse, SegmentKind,
+    Sent, Snapshot, StartupOutcome, Timeout,
 };
 
 impl Controller for Composed {

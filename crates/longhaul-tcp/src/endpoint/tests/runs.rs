@@ -66,12 +66,16 @@ enum Step {
     Late(u32),
     Echo,
     Window(u16),
+    /// Sends this much data of the peer, in as many segments, of which the first may be lost.
+    Data(u16, u8, bool),
     /// Lets this many milliseconds pass if nothing is in flight. The round trip thus takes no time, and the pacer,
     /// which counts by batches, has no effect.
     Wait(u64),
+    /// Lets this many microseconds pass.
+    Pass(u64),
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn timeless_steps() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_usize..30_000).prop_map(Step::Write),
         2 => (1_usize..40).prop_map(|segments| Step::Write(segments * MSS)),
@@ -80,9 +84,14 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (1_u32..4).prop_map(Step::Late),
         1 => Just(Step::Echo),
         2 => (0_u16..40_000).prop_map(Step::Window),
+        2 => (1_u16..1400, 1_u8..4, any::<bool>()).prop_map(|(len, segments, lost)| Step::Data(len, segments, lost)),
         3 => (1_u64..400).prop_map(Step::Wait),
         1 => Just(Step::Shutdown),
     ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![3 => timeless_steps(), 1 => (1_u64..60_000).prop_map(Step::Pass)]
 }
 
 /// Header of a sent segment, and the stream offsets of its payload.
@@ -95,22 +104,29 @@ struct End {
     header: Header,
     now: Time,
     max_segments: usize,
+    /// Whether the connection is asked for more after every batch, even if it has announced it as the last one.
+    asks_again: bool,
     told: Told,
 }
 
 impl End {
-    fn new(controller: &str, probe_pairs: bool, max_segments: usize) -> Self {
+    fn new(controller: &str, probe_pairs: bool, max_segments: usize, round_trip: Span) -> Self {
         let told = Told::default();
         let congestion = Congestion::new(Recording { inner: controller.parse().unwrap(), told: told.clone() });
         let mut endpoint = listening(Config { congestion, probe_pairs, routers_answer: true, ..Config::default() });
         let syn = Header { flags: Flags::SYN | Flags::ECE | Flags::CWR, ..syn() };
         let syn = Header {
-            options: longhaul_wire::Options { sack_permitted: true, network_permitted: true, ..syn.options },
+            options: longhaul_wire::Options {
+                sack_permitted: true,
+                network_permitted: true,
+                ack_rate_permitted: true,
+                ..syn.options
+            },
             ..syn
         };
-        let (id, mut header) = connect(&mut endpoint, tuple(there(), here()), &syn);
+        let (id, mut header) = connect_in(&mut endpoint, tuple(there(), here()), &syn, round_trip);
         header.window = 40_000;
-        Self { endpoint, id, header, now: NOW, max_segments, told }
+        Self { endpoint, id, header, now: NOW + round_trip, max_segments, asks_again: false, told }
     }
 
     /// Takes a step. Returns what is sent, what the controller is told of it, and counters of the connection.
@@ -141,6 +157,21 @@ impl End {
             }
             Step::Echo => self.header.flags |= Flags::ECE,
             Step::Window(window) => self.header.window = window,
+            Step::Data(len, segments, lost) => {
+                let data = vec![9; len.into()];
+                for number in 0..segments {
+                    if number > 0 || !lost {
+                        deliver(&mut self.endpoint, self.now, tuple(there(), here()), &self.header, &data);
+                    }
+                    self.header.seq = self.header.seq.wrapping_add(len.into());
+                }
+                answers = false;
+            }
+            Step::Pass(micros) => {
+                self.now += Span::from_micros(micros);
+                self.endpoint.handle_timeout(self.now);
+                answers = false;
+            }
             Step::Wait(millis) => {
                 self.now += Span::from_millis(if in_flight == 0 { millis } else { 0 });
                 self.endpoint.handle_timeout(self.now);
@@ -155,6 +186,9 @@ impl End {
             assert!(batch.segments.len() <= self.max_segments);
             let parts = batch.parts();
             sent.extend(parts.map(|(segment, header)| (CheshireCodec::parse(header).unwrap().0, segment.payload())));
+            if self.asks_again {
+                self.endpoint.drive(self.now, self.id, |_| ());
+            }
         }
         let info = self.endpoint.connection(self.id).map(|connection| connection.info(self.now));
         let counters = info.map(|info| {
@@ -167,18 +201,34 @@ impl End {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     /// What is sent does not depend on the number of segments that the socket takes at once.
     #[test]
     fn batches_are_equal_to_their_segments(
-        steps in prop::collection::vec(steps(), 1..40),
+        steps in prop::collection::vec(timeless_steps(), 1..40),
         controller in prop::sample::select(&CONTROLLERS[..]),
         probe_pairs in prop::bool::weighted(0.2),
     ) {
-        let [mut runs, mut single] = [8, 1].map(|max_segments| End::new(controller, probe_pairs, max_segments));
+        let [mut runs, mut single] = [8, 1].map(|max_segments| End::new(controller, probe_pairs, max_segments, Span::ZERO));
         for step in steps {
             prop_assert_eq!(runs.take(step), single.take(step));
+        }
+    }
+
+    /// After a batch that is announced as the last one, there is nothing to send, and nothing that asking changes.
+    #[test]
+    fn nothing_follows_the_last_batch(
+        steps in prop::collection::vec(steps(), 1..40),
+        controller in prop::sample::select([&CONTROLLERS[..], &["halfback(clock=segment)+cubic", "paced-start+cubic", "rc3+cubic"]].concat()),
+        probe_pairs in prop::bool::weighted(0.2),
+    ) {
+        let [mut trusting, mut asking] = [(); 2].map(|()| End::new(controller, probe_pairs, 8, Span::from_millis(20)));
+        asking.asks_again = true;
+        for step in steps {
+            prop_assert_eq!(trusting.take(step), asking.take(step));
+            let timeouts = [&mut trusting, &mut asking].map(|end| end.endpoint.poll_timeout());
+            prop_assert_eq!(timeouts[0], timeouts[1]);
         }
     }
 }
