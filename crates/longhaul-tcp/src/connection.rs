@@ -10,7 +10,7 @@
 //!   that [`poll_timeout`](Connection::poll_timeout) returned.
 //! * Application calls: [`write`](Connection::write), [`read`](Connection::read), [`shutdown`](Connection::shutdown),
 //!   [`abort`](Connection::abort) and others.
-//! * Outputs, polled after every input: [`poll_transmit`](Connection::poll_transmit) until it returns `false`, then
+//! * Outputs, polled after every input: [`poll_transmit`](Connection::poll_transmit) until [nothing](Due) follows, then
 //!   [`poll_event`](Connection::poll_event) until it returns `None`, then [`poll_timeout`](Connection::poll_timeout).
 //! * Getters.
 //!
@@ -83,7 +83,7 @@ use liveness::Liveness;
 use loss::Loss;
 use numbers::Numbers;
 use observe::Observers;
-pub(crate) use output::Due;
+pub use output::Due;
 use pmtu::Pmtu;
 use receiver::Receiver;
 use sender::Sender;

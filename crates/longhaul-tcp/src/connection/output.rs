@@ -10,9 +10,10 @@ use super::{Connection, Event, State};
 use crate::batch::{Batch, SegmentRef};
 use crate::send_buffer::Layout;
 
-/// What there is to be sent.
+/// What [`Connection::poll_transmit`] has found to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+#[non_exhaustive]
+pub enum Due {
     /// Nothing.
     Nothing,
     /// A batch, after which there may be more.
@@ -22,9 +23,9 @@ pub(crate) enum Due {
 }
 
 impl Connection {
-    /// Fills `batch` with segments to be sent at `now`. Must be called until there are no more.
+    /// Fills `batch` with segments to be sent at `now`. Must be called until it returns that there are no more.
     /// `max_segments` is the limit of the socket's segmentation offload, or 1 without offload.
-    pub(crate) fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
+    pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
         let now = self.timers.advance(now);
         batch.clear();
         let due = self.transmit(now, batch, max_segments);

@@ -124,7 +124,7 @@ impl Twins {
 
     /// Begins a burst, or lets the next segments join the last one.
     fn begin_burst(&mut self, len: u16) {
-        if len % 4 == 0 || self.board.bursts.is_empty() {
+        if len.is_multiple_of(4) || self.board.bursts.is_empty() {
             self.board.begin_burst(Burst::new(self.now));
         }
     }
