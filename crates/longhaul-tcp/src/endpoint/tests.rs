@@ -96,6 +96,21 @@ fn a_syn_without_mss_implies_the_default_of_the_ip_version() {
     }
 }
 
+/// The last ACK of a connection in TIME-WAIT leaves nothing to be sent, but the endpoint has to forget the connection.
+#[test]
+fn a_released_connection_is_forgotten_after_its_last_ack() {
+    let mut endpoint = listening(Config::default());
+    let tuple = tuple(there(), here());
+    let (id, ack) = connect(&mut endpoint, tuple, &syn());
+    endpoint.release(NOW, id);
+    assert!(sent(&mut endpoint, NOW).pop().unwrap().flags.contains(Flags::FIN));
+    let fin = Header { flags: Flags::ACK | Flags::FIN, ack: ack.ack.wrapping_add(1), ..ack };
+    deliver(&mut endpoint, NOW, tuple, &fin, &[]);
+    assert_eq!(endpoint.connection(id).unwrap().state(), State::TimeWait);
+    assert_eq!(sent(&mut endpoint, NOW).pop().unwrap().flags, Flags::ACK);
+    assert!(endpoint.connection(id).is_none());
+}
+
 /// RFC 9293, MUST-41.
 #[test]
 fn listening_again_keeps_connections_that_wait_for_accept() {

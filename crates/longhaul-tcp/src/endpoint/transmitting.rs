@@ -36,6 +36,7 @@ impl Endpoint {
             }
             let connection = Some(ConnId { slot: index, generation: slot.generation });
             let tuple = slot.tuple;
+            // A connection in another state may be over, but its batch is still to be sent before it can be forgotten.
             if due == Due::LastBatch && slot.connection.state() == State::Established {
                 slot.queued = false;
                 self.settle_sent(index);
