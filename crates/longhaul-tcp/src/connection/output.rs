@@ -82,14 +82,10 @@ impl Connection {
         self.snd.payload(segment, each);
     }
 
-    /// Prepares a batch for [`frames`](Self::frames): writes headers next to the payload where there is room.
-    pub fn lay_headers(&mut self, batch: &Batch) {
-        self.snd.lay_headers(batch);
-    }
-
-    /// Appends the slices of a batch, headers and payload, to `out`, and returns their length in bytes. If that is
+    /// Appends the slices of a batch, headers and payload, to `out`, and returns their length in bytes. Headers are written next
+    /// to the payload where there is room, so that both are one slice, each time the batch is to be sent. If the length is
     /// less than [`Batch::len`], payload was acknowledged since the batch was made, and the batch must not be sent.
-    pub fn frames<'a>(&'a self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
+    pub fn frames<'a>(&'a mut self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.snd.frames(batch, out)
     }
 

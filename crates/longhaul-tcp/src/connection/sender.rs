@@ -407,13 +407,8 @@ impl Sender {
         self.board.rest();
     }
 
-    /// Writes the headers of a batch next to its payload where there is room.
-    pub(super) fn lay_headers(&mut self, batch: &Batch) {
-        self.buffer.lay_headers(&batch.headers, &batch.segments);
-    }
-
     /// Appends the slices of a batch to `out`, and returns their length in bytes.
-    pub(super) fn frames<'a>(&'a self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
+    pub(super) fn frames<'a>(&'a mut self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.buffer.frames(&batch.headers, &batch.segments, out)
     }
 

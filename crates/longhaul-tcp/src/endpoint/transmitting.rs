@@ -64,16 +64,9 @@ impl Endpoint {
         }
     }
 
-    /// Prepares a batch for [`frames`](Self::frames); to be called each time before it is sent.
-    pub fn lay_headers(&mut self, id: ConnId, batch: &Batch) {
-        if let Some(connection) = self.connection_mut(id) {
-            connection.lay_headers(batch);
-        }
-    }
-
     /// Appends the slices of a batch, headers and payload, to `out`, and returns their total length. If data of the
     /// batch was acknowledged in the meantime, that is less than [`Batch::len`], and the batch must not be sent.
-    pub fn frames<'a>(&'a self, id: ConnId, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
-        self.connection(id).map_or(0, |connection| connection.frames(batch, out))
+    pub fn frames<'a>(&'a mut self, id: ConnId, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
+        self.connection_mut(id).map_or(0, |connection| connection.frames(batch, out))
     }
 }

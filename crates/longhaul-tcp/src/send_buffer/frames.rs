@@ -2,13 +2,19 @@
 
 use std::ops::Range;
 
-use super::SendBuffer;
-use crate::batch::SegmentRef;
+use arrayvec::ArrayVec;
 
-/// Consecutive segments whose data lies in one piece.
+use super::SendBuffer;
+use crate::batch::{MAX_BATCH_SEGMENTS, SegmentRef};
+
+/// Consecutive segments whose data lies in one piece, or a single segment whose data does not.
 struct Run {
     /// Number of segments.
     segments: usize,
+    place: Option<Place>,
+}
+
+struct Place {
     piece: usize,
     cells: Option<CellRun>,
 }
@@ -22,64 +28,63 @@ struct CellRun {
 }
 
 impl SendBuffer {
-    /// Writes headers into the gaps reserved for them, as far as there are any. `headers` contains the headers of all
-    /// `segments`, one after the other.
-    pub(crate) fn lay_headers(&mut self, mut headers: &[u8], mut segments: &[SegmentRef]) {
-        while let Some(first) = segments.first() {
-            let len = usize::from(first.header_len);
-            let run = self.run(segments);
-            let count = run.as_ref().map_or(1, |run| run.segments);
-            let Some((laid, later)) = headers.split_at_checked(count * len) else { return };
-            if let Some(Run { piece, cells: Some(cells), .. }) = run
-                && let Some(piece) = self.pieces.get_mut(piece)
-            {
-                let cells = piece.cells_mut()[cells.range].chunks_mut(cells.stride);
-                for (cell, header) in cells.zip(laid.chunks_exact(len)) {
-                    cell[..len].copy_from_slice(header);
-                }
-            }
-            headers = later;
-            segments = &segments[count..];
-        }
-    }
-
-    /// Appends the slices of `segments` to `out`; their headers must have been [laid out](Self::lay_headers). Returns
-    /// the total length, without data that was acknowledged in the meantime.
+    /// Appends the slices of a batch's `segments` to `out`, after their headers have been written into the gaps reserved for
+    /// them, as far as there are any. `headers` contains all headers, one after the other. Returns the total length, without
+    /// data that was acknowledged in the meantime.
     pub(crate) fn frames<'a>(
-        &'a self,
-        mut headers: &'a [u8],
-        mut segments: &[SegmentRef],
-        out: &mut impl Extend<&'a [u8]>,
-    ) -> usize {
-        let mut total = 0;
-        while let Some(first) = segments.first() {
-            let len = usize::from(first.header_len);
-            let run = self.run(segments);
-            let count = run.as_ref().map_or(1, |run| run.segments);
-            let Some((own, later)) = headers.split_at_checked(count * len) else { break };
-            total += match run {
-                Some(run) => self.frames_of(&run, own, &segments[..count], out),
-                None => {
-                    out.extend([own]);
-                    len + self.gather(first.payload(), out)
-                }
-            };
-            headers = later;
-            segments = &segments[count..];
-        }
-        total
-    }
-
-    /// Does the same for the segments of a run.
-    fn frames_of<'a>(
-        &'a self,
-        run: &Run,
+        &'a mut self,
         headers: &'a [u8],
         segments: &[SegmentRef],
         out: &mut impl Extend<&'a [u8]>,
     ) -> usize {
-        let (Some(piece), Some(first)) = (self.pieces.get(run.piece), segments.first()) else { return 0 };
-        if let Some(cells) = run.cells.as_ref().and_then(|cells| piece.cells().get(cells.range.clone())) {
+        let mut runs = ArrayVec::<Run, MAX_BATCH_SEGMENTS>::new();
+        let mut rest = (headers, segments);
+        while let Some(run) = self.run(rest.1) {
+            rest = self.lay_headers(&run, rest);
+            if runs.try_push(run).is_err() {
+                break;
+            }
+        }
+        let (mut rest, mut total) = ((headers, segments), 0);
+        for run in &runs {
+            let Some((own, all, later)) = split(run, rest) else { break };
+            total += match &run.place {
+                Some(place) => self.frames_of(place, own, all, out),
+                None => {
+                    out.extend([own]);
+                    own.len() + all.first().map_or(0, |segment| self.gather(segment.payload(), out))
+                }
+            };
+            rest = later;
+        }
+        total
+    }
+
+    /// Writes the headers of a run into its gaps. Returns the headers and segments after it.
+    fn lay_headers<'a, 'b>(&mut self, run: &Run, rest: Parts<'a, 'b>) -> Parts<'a, 'b> {
+        let Some((own, all, later)) = split(run, rest) else { return (&[], &[]) };
+        if let Some(Place { piece, cells: Some(cells) }) = &run.place
+            && let (Some(piece), Some(first)) = (self.pieces.get_mut(*piece), all.first())
+        {
+            let len = usize::from(first.header_len);
+            let cells = piece.cells_mut()[cells.range.clone()].chunks_mut(cells.stride);
+            for (cell, header) in cells.zip(own.chunks_exact(len)) {
+                cell[..len].copy_from_slice(header);
+            }
+        }
+        later
+    }
+
+    /// Appends the slices of the segments of a run, and returns their length.
+    fn frames_of<'a>(
+        &'a self,
+        place: &Place,
+        headers: &'a [u8],
+        segments: &[SegmentRef],
+        out: &mut impl Extend<&'a [u8]>,
+    ) -> usize {
+        let (Some(piece), Some(first)) = (self.pieces.get(place.piece), segments.first()) else { return 0 };
+        if let Some(cells) = place.cells.as_ref().and_then(|cells| piece.cells().get(cells.range.clone())) {
             out.extend([cells]);
             return cells.len();
         }
@@ -94,9 +99,13 @@ impl SendBuffer {
     }
 
     /// Returns the longest run of `segments`, from the first on, that lie in consecutive cells, or in one piece without
-    /// cells. `None` if the first one does not.
+    /// cells; or the first one alone.
     fn run(&self, segments: &[SegmentRef]) -> Option<Run> {
         let (first, rest) = segments.split_first()?;
+        Some(self.run_from(first, rest).unwrap_or(Run { segments: 1, place: None }))
+    }
+
+    fn run_from(&self, first: &SegmentRef, rest: &[SegmentRef]) -> Option<Run> {
         let start = first.payload_start;
         if first.payload_len == 0 || start < self.start || first.payload().end > self.end {
             return None;
@@ -126,6 +135,17 @@ impl SendBuffer {
         }
         let cells =
             cell.map(|(layout, range)| CellRun { range: range.start..range.end + len, stride: layout.stride() });
-        Some(Run { segments, piece: index, cells })
+        Some(Run { segments, place: Some(Place { piece: index, cells }) })
     }
+}
+
+/// Headers and segments.
+type Parts<'a, 'b> = (&'a [u8], &'b [SegmentRef]);
+
+/// Splits off the headers and segments of a run.
+fn split<'a, 'b>(run: &Run, (headers, segments): Parts<'a, 'b>) -> Option<(&'a [u8], &'b [SegmentRef], Parts<'a, 'b>)> {
+    let len = usize::from(segments.first()?.header_len);
+    let (own, headers) = headers.split_at_checked(run.segments * len)?;
+    let (all, segments) = segments.split_at_checked(run.segments)?;
+    Some((own, all, (headers, segments)))
 }

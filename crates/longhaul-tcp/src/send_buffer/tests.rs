@@ -55,7 +55,6 @@ fn a_batch_of_segments_of_the_expected_length_is_one_slice() {
         (1449 + 700, vec![1448; 2], 6),
     ] {
         let (headers, segments, datagrams) = segments(&buffer, start, &payloads, 24);
-        buffer.lay_headers(&headers, &segments);
         let mut out: Vec<&[u8]> = Vec::new();
         assert_eq!(buffer.frames(&headers, &segments, &mut out), datagrams.len());
         assert_eq!(out.concat(), datagrams);
@@ -63,7 +62,6 @@ fn a_batch_of_segments_of_the_expected_length_is_one_slice() {
     }
     // The headers are longer than expected, as with SACK blocks.
     let (headers, segments, datagrams) = segments(&buffer, 1449, &[1448; 3], 36);
-    buffer.lay_headers(&headers, &segments);
     let mut out: Vec<&[u8]> = Vec::new();
     buffer.frames(&headers, &segments, &mut out);
     assert_eq!((out.concat(), out.len()), (datagrams, 6));
@@ -75,7 +73,6 @@ fn data_acknowledged_in_the_meantime_is_left_out() {
     write(&mut buffer, &pattern(1..50_001));
     let (headers, segments, datagrams) = segments(&buffer, 1, &[1448; 10], 24);
     buffer.advance(1449);
-    buffer.lay_headers(&headers, &segments);
     let mut out: Vec<&[u8]> = Vec::new();
     assert_eq!(buffer.frames(&headers, &segments, &mut out), datagrams.len() - 1448);
 }
@@ -168,7 +165,6 @@ fn a_batch_need_not_be_of_consecutive_segments_of_one_kind() {
             all.1.extend(more.1);
             all.2.extend(more.2);
             let (headers, segments, datagrams) = all;
-            buffer.lay_headers(&headers, &segments);
             let mut out: Vec<&[u8]> = Vec::new();
             assert_eq!(buffer.frames(&headers, &segments, &mut out), datagrams.len(), "{kept} {gap} {header_len}");
             assert_eq!(out.concat(), datagrams, "{kept} {gap} {header_len}");
@@ -280,7 +276,6 @@ proptest! {
                     let mut payloads = vec![layout.payload; count];
                     payloads.push(last.min(layout.payload));
                     let (headers, segments, datagrams) = segments(&buffer, reading, &payloads, 24);
-                    buffer.lay_headers(&headers, &segments);
                     let mut out: Vec<&[u8]> = Vec::new();
                     let framed = buffer.frames(&headers, &segments, &mut out);
                     prop_assert_eq!(&out.concat(), &datagrams);

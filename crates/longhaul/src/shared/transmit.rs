@@ -83,10 +83,7 @@ impl State {
         let batch = &self.batch;
         let mut slices = Slices { list: ArrayVec::new(), overflow: false };
         let len = match destination.connection {
-            Some(id) => {
-                self.endpoint.lay_headers(id, batch);
-                self.endpoint.frames(id, batch, &mut slices)
-            }
+            Some(id) => self.endpoint.frames(id, batch, &mut slices),
             None => {
                 slices.extend([batch.headers.as_slice()]);
                 batch.headers.len()
@@ -96,23 +93,27 @@ impl State {
             // After the socket refused the batch, part of its data has been acknowledged or its connection has ended.
             return Ok(0);
         }
+        let whole;
+        let slices = match slices.overflow {
+            false => slices.list.as_slice(),
+            // Too many slices for one call: send a contiguous copy.
+            true => {
+                drop(slices);
+                self.scratch.clear();
+                contiguous(&self.endpoint, batch, destination, &mut self.scratch);
+                whole = [IoSlice::new(&self.scratch)];
+                &whole
+            }
+        };
         let several = batch.segments.len() > 1;
         let tuple = destination.tuple;
-        let mut outgoing = Outgoing {
+        let outgoing = Outgoing {
             destination: tuple.remote,
             tos: (if batch.dscp == 0 { self.dscp } else { batch.dscp }) << 2 | batch.ecn.bits(),
             src_ip: (!tuple.local.is_unspecified()).then_some(tuple.local),
             segment_size: several.then_some(batch.segment_size as u16),
-            slices: &slices.list,
+            slices,
         };
-        let whole;
-        // Too many slices for one call: send a contiguous copy.
-        if slices.overflow {
-            self.scratch.clear();
-            contiguous(&self.endpoint, batch, destination, &mut self.scratch);
-            whole = [IoSlice::new(&self.scratch)];
-            outgoing.slices = &whole;
-        }
         #[cfg(test)]
         if let Some(error) = self.faults.pop() {
             return Err(error);
