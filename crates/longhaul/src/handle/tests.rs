@@ -300,3 +300,22 @@ async fn two_writes_too_many() -> [usize; 2] {
     assert_eq!(batches(&clients[2]) - before, 1);
     sent
 }
+
+/// A batch of more slices than one call may have is sent as one.
+#[test]
+fn a_batch_of_too_many_slices_is_copied() {
+    run(async {
+        let (mut client, mut server) = warm_pair().await;
+        let data: Vec<u8> = (0..BLOCK as u32).map(|at| (at / 251 + at) as u8).collect();
+        let mut received = vec![0; BLOCK];
+        let before = client.info().unwrap().bytes_retrans;
+        let (sent, read) =
+            tokio::join!(client.write_bytes(bytes::Bytes::from(data.clone())), server.read_exact(&mut received));
+        sent.unwrap();
+        read.unwrap();
+        assert!(received == data);
+        // On a busy machine, a probe may repeat a segment.
+        let repeated = client.info().unwrap().bytes_retrans - before;
+        assert!(repeated < BLOCK as u64 / 4, "{repeated} bytes were sent again");
+    });
+}
