@@ -310,18 +310,8 @@ impl Scoreboard {
 
     /// Appends a segment of new data that was sent in the current burst.
     pub(crate) fn push(&mut self, start: u64, len: u16, fin: bool, mtu_probe: bool) -> TxId {
-        if self.len() == self.ring.len() {
-            self.grow();
-        }
-        let tx = self.take_tx();
-        let burst = self.join_burst(u64::from(len) + u64::from(fin), 1);
         let flags = if fin { FIN } else { 0 } | if mtu_probe { PROBE } else { 0 };
-        let index = self.tail;
-        self.tail += 1;
-        let slot = self.slot(index);
-        self.ring[slot] = Record { start, tx, burst, prev: NIL, next: NIL, len, flags };
-        self.link_newest(index);
-        tx
+        self.append(start, len, flags, 1)
     }
 
     /// Appends a flipped pair: two segments of new data in the current burst, of which the second was sent first

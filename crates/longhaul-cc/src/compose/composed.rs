@@ -189,10 +189,7 @@ impl Composed {
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
         let Stages { name, startup, slow_start, avoidance, classifier, recovery } = stages;
-        let all: [&dyn Stage; 5] = [&*startup, &*slow_start, &*avoidance, &*classifier, &*recovery];
-        let mut needs = all.into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
-        needs.preferred.ecn = needs.preferred.ecn.max(EcnMark::Ect0);
-        Self {
+        let mut composed = Self {
             name,
             observers: [true; 5],
             startup,
@@ -218,8 +215,11 @@ impl Composed {
             has_background: false,
             saved: params.saved_path,
             record: Record::new(params.saved_path.is_some()),
-            needs,
-        }
+            needs: Needs::default(),
+        };
+        composed.needs = composed.stages().into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
+        composed.needs.preferred.ecn = composed.needs.preferred.ecn.max(EcnMark::Ect0);
+        composed
     }
 
     /// Keeps the fraction `share` (0 to 1) of FlightSize or the window, whichever is less, on a mark (RFC 8511,

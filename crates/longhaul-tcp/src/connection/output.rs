@@ -58,7 +58,7 @@ impl Connection {
         due
     }
 
-    /// Does the same for what is not a RST.
+    /// Fills an empty batch with the most urgent segments other than a RST.
     fn transmit_next(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Due {
         if self.transmit_second(now, batch)
             || self.transmit_queued_acks(batch, max_segments)

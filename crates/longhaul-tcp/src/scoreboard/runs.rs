@@ -4,7 +4,7 @@
 use longhaul_cc::TxId;
 
 use super::list::link;
-use super::{LINKED, NIL, Record, Scoreboard};
+use super::{FIN, LINKED, NIL, Record, Scoreboard};
 
 /// Of which segments that an ACK delivers the caller is told.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,11 @@ impl Scoreboard {
     /// Appends `count` segments of new data with `len` bytes each, which were sent in the current burst. Returns the first
     /// transmission.
     pub(crate) fn push_run(&mut self, start: u64, len: u16, count: u32) -> TxId {
+        self.append(start, len, 0, count)
+    }
+
+    /// Appends `count` segments, which follow each other in the stream and in the list.
+    pub(super) fn append(&mut self, start: u64, len: u16, flags: u16, count: u32) -> TxId {
         let (before, first, tx) = (self.newest, self.tail, self.next_tx + 1);
         if count == 0 {
             return TxId(tx);
@@ -33,13 +38,13 @@ impl Scoreboard {
         while self.ring.len() - self.len() < count as usize {
             self.grow();
         }
-        let size = u64::from(len);
+        let size = u64::from(len) + u64::from(flags & FIN);
         let burst = self.join_burst(size * u64::from(count), count);
         for number in 0..u64::from(count) {
             let index = first + number;
             let (prev, next) = (link(index.wrapping_sub(1)), link(index + 1));
-            *self.record_mut(index) =
-                Record { start: start + number * size, tx: TxId(tx + number), burst, prev, next, len, flags: LINKED };
+            let (start, tx) = (start + number * size, TxId(tx + number));
+            *self.record_mut(index) = Record { start, tx, burst, prev, next, len, flags: flags | LINKED };
         }
         let last = first + u64::from(count) - 1;
         self.record_mut(first).prev = before;
