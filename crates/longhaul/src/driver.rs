@@ -19,7 +19,7 @@ use crate::shared::{Receiving, Shared, State, Turn};
 /// Receive calls per poll of the driver.
 const RECEIVES_PER_POLL: usize = 16;
 /// Bytes received before the answers are sent, if there is more to receive.
-const SETTLED_BYTES: usize = 64 << 10;
+const SETTLED_BYTES: usize = 256 << 10;
 /// Delay until the next receive call when the socket cannot be watched.
 const WATCH_RETRY: Span = Span::from_millis(1);
 /// How long a socket whose connections are all in TIME-WAIT stays open, to retransmit a lost last ACK. It is
@@ -63,7 +63,7 @@ impl Driver {
                     });
                     // An empty datagram may belong to another shard.
                     unsettled += incoming.data.len().max(1);
-                    self.moderation.note(incoming.data.len(), incoming.stride);
+                    self.moderation.note(incoming.rx_time.unwrap_or(now), incoming.data.len(), incoming.stride);
                     state.receive(&shared, now, &incoming, drops);
                 });
             match polled {

@@ -299,7 +299,7 @@ pub struct SocketInfo {
     /// Sends that exceeded the MTU of the first hop.
     pub too_long: u64,
     /// Pauses in which the socket was left unread, so that one wake-up received several datagrams. They last up to a 64th
-    /// of the round-trip time, while data streams in.
+    /// of the round-trip time, or 50 us where the sender does not wait for their end, while data streams in.
     pub read_pauses: u64,
     /// Size of the send buffer, as granted by the kernel.
     pub send_buffer_bytes: u64,

@@ -84,7 +84,7 @@ impl Endpoint {
     /// Returns for how long the driver may leave the socket unread after what it has received since the last call: zero
     /// unless all of it belongs to connections on which data streams in, and at most a 64th of the shortest round-trip time
     /// of all connections. Reading several datagrams at once costs less, and delays ACKs by a small part of the round-trip
-    /// time.
+    /// time. A driver may pause for longer where it sees that the sender does not wait for it, but not where this is zero.
     pub fn take_read_patience(&mut self) -> Span {
         let patience = self.read_patience.take().unwrap_or(Span::ZERO);
         if patience.is_zero() || self.slots.len() > MAX_PATIENT {

@@ -4,9 +4,13 @@
 use longhaul_units::{Span, Time};
 
 /// Shorter pauses are not worth their system calls.
-const MIN_PAUSE: Span = Span::from_micros(200);
+const MIN_PAUSE: Span = Span::from_micros(25);
+/// Longest short pause: one that may be more than a 64th of the round-trip time, while the sender does not wait for it.
+const SHORT: Span = Span::from_micros(50);
+/// By this, the limit of short pauses grows with each measurement, so that a stream is not paused for its first 1.6 ms.
+const STEP: Span = Span::from_nanos(800);
 /// Messages that must be expected during a pause.
-const MIN_MESSAGES: u64 = 4;
+const MIN_MESSAGES: u64 = 3;
 /// Part of the receive buffer that a pause may fill with data. The kernel counts up to three times the length of a
 /// datagram, and the driver may run late.
 const BUFFER_PART: usize = 8;
@@ -22,45 +26,62 @@ pub(super) struct Moderation {
     since: Time,
     messages: u64,
     bytes: u64,
-    /// Whether anything was received since the last decision.
-    fresh: bool,
+    /// When the last message since the last decision arrived, if there was any.
+    newest: Option<Time>,
     /// Length of the pause before this measurement.
     last: Option<Span>,
+    /// Limit of short pauses.
+    short: Span,
 }
 
 impl Moderation {
     /// `buffer` is the size of the socket's receive buffer in bytes.
     pub(super) fn new(buffer: usize) -> Self {
-        Self { room: (buffer / BUFFER_PART) as u64, since: Time::ZERO, messages: 0, bytes: 0, fresh: false, last: None }
+        let room = (buffer / BUFFER_PART) as u64;
+        Self { room, since: Time::ZERO, messages: 0, bytes: 0, newest: None, last: None, short: Span::ZERO }
     }
 
-    /// Records a received message of `len` bytes, which consists of datagrams of `stride` bytes.
-    pub(super) fn note(&mut self, len: usize, stride: usize) {
+    /// Records a message of `len` bytes that arrived at `at`, and consists of datagrams of `stride` bytes.
+    pub(super) fn note(&mut self, at: Time, len: usize, stride: usize) {
         self.messages += 1;
         self.bytes += len.max(len.div_ceil(stride.max(1)) * MIN_LEN) as u64;
-        self.fresh = true;
+        self.newest = Some(at);
     }
 
-    /// Called when the socket has been emptied; `patience` is the longest permitted pause. Returns the end of the pause
-    /// that begins, if there is one.
+    /// Called when the socket has been emptied; `patience` is a small part of the round-trip time, or zero if there
+    /// shall be no pause. Returns the end of the pause that begins, if there is one.
     pub(super) fn pause(&mut self, now: Time, patience: Span) -> Option<Time> {
-        if !std::mem::take(&mut self.fresh) {
-            return None;
-        }
+        let newest = self.newest.take()?;
+        let most = if patience.is_zero() { Span::ZERO } else { SHORT };
+        let longest = patience.max(most);
         let elapsed = now - self.since;
-        if patience >= MIN_PAUSE && elapsed < self.last.map_or(patience, |last| last.min(patience)) {
+        if elapsed < self.last.map_or(longest, |last| last.min(longest)) {
             return None;
         }
         let (messages, bytes) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.bytes));
         self.since = now;
         let nanos = elapsed.as_nanos().max(1);
+        let is_stream = scale(messages, SHORT.as_nanos(), nanos) >= MIN_MESSAGES;
+        let short = if is_stream { self.next_short(now - newest, elapsed / messages.max(1)) } else { Span::ZERO };
+        self.short = short.min(most);
+        let longest = patience.max(self.short);
         let pause = match bytes {
-            0 => patience,
-            bytes => patience.min(Span::from_nanos(scale(self.room, nanos, bytes))),
+            0 => longest,
+            bytes => longest.min(Span::from_nanos(scale(self.room, nanos, bytes))),
         };
         let expected = scale(messages, pause.as_nanos(), nanos);
         self.last = (pause >= MIN_PAUSE && expected >= MIN_MESSAGES).then_some(pause);
         self.last.map(|pause| now + pause)
+    }
+
+    /// Returns the next limit of short pauses. The last pause was too long if nothing has arrived during much of it, the
+    /// `silence` since the newest message, although messages have a `distance` in the mean: then the sender waits for
+    /// ACKs, or has nothing to send.
+    fn next_short(&self, silence: Span, distance: Span) -> Span {
+        match self.last {
+            Some(pause) if silence > pause * 3 / 8 + distance => self.short / 2,
+            _ => self.short + STEP,
+        }
     }
 }
 
@@ -75,25 +96,27 @@ mod tests {
     use super::*;
 
     const MILLI: Span = Span::from_millis(1);
+    const MICRO: Span = Span::from_micros(1);
+    const START: Time = Time::from_nanos(1_000_000_000);
 
     /// Receives `messages` of 1400 bytes in a millisecond. Returns the pause that follows.
     fn pause_after(messages: u32, patience: Span, buffer: usize) -> Option<Span> {
         let mut moderation = Moderation::new(buffer);
-        let start = Time::ZERO + Span::from_secs(1);
-        moderation.since = start;
-        (0..messages).for_each(|_| moderation.note(1400, 1400));
-        moderation.pause(start + MILLI, patience).map(|until| until - (start + MILLI))
+        moderation.since = START;
+        (0..messages).for_each(|_| moderation.note(START, 1400, 1400));
+        moderation.pause(START + MILLI, patience).map(|until| until - (START + MILLI))
     }
 
     #[test]
     fn a_pause_follows_when_it_saves_wake_ups() {
         let buffer = 4 << 20;
         assert_eq!(pause_after(13, MILLI, buffer), Some(MILLI));
-        assert_eq!((pause_after(4, MILLI, buffer), pause_after(3, MILLI, buffer)), (Some(MILLI), None));
+        assert_eq!((pause_after(3, MILLI, buffer), pause_after(2, MILLI, buffer)), (Some(MILLI), None));
         // The measurement is not over yet.
         assert_eq!(pause_after(13, MILLI * 2, buffer), None);
         // Paths that are too short for a pause.
-        assert_eq!(pause_after(1000, Span::from_micros(199), buffer), None);
+        assert_eq!(pause_after(1000, MIN_PAUSE, buffer), Some(MIN_PAUSE));
+        assert_eq!(pause_after(1000, MIN_PAUSE - Span::from_nanos(1), buffer), None);
         assert_eq!(pause_after(1000, Span::ZERO, buffer), None);
     }
 
@@ -102,14 +125,14 @@ mod tests {
     fn a_pause_does_not_overflow_the_receive_buffer() {
         let nanos = 26_624 * 1_000_000 / (40 * 1400);
         assert_eq!(pause_after(40, MILLI, 212_992), Some(Span::from_nanos(nanos)));
-        assert_eq!(pause_after(100, MILLI, 212_992), None, "there is room for 190 us");
+        assert_eq!(pause_after(1000, MILLI, 212_992), None, "there is room for 19 us");
     }
 
     #[test]
     fn short_datagrams_take_more_of_the_buffer_than_their_length() {
         let expected = |len, stride| {
             let mut moderation = Moderation::new(0);
-            moderation.note(len, stride);
+            moderation.note(START, len, stride);
             moderation.bytes
         };
         assert_eq!([expected(0, 0), expected(40, 40), expected(400, 40), expected(401, 40)], [0, 256, 2560, 2816]);
@@ -120,16 +143,99 @@ mod tests {
     #[test]
     fn a_limited_pause_is_measured_by_its_own_length() {
         let mut moderation = Moderation::new(8 * 14_000);
-        let mut now = Time::ZERO + Span::from_secs(1);
+        let mut now = START;
         moderation.since = now;
         for _ in 0..5 {
             now += MILLI;
-            (0..20).for_each(|_| moderation.note(1400, 1400));
+            (0..20).for_each(|_| moderation.note(now, 1400, 1400));
             // Half of what arrives in a millisecond fits.
             assert_eq!(moderation.pause(now, MILLI), Some(now + MILLI / 2));
             now += MILLI / 2;
-            (0..10).for_each(|_| moderation.note(1400, 1400));
+            (0..10).for_each(|_| moderation.note(now, 1400, 1400));
             assert_eq!(moderation.pause(now, MILLI), Some(now + MILLI / 2));
         }
+    }
+
+    /// Receiver of 64 kB every `distance`, which empties its socket every `wait`, or after each pause.
+    struct Rack {
+        moderation: Moderation,
+        now: Time,
+        patience: Span,
+        wait: Span,
+    }
+
+    impl Rack {
+        fn new() -> Self {
+            Self {
+                moderation: Moderation { since: START, ..Moderation::new(8 << 20) },
+                now: START,
+                patience: MICRO,
+                wait: SHORT,
+            }
+        }
+
+        /// Reads what has arrived with this distance, and then nothing for `silence`. Returns the pause that follows.
+        fn read(&mut self, distance: Span, silence: Span) -> Option<Span> {
+            let wait = self.moderation.last.unwrap_or(self.wait);
+            self.now += wait;
+            let messages = wait.as_nanos() / distance.as_nanos();
+            (0..messages).for_each(|_| self.moderation.note(self.now - silence, 64_000, 1448));
+            self.moderation.pause(self.now, self.patience).map(|until| until - self.now)
+        }
+
+        fn reads(&mut self, times: u64, distance: Span, silence: Span) -> Vec<Option<Span>> {
+            (0..times).map(|_| self.read(distance, silence)).collect()
+        }
+    }
+
+    #[test]
+    fn pauses_within_a_rack_become_longer_while_data_streams() {
+        let (mut rack, distance) = (Rack::new(), MICRO * 8);
+        assert_eq!(rack.reads(31, distance, MICRO), [None; 31]);
+        let pauses = rack.reads(40, distance, MICRO);
+        assert_eq!((pauses[0], pauses[1], pauses[39]), (Some(STEP * 32), Some(STEP * 33), Some(SHORT)));
+        // The peer wants an ACK per segment, or another connection has joined.
+        rack.patience = Span::ZERO;
+        assert_eq!(rack.read(distance, MICRO), None);
+        rack.patience = MICRO;
+        assert_eq!(rack.reads(31, distance, MICRO), [None; 31]);
+        assert_eq!(rack.read(distance, MICRO), Some(STEP * 32));
+    }
+
+    #[test]
+    fn a_measurement_within_a_rack_covers_several_reads() {
+        let (mut rack, distance) = (Rack { wait: SHORT / 5, ..Rack::new() }, MICRO * 5);
+        assert_eq!(rack.reads(5 * 32 - 1, distance, MICRO), [None; 5 * 32 - 1]);
+        assert_eq!(rack.read(distance, MICRO), Some(STEP * 32));
+    }
+
+    /// The sender has used up its window, or has nothing left to send.
+    #[test]
+    fn a_pause_whose_end_was_silent_halves_the_next_one() {
+        let (mut rack, distance) = (Rack::new(), MICRO * 8);
+        rack.reads(80, distance, MICRO);
+        let bound = SHORT * 3 / 8 + SHORT / 6;
+        assert_eq!(rack.read(distance, bound), Some(SHORT), "6 messages in 50 us");
+        assert_eq!(rack.read(distance, bound + MICRO), Some(SHORT / 2));
+        assert_eq!(rack.read(distance, SHORT / 2), None);
+        assert_eq!(rack.reads(15, distance, SHORT), [None; 15], "no pause, thus no silence of one");
+        assert_eq!(rack.read(distance, SHORT), Some(SHORT / 4 + STEP * 16));
+    }
+
+    /// A pause that a 64th of the round-trip time permits does not depend on silence.
+    #[test]
+    fn a_long_path_keeps_its_pauses_in_silence() {
+        let mut rack = Rack { patience: SHORT * 2, ..Rack::new() };
+        assert_eq!(rack.reads(2, MICRO * 8, SHORT), [None, Some(SHORT * 2)]);
+        assert_eq!(rack.reads(9, MICRO * 8, SHORT * 2), [Some(SHORT * 2); 9]);
+    }
+
+    #[test]
+    fn a_slow_stream_within_a_rack_is_not_paused() {
+        let mut rack = Rack::new();
+        assert_eq!(rack.reads(200, MICRO * 17, MICRO), [None; 200]);
+        rack.reads(80, MICRO * 8, MICRO);
+        assert_eq!(rack.reads(2, MICRO * 17, MICRO), [None; 2]);
+        assert_eq!(rack.reads(31, MICRO * 8, MICRO), [None; 31], "and it begins anew");
     }
 }
