@@ -23,7 +23,7 @@ pub(crate) enum Rival {
     /// Raw UDP, the upper bound.
     Udp,
     Stream(Transport),
-    /// This library, with writes and reads that copy nothing.
+    /// This library, with writes and reads by reference.
     Reference,
 }
 

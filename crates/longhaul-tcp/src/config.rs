@@ -92,7 +92,7 @@ pub struct Config {
     pub ack_every: u8,
     /// Joins segments of a steady stream, so that each wake-up of a driver sends and receives several: in a 64th of the
     /// round-trip time, at most 10 ms, up to 16 segments are paced as one burst, if the path takes that, and the socket
-    /// may be left [unread](crate::Endpoint::take_read_patience), fast ones for up to 50 us on any path.
+    /// may be left [unread](crate::Endpoint::take_read_patience), with a fast stream for up to 50 us on any path.
     pub moderation: bool,
     /// Duration of TIME-WAIT: twice the maximum segment lifetime.
     pub time_wait: Span,

@@ -113,9 +113,9 @@ impl TcpStream {
     }
 
     /// Writes all of `data`, which is [`Bytes`] or several pieces of them, such as a header and a body in a
-    /// [`chain`](Buf::chain). Pieces of at least 4 KiB are not copied; their buffers are kept until they have been
-    /// acknowledged. Pieces of other types may be copied. The socket is locked while `data` is taken: its methods must not
-    /// use the socket's streams.
+    /// [`chain`](Buf::chain). Pieces of at least 4 KiB are not copied to the send buffer; their buffers are kept until
+    /// they have been acknowledged. Pieces of other types may be copied. The socket is locked while `data` is taken: its
+    /// methods must not use the socket's streams.
     ///
     /// Cancel safety: this method is not cancel safe; part of the data may have been written. To keep track of the
     /// rest, use [`poll_write_bytes`](Self::poll_write_bytes), or [`try_write_bytes`](Self::try_write_bytes) after

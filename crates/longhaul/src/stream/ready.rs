@@ -126,7 +126,7 @@ impl TcpStream {
     }
 
     /// Removes as many bytes from the front of `data` as the send buffer has room for, without waiting. As in
-    /// [`write_bytes`](Self::write_bytes), large pieces are not copied.
+    /// [`write_bytes`](Self::write_bytes), large pieces are kept by reference.
     ///
     /// # Errors
     /// The same as [`try_write`](Self::try_write).
