@@ -5,8 +5,8 @@
 //! closing.
 
 use anyhow::{Result, ensure};
-use bytes::Bytes;
-use longhaul::TcpStream;
+use bytes::{Buf, Bytes};
+use longhaul::{Chunks, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::meter::{Meter, Usage};
@@ -14,8 +14,6 @@ use crate::transport::{Duplex, Stream};
 
 /// Bytes per write, and maximum bytes per read.
 const CHUNK: usize = 256 << 10;
-/// Maximum number of pieces per read by reference.
-const PIECES: usize = 128;
 /// Byte with which a side reports that it is ready or done.
 const TOKEN: [u8; 1] = [1];
 
@@ -64,13 +62,14 @@ pub async fn receive(stream: &mut Stream, bytes: u64) -> Result<Usage> {
 /// # Errors
 /// Returns the stream's error, or an error if the stream ends early.
 pub(crate) async fn receive_by_reference(stream: &mut TcpStream, bytes: u64) -> Result<Usage> {
-    let mut chunks = vec![Bytes::new(); PIECES];
+    let mut chunks = Chunks::default();
     let meter = begin_receiving(stream).await?;
     let mut left = bytes;
     while left > 0 {
-        let filled = stream.read_chunks(&mut chunks).await?;
-        left = rest(left, chunks[..filled].iter().map(Bytes::len).sum())?;
-        chunks[..filled].fill(Bytes::new());
+        left = rest(left, stream.read_chunks(&mut chunks, CHUNK).await?)?;
+        while chunks.has_remaining() {
+            chunks.advance(std::hint::black_box(chunks.chunk()).len());
+        }
     }
     end_receiving(stream, &meter).await
 }

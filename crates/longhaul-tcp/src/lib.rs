@@ -42,5 +42,6 @@ pub use observer::{
     Rejection, SegmentRecord, TimerKind,
 };
 pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetrics};
+pub use reassembly::Chunks;
 pub use state::State;
 pub use tuple::Tuple;

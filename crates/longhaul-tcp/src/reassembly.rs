@@ -16,8 +16,10 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use bytes::{Buf, Bytes, BytesMut};
 
+mod chunks;
 mod piece;
 
+pub use chunks::Chunks;
 use piece::Piece;
 
 /// In-order data shorter than this is copied into blocks, so that a peer that sends single bytes does not pin a
@@ -327,22 +329,23 @@ impl Reassembly {
         self.read_ready(max)
     }
 
-    /// Fills the front of `chunks` with the next in-order payloads, without a copy. Returns how many, and their length in bytes.
-    pub(crate) fn read_chunks(&mut self, chunks: &mut [Bytes]) -> (usize, usize) {
-        let (mut filled, mut len) = (0_usize, 0_usize);
-        while let Some(left) = chunks.get_mut(filled..).filter(|left| !left.is_empty()) {
+    /// Moves at most `max` in-order bytes to `chunks`, without a copy, and returns their number.
+    pub(crate) fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> usize {
+        let mut left = max;
+        while left > 0 {
             if self.ready.is_empty() {
                 self.flush_tail();
             }
             let Some(front) = self.ready.front_mut() else { break };
-            let (taken, bytes) = front.take_payloads(left);
-            if front.is_empty() {
-                self.ready.pop_front();
-            }
-            (filled, len) = (filled.saturating_add(taken), len.saturating_add(bytes));
+            let len = front.len();
+            let taken = if len > left { Some(front.split_to(left)) } else { self.ready.pop_front() };
+            let moved = len.min(left);
+            chunks.extend(taken, moved);
+            left = left.saturating_sub(moved);
         }
-        self.on_read(len);
-        (filled, len)
+        let read = max.saturating_sub(left);
+        self.on_read(read);
+        read
     }
 
     /// Returns the bytes that the next [`read`](Self::read) would return at most, without consuming them.

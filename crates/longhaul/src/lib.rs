@@ -107,7 +107,7 @@ pub use info::{
 pub use io::UdpBackend;
 pub use listener::TcpListener;
 pub use listener_info::ListenerInfo;
-pub use longhaul_tcp::{ConnectionError, HostError, RecoveryState, State as TcpState};
+pub use longhaul_tcp::{Chunks, ConnectionError, HostError, RecoveryState, State as TcpState};
 pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};
 pub use socket::TcpSocket;
 pub use stream::TcpStream;

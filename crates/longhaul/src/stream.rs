@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use longhaul_tcp::Chunks;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
@@ -156,24 +157,29 @@ impl TcpStream {
         self.handle.poll_read_bytes(cx, max)
     }
 
-    /// Reads what has arrived without copying it: fills the front of `chunks` with one piece each, at most 256, and
-    /// returns how many there are. Zero means the end of the stream, unless `chunks` is empty. At high rates, this
-    /// takes much less CPU time than one call of [`read_bytes`](Self::read_bytes) per piece.
+    /// Reads up to `max` bytes without copying them, at most 1 MiB: moves what has arrived to the end of `chunks`, and
+    /// returns its length. Zero means the end of the stream, unless `max` is zero. At high rates, this takes much less
+    /// CPU time than one call of [`read_bytes`](Self::read_bytes) per piece, and than a plain read.
     ///
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
     /// The same as `read` of `AsyncReadExt`.
-    pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> io::Result<usize> {
-        poll_fn(|cx| self.handle.poll_read_chunks(cx, chunks)).await
+    pub async fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
+        poll_fn(|cx| self.handle.poll_read_chunks(cx, chunks, max)).await
     }
 
-    /// Ready with the number of `chunks` that have been filled, as by [`read_chunks`](Self::read_chunks).
+    /// Ready with the number of bytes that have been moved to `chunks`, as by [`read_chunks`](Self::read_chunks).
     ///
     /// # Errors
     /// The same as `poll_read`.
-    pub fn poll_read_chunks(&mut self, cx: &mut Context<'_>, chunks: &mut [Bytes]) -> Poll<io::Result<usize>> {
-        self.handle.poll_read_chunks(cx, chunks)
+    pub fn poll_read_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut Chunks,
+        max: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.handle.poll_read_chunks(cx, chunks, max)
     }
 
     /// Aborts the connection: the peer is reset and queued data is discarded. Reads and writes then fail with

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use longhaul::{TcpSocket, TcpStream};
+use longhaul::{Chunks, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Interval, MissedTickBehavior, sleep};
 
@@ -213,6 +213,7 @@ pub async fn receive(
     sample(&stream, &meter);
     let mut heard = timing.elapsed();
     let mut received = 0_u64;
+    let mut chunks = Chunks::default();
     loop {
         let early = match rate {
             0 => 0.0,
@@ -227,14 +228,15 @@ pub async fn receive(
                 }
             }
             () = sleep(Duration::from_secs_f64(early.max(0.0))), if early > 0.0 => heard = timing.elapsed(),
-            data = stream.read_bytes(READ), if early <= 0.0 => {
-                let data = data.context("receiving failed")?;
+            read = stream.read_chunks(&mut chunks, READ), if early <= 0.0 => {
+                let len = read.context("receiving failed")?;
                 heard = timing.elapsed();
-                if data.is_empty() {
+                if len == 0 {
                     break;
                 }
-                received += data.len() as u64;
-                meter.with(|gauge| gauge.count(data.len(), heard));
+                chunks.clear();
+                received += len as u64;
+                meter.with(|gauge| gauge.count(len, heard));
                 tokio::task::consume_budget().await;
             }
         }

@@ -8,6 +8,7 @@ use super::timers::Timer;
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
 use crate::observer::ConnectionEvent;
+use crate::reassembly::Chunks;
 use crate::state::State;
 
 /// Reason for which [`Connection::read`] or [`Connection::write`] did nothing.
@@ -145,16 +146,16 @@ impl Connection {
         self.empty_read().map(|()| Bytes::new())
     }
 
-    /// Fills the front of `chunks` with in-order data, one piece that arrived together in each, and returns how many
-    /// there are; zero means the end of the stream.
+    /// Moves at most `max` bytes of in-order data to the end of `chunks`, without a copy, and returns their number; zero
+    /// means the end of the stream.
     ///
     /// # Errors
     /// See [`read`](Self::read).
-    pub fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<usize, Blocked> {
-        let filled = self.rcv.read_chunks(chunks);
-        if filled > 0 || chunks.is_empty() {
+    pub fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> Result<usize, Blocked> {
+        let read = self.rcv.read_chunks(chunks, max);
+        if read > 0 || max == 0 {
             self.after_read();
-            return Ok(filled);
+            return Ok(read);
         }
         self.empty_read().map(|()| 0)
     }

@@ -10,7 +10,7 @@ use super::ack_schedule::AckSchedule;
 use super::moderation::Flow;
 use super::trains::Train;
 use crate::config::Config;
-use crate::reassembly::{Inserted, Limits, Reassembly};
+use crate::reassembly::{Chunks, Inserted, Limits, Reassembly};
 use crate::seq;
 
 mod rest;
@@ -169,11 +169,11 @@ impl Receiver {
         Some(data)
     }
 
-    /// Fills the front of `chunks` with in-order data, and returns how many there are.
-    pub(super) fn read_chunks(&mut self, chunks: &mut [Bytes]) -> usize {
-        let (filled, len) = self.data.read_chunks(chunks);
-        self.consumed += len as u64;
-        filled
+    /// Moves at most `max` bytes of in-order data to `chunks`, and returns their number.
+    pub(super) fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> usize {
+        let read = self.data.read_chunks(chunks, max);
+        self.consumed += read as u64;
+        read
     }
 
     /// Returns in-order data without consuming it, if there is any.

@@ -72,23 +72,32 @@ impl Piece {
         taken
     }
 
-    /// Takes payloads from the front on, one for each place in `out`. Returns how many, and their length in bytes.
-    pub(super) fn take_payloads(&mut self, out: &mut [Bytes]) -> (usize, usize) {
-        let (mut at, mut end, mut len) = (0_usize, self.first as usize, 0_usize);
-        for (taken, place) in out.iter_mut().enumerate() {
-            if end >= self.bytes.len() {
-                *place = std::mem::take(&mut self.bytes);
-                place.advance(at.min(place.len()));
-                return (taken.saturating_add(1), len.saturating_add(place.len()));
-            }
-            *place = self.bytes.slice(at..end);
-            len = len.saturating_add(place.len());
-            at = end.saturating_add(self.header.into());
-            end = at.saturating_add(self.payload.into());
+    /// Returns the number of bytes in all payloads.
+    pub(super) fn len(&self) -> usize {
+        let first = self.front().len();
+        let (header, payload) = (usize::from(self.header), usize::from(self.payload));
+        let rest = self.bytes.len().saturating_sub(first);
+        let segment = header.saturating_add(payload).max(1);
+        let (whole, part) = (rest.checked_div(segment).unwrap_or(0), rest.checked_rem(segment).unwrap_or(0));
+        whole.saturating_mul(payload).saturating_add(part.saturating_sub(header)).saturating_add(first)
+    }
+
+    /// Takes the first `count` bytes, which may be several payloads. There must be more than that.
+    pub(super) fn split_to(&mut self, count: usize) -> Self {
+        let first = self.front().len();
+        let Some(more) = count.checked_sub(first).filter(|more| *more > 0) else {
+            return self.take(count).into();
+        };
+        // The cut lies in one of the payloads after the first, or at its end.
+        let (header, payload) = (usize::from(self.header), usize::from(self.payload).max(1));
+        let headers = more.div_ceil(payload).saturating_mul(header);
+        let taken = Self { bytes: self.bytes.split_to(count.saturating_add(headers)), ..*self };
+        self.first = self.payload.into();
+        match more.checked_rem(payload).unwrap_or(0) {
+            0 => self.bytes.advance(header),
+            part => self.first = self.first.saturating_sub(part as u32),
         }
-        self.bytes.advance(at.min(self.bytes.len()));
-        self.first = end.saturating_sub(at) as u32;
-        (out.len(), len)
+        taken
     }
 
     /// Goes to the next payload if the first one has been read.

@@ -1,5 +1,7 @@
 #![expect(clippy::single_range_in_vec_init, reason = "lists of ranges that happen to hold one")]
 
+use std::io::IoSlice;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -12,6 +14,57 @@ fn bytes(length: usize, value: u8) -> Bytes {
 
 fn read_all(buffer: &mut Reassembly) -> Vec<u8> {
     core::iter::from_fn(|| buffer.read(usize::MAX)).flatten().collect()
+}
+
+/// A train that is cut between and within its payloads.
+#[test]
+fn chunks_lie_where_they_have_been_received() {
+    let mut buffer = Reassembly::new(1);
+    let whole = Bytes::from((0..4 * 1_020).map(|at| (at / 20 % 256) as u8).collect::<Vec<_>>());
+    assert!(buffer.append_train(&whole, &whole[20..], 4, (1_000, 20)));
+    let mut chunks = Chunks::default();
+    let mut reads = Vec::new();
+    for max in [1_000, 300, 700, 1_500, 9_000, 1] {
+        reads.push(buffer.read_chunks(&mut chunks, max));
+    }
+    assert_eq!(reads, [1_000, 300, 700, 1_500, 500, 0]);
+    let mut parts = Vec::new();
+    while chunks.has_remaining() {
+        let part = chunks.copy_to_bytes(chunks.chunk().len());
+        let at = part.as_ptr() as usize - whole.as_ptr() as usize;
+        assert_eq!(part, whole[at..at + part.len()]);
+        parts.push(at..at + part.len());
+    }
+    assert_eq!(parts, [20..1_020, 1_040..1_340, 1_340..2_040, 2_060..3_060, 3_080..3_580, 3_580..4_080]);
+    assert!(whole.is_unique(), "nothing is kept");
+}
+
+#[test]
+fn a_train_can_be_cut_everywhere_twice() {
+    let data: Vec<u8> = (1..=21).collect();
+    let bytes: Vec<u8> = data.chunks(7).flat_map(|payload| [&[0; 3], payload].concat()).skip(3).collect();
+    let whole = Piece::train(bytes.into(), 7, 3);
+    for second in 1..21 {
+        for first in 1..second {
+            let mut rest = whole.clone();
+            let mut middle = rest.split_to(second);
+            let front = middle.split_to(first);
+            let pieces = [front, middle, rest];
+            assert_eq!(pieces.each_ref().map(Piece::len), [first, second - first, 21 - second]);
+            assert_eq!(pieces.each_ref().map(|piece| piece.parts().flatten().count()), pieces.each_ref().map(Piece::len));
+            assert!(pieces.iter().flat_map(Piece::parts).flatten().eq(&data));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "beyond the end: 3 of 2 bytes")]
+fn chunks_do_not_advance_beyond_their_end() {
+    let mut buffer = Reassembly::new(1);
+    buffer.insert(1, bytes(2, 0), FREE);
+    let mut chunks = Chunks::default();
+    buffer.read_chunks(&mut chunks, 9);
+    chunks.advance(3);
 }
 
 #[test]
@@ -228,6 +281,17 @@ fn check(buffer: &Reassembly, model: &Model) {
     assert_eq!(recent, ranges);
 }
 
+/// Checks that `chunks` is `data` in parts of which none is empty.
+fn check_chunks(chunks: &Chunks, data: &[u8]) {
+    assert_eq!(chunks.remaining(), data.len());
+    let mut slices = [IoSlice::new(&[]); 200];
+    let parts = chunks.chunks_vectored(&mut slices);
+    assert!(slices[..parts].iter().all(|part| !part.is_empty()));
+    assert!(slices[..parts].iter().flat_map(|part| part.iter()).eq(data));
+    assert_eq!(chunks.chunk(), &*slices[0]);
+    assert_eq!(chunks.chunks_vectored(&mut slices[..1]), parts.min(1));
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     /// Offset relative to RCV.NXT, length, contents.
@@ -236,9 +300,17 @@ enum Op {
     Train(usize, u16, u16, u8),
     Read(usize),
     ReadInto(usize),
-    /// At most this many payloads.
     ReadChunks(usize),
+    /// At most this many bytes of what has been read by `ReadChunks`.
+    UseChunks(usize, Use),
     Peek(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    Advance,
+    Copy,
+    Clear,
 }
 
 fn op(scale: i64) -> impl Strategy<Value = Op> {
@@ -251,7 +323,9 @@ fn op(scale: i64) -> impl Strategy<Value = Op> {
             .prop_map(|(count, payload, header, value)| Op::Train(count, payload, header, value)),
         1 => length.clone().prop_map(Op::Read),
         1 => length.clone().prop_map(Op::ReadInto),
-        1 => (0_usize..6).prop_map(Op::ReadChunks),
+        2 => (0..=scale as usize).prop_map(Op::ReadChunks),
+        1 => (length.clone(), prop_oneof![4 => Just(Use::Advance), 4 => Just(Use::Copy), 1 => Just(Use::Clear)])
+            .prop_map(|(length, by)| Op::UseChunks(length, by)),
         1 => length.prop_map(Op::Peek),
     ]
 }
@@ -260,6 +334,7 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
     let mut buffer = Reassembly::new(first);
     let mut model = Model { next: first, held: BTreeMap::new(), delivered: Vec::new() };
     let mut read = Vec::new();
+    let (mut chunks, mut unused) = (Chunks::default(), Vec::new());
     for op in ops {
         match op {
             Op::Insert(relative, length, value) => {
@@ -311,19 +386,24 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
                 read.extend_from_slice(&into[..length]);
             }
             Op::ReadChunks(most) => {
-                let mut chunks = vec![Bytes::from_static(b"old"); most];
-                let mut expected = Vec::new();
-                let mut twin = buffer.clone();
-                while expected.len() < most
-                    && let Some(chunk) = twin.read(usize::MAX)
-                {
-                    expected.push(chunk);
+                let length = buffer.read_chunks(&mut chunks, most);
+                assert_eq!(length, most.min(model.delivered.len() - read.len()));
+                let moved = &model.delivered[read.len()..][..length];
+                read.extend_from_slice(moved);
+                unused.extend_from_slice(moved);
+            }
+            Op::UseChunks(most, by) => {
+                let length = most.min(unused.len());
+                let taken: Vec<u8> = unused.drain(..length).collect();
+                assert!(taken.starts_with(&chunks.chunk()[..length.min(chunks.chunk().len())]));
+                match by {
+                    Use::Advance => chunks.advance(length),
+                    Use::Copy => assert_eq!(chunks.copy_to_bytes(length), taken),
+                    Use::Clear => {
+                        chunks.clear();
+                        unused.clear();
+                    }
                 }
-                let (filled, length) = buffer.read_chunks(&mut chunks);
-                assert_eq!(chunks[..filled], expected);
-                assert!(chunks[filled..].iter().all(|chunk| chunk == "old"));
-                assert_eq!(length, chunks[..filled].iter().map(Bytes::len).sum::<usize>());
-                read.extend(chunks[..filled].concat());
             }
             Op::Peek(most) => {
                 let mut into = vec![0; most];
@@ -333,6 +413,7 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
             }
         }
         assert_eq!(buffer.unread(), model.delivered.len() - read.len());
+        check_chunks(&chunks, &unused);
         assert!(buffer.memory() >= buffer.unread() + buffer.out_of_order());
         check(&buffer, &model);
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use longhaul_tcp::{Blocked, Config, Connection, State};
+use longhaul_tcp::{Blocked, Chunks, Config, Connection, State};
 use longhaul_units::Rate;
 use tokio::io::{Interest, Ready};
 use tokio::task::coop;
@@ -17,8 +17,8 @@ use crate::error::{from_blocked, from_connection};
 use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
 
-/// Maximum number of chunks that one read takes under the endpoint's lock: 256 KiB in segments of 1 KiB.
-const CHUNK_LIMIT: usize = 256;
+/// Maximum number of bytes that one read moves without a copy under the endpoint's lock.
+const MOVE_LIMIT: usize = 1 << 20;
 
 impl Handle {
     /// Runs `act`; fails with `WouldBlock` if it would block.
@@ -73,9 +73,13 @@ impl Handle {
         self.poll(cx, Wait::Read, |connection| connection.read(max))
     }
 
-    pub(crate) fn poll_read_chunks(&self, cx: &mut Context<'_>, chunks: &mut [Bytes]) -> Poll<io::Result<usize>> {
-        let len = chunks.len().min(CHUNK_LIMIT);
-        self.poll(cx, Wait::Read, |connection| connection.read_chunks(&mut chunks[..len]))
+    pub(crate) fn poll_read_chunks(
+        &self,
+        cx: &mut Context<'_>,
+        chunks: &mut Chunks,
+        max: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.poll(cx, Wait::Read, |connection| connection.read_chunks(chunks, max.min(MOVE_LIMIT)))
     }
 
     /// Writes all of `data`.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes};
+use longhaul_tcp::Chunks;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::buffered::{Buffered, async_buf_read};
@@ -66,16 +67,21 @@ macro_rules! read_methods {
         ///
         /// # Errors
         /// The same as [`TcpStream::read_chunks`].
-        pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> io::Result<usize> {
-            poll_fn(|cx| self.poll_read_chunks(cx, chunks)).await
+        pub async fn read_chunks(&mut self, chunks: &mut Chunks, max: usize) -> io::Result<usize> {
+            poll_fn(|cx| self.poll_read_chunks(cx, chunks, max)).await
         }
 
         /// See [`TcpStream::poll_read_chunks`].
         ///
         /// # Errors
         /// The same as [`TcpStream::poll_read_chunks`].
-        pub fn poll_read_chunks(&mut self, cx: &mut Context<'_>, chunks: &mut [Bytes]) -> Poll<io::Result<usize>> {
-            self.$stream.handle.poll_read_chunks(cx, chunks)
+        pub fn poll_read_chunks(
+            &mut self,
+            cx: &mut Context<'_>,
+            chunks: &mut Chunks,
+            max: usize,
+        ) -> Poll<io::Result<usize>> {
+            self.$stream.handle.poll_read_chunks(cx, chunks, max)
         }
 
         /// See [`TcpStream::ready`]. It is cancel safe.

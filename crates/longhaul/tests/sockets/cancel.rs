@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::common::{pair, pattern, poll_times, soon};
-use longhaul::{TcpListener, TcpStream};
+use longhaul::{Chunks, TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Writes in small pieces, so that the reader sometimes has to wait.
@@ -37,11 +37,12 @@ async fn reads_lose_nothing() {
                     Some(part) => got.extend_from_slice(&part.unwrap()),
                     None => tokio::task::yield_now().await,
                 }
-                let mut chunks = [Bytes::new(), Bytes::new()];
-                match poll_times(b.read_chunks(&mut chunks), polls).await {
-                    Some(filled) => chunks[..filled.unwrap()].iter().for_each(|part| got.extend_from_slice(part)),
+                let mut chunks = Chunks::default();
+                match poll_times(b.read_chunks(&mut chunks, 700), polls).await {
+                    Some(read) => got.extend_from_slice(&chunks.copy_to_bytes(read.unwrap())),
                     None => tokio::task::yield_now().await,
                 }
+                assert!(!chunks.has_remaining());
                 // Peeking and waiting must not change anything.
                 poll_times(b.peek(&mut buf), polls).await;
                 poll_times(b.readable(), polls).await;

@@ -1,0 +1,84 @@
+//! Data that the application has read without a copy.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use super::piece::Piece;
+
+/// Received data, in order, as it lies in the receive buffers.
+///
+/// This is a [`Buf`]: [`chunk`](Buf::chunk) is the next payload or what is left of it, and
+/// [`copy_to_bytes`](Buf::copy_to_bytes) takes data without a copy if it lies within that. As long as any of a receive
+/// buffer's data is held, its 64 KiB cannot be reused.
+#[derive(Clone, Debug, Default)]
+pub struct Chunks {
+    pieces: VecDeque<Piece>,
+    remaining: usize,
+}
+
+impl Chunks {
+    /// Drops the data.
+    pub fn clear(&mut self) {
+        self.pieces.clear();
+        self.remaining = 0;
+    }
+
+    /// Appends a piece of `len` bytes.
+    pub(super) fn extend(&mut self, piece: Option<Piece>, len: usize) {
+        self.pieces.extend(piece);
+        self.remaining = self.remaining.saturating_add(len);
+    }
+
+    /// Removes the first piece if all of it has been read, and counts `len` bytes as read.
+    fn read(&mut self, len: usize) {
+        if self.pieces.front().is_some_and(Piece::is_empty) {
+            self.pieces.pop_front();
+        }
+        self.remaining = self.remaining.saturating_sub(len);
+    }
+}
+
+impl Buf for Chunks {
+    fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.pieces.front().map_or(&[], Piece::front)
+    }
+
+    fn chunks_vectored<'a>(&'a self, out: &mut [IoSlice<'a>]) -> usize {
+        let parts = self.pieces.iter().flat_map(Piece::parts);
+        out.iter_mut().zip(parts).map(|(place, part)| *place = IoSlice::new(part)).count()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        assert!(count <= self.remaining, "advance beyond the end: {count} of {} bytes", self.remaining);
+        while count > 0
+            && let Some(piece) = self.pieces.front_mut()
+        {
+            let part = count.min(piece.front().len());
+            piece.advance(part);
+            self.read(part);
+            count = count.saturating_sub(part);
+        }
+    }
+
+    fn copy_to_bytes(&mut self, len: usize) -> Bytes {
+        assert!(len <= self.remaining, "read beyond the end: {len} of {} bytes", self.remaining);
+        match self.pieces.front_mut() {
+            Some(piece) if len <= piece.front().len() => {
+                let taken = piece.take(len);
+                self.read(len);
+                taken
+            }
+            _ => {
+                let mut copy = BytesMut::with_capacity(len);
+                copy.put(self.take(len));
+                copy.freeze()
+            }
+        }
+    }
+}
