@@ -31,12 +31,11 @@ impl Chunks {
         self.remaining = self.remaining.saturating_add(len);
     }
 
-    /// Removes the first piece if all of it has been read, and counts `len` bytes as read.
-    fn read(&mut self, len: usize) {
+    /// Drops the first piece if all of it has been read.
+    fn drop_empty(&mut self) {
         if self.pieces.front().is_some_and(Piece::is_empty) {
             self.pieces.pop_front();
         }
-        self.remaining = self.remaining.saturating_sub(len);
     }
 }
 
@@ -56,13 +55,12 @@ impl Buf for Chunks {
 
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "advance beyond the end: {count} of {} bytes", self.remaining);
+        self.remaining -= count;
         while count > 0
             && let Some(piece) = self.pieces.front_mut()
         {
-            let part = count.min(piece.front().len());
-            piece.advance(part);
-            self.read(part);
-            count = count.saturating_sub(part);
+            count -= piece.advance(count);
+            self.drop_empty();
         }
     }
 
@@ -71,7 +69,8 @@ impl Buf for Chunks {
         match self.pieces.front_mut() {
             Some(piece) if len <= piece.front().len() => {
                 let taken = piece.take(len);
-                self.read(len);
+                self.remaining -= len;
+                self.drop_empty();
                 taken
             }
             _ => {

@@ -54,11 +54,12 @@ impl Piece {
         self.bytes.is_empty()
     }
 
-    /// Skips `count` bytes of the [`front`](Self::front).
-    pub(super) fn advance(&mut self, count: usize) {
-        let count = count.min(self.front().len());
-        self.bytes.advance(count);
-        self.skipped(count);
+    /// Skips at most `max` bytes of the [`front`](Self::front), and returns how many.
+    pub(super) fn advance(&mut self, max: usize) -> usize {
+        let count = max.min(self.front().len());
+        let header = self.skipped(count);
+        self.bytes.advance(self.bytes.len().min(count.saturating_add(header)));
+        count
     }
 
     /// Takes at most `max` bytes of the [`front`](Self::front).
@@ -68,7 +69,8 @@ impl Piece {
             return std::mem::take(&mut self.bytes);
         }
         let taken = self.bytes.split_to(count);
-        self.skipped(count);
+        let header = self.skipped(count);
+        self.bytes.advance(header.min(self.bytes.len()));
         taken
     }
 
@@ -100,13 +102,15 @@ impl Piece {
         taken
     }
 
-    /// Goes to the next payload if the first one has been read.
-    fn skipped(&mut self, count: usize) {
+    /// Records that `count` bytes of the first payload have been read. If that is all of it, returns the length of the
+    /// header that lies before the next one.
+    fn skipped(&mut self, count: usize) -> usize {
         self.first = self.first.saturating_sub(count as u32);
-        if self.first == 0 {
-            self.bytes.advance(self.bytes.len().min(usize::from(self.header)));
-            self.first = self.payload.into();
+        if self.first > 0 {
+            return 0;
         }
+        self.first = self.payload.into();
+        self.header.into()
     }
 }
 
