@@ -7,7 +7,7 @@
 //! work is accounted to the sender, because the kernel forwards packets within `sendmsg`, so that only the sum is
 //! meaningful.
 //!
-//! **Procedure.** Sender and receiver are processes with a single-threaded tokio runtime each. The rivals take turns in
+//! **Procedure.** Sender and receiver are processes with a tokio runtime each, of one thread by default. The rivals take turns in
 //! rotating order, so that a busy or throttled machine affects all of them. A run is contended, and repeated, if the
 //! whole machine used more than 1.2 times the CPU time of the two processes. If there are too few other runs, those
 //! with the least usage by other processes count, and their number is printed. Beside the load, all runs count.
@@ -20,7 +20,7 @@
 //! * tcp: kernel TCP with CUBIC if the process may choose it (printed), and an MSS for segments of 1448 bytes
 //! * quinn: TLS 1.3, CUBIC, UDP payload of 1472 bytes, windows of 32 MiB
 //!
-//! **Settings** by environment: `LONGHAUL_BENCH_MIB` (2048), `LONGHAUL_BENCH_RUNS` (9).
+//! **Settings** by environment: `LONGHAUL_BENCH_MIB` (2048), `LONGHAUL_BENCH_RUNS` (9), `LONGHAUL_BENCH_THREADS` (1) of each runtime.
 //! Results go to `bench/loopback.json` in the target directory.
 
 #[cfg(target_os = "linux")]

@@ -113,7 +113,7 @@ struct Results {
 /// Returns an error if a transfer failed.
 pub fn main(target_tmpdir: &str) -> Result<()> {
     if let Some(job) = worker::job()? {
-        return worker::run(work(job));
+        return worker::run_on(setting("LONGHAUL_BENCH_THREADS", 1)?, work(job));
     }
     let mib: u64 = setting("LONGHAUL_BENCH_MIB", 2048)?;
     let bench = Bench { workers: Workers::new()?, bytes: mib << 20, runs: setting("LONGHAUL_BENCH_RUNS", 9)?.max(1) };

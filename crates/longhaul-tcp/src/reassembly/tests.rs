@@ -51,7 +51,10 @@ fn a_train_can_be_cut_everywhere_twice() {
             let front = middle.split_to(first);
             let pieces = [front, middle, rest];
             assert_eq!(pieces.each_ref().map(Piece::len), [first, second - first, 21 - second]);
-            assert_eq!(pieces.each_ref().map(|piece| piece.parts().flatten().count()), pieces.each_ref().map(Piece::len));
+            assert_eq!(
+                pieces.each_ref().map(|piece| piece.parts().flatten().count()),
+                pieces.each_ref().map(Piece::len)
+            );
             assert!(pieces.iter().flat_map(Piece::parts).flatten().eq(&data));
         }
     }
