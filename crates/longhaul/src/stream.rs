@@ -161,6 +161,17 @@ impl TcpStream {
     /// returns its length. Zero means the end of the stream, unless `max` is zero. At high rates, this takes much less
     /// CPU time than one call of [`read_bytes`](Self::read_bytes) per piece, and than a plain read.
     ///
+    /// ```no_run
+    /// # use tokio::io::AsyncWriteExt;
+    /// # async fn relay(mut from: longhaul::TcpStream, mut to: tokio::net::TcpStream) -> std::io::Result<()> {
+    /// let mut chunks = longhaul::Chunks::default();
+    /// while from.read_chunks(&mut chunks, usize::MAX).await? > 0 {
+    ///     to.write_all_buf(&mut chunks).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors

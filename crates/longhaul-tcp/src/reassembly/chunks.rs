@@ -55,11 +55,11 @@ impl Buf for Chunks {
 
     fn advance(&mut self, mut count: usize) {
         assert!(count <= self.remaining, "advance beyond the end: {count} of {} bytes", self.remaining);
-        self.remaining -= count;
+        self.remaining = self.remaining.saturating_sub(count);
         while count > 0
             && let Some(piece) = self.pieces.front_mut()
         {
-            count -= piece.advance(count);
+            count = count.saturating_sub(piece.advance(count));
             self.drop_empty();
         }
     }
@@ -69,7 +69,7 @@ impl Buf for Chunks {
         match self.pieces.front_mut() {
             Some(piece) if len <= piece.front().len() => {
                 let taken = piece.take(len);
-                self.remaining -= len;
+                self.remaining = self.remaining.saturating_sub(len);
                 self.drop_empty();
                 taken
             }

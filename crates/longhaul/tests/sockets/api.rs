@@ -514,6 +514,7 @@ fn types_are_send_sync_and_unpin() {
     is::<TcpSocket>();
     is::<longhaul::OwnedReadHalf>();
     is::<longhaul::OwnedWriteHalf>();
+    is::<Chunks>();
     is::<longhaul::TcpInfo>();
     is::<Arc<TcpStream>>();
     fn is_future<F: Future + Send>(_: F) {}

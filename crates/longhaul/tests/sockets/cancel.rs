@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 
 use crate::common::{pair, pattern, poll_times, soon};
 use longhaul::{Chunks, TcpListener, TcpStream};
