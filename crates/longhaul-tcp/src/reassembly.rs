@@ -76,7 +76,6 @@ pub(crate) struct Inserted {
 /// Offsets are 64-bit stream offsets, as at the sender. The caller must keep segments within the advertised window.
 /// If bytes arrive more than once, the first copy is kept. In-order data is never refused, whatever the memory
 /// limit, so that a full buffer cannot cause a deadlock.
-#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     /// RCV.NXT.
@@ -336,12 +335,15 @@ impl Reassembly {
             if self.ready.is_empty() {
                 self.flush_tail();
             }
-            let Some(front) = self.ready.front_mut() else { break };
-            let len = front.len();
-            let taken = if len > left { Some(front.split_to(left)) } else { self.ready.pop_front() };
-            let moved = len.min(left);
-            chunks.extend(taken, moved);
-            left = left.saturating_sub(moved);
+            let Some(mut piece) = self.ready.pop_front() else { break };
+            let mut len = piece.len();
+            if len > left {
+                let first = piece.split_to(left);
+                self.ready.push_front(std::mem::replace(&mut piece, first));
+                len = left;
+            }
+            chunks.push(piece, len);
+            left = left.saturating_sub(len);
         }
         let read = max.saturating_sub(left);
         self.on_read(read);

@@ -159,7 +159,7 @@ impl TcpStream {
 
     /// Reads up to `max` bytes without copying them, at most 1 MiB: moves what has arrived to the end of `chunks`, and
     /// returns its length. Zero means the end of the stream, unless `max` is zero. At high rates, this takes much less
-    /// CPU time than one call of [`read_bytes`](Self::read_bytes) per piece, and than a plain read.
+    /// CPU time than one call of [`read_bytes`](Self::read_bytes) per piece, and less than a plain read.
     ///
     /// ```no_run
     /// # use tokio::io::AsyncWriteExt;

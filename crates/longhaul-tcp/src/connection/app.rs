@@ -147,7 +147,7 @@ impl Connection {
     }
 
     /// Moves at most `max` bytes of in-order data to the end of `chunks`, without a copy, and returns their number; zero
-    /// means the end of the stream.
+    /// means the end of the stream, unless `max` is zero.
     ///
     /// # Errors
     /// See [`read`](Self::read).

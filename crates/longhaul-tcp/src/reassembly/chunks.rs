@@ -1,4 +1,14 @@
 //! Data that the application has read without a copy.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::panic
+    )
+)]
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,11 +17,14 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::piece::Piece;
 
-/// Received data, in order, as it lies in the receive buffers.
+/// Data read without a copy by [`Connection::read_chunks`](crate::Connection::read_chunks), in order, as it lies in the
+/// receive buffers.
 ///
-/// This is a [`Buf`]: [`chunk`](Buf::chunk) is the next payload or what is left of it, and
-/// [`copy_to_bytes`](Buf::copy_to_bytes) takes data without a copy if it lies within that. As long as any of a receive
-/// buffer's data is held, its 64 KiB cannot be reused.
+/// The chunks of this [`Buf`] are the payloads of segments, or parts of them; payloads shorter than 512 bytes are gathered.
+/// [`copy_to_bytes`](Buf::copy_to_bytes) takes data without a copy if it lies within the first chunk.
+///
+/// The data has left the connection: the receive window opens again, and no limit of memory applies. As long as any data of a
+/// receive buffer is held, its 64 KiB cannot be reused.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks {
     pieces: VecDeque<Piece>,
@@ -26,8 +39,8 @@ impl Chunks {
     }
 
     /// Appends a piece of `len` bytes.
-    pub(super) fn extend(&mut self, piece: Option<Piece>, len: usize) {
-        self.pieces.extend(piece);
+    pub(super) fn push(&mut self, piece: Piece, len: usize) {
+        self.pieces.push_back(piece);
         self.remaining = self.remaining.saturating_add(len);
     }
 

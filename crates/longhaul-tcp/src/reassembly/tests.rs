@@ -60,14 +60,24 @@ fn a_train_can_be_cut_everywhere_twice() {
     }
 }
 
-#[test]
-#[should_panic(expected = "beyond the end: 3 of 2 bytes")]
-fn chunks_do_not_advance_beyond_their_end() {
+fn two_bytes() -> Chunks {
     let mut buffer = Reassembly::new(1);
     buffer.insert(1, bytes(2, 0), FREE);
     let mut chunks = Chunks::default();
-    buffer.read_chunks(&mut chunks, 9);
-    chunks.advance(3);
+    assert_eq!(buffer.read_chunks(&mut chunks, 9), 2);
+    chunks
+}
+
+#[test]
+#[should_panic(expected = "advance beyond the end: 3 of 2 bytes")]
+fn chunks_do_not_advance_beyond_their_end() {
+    two_bytes().advance(3);
+}
+
+#[test]
+#[should_panic(expected = "read beyond the end: 3 of 2 bytes")]
+fn chunks_are_not_read_beyond_their_end() {
+    two_bytes().copy_to_bytes(3);
 }
 
 #[test]

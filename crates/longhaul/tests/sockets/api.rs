@@ -136,7 +136,7 @@ async fn chunks_are_read_in_order_up_to_the_end() {
         });
         let mut chunks = Chunks::default();
         assert_eq!(soon(b.read_chunks(&mut chunks, 0)).await.unwrap(), 0, "at once");
-        let (mut got, mut parts) = (Vec::new(), 0);
+        let mut got = Vec::new();
         let (mut read, mut write) = b.into_split();
         loop {
             let len = if halves {
@@ -153,16 +153,36 @@ async fn chunks_are_read_in_order_up_to_the_end() {
                 break;
             }
             while chunks.has_remaining() {
-                let part = chunks.copy_to_bytes(chunks.chunk().len());
-                got.extend_from_slice(&part);
-                parts += 1;
+                got.extend_from_slice(&chunks.copy_to_bytes(chunks.chunk().len()));
             }
         }
         assert!(got == data);
-        assert!(parts > 1000, "more than a segment each: {parts}");
         drop((read, write));
         soon(writer).await.unwrap();
     }
+}
+
+/// One read takes all that has arrived, but no more than a mebibyte under the lock.
+#[tokio::test]
+async fn a_read_takes_many_chunks_at_once() {
+    let mut server = TcpSocket::new_v4().unwrap();
+    server.config().recv_buffer(4 << 20).recv_buffer_max(4 << 20);
+    let (mut a, mut b) = pair_with(TcpSocket::new_v4().unwrap(), server).await;
+    let writer = tokio::spawn(async move {
+        a.write_all(&pattern(2 << 20)).await.unwrap();
+        a
+    });
+    soon(async {
+        while b.info().unwrap().unread_bytes < 2 << 20 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    let mut chunks = Chunks::default();
+    assert_eq!(soon(b.read_chunks(&mut chunks, usize::MAX)).await.unwrap(), 1 << 20);
+    let mut slices = [IoSlice::new(&[]); 1000];
+    assert!(chunks.chunks_vectored(&mut slices) > 500, "one for each segment");
+    drop(soon(writer).await.unwrap());
 }
 
 /// A header and a body leave together, and the body is not copied: its memory is in use until it has been acknowledged.
