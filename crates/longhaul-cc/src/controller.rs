@@ -48,6 +48,20 @@ pub trait Controller: Debug + Send {
         let _ = (event, path);
     }
 
+    /// A run of segments was sent: `event` describes the first, and all `count` have as many bytes and are alike. `path` is
+    /// that of the last one; more of the data was still queued at the others. Calls [`on_sent`](Self::on_sent) for each by default.
+    fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
+        let (mut event, mut path) = (*event, *path);
+        for left in (0..count).rev() {
+            let queued = path.queued;
+            path.queued += event.bytes * left;
+            self.on_sent(&event, &path);
+            path.queued = queued;
+            event.tx.0 += 1;
+            event.in_flight_before += event.bytes;
+        }
+    }
+
     /// An ACK was processed.
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path);
 
@@ -98,5 +112,57 @@ pub trait Controller: Debug + Send {
     /// Passes each estimate made so far to `tell`, for logs only. Each name occurs once.
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
         let _ = tell;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Bytes;
+
+    use super::*;
+    use crate::TxId;
+
+    /// Records what it is told of sent segments.
+    #[derive(Debug, Default)]
+    struct Recorder(Vec<(Sent, Bytes)>);
+
+    impl Controller for Recorder {
+        fn name(&self) -> String {
+            "recorder".into()
+        }
+
+        fn on_sent(&mut self, event: &Sent, path: &Path) {
+            self.0.push((*event, path.queued));
+        }
+
+        fn on_ack(&mut self, _event: &Ack<'_>, _path: &Path) {}
+
+        fn on_timeout(&mut self, _event: &Timeout, _path: &Path) {}
+
+        fn control(&self) -> Control {
+            Control::window(Bytes(1))
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            Snapshot::new("")
+        }
+    }
+
+    #[test]
+    fn a_run_is_reported_segment_by_segment() {
+        let sent = |tx, in_flight| {
+            let mut event = Sent::new(Time::from_nanos(5), TxId(tx), Bytes(100));
+            event.in_flight_before = Bytes(in_flight);
+            event.tag = 9;
+            event
+        };
+        let mut path = Path::new(Bytes(100));
+        path.queued = Bytes(70);
+        let mut recorder = Recorder::default();
+        recorder.on_sent_run(&sent(3, 1000), 0, &path);
+        assert_eq!(recorder.0, []);
+        recorder.on_sent_run(&sent(3, 1000), 3, &path);
+        let expected = [(sent(3, 1000), Bytes(270)), (sent(4, 1100), Bytes(170)), (sent(5, 1200), Bytes(70))];
+        assert_eq!(recorder.0, expected);
     }
 }

@@ -425,6 +425,12 @@ impl Controller for CopaCubic {
         }
     }
 
+    fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
+        if self.is_composed() {
+            self.cubic.on_sent_run(event, count, path);
+        }
+    }
+
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
         if !self.paced {

@@ -1,6 +1,6 @@
 //! Runs of full-sized segments of new data, which cost less than segments chosen one by one.
 
-use longhaul_cc::{SegmentKind, Sent, TxId};
+use longhaul_cc::Sent;
 use longhaul_units::Bytes;
 
 use super::Connection;
@@ -31,17 +31,11 @@ impl Connection {
         let count = most.min(fill.budget.div_ceil(size)).min(fill.room_for(len));
         let (tx, start) = self.snd.send_run(len, count as u32);
         fill.batch.push_like_last(self.numbers.sequence(start), start, len, count as usize);
-        let mut path = self.path();
-        let left = self.snd.unsent();
+        let path = self.path();
         let mut event = Sent::new(fill.now, tx, Bytes(size));
-        event.kind = SegmentKind::Data;
+        event.in_flight_before = Bytes(pipe);
         event.tag = self.cc.control.tag;
-        for number in 0..count {
-            event.tx = TxId(tx.0 + number);
-            event.in_flight_before = Bytes(pipe + number * size);
-            path.queued = Bytes(left + (count - number - 1) * size);
-            self.cc.controller.on_sent(&event, &path);
-        }
+        self.cc.controller.on_sent_run(&event, count, &path);
         self.stats.bytes_sent += count * size;
         count * size
     }
