@@ -51,12 +51,9 @@ pub trait Controller: Debug + Send {
     /// A run of segments was sent: `event` describes the first, and all `count` have as many bytes and are alike. `path` is
     /// that of the last one; more of the data was still queued at the others. Calls [`on_sent`](Self::on_sent) for each by default.
     fn on_sent_run(&mut self, event: &Sent, count: u64, path: &Path) {
-        let (mut event, mut path) = (*event, *path);
+        let mut event = *event;
         for left in (0..count).rev() {
-            let queued = path.queued;
-            path.queued += event.bytes * left;
-            self.on_sent(&event, &path);
-            path.queued = queued;
+            self.on_sent(&event, &Path { queued: path.queued + event.bytes * left, ..*path });
             event.tx.0 += 1;
             event.in_flight_before += event.bytes;
         }

@@ -573,3 +573,25 @@ fn a_new_flow_with_a_few_segments_tests_no_queue() {
     };
     assert!(is_tested(30, false) && !is_tested(10, false) && !is_tested(30, true));
 }
+
+/// In its first mode, the start-up scheme counts what has been sent.
+#[test]
+fn a_run_counts_as_its_segments_do() {
+    let sent_as = |send: fn(&mut CopaCubic, &Path)| {
+        let mut controller =
+            CopaCubic::new("copa-cubic".to_owned(), CopaCubicConfig::default(), &BuildParams::default());
+        send(&mut controller, &Path::new(MSS));
+        format!("{controller:?}")
+    };
+    let run =
+        sent_as(|controller, path| controller.on_sent_run(&Sent::new(Time::from_nanos(1), TxId(1), MSS), 3, path));
+    let segments = sent_as(|controller, path| {
+        for number in 0..3 {
+            let mut event = Sent::new(Time::from_nanos(1), TxId(1 + number), MSS);
+            event.in_flight_before = MSS * number;
+            controller.on_sent(&event, &Path { queued: MSS * (2 - number), ..*path });
+        }
+    });
+    assert_eq!(run, segments);
+    assert_ne!(run, sent_as(|_, _| {}));
+}

@@ -1,14 +1,4 @@
 //! Data that the application has read without a copy.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        clippy::panic
-    )
-)]
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
