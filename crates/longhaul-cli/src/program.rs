@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use longhaul::Congestion;
+use tokio::runtime::Builder;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::progress::Screen;
@@ -88,7 +89,10 @@ pub fn main() -> ExitCode {
         Command::Gateway(args) => {
             ("gateway", transfer(&args.transport, &screen, signals::interrupted(), || gateway::run(&args, &screen)))
         }
-        Command::Doctor(args) => ("doctor", run_to_end(transport::interrupted(), || doctor::run(&args, &screen))),
+        Command::Doctor(args) => {
+            let mut runtime = Builder::new_multi_thread();
+            ("doctor", run_to_end(&mut runtime, transport::interrupted(), || doctor::run(&args, &screen)))
+        }
         Command::Perf(options) => ("perf", perf::run(&options, &screen)),
         Command::Plot(args) => ("plot", plot(&args)),
         Command::Probe(options) => ("probe", crate::probe::run(&options)),
@@ -118,19 +122,33 @@ fn transfer<F: Future<Output = Result<()>>>(
     end: impl Future<Output = ()>,
     work: impl FnOnce() -> F,
 ) -> Result<()> {
+    transfer_on(&mut Builder::new_multi_thread(), options, screen, end, work)
+}
+
+/// As [`transfer`], on a given runtime.
+fn transfer_on<F: Future<Output = Result<()>>>(
+    runtime: &mut Builder,
+    options: &TransportArgs,
+    screen: &Screen,
+    end: impl Future<Output = ()>,
+    work: impl FnOnce() -> F,
+) -> Result<()> {
     if options.wants_list() {
         return transport::print(&Congestion::list());
     }
     if std::io::stderr().is_terminal() && cfg!(debug_assertions) {
         screen.say("warning: built without --release, this is several times slower than it can be");
     }
-    run_to_end(std::future::pending(), || transport::finish(options, work(), end))
+    run_to_end(runtime, std::future::pending(), || transport::finish(options, work(), end))
 }
 
-/// Runs `work` until it completes or `end` does.
-fn run_to_end<F: Future<Output = Result<()>>>(end: impl Future<Output = ()>, work: impl FnOnce() -> F) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
+/// Runs `work` on `runtime` until it completes or `end` does.
+fn run_to_end<F: Future<Output = Result<()>>>(
+    runtime: &mut Builder,
+    end: impl Future<Output = ()>,
+    work: impl FnOnce() -> F,
+) -> Result<()> {
+    let runtime = runtime.enable_all().build().context("cannot start the runtime")?;
     let result = runtime.block_on(async {
         tokio::select! {
             biased;

@@ -1,14 +1,17 @@
 //! `longhaul perf`.
 
 use std::cell::Cell;
+use std::num::NonZero;
+use std::thread::available_parallelism;
 
 use anyhow::{Context, Result};
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::{Reported, Screen, WrongUse};
 use crate::perf::options::Options;
-use crate::perf::protocol::Params;
+use crate::perf::protocol::{Direction, Params};
 use crate::perf::text::Reporter;
 use crate::perf::{client, server};
 use crate::transport::interrupted;
@@ -40,8 +43,21 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
             }
         }
     };
-    let result = super::transfer(&options.transport, screen, ends, || work(options, &params, stopped, &reported));
+    let mut runtime = Builder::new_multi_thread();
+    if let Some(workers) = workers(options, &params) {
+        runtime.worker_threads(workers);
+    }
+    let work = || work(options, &params, stopped, &reported);
+    let result = super::transfer_on(&mut runtime, &options.transport, screen, ends, work);
     if reported.get() { Err(Reported.into()) } else { result }
+}
+
+/// Returns the number of threads for the streams; `None` is as many as processors.
+///
+/// While one stream sends, an idle thread would be woken for every ACK and every turn of the driver.
+fn workers(options: &Options, params: &Params) -> Option<usize> {
+    let only_sends = options.client.is_some() && params.direction == Direction::Forward;
+    only_sends.then(|| usize::from(params.streams).clamp(1, available_parallelism().map_or(1, NonZero::get)))
 }
 
 /// Runs the client or the server; `reported` is set if a failure was printed in the requested format.
@@ -70,4 +86,24 @@ fn start_in_background(options: &Options) -> Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     command.spawn().context("cannot start in the background")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn only_a_sending_client_has_a_thread_per_stream() {
+        let workers_of = |line: &str| {
+            let options = Options::try_parse_from(line.split(' ')).unwrap();
+            workers(&options, &options.params().unwrap())
+        };
+        assert_eq!(workers_of("perf -c host"), Some(1));
+        assert_eq!(workers_of("perf -c host -P 128"), available_parallelism().ok().map(|n| n.get().min(128)));
+        for line in ["perf -s", "perf -c host -R", "perf -c host --bidir"] {
+            assert_eq!(workers_of(line), None, "{line}");
+        }
+    }
 }
