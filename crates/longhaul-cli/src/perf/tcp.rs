@@ -24,8 +24,10 @@ pub const IDLE: Duration = Duration::from_secs(120);
 /// count of sent bytes is not far ahead of the transmission. The lower bound is the library's own, which it keeps
 /// while the congestion window is full.
 const AHEAD: (u64, u64) = (256 << 10, 4 << 20);
-/// Maximum number of bytes read from a connection at a time, without and with an agreed rate.
-const READ: [usize; 2] = [1 << 20, 64 << 10];
+/// Maximum number of bytes read from a connection at a time.
+const READ: usize = 1 << 20;
+/// The same where a rate was agreed.
+const PACED_READ: usize = 64 << 10;
 
 /// Length in bytes of a datagram's header without options (`docs/wire.md`).
 const HEADER: u16 = 12;
@@ -214,7 +216,7 @@ pub async fn receive(
     let mut heard = timing.elapsed();
     let mut received = 0_u64;
     let mut chunks = Chunks::default();
-    let most = READ[usize::from(rate > 0)];
+    let most = if rate > 0 { PACED_READ } else { READ };
     loop {
         let early = match rate {
             0 => 0.0,

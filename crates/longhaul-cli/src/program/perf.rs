@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::{Reported, Screen, WrongUse};
 use crate::perf::options::Options;
-use crate::perf::protocol::{Direction, Params};
+use crate::perf::protocol::Params;
 use crate::perf::text::Reporter;
 use crate::perf::{client, server};
 use crate::transport::interrupted;
@@ -52,12 +52,13 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     if reported.get() { Err(Reported.into()) } else { result }
 }
 
-/// Returns the number of threads for the streams; `None` is as many as processors.
+/// Returns the number of threads for a client's streams; `None` is as many as processors, as for a server, which does not know
+/// what clients will request.
 ///
 /// While one stream sends, an idle thread would be woken for every ACK and every turn of the driver.
 fn workers(options: &Options, params: &Params) -> Option<usize> {
-    let only_sends = options.client.is_some() && params.direction == Direction::Forward;
-    only_sends.then(|| usize::from(params.streams).clamp(1, available_parallelism().map_or(1, NonZero::get)))
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    options.client.as_ref().map(|_| params.client_sends().len().clamp(1, processors))
 }
 
 /// Runs the client or the server; `reported` is set if a failure was printed in the requested format.
@@ -95,15 +96,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_sending_client_has_a_thread_per_stream() {
+    fn a_client_has_a_thread_per_stream() {
         let workers_of = |line: &str| {
             let options = Options::try_parse_from(line.split(' ')).unwrap();
             workers(&options, &options.params().unwrap())
         };
+        let processors = available_parallelism().unwrap().get();
+        assert_eq!(workers_of("perf -s"), None);
         assert_eq!(workers_of("perf -c host"), Some(1));
-        assert_eq!(workers_of("perf -c host -P 128"), available_parallelism().ok().map(|n| n.get().min(128)));
-        for line in ["perf -s", "perf -c host -R", "perf -c host --bidir"] {
-            assert_eq!(workers_of(line), None, "{line}");
-        }
+        assert_eq!(workers_of("perf -c host -R"), Some(1));
+        assert_eq!(workers_of("perf -c host --bidir"), Some(processors.min(2)));
+        assert_eq!(workers_of("perf -c host -P 128"), Some(processors.min(128)));
     }
 }
