@@ -132,8 +132,8 @@ pub struct Progress {
 impl Progress {
     /// The next `bytes` bytes need not be transferred, and do not count for the rate.
     pub fn skip(&mut self, bytes: u64) {
-        self.skipped += bytes;
-        self.last_bytes += bytes;
+        self.skipped = self.skipped.saturating_add(bytes);
+        self.last_bytes = self.last_bytes.saturating_add(bytes);
     }
 
     /// Displays that `bytes` bytes have been written or read; bytes that the peer has not acknowledged are

@@ -78,6 +78,8 @@ const KEEPS: u8 = 2;
 const ASKS: u8 = 1;
 /// Length in bytes of the fixed fields of a file header, without the type byte and the strings.
 const HEADER_LEN: usize = 1 + 8 + 12 + 4;
+/// Seconds of the years 1 to 9999, the times that a header may have. File systems may store others, which calendars cannot show.
+const YEARS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 /// Size of a file whose size is not known.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 /// Maximum length of a receiver's reason in bytes.
@@ -142,10 +144,18 @@ impl From<SystemTime> for Timestamp {
             Err(before) => {
                 let before = before.duration();
                 let part = before.subsec_nanos();
-                let seconds = -(before.as_secs() as i64) - i64::from(part > 0);
+                let seconds = 0_i64.saturating_sub_unsigned(before.as_secs()).saturating_sub(i64::from(part > 0));
                 Self { seconds, nanos: if part > 0 { 1_000_000_000 - part } else { 0 } }
             }
         }
+    }
+}
+
+impl Timestamp {
+    /// Returns the nearest time that a header may have.
+    #[must_use]
+    pub fn clamped(self) -> Self {
+        Self { seconds: self.seconds.clamp(*YEARS.start(), *YEARS.end()), ..self }
     }
 }
 
@@ -187,6 +197,9 @@ pub enum ProtocolError {
     /// The file name is not acceptable.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// The modification time is not in the years 1 to 9999.
+    #[error("the modification time {0} s is not in the years 1 to 9999")]
+    BadTime(i64),
     /// A text is not UTF-8.
     #[error("the peer sent a name that is not UTF-8")]
     NotText,
@@ -283,6 +296,9 @@ pub async fn read_header(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Resu
     let size = Some(fields.read_u64().await?).filter(|size| *size != UNKNOWN_SIZE);
     let modified = Timestamp { seconds: fields.read_i64().await?, nanos: fields.read_u32().await?.min(999_999_999) };
     let mode = fields.read_u32().await?;
+    if !YEARS.contains(&modified.seconds) {
+        return Err(ProtocolError::BadTime(modified.seconds));
+    }
     let name = read_text(from).await?;
     names::check_path(&name)?;
     let kind = match first {
@@ -464,6 +480,25 @@ mod tests {
             (epoch - Duration::from_secs(2), -2, 0),
         ] {
             assert_eq!(Timestamp::from(time), Timestamp { seconds, nanos });
+        }
+    }
+
+    /// File systems store any time of 64 bits, and a peer may send any.
+    #[tokio::test]
+    async fn times_outside_the_calendar_are_clamped_by_the_sender_and_refused_by_the_receiver() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        let first = epoch.checked_sub(Duration::from_secs(1 << 63));
+        let last = epoch.checked_add(Duration::from_secs((1 << 63) - 1));
+        for (time, year) in [(first, "0001-01-01T00:00:00Z"), (last, "9999-12-31T23:59:59Z")] {
+            // Not every system has such times.
+            let Some(time) = time else { continue };
+            let far = Timestamp::from(time);
+            let mut bytes = encode_header(&FileHeader { modified: far, ..header("a", Some(1)) }).unwrap();
+            let error = read_header(FILE, &mut bytes.split_off(1).as_slice()).await.unwrap_err();
+            assert!(matches!(error, ProtocolError::BadTime(_)), "{error}");
+            let near = FileHeader { modified: far.clamped(), ..header("a", Some(1)) };
+            let bytes = encode_header(&near).unwrap();
+            assert_eq!(read_header(FILE, &mut &bytes[1..]).await.unwrap(), near, "{year}");
         }
     }
 

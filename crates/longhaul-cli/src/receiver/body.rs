@@ -167,7 +167,7 @@ impl Body {
         if len as usize > MAX_CHUNK {
             return Err(ProtocolError::ChunkTooLong(len).into());
         }
-        if let Some(size) = self.size.filter(|size| u64::from(len) > size - self.received) {
+        if let Some(size) = self.size.filter(|size| u64::from(len) > size.saturating_sub(self.received)) {
             return Err(ProtocolError::WrongSize(size).into());
         }
         chunk.resize(len as usize, 0);
@@ -194,7 +194,7 @@ impl Body {
         (self.unpacker, self.packed, self.received) = (Some(unpacker), packed, before);
         unpacked.map_err(ProtocolError::BadPacking)?;
         let contents = chunk.len() as u64;
-        if let Some(size) = self.size.filter(|size| contents > size - self.received) {
+        if let Some(size) = self.size.filter(|size| contents > size.saturating_sub(self.received)) {
             return Err(ProtocolError::WrongSize(size).into());
         }
         self.received += contents;

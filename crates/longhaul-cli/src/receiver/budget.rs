@@ -109,7 +109,9 @@ impl Budget {
     /// Counts a part of `bytes` bytes that an earlier process left.
     pub fn add_part(&self, peer: Fingerprint, name: &str, bytes: u64) {
         self.accounts(Some(peer)).iter().for_each(|account| account.force(bytes));
-        *self.parts().entry((peer, name.to_owned())).or_default() += bytes;
+        let mut parts = self.parts();
+        let held = parts.entry((peer, name.to_owned())).or_default();
+        *held = held.saturating_add(bytes);
     }
 
     /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so a peer that

@@ -75,7 +75,9 @@ impl ReceiveError {
     /// Returns what to tell the sender; `None` if the sender cannot be reached.
     pub(super) fn reason(&self) -> Option<String> {
         match self {
-            Self::Peer(ProtocolError::Name(_) | ProtocolError::NotText) => Some(self.to_string()),
+            Self::Peer(ProtocolError::Name(_) | ProtocolError::NotText | ProtocolError::BadTime(_)) => {
+                Some(self.to_string())
+            }
             Self::Hidden(error) => Some(error.to_string()),
             Self::TooLarge { .. } => Some("it exceeds what the receiver accepts".to_owned()),
             Self::Stalled { .. } => Some("it arrives too slowly".to_owned()),

@@ -142,7 +142,7 @@ impl Source {
                 kind,
                 name: self.name.clone(),
                 size,
-                modified: modified.map_or(Timestamp::default(), Timestamp::from),
+                modified: modified.map_or(Timestamp::default(), |time| Timestamp::from(time).clamped()),
                 mode: metadata.as_ref().map_or(0o644, mode),
                 keeps: false,
                 asks: false,
