@@ -6,6 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::TrySendError;
 use std::task::{Poll, ready};
 
 use longhaul_tls::{TlsError, tls_error};
@@ -20,11 +22,14 @@ use crate::transport::Transport;
 mod producer;
 mod source;
 
-use producer::{Batch, End, Mark, Producer};
+use producer::{Batch, End, Mark, Producer, Replies};
 pub use source::{Plan, Source};
 
 /// Number of batches read ahead.
 const BATCHES_AHEAD: usize = 4;
+/// Number of replies that the producer may have to take. It waits for those to one file at a time, and the last of the file
+/// before may still be there.
+const ANSWERS: usize = 4;
 /// Maximum number of bytes read at a time.
 const READ: usize = 4096;
 /// Maximum number of files whose confirmations are awaited.
@@ -150,12 +155,15 @@ pub struct Sender<T> {
     inbox: Vec<u8>,
     /// Whether everything written has left the buffers of the transport.
     flushed: bool,
+    /// Whether the last thing done was to read: then writing comes first, so that a receiver that talks without end keeps
+    /// nothing from being sent.
+    heard: bool,
 }
 
 impl<T: Transport> Sender<T> {
     /// Creates a sender on `transport`, on which nothing has been sent.
     pub fn new(transport: T) -> Self {
-        Self { transport, inbox: Vec::new(), flushed: true }
+        Self { transport, inbox: Vec::new(), flushed: true, heard: false }
     }
 
     /// Returns the connection.
@@ -181,9 +189,11 @@ impl<T: Transport> Sender<T> {
     ) -> Result<(), SendError> {
         let (feed, mut batches) = mpsc::channel(BATCHES_AHEAD);
         let (spare, spares) = std::sync::mpsc::channel();
-        let (answer, replies) = std::sync::mpsc::channel();
+        let (answer, replies) = std::sync::mpsc::sync_channel(ANSWERS);
+        let settled = Arc::new(AtomicU64::new(0));
         let sources = plan.rest().to_vec();
         let mut state = State::new(begin(screen, &sources));
+        let replies = Replies { asked: replies, settled: Arc::clone(&settled) };
         let producer = Producer::new(feed, spares, replies, options, screen.clone());
         let mut producer = Some(tokio::task::spawn_blocking(move || producer.run(sources)));
         let (mut bytes, mut written, mut ticks) = (Vec::new(), 0, progress::ticks());
@@ -195,10 +205,15 @@ impl<T: Transport> Sender<T> {
                     while let Some((number, reply)) =
                         protocol::take_reply(&mut self.inbox).map_err(|error| state.failed(error))?
                     {
-                        // The producer may have ended.
-                        let _ = answer.send((number, reply.clone()));
                         plan.answered();
-                        state.heard(number, reply)?;
+                        let heard = state.heard(number, &reply)?;
+                        if heard.settles {
+                            settled.store(number.saturating_add(1), Ordering::Relaxed);
+                        }
+                        // The producer may have ended.
+                        if heard.is_awaited && let Err(TrySendError::Full(_)) = answer.try_send((number, reply)) {
+                            return Err(state.failed(ProtocolError::BadReply));
+                        }
                         state.settled(|source, delivery| {
                             plan.settle();
                             done(source, delivery, &self.transport);
@@ -235,11 +250,19 @@ impl<T: Transport> Sender<T> {
     /// written is flushed. Cancel safe: a cancelled call has written nothing.
     async fn write_or_hear(&mut self, data: &[u8]) -> io::Result<usize> {
         poll_fn(|cx| {
+            if std::mem::take(&mut self.heard)
+                && !data.is_empty()
+                && let Poll::Ready(written) = Pin::new(&mut self.transport).poll_write(cx, data)
+            {
+                self.flushed = false;
+                return Poll::Ready(written);
+            }
             let mut buffer = [0; READ];
             let mut buffer = ReadBuf::new(&mut buffer);
             if let Poll::Ready(read) = Pin::new(&mut self.transport).poll_read(cx, &mut buffer) {
                 read?;
                 self.inbox.extend(buffer.filled());
+                self.heard = true;
                 let ended = buffer.filled().is_empty();
                 return Poll::Ready(if ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(0) });
             }
@@ -274,8 +297,31 @@ struct Waiting {
     /// `None` if the file is not sent.
     number: Option<u64>,
     source: Arc<Source>,
+    informs: Informs,
     end: Option<End>,
     delivery: Option<Delivery>,
+}
+
+/// Replies before the last one that the receiver may still send to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Informs {
+    /// None: the sender has not asked.
+    Unasked,
+    /// One.
+    Any,
+    /// The sender has to prove that it has the same file, and may hear that it is to be sent nevertheless.
+    Go,
+    /// None.
+    Heard,
+}
+
+/// Meaning of a valid reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Heard {
+    /// No further reply to the file follows.
+    settles: bool,
+    /// The producer waits for replies to this file.
+    is_awaited: bool,
 }
 
 impl State {
@@ -286,23 +332,21 @@ impl State {
     /// Notes what a batch contains that is written next.
     fn mark(&mut self, mark: Mark) {
         match mark {
-            Mark::Begun { number, source, size } => {
+            Mark::Begun { number, source, size, asks } => {
                 (self.name, self.size, self.sent) = (source.name().to_owned(), size, 0);
-                self.waiting.push_back(Waiting { number: Some(number), source, end: None, delivery: None });
+                let informs = if asks { Informs::Any } else { Informs::Unasked };
+                self.waiting.push_back(Waiting { number: Some(number), source, informs, end: None, delivery: None });
             }
             Mark::Failed { source, error } => {
                 let delivery = Some(Delivery::Failed(error));
-                self.waiting.push_back(Waiting { number: None, source, end: None, delivery });
+                let informs = Informs::Unasked;
+                self.waiting.push_back(Waiting { number: None, source, informs, end: None, delivery });
             }
             Mark::Resumed(before) => {
-                self.sent += before;
-                self.total += before;
+                self.count(before);
                 self.progress.skip(before);
             }
-            Mark::Contents(more) => {
-                self.sent += more;
-                self.total += more;
-            }
+            Mark::Contents(more) => self.count(more),
             Mark::Ended(end) => {
                 if let Some(file) = self.waiting.back_mut() {
                     file.end = Some(end);
@@ -311,29 +355,17 @@ impl State {
         }
     }
 
-    /// Notes the reply to file `number`. The first file that is sent and not settled is the only one that a reply can
-    /// settle.
-    fn heard(&mut self, number: u64, reply: Reply) -> Result<(), SendError> {
+    /// Notes the reply to file `number`. Only the first file that is sent and not settled can have one, each kind of reply at
+    /// most once, so that a receiver cannot make anything grow.
+    fn heard(&mut self, number: u64, reply: &Reply) -> Result<Heard, SendError> {
         if let Reply::Refused(reason) = reply {
             let file = self.waiting.iter().find(|file| file.number == Some(number));
             let name = file.map_or(self.name.as_str(), |file| file.source.name()).to_owned();
-            return Err(SendError::Refused { name, reason });
+            return Err(SendError::Refused { name, reason: reason.clone() });
         }
         let first = self.waiting.iter_mut().find(|file| file.delivery.is_none());
-        let Some(file) = first.filter(|file| file.number == Some(number)) else {
-            let informs = matches!(reply, Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same);
-            return if informs { Ok(()) } else { Err(self.failed(ProtocolError::BadReply)) };
-        };
-        file.delivery = match (reply, file.end) {
-            (Reply::Skipped, _) => Some(Delivery::Skipped),
-            (Reply::Declined(reason), _) => Some(Delivery::Declined(reason)),
-            (Reply::Confirmed, Some(End { hash, bytes, resumed })) => {
-                Some(Delivery::Confirmed { hash, bytes, resumed })
-            }
-            (Reply::Confirmed | Reply::Refused(_), _) => return Err(self.failed(ProtocolError::BadReply)),
-            (Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same, _) => None,
-        };
-        Ok(())
+        let heard = first.filter(|file| file.number == Some(number)).and_then(|file| file.heard(reply));
+        heard.ok_or_else(|| self.failed(ProtocolError::BadReply))
     }
 
     /// Calls `done` for each file that is settled, in order.
@@ -345,16 +377,52 @@ impl State {
         }
     }
 
+    /// Counts contents. Files with holes can have any length, all of them together more than a number holds.
+    fn count(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_add(bytes);
+        self.total = self.total.saturating_add(bytes);
+    }
+
     fn failed(&self, error: ProtocolError) -> SendError {
         SendError::Connection { name: self.name.clone(), sent: self.sent, size: self.size, error }
     }
 }
 
+impl Waiting {
+    /// Notes a reply; `None` if it is not valid now.
+    fn heard(&mut self, reply: &Reply) -> Option<Heard> {
+        let is_awaited = self.informs != Informs::Unasked;
+        let informs = match (reply, self.informs) {
+            (Reply::Go, Informs::Any | Informs::Go) | (Reply::Anew | Reply::Offer { .. }, Informs::Any) => {
+                Informs::Heard
+            }
+            (Reply::Same, Informs::Any) => Informs::Go,
+            (Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same | Reply::Refused(_), _) => return None,
+            (Reply::Skipped, _) => return self.settled(Delivery::Skipped, is_awaited),
+            (Reply::Declined(reason), _) => return self.settled(Delivery::Declined(reason.clone()), is_awaited),
+            (Reply::Confirmed, _) => {
+                let End { hash, bytes, resumed } = self.end?;
+                return self.settled(Delivery::Confirmed { hash, bytes, resumed }, is_awaited);
+            }
+        };
+        self.informs = informs;
+        Some(Heard { settles: false, is_awaited })
+    }
+
+    fn settled(&mut self, delivery: Delivery, is_awaited: bool) -> Option<Heard> {
+        self.delivery = Some(delivery);
+        Some(Heard { settles: true, is_awaited })
+    }
+}
+
 /// Starts the display of the progress of all files together.
 fn begin(screen: &Screen, sources: &[Arc<Source>]) -> Progress {
-    let size = sources.iter().map(|source| source.size()).sum();
+    let size = sources.iter().try_fold(0_u64, |all, source| Some(all.saturating_add(source.size()?)));
     match sources {
         [only] => screen.begin(Side::Sending, only.name(), size),
         all => screen.begin(Side::Sending, &format!("{} files", all.len()), size),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
 use tokio::sync::mpsc;
@@ -27,7 +28,7 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) enum Mark {
     /// The batch has the header of this file.
-    Begun { number: u64, source: Arc<Source>, size: Option<u64> },
+    Begun { number: u64, source: Arc<Source>, size: Option<u64>, asks: bool },
     /// The contents begin after this number of bytes.
     Resumed(u64),
     /// The batch has this number of bytes of contents.
@@ -66,20 +67,25 @@ impl From<SendError> for Stop {
     }
 }
 
+/// Valid replies of the receiver.
+pub(super) struct Replies {
+    /// Those to files about which the sender has asked, with their numbers.
+    pub(super) asked: Receiver<(u64, Reply)>,
+    /// All files before this number need not be sent any more.
+    pub(super) settled: Arc<AtomicU64>,
+}
+
 /// Produces the batches of files.
 pub(super) struct Producer {
     pub(super) feed: mpsc::Sender<Batch>,
     /// Used buffers.
     pub(super) spares: Receiver<Vec<u8>>,
-    /// Replies of the receiver, with the numbers of the files.
-    pub(super) replies: Receiver<(u64, Reply)>,
+    pub(super) replies: Replies,
     pub(super) options: Options,
     pub(super) screen: Screen,
     batch: Batch,
     /// Number of the next file.
     next: u64,
-    /// All files before this number need not be sent any more.
-    settled: u64,
     /// Compresses chunks, if they are to be compressed.
     packer: Option<Packer>,
 }
@@ -88,12 +94,12 @@ impl Producer {
     pub(super) fn new(
         feed: mpsc::Sender<Batch>,
         spares: Receiver<Vec<u8>>,
-        replies: Receiver<(u64, Reply)>,
+        replies: Replies,
         options: Options,
         screen: Screen,
     ) -> Self {
         let batch = Batch { bytes: protocol::MAGIC.to_vec(), marks: Vec::new() };
-        Self { feed, spares, replies, options, screen, batch, next: 0, settled: 0, packer: None }
+        Self { feed, spares, replies, options, screen, batch, next: 0, packer: None }
     }
 
     /// Produces the batches of `sources` until the connection has failed.
@@ -123,7 +129,8 @@ impl Producer {
         header.keeps = self.options.attributes && (header.size.is_some() || header.kind == Kind::Directory);
         let bytes = protocol::encode_header(&header);
         self.batch.bytes.extend(bytes.map_err(|error| SendError::Name { path: source.path().to_owned(), error })?);
-        self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size: header.size });
+        let (size, asks) = (header.size, header.asks);
+        self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size, asks });
         let Some(mut contents) = contents else {
             self.batch.marks.push(Mark::Ended(End::EMPTY));
             return self.flush_if_full();
@@ -140,7 +147,7 @@ impl Producer {
             self.flush()?;
         }
         let resumed = hasher.len();
-        let mut left = header.size.map_or(u64::MAX, |size| size - resumed);
+        let mut left = header.size.map_or(u64::MAX, |size| size.saturating_sub(resumed));
         while left > 0 {
             if self.is_settled(number) {
                 self.batch.bytes.push(protocol::ABANDONED);
@@ -214,25 +221,15 @@ impl Producer {
     fn reply(&mut self, number: u64) -> Result<Reply, Stop> {
         self.flush()?;
         loop {
-            let (of, reply) = self.replies.recv().map_err(|_| Stop::Gone)?;
-            self.heard(of, &reply);
+            let (of, reply) = self.replies.asked.recv().map_err(|_| Stop::Gone)?;
             if of == number {
                 return Ok(reply);
             }
         }
     }
 
-    fn heard(&mut self, number: u64, reply: &Reply) {
-        if matches!(reply, Reply::Confirmed | Reply::Skipped | Reply::Declined(_)) {
-            self.settled = number + 1;
-        }
-    }
-
-    fn is_settled(&mut self, number: u64) -> bool {
-        while let Ok((of, reply)) = self.replies.try_recv() {
-            self.heard(of, &reply);
-        }
-        self.settled > number
+    fn is_settled(&self, number: u64) -> bool {
+        self.replies.settled.load(Ordering::Relaxed) > number
     }
 
     /// Appends a chunk of at most `left` bytes to the batch; returns its length.

@@ -1,0 +1,101 @@
+use std::fs;
+use std::task::Context;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+
+use super::*;
+use crate::files::TempDir;
+use crate::protocol::{MAGIC, MAX_UNASKED};
+use crate::transport::Snapshot;
+
+/// Sends one file of `size` bytes to a receiver that answers its header with `replies`, and then only reads.
+async fn answered(size: u64, replies: &[(u64, Reply)]) -> Result<(), SendError> {
+    let directory = TempDir::create().unwrap();
+    let path = directory.path().join("file");
+    fs::File::create(&path).unwrap().set_len(size).unwrap();
+    let (ours, mut theirs) = tokio::io::duplex(64 << 10);
+    let mut bytes = Vec::new();
+    replies.iter().for_each(|(number, reply)| protocol::encode_reply(&mut bytes, *number, reply));
+    let receiver = async {
+        theirs.read_exact(&mut [0; MAGIC.len() + 1]).await.unwrap();
+        // The sender may have ended.
+        let _ = theirs.write_all(&bytes).await;
+        let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
+    };
+    let send = async {
+        let mut plan = Plan::new(vec![Source::open(&path).unwrap()]);
+        let options = Options { resume: true, attributes: true, compress: false };
+        let done = |_: &Source, _: Delivery, _: &DuplexStream| {};
+        let mut sender = Sender::new(ours);
+        let sent = sender.send(&mut plan, options, &Screen::hidden(), done).await;
+        drop(sender);
+        sent
+    };
+    tokio::join!(send, receiver).0
+}
+
+/// Each reply can be given once, to the file that is its turn. Otherwise, replies of nine bytes would fill the sender's memory.
+#[tokio::test]
+async fn replies_that_nobody_waits_for_end_the_connection() {
+    let offer = || Reply::Offer { groups: u64::MAX, digest: blake3::hash(b"") };
+    for replies in [
+        vec![(0, Reply::Go); 1000],
+        vec![(0, offer()); 2],
+        vec![(0, Reply::Same); 2],
+        vec![(0, Reply::Same), (0, Reply::Go), (0, Reply::Go)],
+        vec![(0, Reply::Go), (0, Reply::Anew)],
+        vec![(0, Reply::Confirmed)],
+        vec![(1, Reply::Go)],
+        vec![(u64::MAX, Reply::Skipped)],
+        vec![(u64::MAX, Reply::Declined("no".to_owned()))],
+    ] {
+        let error = answered(MAX_UNASKED + 1, &replies).await.unwrap_err();
+        let bad = matches!(error, SendError::Connection { error: ProtocolError::BadReply, .. });
+        assert!(bad, "{replies:?}: {error}");
+    }
+    let error = answered(MAX_UNASKED, &[(0, Reply::Go)]).await.unwrap_err();
+    assert!(matches!(error, SendError::Connection { error: ProtocolError::BadReply, .. }), "{error}");
+    // A file that is not wanted needs no other reply.
+    answered(MAX_UNASKED + 1, &[(0, Reply::Skipped)]).await.unwrap();
+    answered(MAX_UNASKED, &[(0, Reply::Declined("no".to_owned()))]).await.unwrap();
+}
+
+/// A peer from which a byte can always be read, and that takes everything.
+struct Talker;
+
+impl AsyncRead for Talker {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        buffer.put_slice(b"x");
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Talker {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(data.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Transport for Talker {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_that_always_talks_keeps_nothing_from_being_sent() {
+    let mut sender = Sender::new(Talker);
+    let mut written = 0;
+    for _ in 0..10 {
+        written += sender.write_or_hear(b"data").await.unwrap();
+    }
+    assert_eq!((written, sender.inbox.len()), (5 * 4, 5));
+}
