@@ -24,7 +24,7 @@ use crate::protocol::{HASH_LEN, Timestamp};
 
 /// Start of the names of descriptions. The random part of the name is that of the part.
 pub(super) const ABOUT: &str = "about-";
-/// Maximum number of parts that nobody is sending. The one that was left first makes room.
+/// Maximum number of parts that nobody is sending. The sender with the most makes room, by the one that it left first.
 pub const MAX_PARTS: usize = 64;
 /// Maximum length of a description without the chaining values.
 const MAX_ABOUT: u64 = 16 << 10;
@@ -347,7 +347,8 @@ pub(super) fn about_name(part: &OsStr) -> OsString {
     format!("{ABOUT}{}", part.strip_prefix(PART).unwrap_or(&part)).into()
 }
 
-/// Removes parts from `slots` until no more than [`MAX_PARTS`] are left.
+/// Removes parts from `slots` until no more than [`MAX_PARTS`] are left: the oldest part of the sender with the most, so that
+/// nobody can remove the parts of others by leaving many.
 pub(super) fn take_surplus(slots: &mut Slots) -> Vec<OsString> {
     let mut left: Vec<_> = slots
         .iter()
@@ -357,9 +358,18 @@ pub(super) fn take_surplus(slots: &mut Slots) -> Vec<OsString> {
         })
         .collect();
     left.sort();
-    let surplus = left.len().saturating_sub(MAX_PARTS);
-    let removed = left.into_iter().take(surplus).filter_map(|(_, key)| slots.remove(&key));
-    removed.filter_map(|slot| if let Slot::Left(left) = slot { Some(left.part) } else { None }).collect()
+    let mut counts = HashMap::<_, usize>::new();
+    left.iter().for_each(|(_, (peer, _))| *counts.entry(peer.clone()).or_default() += 1);
+    let mut removed = Vec::new();
+    for _ in MAX_PARTS..left.len() {
+        let Some(most) = counts.iter_mut().max_by_key(|(_, count)| **count) else { break };
+        *most.1 -= 1;
+        let Some(at) = left.iter().position(|(_, (peer, _))| peer == most.0) else { break };
+        if let Some(Slot::Left(left)) = slots.remove(&left.remove(at).1) {
+            removed.push(left.part);
+        }
+    }
+    removed
 }
 
 #[cfg(test)]

@@ -258,18 +258,19 @@ const MAX_RESERVED: u64 = 64 << 20;
 /// [`MAX_RESERVED`] of it, without changing the file's length.
 pub(super) fn reserve(file: &File, from: u64, size: u64) -> io::Result<()> {
     let needed = size.saturating_sub(from);
-    let full = |free: u64| {
-        let (needed, free) = (text::size(needed), text::size(free));
-        io::Error::new(io::ErrorKind::StorageFull, format!("it needs {needed} of space, and {free} are free"))
+    // How much is free is not for the sender, who hears this.
+    let full = || {
+        let needed = text::size(needed);
+        io::Error::new(io::ErrorKind::StorageFull, format!("it needs {needed} of space, and less is free"))
     };
     let system = rustix::fs::fstatvfs(file)?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < needed {
-        return Err(full(free));
+        return Err(full());
     }
     #[cfg(target_os = "linux")]
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, from, needed.min(MAX_RESERVED)) {
-        Err(Errno::NOSPC) => return Err(full(free)),
+        Err(Errno::NOSPC) => return Err(full()),
         Err(Errno::DQUOT) => return Err(io::ErrorKind::QuotaExceeded.into()),
         Err(Errno::FBIG) => return Err(io::ErrorKind::FileTooLarge.into()),
         // Some file systems cannot, and the write finds out.

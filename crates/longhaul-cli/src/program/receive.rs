@@ -1,5 +1,6 @@
 //! `longhaul receive`.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -30,6 +31,11 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let stdout = args.out == Path::new("-");
     if stdout && args.json {
         return Err(WrongUse("--json and --out - both use standard output".to_owned()).into());
+    }
+    if stdout && std::io::stdout().is_terminal() {
+        let what =
+            "--out - would write what a sender chooses to the terminal, which it could control; use a pipe or a file";
+        return Err(WrongUse(what.to_owned()).into());
     }
     if args.plaintext == Some(Plaintext::Loopback) && !args.listen.ip().to_canonical().is_loopback() {
         let what = format!(

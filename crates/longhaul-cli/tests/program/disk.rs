@@ -56,7 +56,7 @@ fn a_full_disk_is_known_before_the_bytes_come() {
     let tmpfs = "mount -t tmpfs -o size=4m none $out";
     let Some(mut receiver) = receive_after(&there, &here, tmpfs, &[]) else { return };
     let (said, bytes) = refused(&here, &receiver, &[&here.file("large", 8 << 20)]);
-    assert!(said.contains("it needs 8.00 MiB of space, and "), "{said}");
+    assert!(said.contains("it needs 8.00 MiB of space, and less is free"), "{said}");
     assert!(bytes < 100_000, "{bytes} bytes were sent");
     receiver.wait_for("cannot write large: it needs 8.00 MiB of space");
     // What fits is received, and the space that was reserved for it is its own.

@@ -13,7 +13,11 @@ fn version(name: &str, seconds: i64) -> Description {
 
 /// Writes `groups` groups to a new part of `name`, and interrupts it.
 async fn leave(staging: &Arc<Staging>, name: &str, groups: u64) {
-    let (claim, found) = staging.claim(version(name, 1)).await.unwrap();
+    leave_version(staging, version(name, 1), groups).await;
+}
+
+async fn leave_version(staging: &Arc<Staging>, version: Description, groups: u64) {
+    let (claim, found) = staging.claim(version).await.unwrap();
     assert!(matches!(found, Found::Nothing));
     let mut part = staging.create_part(claim).unwrap();
     let mut hasher = crate::groups::GroupHasher::default();
@@ -112,6 +116,25 @@ async fn the_number_of_parts_is_limited() {
     assert_eq!(private(out.path()).len(), 2 * MAX_PARTS);
     assert_eq!(continued(&staging, "0").await, 0);
     assert_eq!(continued(&staging, "1").await, 1);
+}
+
+/// The parts of others stay, however many one sender leaves, and whoever was first.
+#[tokio::test]
+async fn the_sender_with_the_most_parts_makes_room() {
+    let out = TempDir::create().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let other = |name: &str| Description { peer: "SHA256:y".to_owned(), ..version(name, 1) };
+    leave_version(&staging, other("first"), 1).await;
+    for number in 0..MAX_PARTS + 2 {
+        leave(&staging, &number.to_string(), 1).await;
+    }
+    leave_version(&staging, other("last"), 1).await;
+    let mut names: Vec<_> = staging.parts().into_iter().map(|(part, _)| (part.peer, part.name)).collect();
+    names.sort();
+    assert_eq!(names.len(), MAX_PARTS);
+    assert_eq!(names[MAX_PARTS - 2..], [other("first").key(), other("last").key()]);
+    assert_eq!(continued(&staging, "3").await, 0);
+    assert_eq!(continued(&staging, "4").await, 1);
 }
 
 #[tokio::test(start_paused = true)]
