@@ -4,6 +4,7 @@
 //! opens and closes the connection. [`forward`] and [`gateway`] are the two ends of a [`tunnel`], which carries TCP
 //! connections; [`monitor`] observes them. [`perf`] measures the throughput of a path, and [`probe`] its properties.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod code;
 pub mod doctor;
@@ -14,6 +15,7 @@ pub mod groups;
 pub mod memory;
 pub mod monitor;
 pub mod names;
+pub mod output;
 mod packing;
 pub mod perf;
 pub mod plot;

@@ -1,4 +1,5 @@
 //! The program `longhaul`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 

@@ -13,7 +13,7 @@ use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
 use longhaul_units::Span;
 
 use crate::protocol::{self, FileHeader, Kind, Reply, Timestamp};
-use crate::{report, transport};
+use crate::{output, report};
 use tokio::io::AsyncReadExt as _;
 
 /// Text at the end of `--help`.
@@ -150,9 +150,9 @@ impl Application for EndlessFile {
 /// # Errors
 /// The address is unknown, no part of the measurement succeeded, or no rate was found.
 pub fn run(options: &Options) -> Result<()> {
-    let report = options.measurement()?.run(&EndlessFile, &|line| eprintln!("{line}"))?;
+    let report = options.measurement()?.run(&EndlessFile, &output::say)?;
     let text = if options.json { report::json_line(&report) + "\n" } else { report.to_string() };
-    transport::print(&text)?;
+    output::print(&text)?;
     if !report.found_anything() {
         bail!("no method has found a rate: --time gives them longer, --method names another");
     }

@@ -11,6 +11,7 @@ use longhaul::Congestion;
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::output;
 use crate::progress::Screen;
 use crate::report;
 use crate::transport::{self, Interrupted, TransportArgs};
@@ -60,7 +61,7 @@ pub fn main() -> ExitCode {
     let cli = match config::parse() {
         Ok(cli) => cli,
         Err(error) => {
-            eprintln!("longhaul: {error:#}");
+            output::say(&format!("longhaul: {error:#}"));
             return if error.is::<WrongUse>() { WRONG_USE.into() } else { ExitCode::FAILURE };
         }
     };
@@ -102,9 +103,11 @@ pub fn main() -> ExitCode {
         Command::Completions { shell } => ("completions", generate::completions(shell)),
         Command::Man { command, out } => ("man", generate::man(command.as_deref(), out.as_deref())),
     };
-    let Err(error) = result else { return ExitCode::SUCCESS };
+    let Err(error) = result else {
+        return if screen.is_incomplete() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    };
     if !error.is::<Reported>() {
-        eprintln!("longhaul {name}: {error:#}");
+        output::say(&format!("longhaul {name}: {error:#}"));
     }
     if error.is::<Interrupted>() {
         INTERRUPTED.into()
@@ -134,7 +137,7 @@ fn transfer_on<F: Future<Output = Result<()>>>(
     work: impl FnOnce() -> F,
 ) -> Result<()> {
     if options.wants_list() {
-        return transport::print(&Congestion::list());
+        return output::print(&Congestion::list());
     }
     if std::io::stderr().is_terminal() && cfg!(debug_assertions) {
         screen.say("warning: built without --release, this is several times slower than it can be");
@@ -165,7 +168,7 @@ fn plot(args: &PlotArgs) -> Result<()> {
     let picture = crate::plot::draw(&args.log).with_context(|| args.log.display().to_string())?;
     match &args.out {
         Some(file) => std::fs::write(file, picture).with_context(|| format!("cannot write {}", file.display())),
-        None => transport::print(&picture),
+        None => output::print(&picture),
     }
 }
 
@@ -175,8 +178,8 @@ fn identity(args: &IdentityArgs) -> Result<()> {
     let fingerprint = identity.fingerprint();
     if args.json {
         let line = serde_json::json!({ "fingerprint": fingerprint.to_string(), "file": home.identity_file() });
-        transport::print(&format!("{}\n", report::json_line(&line)))
+        output::print(&format!("{}\n", report::json_line(&line)))
     } else {
-        transport::print(&format!("{fingerprint}\n"))
+        output::print(&format!("{fingerprint}\n"))
     }
 }

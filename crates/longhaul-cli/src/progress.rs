@@ -1,12 +1,14 @@
 //! Progress display of a transfer on standard error: a bar on a terminal, otherwise a line from time to time.
 
-use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul::LimitedBy;
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::output;
 use crate::report::{self, Stopwatch};
 use crate::transport::Snapshot;
 
@@ -46,6 +48,8 @@ pub struct Screen {
     bars: MultiProgress,
     lines: bool,
     quiet: bool,
+    /// A line for standard output is missing there.
+    incomplete: Arc<AtomicBool>,
 }
 
 impl Screen {
@@ -54,13 +58,17 @@ impl Screen {
     pub fn stderr() -> Self {
         let target = ProgressDrawTarget::stderr();
         let lines = target.is_hidden();
-        Self { bars: MultiProgress::with_draw_target(target), lines, quiet: false }
+        Self::new(target, lines, false)
     }
 
     /// Displays only [warnings](Self::warn).
     #[must_use]
     pub fn hidden() -> Self {
-        Self { bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), lines: false, quiet: true }
+        Self::new(ProgressDrawTarget::hidden(), false, true)
+    }
+
+    fn new(target: ProgressDrawTarget, lines: bool, quiet: bool) -> Self {
+        Self { bars: MultiProgress::with_draw_target(target), lines, quiet, incomplete: Arc::default() }
     }
 
     /// Writes a line to standard error, above the bars, unless the screen is hidden.
@@ -72,15 +80,32 @@ impl Screen {
 
     /// Writes a line to standard error, above the bars.
     pub fn warn(&self, line: &str) {
-        self.bars.suspend(|| eprintln!("{line}"));
+        if self.bars.is_hidden() {
+            output::say(line);
+        } else {
+            // `suspend` panics if the terminal has vanished.
+            let _ = self.bars.println(line);
+        }
     }
 
     /// Writes a line to standard output, above the bars.
+    ///
+    /// If that fails other than by the end of its reader, the first failure is [remembered](Self::is_incomplete) and
+    /// reported on standard error.
     pub fn print(&self, line: &str) {
-        self.bars.suspend(|| {
-            // A closed standard output is not an error.
-            let _ = writeln!(std::io::stdout(), "{line}");
-        });
+        // The bars are drawn again at the next tick.
+        let _ = self.bars.clear();
+        if let Err(error) = output::print(&format!("{line}\n"))
+            && !self.incomplete.swap(true, Ordering::Relaxed)
+        {
+            self.warn(&format!("{error:#}"));
+        }
+    }
+
+    /// Returns whether a line for standard output could not be written.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete.load(Ordering::Relaxed)
     }
 
     /// Starts the display of the transfer of a file of `size` bytes, if the size is known.
@@ -164,7 +189,7 @@ impl Progress {
             let columns = COLUMNS.saturating_sub(name + 2);
             // The colon follows the name directly, and the padding follows the colon.
             let label = format!("{}:", self.name.trim_end());
-            eprintln!("{label:width$} {}", joined(&parts, columns), width = name + 1);
+            output::say(&format!("{label:width$} {}", joined(&parts, columns), width = name + 1));
         }
         self.bar.set_message(joined(&parts, COLUMNS.saturating_sub(name + BAR + 2)));
         self.bar.set_position(bytes);

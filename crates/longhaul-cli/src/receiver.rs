@@ -129,8 +129,8 @@ impl Receiver {
             let Some(header) = header.map_err(|_| ReceiveError::Idle)?? else { return Ok(()) };
             let watch = Stopwatch::start();
             if let Some(Placed { name, bytes, resumed, hash }) = self.receive(peer, *number, header).await? {
-                done(peer.transport, File { name, bytes, resumed, took: watch.elapsed(), hash });
                 peer.reply(*number, &Reply::Confirmed);
+                done(peer.transport, File { name, bytes, resumed, took: watch.elapsed(), hash });
             }
             *number += 1;
         }

@@ -1,7 +1,7 @@
 //! Connections of the example programs: command-line options, and the displayed state of a connection.
 
 use std::future::Future;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,9 +12,10 @@ use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListen
 use longhaul_tls::{Fingerprint, SecureStream};
 use longhaul_units::Rate;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::memory::Memory;
+use crate::output;
 
 /// Maximum number of connections waiting to be accepted.
 const BACKLOG: u32 = 1024;
@@ -346,7 +347,7 @@ pub async fn run_until(
 ) -> ExitCode {
     init_log(LevelFilter::WARN);
     if options.wants_list() {
-        return outcome(program, print(&Congestion::list()));
+        return outcome(program, output::print(&Congestion::list()));
     }
     warn_if_slow();
     outcome(program, finish(options, work, end).await)
@@ -380,23 +381,12 @@ pub async fn finish(
     result.and(saved)
 }
 
-/// Prints to standard output. A closed standard output, as in `perf -C list | head`, is not an error.
-///
-/// # Errors
-/// Returns the system's error if the write fails otherwise.
-pub fn print(text: &str) -> Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
-    }
-}
-
 /// Prints the error, if any, to standard error, and returns the exit code of `program`.
 pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: {error:#}");
+            output::say(&format!("{program}: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -405,14 +395,20 @@ pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
 /// Prints a warning if the program was built without optimisation, where its speed is meaningless.
 pub fn warn_if_slow() {
     if cfg!(debug_assertions) {
-        eprintln!("warning: built without --release, this is several times slower than it can be");
+        output::say("warning: built without --release, this is several times slower than it can be");
     }
 }
 
 /// Writes the library's messages of at least `level`, or the events that `RUST_LOG` selects, to standard error.
 pub fn init_log(level: LevelFilter) {
-    let filter = tracing_subscriber::EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let filter = EnvFilter::builder().with_default_directive(level.into());
+    let filter = filter.from_env().unwrap_or_else(|error| {
+        output::say(&format!("RUST_LOG is ignored: {error}"));
+        EnvFilter::default().add_directive(level.into())
+    });
+    // Failures of the subscriber itself would be reported by a macro that panics.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
+    log.with_writer(output::Log::default).init();
 }
 
 /// Waits until the user or the system interrupts the program.

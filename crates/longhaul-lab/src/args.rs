@@ -62,7 +62,7 @@ pub fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("longhaul-lab: {error:#}");
+            print::note(&format!("longhaul-lab: {error:#}"));
             // The exit code of a program interrupted by SIGINT, in shells: 128 + 2.
             let is_interrupted = matches!(error.downcast_ref(), Some(RunError::Interrupted));
             ExitCode::from(if is_interrupted { 130 } else { 2 })

@@ -5,6 +5,7 @@
 //! virtual time and [`real::run`] over real sockets, [`judge::judge`] decides which rows are reproduced, and
 //! [`results`] stores everything in a folder. [`library`] contains the experiments of the papers. `docs/lab.md`
 //! describes the format.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
 pub mod cell;

@@ -1,4 +1,5 @@
 //! The `longhaul-lab` program: see [`longhaul_lab::args`].
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 

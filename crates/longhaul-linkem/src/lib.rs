@@ -11,6 +11,7 @@
 //! keep up.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod args;
 pub mod drive;

@@ -1,4 +1,5 @@
 //! `longhaul-linkem`: runs any program over an emulated link.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
@@ -9,6 +10,9 @@ fn main() -> ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() -> ExitCode {
-    eprintln!("longhaul-linkem: needs Linux; in virtual time, longhaul-sim runs everywhere");
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        b"longhaul-linkem: needs Linux; in virtual time, longhaul-sim runs everywhere\n",
+    );
     ExitCode::from(2)
 }

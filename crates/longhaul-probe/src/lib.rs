@@ -36,6 +36,7 @@
 //! # }
 //! ```
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod cap_probe;
 mod kind;

@@ -17,6 +17,7 @@ use super::runner::{Channel, Stream};
 use super::session::{self, Event, Terms};
 use super::text::Reporter;
 use super::{tcp, udp};
+use crate::output;
 use crate::transport::{self, Choice};
 
 /// Maximum number of greeted connections that wait to be served: more than the streams of any test.
@@ -48,6 +49,7 @@ pub async fn run(options: &Options) -> Result<()> {
         let mut test = Test { options, address, hello, control, to_test, streams, wants_output: false, refusal: None };
         let outcome = test.run(&mut arrivals, &mut report).await;
         report.end(&outcome);
+        let written = report.check();
         let (control, patience) = (test.control, options.transport.patience());
         if outcome.is_ok() {
             let output = test.wants_output.then(|| report.written());
@@ -64,7 +66,10 @@ pub async fn run(options: &Options) -> Result<()> {
             // Other clients learn that there is no server any more.
             drop((door, arrivals));
             while ending.join_next().await.is_some() || refused.join_next().await.is_some() {}
-            return outcome.map(|_| ());
+            return outcome.and(written);
+        }
+        if let Err(error) = written {
+            output::say(&format!("longhaul perf: error - {error:#}"));
         }
         while ending.try_join_next().is_some() || refused.try_join_next().is_some() {}
         if ending.len() > MAX_ENDING {

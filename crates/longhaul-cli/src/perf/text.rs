@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use tokio::sync::watch;
 
 use super::json;
 use super::options::Options;
@@ -16,6 +17,7 @@ use super::results::{Interval, MAX_SAMPLES, Results, StreamInterval, StreamResul
 use super::session::{Event, Start};
 use super::units::{Scale, rate, size};
 use crate::names::escaped;
+use crate::output;
 
 /// Maximum number of bytes of its report that a server keeps for the client.
 const WRITTEN: usize = 1 << 20;
@@ -48,6 +50,10 @@ pub struct Reporter {
     begun: bool,
     /// The server's report, if requested.
     pub server_output: Option<String>,
+    /// Ends the test if nobody reads its report any more.
+    pub stop: Option<watch::Sender<bool>>,
+    /// Why a line could not be written.
+    failure: RefCell<Option<io::Error>>,
 }
 
 /// Figures of a line.
@@ -100,6 +106,8 @@ impl Reporter {
             intervals: Vec::new(),
             begun: false,
             server_output: None,
+            stop: None,
+            failure: RefCell::default(),
         })
     }
 
@@ -110,17 +118,34 @@ impl Reporter {
         }
     }
 
-    /// Writes a line. A closed output is not an error.
+    /// Writes a line.
     fn write(&self, line: &str) {
-        let _ = match self.file.as_ref() {
-            Some(mut file) => file.write_all(format!("{line}\n").as_bytes()),
-            None => writeln!(std::io::stdout(), "{line}"),
+        let text = format!("{line}\n");
+        let result = match self.file.as_ref() {
+            Some(mut file) => file.write_all(text.as_bytes()),
+            None => output::write(&text),
         };
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+            && let Some(stop) = &self.stop
+        {
+            stop.send_replace(true);
+        }
+        if let Err(error) = output::unless_unread(result) {
+            self.failure.borrow_mut().get_or_insert(error);
+        }
         let mut written = self.written.borrow_mut();
         if !self.client && written.len() + line.len() < WRITTEN {
             written.push_str(line);
             written.push('\n');
         }
+    }
+
+    /// Checks that everything was written. A reader of standard output that has exited is not an error.
+    ///
+    /// # Errors
+    /// Returns the first error.
+    pub fn check(&self) -> Result<()> {
+        self.failure.borrow_mut().take().map_or(Ok(()), Err).context("cannot write the report")
     }
 
     /// Returns the output so far.
@@ -262,7 +287,7 @@ impl Reporter {
             Ok((ours, theirs)) if !self.json => self.summary(ours, theirs),
             Ok(_) => {}
             Err(error) if !self.json || !self.client => {
-                eprintln!("longhaul perf: error - {}", escaped(&format!("{error:#}")));
+                output::say(&format!("longhaul perf: error - {}", escaped(&format!("{error:#}"))));
             }
             Err(_) => {}
         }

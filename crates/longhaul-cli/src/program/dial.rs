@@ -135,11 +135,12 @@ impl Dialer<'_> {
                  of `longhaul identity` at the {role}; if it is the same, use --accept-new"
             );
         }
-        eprint!(
+        write!(
+            io::stderr(),
             "The key of {name} is not known. It is\n  {key}\nCompare with the output of `longhaul identity` at the \
              {role}.\nIs it the same (yes/no)? "
-        );
-        io::stderr().flush()?;
+        )
+        .context("cannot ask whether the key is right")?;
         let answer = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
             io::stdin().lock().read_line(&mut line).map(|_| line)

@@ -9,8 +9,8 @@ use super::args::{DoctorArgs, PORT};
 use super::dial;
 use super::{Screen, WrongUse};
 use crate::doctor::{Finding, Target, Verdict, machine, nat, path};
+use crate::output::print;
 use crate::report;
-use crate::transport::print;
 
 /// Highest rate that is tried in bit/s unless --bandwidth names another one.
 const MAX_RATE: u64 = 64_000_000;

@@ -30,7 +30,7 @@ const FIRST_REMOTE: usize = 1 << 20;
 pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     #[cfg(target_os = "linux")]
     if let Some(port) = args.transparent.filter(|_| args.print_rules) {
-        return crate::transport::print(&crate::forward::rules(port));
+        return crate::output::print(&crate::forward::rules(port));
     }
     let Some(gateway) = &args.gateway else {
         return Err(

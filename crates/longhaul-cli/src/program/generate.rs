@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::WrongUse;
 use super::args::Cli;
-use crate::transport::print;
+use crate::output::print;
 
 /// Prints the completions of `shell`.
 pub(super) fn completions(shell: Shell) -> Result<()> {

@@ -47,7 +47,7 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     if let Some(workers) = workers(options, &params) {
         runtime.worker_threads(workers);
     }
-    let work = || work(options, &params, stopped, &reported);
+    let work = || work(options, &params, (stop.clone(), stopped), &reported);
     let result = super::transfer_on(&mut runtime, &options.transport, screen, ends, work);
     if reported.get() { Err(Reported.into()) } else { result }
 }
@@ -62,13 +62,19 @@ fn workers(options: &Options, params: &Params) -> Option<usize> {
 }
 
 /// Runs the client or the server; `reported` is set if a failure was printed in the requested format.
-async fn work(options: &Options, params: &Params, stop: watch::Receiver<bool>, reported: &Cell<bool>) -> Result<()> {
+async fn work(
+    options: &Options,
+    params: &Params,
+    (stop, stopped): (watch::Sender<bool>, watch::Receiver<bool>),
+    reported: &Cell<bool>,
+) -> Result<()> {
     let Some(host) = &options.client else { return server::run(options).await };
     let mut report = Reporter::new(options, true)?;
-    let outcome = client::run(options, host, params, stop, &mut report).await;
+    report.stop = Some(stop);
+    let outcome = client::run(options, host, params, stopped, &mut report).await;
     report.end(&outcome);
     reported.set(outcome.is_err());
-    Ok(())
+    report.check()
 }
 
 /// Starts the program again without a terminal. Its messages go to the log file.

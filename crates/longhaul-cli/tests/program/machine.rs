@@ -2,7 +2,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use longhaul_cli::files::TempDir;
 use longhaul_tls::Identity;
@@ -135,7 +135,7 @@ impl Machine {
 pub(crate) struct Receiver {
     pub(crate) child: Child,
     pub(crate) address: String,
-    said: BufReader<ChildStderr>,
+    said: Box<dyn BufRead + Send>,
     /// Standard error up to the line with the address.
     pub(crate) before: String,
 }
@@ -155,7 +155,7 @@ impl Drop for Receiver {
 
 impl Receiver {
     pub(crate) fn new(mut child: Child) -> Self {
-        let said = BufReader::new(child.stderr.take().unwrap());
+        let said = Box::new(BufReader::new(child.stderr.take().unwrap()));
         Self { child, address: String::new(), said, before: String::new() }
     }
 
@@ -179,6 +179,11 @@ impl Receiver {
                 return line;
             }
         }
+    }
+
+    /// Closes the reading end of standard error.
+    pub(crate) fn stop_reading(&mut self) {
+        self.said = Box::new(std::io::empty());
     }
 
     /// Sends a signal, such as `-TERM`.

@@ -18,6 +18,7 @@ mod link;
 mod lists;
 mod machine;
 mod monitoring;
+mod outputs;
 mod packaging;
 mod perf;
 #[cfg(target_os = "linux")]

@@ -29,12 +29,15 @@ impl Merge {
                 Some(rows) => all_well &= print::rows(rows, self.json)?,
                 None => {
                     all_well = false;
-                    eprintln!("{}: {} of {} runs exist, so that no row is judged", one.experiment, one.ended, one.all);
+                    print::note(&format!(
+                        "{}: {} of {} runs exist, so that no row is judged",
+                        one.experiment, one.ended, one.all
+                    ));
                 }
             }
         }
         let page = results::illustrate(&Results::read(&self.out)?)?;
-        eprintln!("pictures and rows: {}", page.display());
+        print::note(&format!("pictures and rows: {}", page.display()));
         Ok(all_well)
     }
 }

@@ -25,6 +25,11 @@ pub(super) fn text(text: &str) -> Result<()> {
     }
 }
 
+/// Prints a line on standard error. If that has ended, nobody can be told.
+pub(super) fn note(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// Returns the width of the terminal on standard output, or 80 if that is not a terminal.
 pub(super) fn width() -> usize {
     #[cfg(unix)]

@@ -73,7 +73,7 @@ impl Report {
         if self.check && !names.is_empty() {
             bail!("tables or charts are not current in {}", names.join(", "));
         }
-        eprintln!("documents changed: {}", names.len());
+        print::note(&format!("documents changed: {}", names.len()));
         Ok(())
     }
 }

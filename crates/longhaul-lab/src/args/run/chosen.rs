@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, anyhow};
 
+use super::super::print;
 use crate::experiment::{Experiment, Row};
 
 /// Returns the cells that the option selects.
@@ -22,6 +23,9 @@ pub(super) fn suffice(cells: &BTreeSet<usize>, row: &Row, experiment: &Experimen
 /// Prints how many rows were skipped.
 pub(super) fn tell_left_out(experiment: &Experiment, rows: usize) {
     if rows > 0 {
-        eprintln!("{}: rows skipped because they need other cells: {rows}", experiment.definition.id.get_ref());
+        print::note(&format!(
+            "{}: rows skipped because they need other cells: {rows}",
+            experiment.definition.id.get_ref()
+        ));
     }
 }

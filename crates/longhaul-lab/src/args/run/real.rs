@@ -61,7 +61,10 @@ impl Real<'_> {
         };
         let runs = chosen.iter().map(BTreeSet::len).sum::<usize>() * self.seeds as usize;
         let seconds: f64 = self.experiments.iter().zip(&chosen).map(seconds).sum::<f64>() * f64::from(self.seeds);
-        eprintln!("runs in real time, one at a time: {runs}, which take at most {}", print::duration(seconds));
+        print::note(&format!(
+            "runs in real time, one at a time: {runs}, which take at most {}",
+            print::duration(seconds)
+        ));
         let (mut all_well, mut differences) = (true, Vec::new());
         for (experiment, cells) in self.experiments.iter().zip(&chosen) {
             let (well, values) = self.run(experiment, cells)?;
@@ -70,7 +73,7 @@ impl Real<'_> {
         }
         let summary = summary(&differences);
         if self.is_json {
-            eprintln!("{summary}");
+            print::note(&summary);
         } else {
             print::out(&summary)?;
         }

@@ -137,20 +137,20 @@ impl Session {
         match result {
             Err(RunError::Told(error)) => return Err(error),
             Err(RunError::Interrupted) => {
-                eprintln!("{}", self.how_to_go_on());
+                print::note(&self.how_to_go_on());
                 return Err(RunError::Interrupted.into());
             }
             result => result?,
         }
         if let (None, Some(folder)) = (shard, &self.folder) {
             let page = results::illustrate(&Results::read(folder.path())?)?;
-            eprintln!("pictures and rows: {}", page.display());
+            print::note(&format!("pictures and rows: {}", page.display()));
         }
         if let (Some(shard), Some(folder)) = (shard, &self.folder) {
-            eprintln!(
+            print::note(&format!(
                 "part {shard}: its {asked} runs are in {path}; when all parts are complete, `longhaul-lab merge OUT {path} ...` judges the rows",
                 path = folder.path().display()
-            );
+            ));
         }
         Ok(self.all_well)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::super::super::print;
 use super::name;
 use crate::experiment::Experiment;
 use crate::real::Effort;
@@ -49,19 +50,19 @@ impl Took {
             .memory_bytes
             .map_or_else(String::new, |bytes| format!("; peak memory {:.0} MB", bytes as f64 * 1e-6));
         let late = lateness_seconds * 1e3;
-        eprintln!(
+        print::note(&format!(
             "{name}: {seconds:.1} s; processor time {processor_seconds:.2} s for both ends and the relay, \
              {ends_processor_seconds:.2} s{each} for both ends; p99 lateness of the relay {late:.2} ms{memory}"
-        );
+        ));
         if !self.kept_up {
             let Effort { lost_datagrams, starved_seconds, .. } = effort;
-            eprintln!(
+            print::note(&format!(
                 "{name}: the machine was too slow for valid results: {late:.2} ms late, {lost_datagrams} datagrams lost \
                  outside the link, a sender without a processor for {starved_seconds:.2} s"
-            );
+            ));
         }
         for failure in failures {
-            eprintln!("{name}: a connection failed: {failure}");
+            print::note(&format!("{name}: a connection failed: {failure}"));
         }
     }
 }

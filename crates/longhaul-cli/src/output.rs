@@ -1,0 +1,51 @@
+//! Standard output and standard error, which may end before the program does.
+//!
+//! The reader of a pipe may exit, a terminal may vanish, and a disk may be full (`EPIPE`, `EIO`, `ENOSPC`). The macros of the
+//! standard library panic then, which would end the task that has something to say. The functions here do not, and a lint
+//! forbids those macros.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+
+/// Writes a line to standard error. If that is not possible, nobody can be told.
+pub fn say(line: &str) {
+    // One write keeps the line together if other processes write to the same file.
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Writes to standard output. A reader that has exited, as in `perf -C list | head`, is not an error.
+///
+/// # Errors
+/// Returns the system's error if the write fails otherwise.
+pub fn print(text: &str) -> Result<()> {
+    unless_unread(write(text)).context("cannot write to standard output")
+}
+
+/// Writes to standard output, and to the device if it is a file.
+pub(crate) fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Takes a failed write as success if the reader has exited.
+pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+}
+
+/// Standard error for logs, whose writes always succeed.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Log;
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = io::stderr().write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
