@@ -2,6 +2,7 @@
 //! connections that the gateway accepts.
 
 mod listen;
+mod persist;
 mod pool;
 mod proxy;
 mod remote;

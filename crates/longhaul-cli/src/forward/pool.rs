@@ -6,26 +6,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use longhaul_tls::SecureStream;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, sleep, timeout};
 
+use super::persist::persist;
 use crate::monitor::{Monitor, PoolState, warm_up};
 use crate::progress::Screen;
 use crate::transport::Connection;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel, TunnelError};
 
-/// Maximum number of tunnels that are built at a time. A gateway has 4 places for handshakes per address, and each
-/// tunnel that is being built makes up to [`ATTEMPTS`] attempts.
+/// Maximum number of tunnels that are built at a time. A gateway has few places for handshakes per address, and each
+/// tunnel that is being built makes up to two [attempts](persist) at the same time.
 const BUILDING: usize = 2;
-/// Maximum number of simultaneous attempts to build a tunnel.
-const ATTEMPTS: usize = 2;
-/// Minimum and maximum time between two attempts of which the first has failed.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// Minimum time after which a second attempt is made next to one that has not been answered.
 const HEDGE: Duration = Duration::from_secs(1);
 /// Round-trip times of the path after which a second attempt is made. A tunnel is built in three.
@@ -199,11 +196,10 @@ impl Pool {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             while self.shared.begin_building() {
-                let shared = Arc::clone(&self.shared);
+                let counted = Counted { shared: Arc::clone(&self.shared), count: |state| &mut state.building };
                 building.spawn(async move {
-                    let tunnel = shared.build().await;
-                    shared.state().building -= 1;
-                    shared.add(tunnel);
+                    let tunnel = counted.shared.build().await;
+                    counted.shared.add(tunnel);
                 });
             }
             tokio::select! {
@@ -285,41 +281,21 @@ impl Shared {
     }
 
     /// Builds a tunnel, with as many attempts as it takes.
-    async fn build(self: &Arc<Self>) -> Tunnel<SecureStream> {
-        let mut attempts = JoinSet::new();
-        let mut backoff = BACKOFF.0;
-        loop {
-            let hedge = HEDGE.max(self.rtt() * HEDGE_ROUND_TRIPS);
-            if attempts.len() < ATTEMPTS {
-                let shared = Arc::clone(self);
-                attempts.spawn(async move { shared.attempt(hedge * ATTEMPTS as u32).await });
+    async fn build(&self) -> Tunnel<SecureStream> {
+        let attempt = || async {
+            let number = self.state().number();
+            Ok(Tunnel::start((self.connect)(number).await?).await?)
+        };
+        let failed = |error: anyhow::Error| {
+            if !self.failing.swap(true, Ordering::Relaxed) {
+                self.screen.warn(&format!("the gateway cannot be reached, trying again: {error:#}"));
             }
-            tokio::select! {
-                Some(attempt) = attempts.join_next() => match attempt {
-                    Ok(Ok(tunnel)) => {
-                        if self.failing.swap(false, Ordering::Relaxed) {
-                            self.screen.warn("the gateway can be reached again");
-                        }
-                        return tunnel;
-                    }
-                    Ok(Err(error)) => {
-                        if !self.failing.swap(true, Ordering::Relaxed) {
-                            self.screen.warn(&format!("the gateway cannot be reached, trying again: {error:#}"));
-                        }
-                        sleep(backoff).await;
-                        backoff = (backoff * 2).min(BACKOFF.1);
-                    }
-                    Err(_) => {}
-                },
-                () = sleep(hedge) => {}
-            }
+        };
+        let tunnel = persist(HEDGE.max(self.rtt() * HEDGE_ROUND_TRIPS), attempt, failed).await;
+        if self.failing.swap(false, Ordering::Relaxed) {
+            self.screen.warn("the gateway can be reached again");
         }
-    }
-
-    async fn attempt(&self, patience: Duration) -> Result<Tunnel<SecureStream>> {
-        let number = self.state().number();
-        let start = async { Ok(Tunnel::start((self.connect)(number).await?).await?) };
-        timeout(patience, start).await.context("it does not answer")?
+        tunnel
     }
 
     /// Takes up a tunnel, which serves connections until it ends.
@@ -328,11 +304,11 @@ impl Shared {
             self.rtt.store(rtt.as_micros() as u64, Ordering::Relaxed);
         }
         self.state().tunnels += 1;
-        let shared = Arc::clone(self);
+        let counted = Counted { shared: Arc::clone(self), count: |state| &mut state.tunnels };
         tokio::spawn(async move {
+            let shared = Arc::clone(&counted.shared);
             let left = shared.serve(tunnel).await;
-            shared.state().tunnels -= 1;
-            shared.changed.notify_one();
+            drop(counted);
             match left {
                 Some(stream) => {
                     // The gateway may be gone, which is of no consequence.
@@ -393,7 +369,9 @@ impl Shared {
             state.idle.push(Idle { number, jobs, probe: Arc::clone(&probe) });
             number
         };
-        let suspect = SUSPECT.max(self.rtt() * SUSPECT_ROUND_TRIPS);
+        // The path may have become longer since the latest tunnel was built.
+        let rtt = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten().unwrap_or_default().max(self.rtt());
+        let suspect = SUSPECT.max(rtt * SUSPECT_ROUND_TRIPS);
         // Time at which the answer to a probe is late.
         let mut late = pin!(sleep(suspect));
         let mut probed = false;
@@ -426,6 +404,19 @@ impl Shared {
             self.dispatch(job);
         }
         next
+    }
+}
+
+/// A tunnel that counts until this is dropped, however its task ends.
+struct Counted {
+    shared: Arc<Shared>,
+    count: fn(&mut State) -> &mut usize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *(self.count)(&mut self.shared.state()) -= 1;
+        self.shared.changed.notify_one();
     }
 }
 
