@@ -56,7 +56,7 @@ impl Sent {
 
 /// An ACK was processed: all information from one ACK, after the scoreboard was updated. Each ACK is reported in one
 /// call.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Ack<'a> {
     /// Time of processing; never decreases.
@@ -115,6 +115,11 @@ pub struct Ack<'a> {
     /// Sample of the flipped pair that this ACK completed, if pairs were granted.
     pub pair: Option<PairSample>,
 }
+
+longhaul_units::debug_in_part!(Ack<'_>;
+    now cumulative delivered newly_lost rtt rate in_flight episode;
+    rx_time coalesced acked lost total_delivered ecn_echo prior_in_flight flight_size recover_flight limit
+    cwnd_limited round_start probes_acked probes_lost network pair);
 
 impl Ack<'_> {
     /// An ACK at `now` without information: every count is zero, and there is no sample and no episode. The transport

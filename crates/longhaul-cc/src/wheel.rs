@@ -12,6 +12,8 @@
 //! the later half of the front moves back into the wheel. The cost of both is at most proportional to the number of
 //! timers set. As long as there are few timers, all of them are in the front and no wheel is allocated.
 
+use core::fmt;
+
 use longhaul_units::Time;
 
 /// A tick is 2^10 ns, about a microsecond: the width of a slot at level 0.
@@ -51,7 +53,7 @@ const IN_WHEEL: u32 = u32::MAX - 1;
 /// assert_eq!(timers.pop_expired(Time::from_nanos(1_000_000)), Some(1));
 /// assert_eq!(timers.pop_expired(Time::from_nanos(1_000_000)), None);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TimerWheel {
     entries: Vec<Entry>,
     /// Binary heap of the timers before `horizon`. Empty only if the wheel is empty too.
@@ -96,6 +98,12 @@ struct Wheel {
 
 const fn tick(at: Time) -> u64 {
     at.as_nanos() >> TICK_BITS
+}
+
+impl fmt::Debug for TimerWheel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimerWheel").field("next", &self.next()).finish_non_exhaustive()
+    }
 }
 
 impl TimerWheel {

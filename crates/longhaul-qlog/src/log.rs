@@ -1,5 +1,7 @@
 //! Log of a connection.
 
+use std::fmt;
+
 use longhaul_tcp::{
     ConnectionError, ConnectionEvent, InitialSequence, Observer, Parameters, RecoveryState, SegmentRecord, State,
     TimerKind,
@@ -22,7 +24,6 @@ use crate::start::{Role, Start};
 ///
 /// If the sink drops records, the log counts them in `events_dropped` once there is room again, and repeats all values
 /// that a reader has missed.
-#[derive(Debug)]
 pub struct Log<S> {
     start: Start,
     sink: S,
@@ -68,6 +69,12 @@ struct Name(&'static str);
 impl Serialize for Name {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("tcp:{}", self.0))
+    }
+}
+
+impl<S> fmt::Debug for Log<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("start", &self.start).field("segments", &self.segments).finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Destinations of records.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -46,7 +47,6 @@ pub fn write_record(out: &mut Vec<u8>, record: &impl Serialize) -> io::Result<()
 }
 
 /// [`Sink`] that writes each record to `W` immediately.
-#[derive(Debug)]
 pub struct Sequence<W> {
     /// `None` after [`finish`](Sequence::finish).
     out: Option<W>,
@@ -55,6 +55,12 @@ pub struct Sequence<W> {
     has_begun: bool,
     /// All records until [`Sink::begin`] is called; afterwards, a buffer for one record.
     records: Vec<u8>,
+}
+
+impl<W> fmt::Debug for Sequence<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sequence").field("error", &self.error).finish_non_exhaustive()
+    }
 }
 
 impl<W: Write> Sequence<W> {

@@ -14,7 +14,7 @@ pub(crate) const MAX_BATCH_SEGMENTS: usize = 64;
 ///
 /// Headers are in [`headers`](Self::headers). The payload stays in the connection's send buffer and is read through
 /// [`Connection::payload`](crate::Connection::payload). A batch that is reused does not allocate once it has grown.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Batch {
     /// The headers of all segments, concatenated.
     pub headers: Vec<u8>,

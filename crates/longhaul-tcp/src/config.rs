@@ -9,8 +9,8 @@ use crate::keys::socket_secret;
 use crate::path_cache::PathCache;
 
 /// Settings of a connection. The default suits an unknown path. A listener's settings apply to the connections it
-/// accepts.
-#[derive(Clone, Debug)]
+/// accepts. `{:?}` shows the main settings, and `{:#?}` all of them.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// Congestion controller of the connection.

@@ -17,6 +17,7 @@
 //! `now` must not decrease; an earlier value is treated as the latest one seen. The connection does not read a clock,
 //! does not allocate per packet on the common path, and does not panic on anything a peer sends.
 
+use std::fmt;
 use std::sync::Arc;
 
 use longhaul_cc::{Detection, Path, PathEvent, SendLimit};
@@ -123,7 +124,6 @@ impl Negotiated {
 }
 
 /// TCP connection. The [module](self) describes the order of calls.
-#[derive(Debug)]
 pub struct Connection {
     pub(crate) config: Arc<Config>,
     life: Lifecycle,
@@ -162,6 +162,16 @@ impl Connection {
             observers: Observers::default(),
             config,
         }
+    }
+
+    /// Returns everything, the data in the buffers included, for comparisons in tests.
+    #[doc(hidden)]
+    pub fn contents(&self) -> impl fmt::Debug {
+        let Self { config, life, negotiated, numbers, snd, rcv, rtt, loss, .. } = self;
+        let Self { cc, pmtu, ext, peer, timers, stats, .. } = self;
+        let parts: [&dyn fmt::Debug; 14] =
+            [config, life, negotiated, numbers, snd, rcv, rtt, loss, cc, pmtu, ext, peer, timers, stats];
+        parts
     }
 
     /// Returns the connection state (RFC 9293, section 3.3.2).

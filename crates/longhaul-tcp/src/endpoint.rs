@@ -141,7 +141,6 @@ pub struct EndpointStats {
     pub probes_answered: u64,
 }
 
-#[derive(Debug)]
 struct Slot {
     tuple: Tuple,
     connection: Sleeper,
@@ -161,14 +160,12 @@ struct Slot {
     path_cache: Option<PathCache>,
 }
 
-#[derive(Debug)]
 struct Listener {
     config: Arc<Config>,
     ready: VecDeque<ConnId>,
 }
 
 /// Endpoint with all connections of one UDP socket. See the [module](self) for the order of calls.
-#[derive(Debug)]
 pub struct Endpoint {
     config: EndpointConfig,
     keys: Keys,
@@ -339,6 +336,13 @@ impl Endpoint {
     fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
         let slot = self.slots.get_mut(id.slot as usize)?.as_deref_mut()?;
         (slot.generation == id.generation).then_some(&mut slot.connection)
+    }
+
+    /// Returns the state of a connection, which stays in the form that it has.
+    #[must_use]
+    pub fn state(&self, id: ConnId) -> Option<State> {
+        let slot = self.slots.get(id.slot as usize)?.as_deref()?;
+        (slot.generation == id.generation).then(|| slot.connection.state())
     }
 
     /// Returns the addresses of a connection.

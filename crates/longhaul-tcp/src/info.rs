@@ -97,8 +97,8 @@ pub(crate) fn add(counter: &mut u64, more: u64) {
     *counter = counter.saturating_add(more);
 }
 
-/// A snapshot of a connection, for applications, logs and tests.
-#[derive(Clone, Debug, PartialEq)]
+/// A snapshot of a connection, for applications, logs and tests. `{:?}` shows the main fields, and `{:#?}` all of them.
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Info {
     /// State of the connection.

@@ -11,6 +11,7 @@ mod batch;
 pub mod bench;
 mod config;
 pub mod connection;
+mod debug;
 pub mod endpoint;
 mod error;
 mod info;

@@ -4,6 +4,7 @@
 //! When all places are taken, the oldest stranger is evicted for a new connection, so that silent peers keep nobody
 //! out.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +21,7 @@ pub struct Limits {
 }
 
 /// The connections of a server. Clones share the same count.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Admission {
     limits: Limits,
     entries: Arc<Mutex<Entries>>,
@@ -42,7 +43,6 @@ struct Entry {
 }
 
 /// A connection's place, which is released when this is dropped.
-#[derive(Debug)]
 pub struct Ticket {
     number: u64,
     evicted: Arc<Notify>,
@@ -51,6 +51,12 @@ pub struct Ticket {
 
 fn lock(entries: &Mutex<Entries>) -> MutexGuard<'_, Entries> {
     entries.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admission").field("limits", &self.limits).finish_non_exhaustive()
+    }
 }
 
 impl Admission {
@@ -88,6 +94,12 @@ impl Entries {
         // `Notify` stores a permit if nobody waits yet.
         self.list.remove(at).evicted.notify_one();
         Some(())
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("number", &self.number).finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Encrypted streams.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -19,11 +20,17 @@ use crate::{Fingerprint, TlsError};
 /// Written data may stay in a buffer until [`flush`](AsyncWriteExt::flush). If the peer, or an attacker, ends the
 /// connection without TLS's `close_notify`, reads fail with `UnexpectedEof`; other failures of TLS are found by
 /// [`tls_error`](crate::tls_error).
-#[derive(Debug)]
 pub struct SecureStream {
     tls: TlsStream<Metered>,
     peer: Fingerprint,
     grounds: Grounds,
+}
+
+/// Shows the connection's addresses and state, and the peer's key.
+impl fmt::Debug for SecureStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecureStream").field("tcp", self.tcp()).field("peer", &self.peer).finish_non_exhaustive()
+    }
 }
 
 impl SecureStream {

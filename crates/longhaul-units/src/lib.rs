@@ -27,3 +27,23 @@ mod time;
 pub use bytes::Bytes;
 pub use rate::Rate;
 pub use time::{Span, Time};
+
+/// Implements `Debug` for a struct with many fields: `{:?}` shows the first list of them, and `{:#?}` both.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_in_part {
+    ($type:ty; $($shown:ident)*; $($other:ident)*) => {
+        impl ::std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                let Self { $($shown,)* $($other,)* } = self;
+                let shows_all = f.alternate();
+                let mut all = f.debug_struct(stringify!($type));
+                all$(.field(stringify!($shown), $shown))*;
+                if !shows_all {
+                    return all.finish_non_exhaustive();
+                }
+                all$(.field(stringify!($other), $other))*.finish()
+            }
+        }
+    };
+}

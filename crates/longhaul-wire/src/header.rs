@@ -1,5 +1,7 @@
 //! Segments and their headers.
 
+use core::fmt;
+
 use crate::{Codec, Flags, Options, ParseError};
 
 /// Header of a segment. It has no ports, because the UDP header has them.
@@ -34,12 +36,20 @@ impl Header {
 }
 
 /// Segment: a header and the data after it in the datagram.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Segment<'a> {
     /// The header.
     pub header: Header,
     /// The data, which may be empty.
     pub payload: &'a [u8],
+}
+
+/// Omits the data.
+impl fmt::Debug for Segment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { header, payload } = self;
+        f.debug_struct("Segment").field("header", header).field("payload", &payload.len()).finish()
+    }
 }
 
 impl<'a> Segment<'a> {

@@ -1,5 +1,7 @@
 //! TCP options supported by longhaul, their lengths, and their priorities if they do not all fit.
 
+use core::fmt;
+
 use longhaul_units::Span;
 
 use crate::{Arrivals, Flags, MAX_OPTIONS_LEN, NetworkOption, SackBlocks};
@@ -63,7 +65,7 @@ pub(crate) const TIMESTAMPS_ALIGNED: u32 = 0x0101_080a;
 ///
 /// Some options are valid only on segments with SYN, others only on segments without it. The parser ignores misplaced
 /// options, and [`Options::fit`] removes them. [`Codec::emit`](crate::Codec::emit) emits every option that is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Largest segment in bytes accepted by the sender of this option; SYN only (RFC 9293, section 3.7.1). The parser
     /// does not check it; the connection applies a minimum.
@@ -188,6 +190,25 @@ impl UserTimeout {
     pub const fn span(self) -> Span {
         let time = (self.0 & !Self::MINUTES) as u64;
         Span::from_secs(if self.0 & Self::MINUTES == 0 { time } else { time.saturating_mul(60) })
+    }
+}
+
+/// Shows the options that are set.
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let none = Self::default();
+        let mut all = f.debug_struct("Options");
+        macro_rules! show {
+            ($($field:ident)*) => {
+                let Self { $($field),* } = self;
+                $(if *$field != none.$field {
+                    all.field(stringify!($field), $field);
+                })*
+            };
+        }
+        show!(mss window_scale sack_permitted timestamps sack user_timeout microsecond_timestamps scaled_window
+            arrival_permitted arrivals probe_permitted probe_echo network_permitted network ack_rate_permitted ack_rate);
+        all.finish()
     }
 }
 

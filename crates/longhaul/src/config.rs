@@ -332,7 +332,7 @@ mod tests {
         let keep_alive = KeepAlive::default().with_idle(seconds(112)).with_interval(seconds(113)).with_probes(114);
         config.keep_alive(Some(keep_alive)).user_timeout_changeable(true).syn_retries(115).min_rto(seconds(116));
         config.time_wait(seconds(117)).fin_wait2_timeout(seconds(118));
-        let text = format!("{config:?}");
+        let text = format!("{config:#?}").split_whitespace().collect::<Vec<_>>().join(" ");
         for setting in [
             "path_cache: Some(",
             "max_pacing_rate: 8.000 Mbit/s",
@@ -345,7 +345,7 @@ mod tests {
             "arrival_times: true",
             "probe_pairs: true",
             "send_buffer: 105",
-            "notsent_lowat: Some(106)",
+            "notsent_lowat: Some( 106, )",
             "recv_buffer: 107",
             "recv_buffer_max: 108",
             "nagle: false",
@@ -355,9 +355,9 @@ mod tests {
             "timestamps: false",
             "window_scaling: false",
             "extensions: false",
-            "user_timeout: Some(111s)",
+            "user_timeout: Some( 111s, )",
             "user_timeout_option: true",
-            "KeepAlive { idle: 112s, interval: 113s, probes: 114 }",
+            "KeepAlive { idle: 112s, interval: 113s, probes: 114, }",
             "user_timeout_changeable: true",
             "syn_retries: 115",
             "min_rto: 116s",

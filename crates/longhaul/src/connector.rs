@@ -36,7 +36,6 @@ use crate::stream::TcpStream;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct TcpConnector {
     /// At least one.
     shards: Vec<Arc<Shared>>,

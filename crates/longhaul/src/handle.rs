@@ -21,7 +21,6 @@ mod ops;
 /// Maximum number of bytes that one read or write copies under the endpoint's lock.
 const COPY_LIMIT: usize = 256 << 10;
 
-#[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: ConnId,
@@ -50,6 +49,11 @@ impl Handle {
         linger: Option<Duration>,
     ) -> Self {
         Self { shared, id, local, peer, linger: Mutex::new(linger), error_taken: AtomicBool::new(false) }
+    }
+
+    /// Returns the state of the connection, unless it is gone or the endpoint is in use.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.shared.try_lock()?.endpoint.state(self.id)
     }
 
     /// Runs `act`. If it would block, registers the task to be woken when that may have changed.

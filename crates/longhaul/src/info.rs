@@ -20,8 +20,8 @@ mod serialize;
 /// that struct, with the unit of numbers that are no plain counts appended. Fields of that struct that a userspace
 /// stack does not have are omitted; additional fields follow at the end.
 ///
-/// With the feature `serde`, it serialises to an object with these field names. Durations are numbers in seconds.
-#[derive(Clone, Debug, PartialEq)]
+/// `{:?}` shows the main fields, and `{:#?}` all of them. With the feature `serde`, it serialises to an object with these field names. Durations are numbers in seconds.
+#[derive(Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct TcpInfo {

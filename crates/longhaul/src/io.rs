@@ -362,5 +362,8 @@ mod tests {
         if cfg!(target_os = "linux") {
             assert!(!is_quinn(UdpBackend::System));
         }
+        let socket = crate::TcpSocket::new_v4().unwrap();
+        socket.set_udp_backend(UdpBackend::Quinn);
+        assert!(matches!(socket.listen(1).unwrap().first().io, Io::Quinn(_)));
     }
 }

@@ -73,6 +73,7 @@ mod config;
 mod congestion;
 mod connect;
 mod connector;
+mod debug;
 mod descriptors;
 mod driver;
 mod error;

@@ -26,7 +26,6 @@ use crate::stream::TcpStream;
 /// One socket is served by one core at a time. A listener with several shards ([`bind_sharded`](Self::bind_sharded))
 /// has a socket for each, with the same address, among which the system distributes the connections by the addresses of
 /// their peers.
-#[derive(Debug)]
 pub struct TcpListener {
     /// At least one.
     shards: Vec<Arc<Shared>>,

@@ -19,7 +19,7 @@ use crate::shards::{MAX_SHARDS, Shards};
 use crate::shared::{self, Shared, State};
 
 /// Settings of a socket that is not yet in use.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) allow_unsafe: bool,

@@ -19,7 +19,6 @@ pub(crate) const MAX_SHARDS: usize = 256;
 pub(crate) const DISTRIBUTES: bool = cfg!(target_os = "linux");
 
 /// The shards of a listener, by their numbers in the endpoint group.
-#[derive(Debug)]
 pub(crate) struct Shards {
     pub(crate) group: EndpointGroup,
     members: OnceLock<Vec<Weak<Shared>>>,

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Waker};
 
 use longhaul_tcp::{Batch, ConnId, Connection, Destination, Endpoint, EndpointEvent, Event, HostError, Tuple};
@@ -44,7 +44,6 @@ pub(crate) struct SocketStats {
     pub(crate) forwarded: u64,
 }
 
-#[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) io: Io,
@@ -59,7 +58,6 @@ pub(crate) struct Shared {
     shards: Option<Arc<Shards>>,
 }
 
-#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) endpoint: Endpoint,
     pub(crate) waiters: Vec<Waiters>,
@@ -178,6 +176,15 @@ impl Shared {
     /// engine's methods do not stop half-way.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the state, unless that would have to wait.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Runs `act` on a connection, sends the resulting segments, and wakes the tasks concerned.

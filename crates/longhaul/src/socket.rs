@@ -33,7 +33,6 @@ use crate::stream::TcpStream;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct TcpSocket {
     pub(crate) udp: Socket,
     setup: Mutex<Setup>,

@@ -60,7 +60,6 @@ pub(crate) mod split_owned;
 ///
 /// Every method that takes `&self` and every read is cancel safe: if its future is dropped before it completes, it
 /// has had no effect. Methods that are not cancel safe say so.
-#[derive(Debug)]
 pub struct TcpStream {
     pub(crate) handle: Arc<Handle>,
 }

@@ -20,7 +20,6 @@ use crate::startup::NoStartup;
 use crate::{Ack, BuildParams, EcnMark, Episode, Needs, Path, ProbePlan, SavedPath};
 
 /// The stages of a [`Composed`] controller and its name. The defaults are those of `cubic`: HyStart++, CUBIC and PRR.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Stages {
     /// The controller's name, as the registry prints it.
@@ -36,6 +35,10 @@ pub struct Stages {
     /// Recovery.
     pub recovery: Box<dyn Recovery>,
 }
+
+longhaul_units::debug_in_part!(Stages;
+    name;
+    startup slow_start avoidance classifier recovery);
 
 impl Stages {
     /// The default stages of a controller with this name.
@@ -143,7 +146,6 @@ struct Checkpoint {
 ///   smaller window after a spurious timeout to prevent bursts; here, pacing prevents them.
 /// * If the segment size changes, the window in bytes is kept (at least one segment, and the threshold two). However,
 ///   a smaller size before the first acknowledgment scales an initial or restart window down (RFC 5681, section 3.1).
-#[derive(Debug)]
 pub struct Composed {
     name: String,
     startup: Box<dyn Startup>,
@@ -183,6 +185,11 @@ pub struct Composed {
     /// The needs of all stages, and ECT(0) as a preference, since every congestion-avoidance algorithm responds to marks.
     needs: Needs,
 }
+
+longhaul_units::debug_in_part!(Composed;
+    name phase window;
+    startup slow_start avoidance classifier recovery observers reason recovering undo marked_until restart mss cap
+    initial_ssthresh byte_counting ecn above_hole progress mark_share has_background saved record needs);
 
 impl Composed {
     /// A controller made of `stages`, in the state before its handshake.

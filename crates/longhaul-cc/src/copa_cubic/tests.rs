@@ -581,7 +581,7 @@ fn a_run_counts_as_its_segments_do() {
         let mut controller =
             CopaCubic::new("copa-cubic".to_owned(), CopaCubicConfig::default(), &BuildParams::default());
         send(&mut controller, &Path::new(MSS));
-        format!("{controller:?}")
+        format!("{controller:#?}")
     };
     let run =
         sent_as(|controller, path| controller.on_sent_run(&Sent::new(Time::from_nanos(1), TxId(1), MSS), 3, path));

@@ -88,7 +88,6 @@ pub(crate) enum Make {
 }
 
 /// An algorithm in the registry, without options and for controlled environments only unless it is declared otherwise.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Entry {
     /// Its name, `[a-z0-9-]+`, unique in its slot.
@@ -105,6 +104,12 @@ pub struct Entry {
     pub safety: Safety,
     /// Its constructor.
     pub(crate) make: Make,
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).field("make", &self.make).finish_non_exhaustive()
+    }
 }
 
 impl Entry {

@@ -275,13 +275,18 @@ pub(super) static BUILT_IN: Registry = Registry {
 };
 
 /// A set of algorithms and profiles.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Registry {
     /// All algorithms. The first of each slot is that slot's default.
     pub entries: &'static [&'static Entry],
     /// All profiles.
     pub profiles: &'static [Profile],
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("entries", &self.entries.len()).finish_non_exhaustive()
+    }
 }
 
 impl Registry {

@@ -1,5 +1,6 @@
 //! ICMP errors reported for sent datagrams, and the TTL of sent datagrams.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -33,7 +34,7 @@ pub enum PathErrorKind {
 }
 
 /// ICMP error for a datagram sent by this socket. An attacker who can guess the ports can forge one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PathError {
     /// Kind of the error.
     pub kind: PathErrorKind,
@@ -45,6 +46,20 @@ pub struct PathError {
     pub quoted: Vec<u8>,
     /// Time at which the error was received, as in [`Meta::timestamp`](super::Meta::timestamp).
     pub timestamp: Option<Duration>,
+}
+
+/// Omits the quoted data.
+impl fmt::Debug for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, from, destination, quoted, timestamp } = self;
+        f.debug_struct("PathError")
+            .field("kind", kind)
+            .field("from", from)
+            .field("destination", destination)
+            .field("quoted", &quoted.len())
+            .field("timestamp", timestamp)
+            .finish()
+    }
 }
 
 impl UdpSocket {

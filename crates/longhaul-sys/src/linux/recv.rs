@@ -1,5 +1,6 @@
 //! Receive path.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -63,7 +64,6 @@ impl Meta {
 }
 
 /// Reusable buffers for several messages.
-#[derive(Debug)]
 pub struct RecvBatch {
     buffers: Vec<RecvBuffer>,
     slots: Vec<InMessage>,
@@ -114,7 +114,13 @@ impl RecvBatch {
     }
 }
 
-/// Message of a [`RecvBatch`].
+impl fmt::Debug for RecvBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvBatch").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Message of a [`RecvBatch`]. Its `Debug` output does not contain the data.
 #[derive(Debug)]
 pub struct Received<'a> {
     /// Metadata of the message.

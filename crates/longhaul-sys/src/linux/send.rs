@@ -1,5 +1,6 @@
 //! Transmit path.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -24,8 +25,8 @@ pub const MAX_SLICES: usize = 1024;
 /// Largest number of [`Transmit`]s per call of [`UdpSocket::send_batch`].
 pub const MAX_SEND_BATCH: usize = MAX_BATCH;
 
-/// Datagram to send, or batch of datagrams that differ only in their payload.
-#[derive(Clone, Copy, Debug)]
+/// Datagram to send, or batch of datagrams that differ only in their payload, which `Debug` does not show.
+#[derive(Clone, Copy)]
 pub struct Transmit<'a> {
     /// Destination, or `None` on a connected socket.
     pub destination: Option<SocketAddr>,
@@ -42,6 +43,19 @@ pub struct Transmit<'a> {
     pub segment_size: Option<u16>,
     /// Payload in at most [`MAX_SLICES`] slices, whose boundaries are independent of those of the datagrams.
     pub slices: &'a [IoSlice<'a>],
+}
+
+impl fmt::Debug for Transmit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { destination, tos, src_ip, segment_size, slices } = self;
+        f.debug_struct("Transmit")
+            .field("destination", destination)
+            .field("tos", tos)
+            .field("src_ip", src_ip)
+            .field("segment_size", segment_size)
+            .field("slices", &slices.len())
+            .finish()
+    }
 }
 
 impl Transmit<'_> {

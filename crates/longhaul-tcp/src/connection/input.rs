@@ -36,7 +36,7 @@ pub struct SegmentMeta {
 }
 
 /// Payload of a segment: bytes and, if available, the shared buffer that contains them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Payload<'a> {
     bytes: &'a [u8],
     shared: Option<&'a Bytes>,

@@ -14,10 +14,9 @@ use crate::tuple::Tuple;
 /// What the endpoints on several sockets with one address share: the counters behind the limits of
 /// [`EndpointConfig`](crate::EndpointConfig), and a directory of their connections. Clones refer to the same group. An
 /// endpoint of [`Endpoint::new`](super::Endpoint::new) has a group of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EndpointGroup(Arc<Group>);
 
-#[derive(Debug)]
 struct Group {
     /// Number of connections, without TIME-WAIT records.
     live: AtomicUsize,

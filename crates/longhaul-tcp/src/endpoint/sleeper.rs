@@ -1,12 +1,12 @@
 //! A connection that takes a smaller form while it rests.
 
 use std::cell::{Cell, OnceCell};
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use longhaul_units::Span;
 
 use crate::connection::{Connection, Dormant};
+use crate::state::State;
 
 /// A connection, which wakes when it is looked at.
 pub(super) struct Sleeper {
@@ -22,6 +22,12 @@ impl Sleeper {
 
     pub(super) fn is_awake(&self) -> bool {
         self.awake.get().is_some()
+    }
+
+    /// Returns the state without waking the connection.
+    pub(super) fn state(&self) -> State {
+        // Only an established connection rests.
+        self.awake.get().map_or(State::Established, |connection| connection.state())
     }
 
     /// Lets the connection take its smaller form, if it is at rest.
@@ -63,15 +69,6 @@ impl DerefMut for Sleeper {
         match self.awake.get_mut() {
             Some(connection) => connection,
             None => unreachable!("it was woken before"),
-        }
-    }
-}
-
-impl fmt::Debug for Sleeper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.awake.get() {
-            Some(connection) => connection.fmt(f),
-            None => f.write_str("Dormant(..)"),
         }
     }
 }

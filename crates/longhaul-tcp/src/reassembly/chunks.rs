@@ -15,7 +15,7 @@ use super::piece::Piece;
 ///
 /// The data has left the connection: the receive window opens again, and no limit of memory applies. As long as any data of a
 /// receive buffer is held, its 64 KiB cannot be reused.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Chunks {
     pieces: VecDeque<Piece>,
     remaining: usize,

@@ -23,7 +23,7 @@ fn snapshot(victim: &mut Victim) -> Vec<String> {
     let connection = victim.endpoint.connection(id).expect("not released");
     let mut lines = Vec::new();
     let mut skipping = None;
-    for line in format!("{connection:#?}").lines() {
+    for line in format!("{:#?}", connection.contents()).lines() {
         let indent = line.len() - line.trim_start().len();
         let key = line.trim_start().split(':').next().unwrap_or_default();
         match skipping {

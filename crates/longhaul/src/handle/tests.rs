@@ -46,6 +46,18 @@ fn fixed_size_socket() -> TcpSocket {
     socket
 }
 
+/// A task that holds the lock can write a stream to its log.
+#[tokio::test]
+async fn debug_output_waits_for_no_lock() {
+    let (client, server) = warm_pair().await;
+    let shown = format!("TcpStream {{ local: {}, peer: {}", client.handle.local, client.handle.peer);
+    let state = client.handle.shared.lock();
+    assert_eq!(format!("{client:?}"), format!("{shown} }}"));
+    drop(state);
+    assert_eq!(format!("{client:?}"), format!("{shown}, state: Established }}"));
+    drop(server);
+}
+
 /// Waits until all data has been acknowledged.
 async fn all_acknowledged(client: &TcpStream) {
     while client.info().unwrap().in_flight_bytes > 0 {

@@ -11,7 +11,6 @@ use crate::io::{Incoming, Io};
 
 /// Datagrams that the kernel delivered to this shard, for a connection of another one. This happens after the number
 /// of sockets with this address has changed.
-#[derive(Debug)]
 pub(crate) struct Forwarded {
     shard: u32,
     meta: DatagramMeta,

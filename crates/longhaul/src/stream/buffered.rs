@@ -9,7 +9,7 @@ use crate::handle::Handle;
 
 /// Data that a read half has shown to its reader, as a reference to a receive buffer. Until the reader consumes it, it is
 /// unread data of the connection, which counts towards the limits of memory. Dropping it loses nothing.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Buffered {
     data: Bytes,
     /// Offset of the data in the stream.

@@ -14,11 +14,9 @@ use super::buffered::{Buffered, async_buf_read};
 use super::{TcpStream, ready};
 
 /// The read half of a borrowed stream, from [`TcpStream::split`]. Its `AsyncBufRead` shows received data without a copy.
-#[derive(Debug)]
 pub struct ReadHalf<'a>(&'a TcpStream, Buffered);
 
 /// The write half of a borrowed stream, from [`TcpStream::split`]. Dropping it does not end the stream.
-#[derive(Debug)]
 pub struct WriteHalf<'a>(&'a TcpStream);
 
 impl TcpStream {

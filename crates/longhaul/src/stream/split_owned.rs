@@ -17,7 +17,6 @@ use super::{TcpStream, ready};
 
 /// The read half of a stream, from [`TcpStream::into_split`]. Its `AsyncBufRead` shows received data without a copy, so
 /// that `tokio::io::copy_buf` copies it once less than `copy`.
-#[derive(Debug)]
 pub struct OwnedReadHalf {
     stream: Arc<TcpStream>,
     buffered: Buffered,
@@ -25,7 +24,6 @@ pub struct OwnedReadHalf {
 
 /// The write half of a stream, from [`TcpStream::into_split`]. Dropping it ends our direction, as `shutdown` does,
 /// unless it is [forgotten](OwnedWriteHalf::forget).
-#[derive(Debug)]
 pub struct OwnedWriteHalf {
     stream: Arc<TcpStream>,
     end_on_drop: bool,

@@ -60,11 +60,6 @@ async fn both_udp_backends_interoperate() {
         });
         let [client_socket, server_socket] = sockets;
         let (mut client, mut server) = crate::common::pair_with(client_socket, server_socket).await;
-        for (stream, backend) in [(&client, client_backend), (&server, server_backend)] {
-            // Nothing else tells which implementation is in use.
-            let is_quinn = backend == UdpBackend::Quinn || !crate::common::system_sockets();
-            assert_eq!(format!("{stream:?}").contains("Quinn("), is_quinn, "{backend:?}");
-        }
         let data = pattern(300_000);
         let (sent, received) = tokio::join!(
             async {

@@ -184,7 +184,7 @@ impl End {
         }
         let sent = sent(&mut self.endpoint, now);
         let info = self.endpoint.connection(self.id).map(|connection| Info { memory: 0, ..connection.info(now) });
-        Seen { info: format!("{info:?}"), sent, data, patience }
+        Seen { info: format!("{info:#?}"), sent, data, patience }
     }
 }
 
