@@ -29,6 +29,8 @@ pub(crate) struct Side {
     acked: u64,
     edge: u64,
     allowed: u64,
+    /// Right window edge in the newest segment that arrived.
+    told: u64,
     /// Highest acknowledgment that arrived.
     heard: u64,
     shift: Option<u8>,
@@ -77,6 +79,7 @@ impl Side {
             acked: 0,
             edge: 0,
             allowed: 0,
+            told: u64::MAX,
             heard: 0,
             shift: None,
             owes_ack_since: None,
@@ -111,8 +114,10 @@ impl Side {
         let isn = self.isn.ok_or("data before the SYN")?;
         let start = offset(isn, header.seq, self.sent);
         if payload.is_empty() && !has(Flags::FIN) {
-            let at_next = start == self.sent as i64 || start == self.sent as i64 - 1;
-            rule!(at_next, "a bare ACK at {start}, not at SND.NXT {}", self.sent);
+            // It is sent at SND.NXT, or at the edge of the peer's window if that is lower; a keep-alive below SND.UNA.
+            let next = self.sent.min(self.told) as i64;
+            let at_next = [self.sent as i64, next, self.sent as i64 - 1].contains(&start);
+            rule!(at_next, "a bare ACK at {start}, not at SND.NXT {} or the edge {}", self.sent, self.told);
         } else {
             self.on_data_sent(peer, start, has(Flags::FIN), header, payload)?;
         }
@@ -142,6 +147,7 @@ impl Side {
             "data to {end} beyond the window's edge {}",
             self.allowed
         );
+        rule!(!fin || payload.is_empty() || end < self.allowed || end < self.sent, "a FIN at {end} beyond the edge");
         if let Some(at) = self.fin {
             rule!(end <= at && (!fin || end == at), "data to {end} after the FIN at {at}, or another FIN");
         } else if fin {
@@ -249,8 +255,10 @@ impl Side {
             // The window of a SYN is not scaled, unless a SYN-ACK announces that it is.
             let shift = if syn && !header.options.scaled_window { 0 } else { peer.shift(self) };
             let ack = offset(ours, header.ack, self.sent).max(0) as u64;
+            let edge = ack + (u64::from(header.window) << shift);
+            self.told = if ack >= self.heard { edge } else { self.told };
+            self.allowed = self.allowed.max(edge);
             self.heard = self.heard.max(ack);
-            self.allowed = self.allowed.max(ack + (u64::from(header.window) << shift));
         } else if header.flags.contains(Flags::SYN) {
             self.allowed = self.allowed.max(1 + u64::from(header.window));
         }

@@ -109,7 +109,7 @@ impl Connection {
         let (now, ratio, sent) = (self.timers.now(), self.cc.control.ack_ratio, self.stats.data_segments_out);
         let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
         let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
-        let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
+        let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.textless_offset());
         header.options.ack_rate = Some(rate);
         self.rcv.acks.enqueue(header);
     }

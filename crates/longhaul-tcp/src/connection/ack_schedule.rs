@@ -387,7 +387,7 @@ impl Connection {
     /// Returns the header of a pure ACK and resets the state of delayed ACKs.
     pub(super) fn ack_header(&mut self, now: Time) -> Header {
         let flags = Flags::ACK | self.echo_flag();
-        let mut header = self.header(now, flags, self.snd.sent_to());
+        let mut header = self.header(now, flags, self.textless_offset());
         let blocks = self.rcv.acks.blocks_due();
         self.add_sack(&mut header);
         header.options.probe_echo = self.rcv.acks.take_probe_echo().map(|value| ProbeEcho { value });

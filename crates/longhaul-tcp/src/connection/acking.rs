@@ -9,7 +9,7 @@ use longhaul_wire::{Arrivals, Flags, Header, SackBlock, SackBlocks};
 
 use super::arrivals::Reports;
 use super::loss::AckOutcome;
-use super::sender::WindowField;
+use super::sender::{WindowField, WindowUpdate};
 use super::timers::Timer;
 use super::{Connection, Event, SegmentMeta};
 use crate::info::add;
@@ -103,14 +103,14 @@ impl Connection {
     /// step).
     pub(super) fn process_ack(&mut self, segment: &AckSegment<'_>) {
         let (in_flight, flight_size) = (self.pipe(), self.snd.flight_size());
-        let window_changed = self.update_window(segment);
+        let update = self.update_window(segment);
         let una_advanced = segment.ack.saturating_sub(self.snd.una());
-        let before = Before { in_flight, flight_size, una_advanced, window_changed };
+        let before = Before { in_flight, flight_size, una_advanced, window_changed: update.changed };
         // A segment with data that acknowledges nothing new is no ACK.
         if una_advanced > 0 || !segment.header.options.sack.is_empty() || segment.len == 0 {
             self.process_acknowledgments(segment, before);
         }
-        self.after_window_change(segment.now, window_changed);
+        self.after_window_change(segment.now, update);
     }
 
     /// Processes what the segment acknowledges.
@@ -401,8 +401,8 @@ impl Connection {
         (below || inside_second).then_some((left as u64, right as u64))
     }
 
-    /// Updates SND.WND from the newest segment (RFC 9293, section 3.10.7.4). Returns whether the window changed.
-    fn update_window(&mut self, segment: &AckSegment<'_>) -> bool {
+    /// Updates SND.WND from the newest segment (RFC 9293, section 3.10.7.4).
+    fn update_window(&mut self, segment: &AckSegment<'_>) -> WindowUpdate {
         // The window in a SYN is not scaled (RFC 7323, section 2.2).
         let shift = if segment.has(Flags::SYN) { 0 } else { self.negotiated.send_shift };
         let window = u64::from(segment.header.window) << shift;
@@ -410,7 +410,7 @@ impl Connection {
         if update.shrank {
             add(&mut self.stats.incidents_mut().windows_shrunk, 1);
         }
-        update.changed
+        update
     }
 
     /// Takes RTT samples. The newest segment that was never retransmitted yields the path's RTT; the oldest, whose

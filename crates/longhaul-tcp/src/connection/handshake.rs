@@ -466,7 +466,7 @@ impl Connection {
     /// Returns a RST that follows all sent data and carries an ACK and, if negotiated, timestamps (RFC 7323, section
     /// 3.2).
     pub(super) fn reset_header(&self, now: Time) -> Header {
-        self.windowless_header(now, Flags::RST | Flags::ACK, self.snd.sent_to())
+        self.windowless_header(now, Flags::RST | Flags::ACK, self.textless_offset())
     }
 }
 

@@ -134,12 +134,18 @@ impl Connection {
     /// has only advanced RCV.NXT.
     fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Arrival<'_>) -> bool {
         // First: check the sequence number, after PAWS (RFC 7323, section 5.3).
+        let mut is_repeated = false;
         if self.life.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
             if !self.handle_repeated_syn(&mut segment) {
                 return false;
             }
-        } else if !self.passes_paws(now, &segment) || !self.is_acceptable(now, &segment) {
+        } else if !self.passes_paws(now, &segment) {
             return false;
+        } else if !self.is_acceptable(now, &segment) {
+            is_repeated = self.acknowledges_although_old(now, &segment);
+            if !is_repeated {
+                return false;
+            }
         }
         // Second: check the RST bit.
         if segment.has(Flags::RST) {
@@ -170,7 +176,7 @@ impl Connection {
         self.report_network_answer(now);
         self.pmtu.note_episodes(self.stats.incidents().recoveries);
         self.after_ack(now);
-        if self.life.state == State::Closed {
+        if is_repeated || self.life.state == State::Closed {
             return false;
         }
         // Seventh: process the segment text.
@@ -290,6 +296,23 @@ impl Connection {
             age.is_some_and(|age| age <= now - self.life.created_at)
         };
         plausible && (!self.negotiated.timestamps || header.options.timestamps.is_some_and(echoed))
+    }
+
+    /// Returns whether an unacceptable segment acknowledges data or changes the window: it repeats recent data, or was sent
+    /// before the peer knew that we have received the octet with which it probed our window. If both ends have sent more
+    /// than the other accepts, for instance after a middlebox has rewritten a window, only retransmissions carry
+    /// acknowledgments that either can use (RFC 9293, appendix A.2).
+    fn acknowledges_although_old(&self, now: Time, segment: &Arrival<'_>) -> bool {
+        let header = segment.header;
+        let has_news = || {
+            let news = self.acknowledged_by(header).is_some_and(|ack| ack > self.snd.una());
+            news || u64::try_from(segment.start).is_ok_and(|start| !self.keeps_window(header, start))
+        };
+        self.life.state.is_synchronized()
+            && !header.flags.intersects(Flags::SYN | Flags::RST)
+            && self.rcv.repeats_recent_data(segment.start)
+            && self.is_credible(now, header)
+            && has_news()
     }
 
     /// Second step of RFC 9293, section 3.10.7.4: handles a RST (RFC 5961, section 3.2; RFC 1337).

@@ -28,8 +28,8 @@ use tail_probe::TailLossProbe;
 /// R2 in consecutive timeouts. It corresponds to about 15 minutes; RFC 9293, section 3.8.3, requires at least 100
 /// seconds.
 const MAX_TIMEOUTS: u32 = 15;
-/// Maximum number of FIN retransmissions if both sides have closed and nothing else is unacknowledged, because a peer
-/// that closed and then exited does not answer. About 90 seconds at the minimum RTO.
+/// Maximum number of unanswered FIN retransmissions if both sides have closed and nothing else is unacknowledged, because
+/// a peer that closed and then exited does not answer. About 90 seconds at the minimum RTO.
 const MAX_FIN_TIMEOUTS: u32 = 8;
 /// Minimum silence of the peer before R2 applies, at least 100 s (RFC 9293, section 3.8.3). It exceeds the longest
 /// RTO, so a peer that answers every retransmission is never considered silent.
@@ -71,8 +71,9 @@ pub(super) struct Loss {
     pub(super) grant: Grant,
     /// The last transmission before the episode. The loss of a later retransmission begins a new episode.
     episode_tx: TxId,
-    /// Consecutive retransmission timeouts.
+    /// Consecutive retransmission timeouts, and those since the last segment from the peer.
     timeouts: u32,
+    pub(super) unanswered: u32,
     outage: Option<Outage>,
     /// Bytes of path MTU probes among the newly lost data.
     mtu_probe_lost: u64,
@@ -91,6 +92,7 @@ impl Loss {
             grant: Grant::default(),
             episode_tx: TxId(0),
             timeouts: 0,
+            unanswered: 0,
             outage: None,
             mtu_probe_lost: 0,
         }
@@ -385,7 +387,8 @@ impl Connection {
         // R2: close the connection if the peer is silent (RFC 9293, section 3.8.3).
         let Some((index, front)) = self.snd.board().front().map(|(i, r)| (i, *r)) else { return };
         self.loss.timeouts += 1;
-        if self.loss.timeouts > MAX_FIN_TIMEOUTS && self.is_only_fin_unacked() {
+        self.loss.unanswered += 1;
+        if self.loss.unanswered > MAX_FIN_TIMEOUTS && self.is_only_fin_unacked() {
             // All data is acknowledged and the peer has closed: it has most likely exited.
             self.finish(None);
             return;

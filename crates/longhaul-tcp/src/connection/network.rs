@@ -368,7 +368,7 @@ impl Connection {
             self.ext.network.report = None;
             let request = Request::QuickStartReport { rate, nonce };
             let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
-            let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
+            let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.textless_offset());
             header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
             self.rcv.acks.enqueue(header);
         }

@@ -100,6 +100,11 @@ impl Connection {
         Header { window, ..self.windowless_header(now, flags, offset) }
     }
 
+    /// Returns the offset of the sequence number of segments without text, such as pure ACKs and RSTs.
+    pub(super) fn textless_offset(&self) -> u64 {
+        self.snd.acceptable_to_peer(self.negotiated.send_shift)
+    }
+
     /// Returns the same header with a window of zero.
     pub(super) fn windowless_header(&self, now: Time, flags: Flags, offset: u64) -> Header {
         let mut header = Header {
@@ -122,8 +127,7 @@ impl Connection {
             return Due::Nothing;
         }
         if self.snd.board().lost_bytes() == 0
-            && self.snd.unsent() == 0
-            && !self.snd.has_unsent_fin()
+            && !self.snd.has_unsent()
             && !self.loss.wants_to_send()
             && !matches!(self.cc.limits.current, SendLimit::Cpu | SendLimit::Pacing)
         {
@@ -376,19 +380,20 @@ impl Connection {
     /// Returns the next new segment, whose header has `extra` more bytes than usual, or the limit that prevents it.
     fn next_segment(&mut self, fill: &Fill<'_>, room: u64, extra: u16) -> Result<Choice, SendLimit> {
         let mss = self.mss().saturating_sub(extra);
-        let unsent = self.snd.unsent();
+        let (unsent, window) = (self.snd.unsent(), self.snd.usable_window());
+        if self.snd.has_unsent() && self.snd.persist.take_due() {
+            return Ok(Choice { len: unsent.min(1) as u16, mtu_probe: false });
+        }
         if unsent == 0 {
             return match self.snd.has_unsent_fin() {
-                // A bare FIN has no data that counts against cwnd; the connection ends a round trip sooner.
-                true => Ok(Choice { len: 0, mtu_probe: false }),
+                // A bare FIN has no data that counts against cwnd; the connection ends a round trip sooner. It takes a
+                // number of the peer's window, however.
+                true if window > 0 => Ok(Choice { len: 0, mtu_probe: false }),
+                true => Err(SendLimit::PeerWindow),
                 false if self.snd.is_buffer_full() => Err(SendLimit::SendBuffer),
                 false => Err(SendLimit::App),
             };
         }
-        if self.snd.persist.take_due() {
-            return Ok(Choice { len: 1, mtu_probe: false });
-        }
-        let window = self.snd.usable_window();
         let len = unsent.min(u64::from(mss)).min(window);
         if let Some(limit) = self.avoid_silly_window(len, unsent, mss) {
             return Err(limit);

@@ -1,8 +1,8 @@
 //! Persist timer: zero-window probes (RFC 9293, section 3.8.6.1; RFC 1122, section 4.2.2.17) and the override timeout
 //! of silly-window avoidance (RFC 9293, section 3.8.6.2.1).
 //!
-//! A probe is the next octet of new data, sent beyond the right edge of the window. While it is unacknowledged, it is
-//! retransmitted from the scoreboard without being marked lost, because a missing answer is no sign of congestion.
+//! A probe is the next octet of new data, sent beyond the right edge of the window, or the FIN if all data is sent. While
+//! it is unacknowledged, it is retransmitted from the scoreboard without being marked lost, because a missing answer is no sign of congestion.
 //! The retransmission timer is stopped meanwhile.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
@@ -10,6 +10,7 @@ use longhaul_cc::PathEvent;
 use longhaul_units::{Span, Time};
 
 use super::Connection;
+use super::sender::WindowUpdate;
 use super::timers::Timer;
 use crate::error::ConnectionError;
 
@@ -26,9 +27,9 @@ const GIVE_UP_PROBES: u32 = 4;
 /// State of zero-window probing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Persist {
-    /// One octet of new data may be sent beyond the window.
+    /// One octet of new data, or the FIN, may be sent beyond the window.
     due: bool,
-    /// The octet at SND.UNA is an unacknowledged probe.
+    /// The octet or FIN at SND.UNA is an unacknowledged probe.
     in_flight: bool,
     /// Probes since the window closed.
     sent: u32,
@@ -39,7 +40,7 @@ pub(super) struct Persist {
 }
 
 impl Persist {
-    /// Returns whether one octet of new data may be sent beyond the window, and records that it is.
+    /// Returns whether one octet of new data, or the FIN, may be sent beyond the window, and records that it is.
     pub(super) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.due)
     }
@@ -54,7 +55,7 @@ impl Persist {
         self.due
     }
 
-    /// Returns whether the octet at SND.UNA is an unacknowledged probe.
+    /// Returns whether the octet or FIN at SND.UNA is an unacknowledged probe.
     pub(super) fn is_in_flight(&self) -> bool {
         self.in_flight
     }
@@ -104,7 +105,7 @@ impl Connection {
         let pipe = self.pipe();
         self.cc.rate.on_app_limited(pipe);
         self.loss.grant.forced = true;
-        self.loss.grant.probe = front;
+        self.repeat_front();
         self.timers.arm(Timer::Persist, now + self.persist_interval());
         self.consider_r1();
     }
@@ -113,13 +114,14 @@ impl Connection {
     pub(super) fn heard_from_peer(&mut self, now: Time) {
         self.peer.on_segment(now);
         self.snd.persist.unanswered = 0;
+        self.loss.unanswered = 0;
         self.stop_port_probing();
     }
 
-    /// Continues or ends zero-window probing. Called after every ACK; `changed` means that the window field changed.
-    pub(super) fn after_window_change(&mut self, now: Time, changed: bool) {
+    /// Continues or ends zero-window probing. Called after every ACK.
+    pub(super) fn after_window_change(&mut self, now: Time, update: WindowUpdate) {
         if self.snd.window() == 0 {
-            let waits = self.snd.persist.sent > 0 && self.snd.unsent() > 0;
+            let waits = self.snd.persist.sent > 0 && self.snd.has_unsent();
             if waits && !self.snd.has_outstanding() && !self.timers.is_armed(Timer::Persist) {
                 // The peer accepted the octet but still has no room.
                 self.timers.arm(Timer::Persist, now + self.persist_interval());
@@ -129,20 +131,36 @@ impl Connection {
             self.arm_user_timeout(now);
             return;
         }
-        if changed {
+        if update.changed {
             self.timers.stop(Timer::Persist);
         }
-        if self.snd.persist.sent == 0 {
+        let before = std::mem::take(&mut self.snd.persist);
+        if update.opened && self.rtt.backoff() > 0 {
+            // The timer was backed off while the closed window made the peer drop what was sent.
+            self.rtt.reset_backoff();
+            self.timers.stop(Timer::Rto);
+            self.repeat_front();
+            self.arm_retransmission(now);
+        }
+        if before.sent == 0 {
             return;
         }
-        let before = std::mem::take(&mut self.snd.persist);
         if before.in_flight && !before.due {
-            // The octet may have been dropped while the window was closed: retransmit it at once.
-            self.loss.grant.probe = self.snd.board().front().map(|(index, _)| index);
-            self.loss.grant.forced = true;
+            // The octet may have been dropped while the window was closed.
+            self.repeat_front();
         }
         self.arm_retransmission(now);
         self.end_idleness(now, before.idle_since);
+    }
+
+    /// Retransmits the first outstanding segment at once, regardless of cwnd and pacer. If it is SACKed, the peer has
+    /// discarded it or somebody has forged the report (RFC 2018, section 8): SACKed segments are never retransmitted.
+    pub(super) fn repeat_front(&mut self) {
+        let Some((index, front)) = self.snd.board().front() else { return };
+        if front.is_sacked() {
+            self.snd.renege();
+        }
+        (self.loss.grant.probe, self.loss.grant.forced) = (Some(index), true);
     }
 
     /// Restarts after idleness (RFC 5681, section 4.1). Probes do not end an idle period, because they do not show

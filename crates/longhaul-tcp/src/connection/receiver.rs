@@ -115,7 +115,9 @@ impl Receiver {
         let edge = (self.edge as i64).max(next);
         let within = |offset: i64| next <= offset && offset < edge;
         match (end.saturating_sub(start), edge.saturating_sub(next)) {
-            (0, 0) => start == next,
+            // The ACKs and RSTs of a sender may follow the octet with which it has probed our closed window. Such a RST is
+            // answered with a challenge ACK.
+            (0, 0) => start == next || start == next + 1,
             // A sender that has filled the window sends pure ACKs at its right edge. If both sides have filled the
             // other's window, dropping these ACKs would stop both directions until the first retransmission. Linux
             // and others accept them too. A RST must lie within the window.
@@ -124,6 +126,13 @@ impl Receiver {
             (_, 0) => start == next,
             (_, _) => within(start) || within(end.saturating_sub(1)) || (start < next && end > next),
         }
+    }
+
+    /// Returns whether a segment outside the receive window begins with data that was received before, no further back than
+    /// a full buffer.
+    pub(super) fn repeats_recent_data(&self, start: i64) -> bool {
+        let next = self.next() as i64;
+        (next.saturating_sub(self.capacity as i64)..next).contains(&start)
     }
 
     /// Returns the offsets of the data that is accepted: from the first byte of the stream up to the edge of the

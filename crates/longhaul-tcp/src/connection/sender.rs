@@ -17,11 +17,13 @@ const COPY_LIMIT: usize = 256 << 10;
 mod rc3;
 mod rest;
 mod unsent;
+mod window;
 
 pub(super) use rc3::Bounds;
 use rc3::Rc3Loop;
 pub(super) use rest::RestingSender;
 use unsent::UnsentLimit;
+pub(super) use window::{WindowField, WindowUpdate};
 
 /// The smallest MSS accepted from a peer: with a smaller one, metadata outweighs data (CVE-2019-11479).
 const MIN_PEER_MSS: u16 = 128;
@@ -91,26 +93,6 @@ pub(super) struct NewPair {
     pub(super) start: u64,
     pub(super) middle: u64,
     pub(super) end: u64,
-}
-
-/// Window field of a received segment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WindowField {
-    /// Sequence number and acknowledgment of the segment as stream offsets.
-    pub(super) seq: u64,
-    pub(super) ack: u64,
-    /// The window in bytes, and the shift by which the field was scaled.
-    pub(super) window: u64,
-    pub(super) shift: u8,
-}
-
-/// Effect of a window field.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct WindowUpdate {
-    /// The window changed, or its right edge moved while SND.UNA did not.
-    pub(super) changed: bool,
-    /// The right edge moved left by more than the rounding of window scaling (RFC 7323, section 2.4).
-    pub(super) shrank: bool,
 }
 
 impl Sender {
@@ -227,11 +209,13 @@ impl Sender {
         self.board.begin_burst(burst);
     }
 
-    /// Adds a new segment of `len` bytes at SND.NXT to the scoreboard, with our FIN if it is queued and follows.
+    /// Adds a new segment of `len` bytes at SND.NXT to the scoreboard, with our FIN if it is queued, follows, and the
+    /// peer's window admits it.
     pub(super) fn send_new(&mut self, len: u16, mtu_probe: bool) -> NewSegment {
         let start = self.nxt.max(1);
         let end = start + u64::from(len);
-        let fin = self.has_unsent_fin() && end == self.buffer.end();
+        // A FIN without data that the window does not admit is a zero-window probe.
+        let fin = self.has_unsent_fin() && end == self.buffer.end() && (len == 0 || end < self.window_edge());
         let tx = self.board.push(start, len, fin, mtu_probe);
         self.nxt = end + u64::from(fin);
         self.fin_sent |= fin;
@@ -332,37 +316,6 @@ impl Sender {
         self.buffer.advance(self.una.min(self.buffer.end()));
     }
 
-    /// Updates SND.WND if the segment is the newest (RFC 9293, section 3.10.7.4). Must be called before SND.UNA is
-    /// advanced.
-    ///
-    /// A segment that advances SND.UNA always counts as the newest, although after reordering its sequence number may
-    /// be lower than SND.WL1. Otherwise the old window, relative to the new SND.UNA, would exceed the advertised
-    /// right edge.
-    pub(super) fn update_window(&mut self, field: WindowField) -> WindowUpdate {
-        let WindowField { seq, ack, window, shift } = field;
-        let newer = ack > self.una || self.wl1 < seq || (self.wl1 == seq && self.wl2 <= ack);
-        if ack < self.una || !newer {
-            return WindowUpdate::default();
-        }
-        let (old_edge, edge) = (self.window_edge(), ack.saturating_add(window));
-        (self.wl1, self.wl2) = (seq, ack);
-        let changed = window != self.window || edge != old_edge && ack == self.una && window != 0;
-        self.set_window(window);
-        WindowUpdate { changed, shrank: old_edge.saturating_sub(edge) >= 1 << shift }
-    }
-
-    /// Returns whether the segment at `seq`, which acknowledges no more than SND.UNA, leaves the window at what it is.
-    pub(super) fn keeps_window(&self, seq: u64, ack: u64, window: u64) -> bool {
-        ack < self.una || seq < self.wl1 || window == self.window
-    }
-
-    /// Records a segment that [keeps the window](Self::keeps_window).
-    pub(super) fn repeat_window(&mut self, seq: u64, ack: u64) {
-        if ack == self.una && self.wl1 <= seq {
-            (self.wl1, self.wl2) = (seq, ack);
-        }
-    }
-
     /// Permits a segment of any size, because the override timeout has expired (RFC 9293, section 3.8.6.2.1).
     pub(super) fn override_silly_window(&mut self) {
         self.override_sws = true;
@@ -430,16 +383,6 @@ impl Sender {
     /// Returns SND.WND.
     pub(super) fn window(&self) -> u64 {
         self.window
-    }
-
-    /// Returns the right edge of the peer's window.
-    pub(super) fn window_edge(&self) -> u64 {
-        self.una.saturating_add(self.window)
-    }
-
-    /// Returns the usable window: the number of bytes that the peer's window admits beyond SND.NXT.
-    pub(super) fn usable_window(&self) -> u64 {
-        self.window_edge().saturating_sub(self.nxt)
     }
 
     /// Returns the lowest and the highest acceptable acknowledgment (RFC 5961, section 5.2). They are signed, because
@@ -549,6 +492,11 @@ impl Sender {
     /// Returns whether a FIN is queued and was never sent.
     pub(super) fn has_unsent_fin(&self) -> bool {
         self.fin_queued && !self.fin_sent
+    }
+
+    /// Returns whether data or the FIN is queued that was never sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent() > 0 || self.has_unsent_fin()
     }
 
     /// Returns whether all data and the FIN are acknowledged.

@@ -95,7 +95,7 @@ impl Connection {
 
     /// Returns whether a segment of a train, at `start`, leaves the send window at what it is. It does not if a segment beyond
     /// the first one has arrived before, with another window, and this is beyond that one.
-    fn keeps_window(&self, header: &Header, start: u64) -> bool {
+    pub(super) fn keeps_window(&self, header: &Header, start: u64) -> bool {
         let window = u64::from(header.window) << self.negotiated.send_shift;
         self.acknowledged_by(header).is_none_or(|ack| self.snd.keeps_window(start, ack, window))
     }
@@ -106,7 +106,8 @@ impl Connection {
         }
     }
 
-    fn acknowledged_by(&self, header: &Header) -> Option<u64> {
+    /// Returns the offset in our stream that the ACK field acknowledges, unless it precedes the stream.
+    pub(super) fn acknowledged_by(&self, header: &Header) -> Option<u64> {
         u64::try_from(self.numbers.our_offset(header.ack, self.snd.una())).ok()
     }
 }

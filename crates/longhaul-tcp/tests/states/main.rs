@@ -5,5 +5,6 @@
 #[allow(dead_code, reason = "other crates' tests use more of it")]
 mod victim;
 
+mod closed_windows;
 mod matrices;
 mod rejected;

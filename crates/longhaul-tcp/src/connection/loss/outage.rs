@@ -62,12 +62,10 @@ impl Connection {
 
     /// Retransmits the first segment in flight, regardless of cwnd and pacer.
     pub(super) fn probe_outage(&mut self, now: Time) {
-        let Some((front, _)) = self.snd.board().front() else { return };
         if self.loss.outage.is_none() || !matches!(self.loss.phase, Phase::Timeout(_)) {
             return;
         }
-        self.loss.grant.probe = Some(front);
-        self.loss.grant.forced = true;
+        self.repeat_front();
         self.put_off_outage_probe(now);
         self.timers.set(Timer::Probe, self.outage_probe_at());
     }

@@ -131,9 +131,8 @@ impl Rc3Loop {
 
 impl Sender {
     /// Returns the end of the contiguous data sent: SND.NXT, or the end of the range that the RC3 loop sent directly
-    /// above it. An ACK beyond it is invalid. Pure ACKs use it as their sequence number. Because the peer's RCV.NXT
-    /// may exceed SND.NXT, a segment with SND.NXT could be unacceptable (RFC 9293, section 3.10.7.4), and both ends
-    /// would drop each other's ACKs.
+    /// above it. An ACK beyond it is invalid. Because the peer's RCV.NXT may exceed SND.NXT, a pure ACK with SND.NXT
+    /// could be unacceptable (RFC 9293, section 3.10.7.4), and both ends would drop each other's ACKs.
     pub(in crate::connection) fn sent_to(&self) -> u64 {
         let ahead = self.rc3.as_ref().and_then(|rc3| rc3.sent.first()).filter(|range| range.start <= self.nxt);
         ahead.map_or(self.nxt, |range| range.end.max(self.nxt))
