@@ -33,6 +33,7 @@ mod reordering;
 mod reuse;
 mod spurious;
 mod two_way;
+mod unread;
 mod user_timeout;
 
 const A: ([u8; 4], u16) = ([10, 0, 0, 1], 1000);
@@ -118,12 +119,16 @@ impl Net {
         }
     }
 
+    /// Returns the time of the next event.
+    fn next(&mut self) -> Option<Time> {
+        let timers = [self.ends[0].poll_timeout(), self.ends[1].poll_timeout()];
+        timers.into_iter().flatten().chain(self.flying.front().map(|f| f.0)).min()
+    }
+
     /// Advances to the next event; returns `false` if there is none.
     fn step(&mut self) -> bool {
         self.pump();
-        let timers = [self.ends[0].poll_timeout(), self.ends[1].poll_timeout()];
-        let next = timers.into_iter().flatten().chain(self.flying.front().map(|f| f.0)).min();
-        let Some(next) = next else { return false };
+        let Some(next) = self.next() else { return false };
         self.now = self.now.max(next);
         while self.flying.front().is_some_and(|f| f.0 <= self.now) {
             let (_, to, ecn, datagram) = self.flying.pop_front().unwrap();
