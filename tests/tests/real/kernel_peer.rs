@@ -354,6 +354,52 @@ async fn our_window_closes() {
     close_theirs_first(ours, kernel).await;
 }
 
+/// What one side writes, and the other does not read, does not keep the other direction from flowing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kernel_does_not_read() {
+    let Some(world) = World::new(Impairment::default(), Config::default()).await else { return };
+    SockRef::from(&world.listener).set_recv_buffer_size(64 << 10).unwrap();
+    let (ours, kernel) = world.connect().await;
+    let (mut reader, mut writer) = tokio::io::split(ours);
+    let unread = tokio::spawn(async move { writer.write_all(&pattern(16 * MIB)).await });
+    // Long enough for the window to close and for a probe of it.
+    sleep(Duration::from_millis(700)).await;
+    let data = pattern(8 * MIB);
+    let copy = data.clone();
+    let write = theirs(kernel, move |stream| stream.write_all(&copy));
+    let mut received = vec![0; data.len()];
+    let (read, (_kernel, written)) = tokio::join!(reader.read_exact(&mut received), write);
+    written.unwrap();
+    read.unwrap();
+    assert!(received == data);
+    assert!(!unread.is_finished(), "the kernel has taken more than its buffer holds");
+    unread.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn we_do_not_read() {
+    let mut config = Config::default();
+    config.recv_buffer(64 << 10).recv_buffer_max(64 << 10);
+    let Some(world) = World::new(Impairment::default(), config).await else { return };
+    let (mut ours, kernel) = world.accept().await;
+    let writer = kernel.try_clone().unwrap();
+    // It ends with the connection.
+    let unread = spawn_blocking(move || (&writer).write_all(&pattern(16 * MIB)));
+    sleep(Duration::from_millis(700)).await;
+    let data = pattern(8 * MIB);
+    let read = theirs(kernel, |stream| {
+        let mut received = vec![0; 8 * MIB];
+        stream.read_exact(&mut received).map(|()| received)
+    });
+    let (written, (kernel, received)) = tokio::join!(ours.write_all(&data), read);
+    written.unwrap();
+    assert!(received.unwrap() == data);
+    assert!(!unread.is_finished(), "the kernel has sent more than our window and its own buffer hold");
+    kernel.shutdown(Shutdown::Both).unwrap();
+    ours.abort();
+    assert!(unread.await.unwrap().is_err());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kernel_vanishes() {
     let mut config = Config::default();

@@ -6,10 +6,10 @@ use longhaul_cc::NetworkHeaderKind;
 use longhaul_link::router::{QuickStartConfig, RcpConfig, XcpConfig};
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Loss, Random, Reordering, RouterConfig};
-use longhaul_sim::{Plan, SessionId, Setup, Sim};
+use longhaul_sim::{Close, Plan, Session, SessionId, Setup, Sim};
 use longhaul_tcp::{Config, ConnectionError, KeepAlive};
 use longhaul_tests::watch::describe;
-use longhaul_units::{Rate, Span};
+use longhaul_units::{Rate, Span, Time};
 
 use crate::any_pair::composition;
 use crate::any_pair::middle::Middle;
@@ -26,6 +26,8 @@ const BOUND_OF_BOTH: Span = Span::from_secs(30);
 const STALLED: Span = Span::from_secs(600);
 /// Maximum number of events of a case. More indicate an exchange of packets that does not end.
 const MAX_EVENTS: u64 = 400_000;
+/// Maximum memory of an end.
+const MAX_MEMORY: usize = 1 << 20;
 /// Number of events between two checks of both ends.
 const LOOK: u64 = 16;
 
@@ -35,8 +37,21 @@ pub(crate) enum Hostility {
     None,
     /// Changes fields that report progress, in segments without data.
     Lies,
+    /// Changes mostly windows, SACK blocks and acknowledgments, also in segments with data, and for longer.
+    WindowLies,
     /// Changes any field of any segment.
     Anything,
+}
+
+/// When an application reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    AtOnce,
+    /// Not before this time.
+    Late(Span),
+    /// At most so many bytes at a time, with pauses.
+    Slowly(usize, Span),
+    Never,
 }
 
 /// One end of the connection.
@@ -50,6 +65,9 @@ struct End {
     switches: [bool; 9],
     buffers: (usize, usize),
     ack_every: u8,
+    reading: Reading,
+    /// Whether it ends its stream only after that of the peer.
+    ends_last: bool,
 }
 
 /// A test case, determined by its number.
@@ -73,7 +91,21 @@ impl End {
             |random: &mut Random| if random.chance(0.6) { 4 << 20 } else { 4_000 + random.below(200_000) as usize };
         let buffers = (buffer(random), buffer(random));
         let ack_every = 1 + random.below(4) as u8;
-        Self { composition, send, isn, switches, buffers, ack_every }
+        Self { composition, send, isn, switches, buffers, ack_every, reading: Reading::AtOnce, ends_last: false }
+    }
+
+    fn plan(&self) -> Plan {
+        let mut plan = Plan::bulk(self.send);
+        match self.reading {
+            Reading::AtOnce => {}
+            Reading::Late(since) => plan.read_from = Time::ZERO + since,
+            Reading::Slowly(chunk, pause) => (plan.read_chunk, plan.read_pause) = (chunk, pause),
+            Reading::Never => plan.read_from = Time::ZERO + BOUND * 2,
+        }
+        if self.ends_last {
+            plan.close = Close::AfterEnd;
+        }
+        plan
     }
 
     fn config(&self) -> Config {
@@ -132,6 +164,47 @@ impl Case {
         Self { seed, hostility, ends, links: Duplex { there, back }, bound }
     }
 
+    /// Creates a case in which one end, or both, read late, slowly, or not at all, and with smaller windows, which then
+    /// close. At most one end does not read, and then the other ends.
+    pub(crate) fn unread(seed: u64, hostility: Hostility) -> Self {
+        let mut case = Self::new(seed, hostility);
+        let random = &mut Random::new(seed, 300 + hostility as u64);
+        for end in &mut case.ends {
+            end.reading = match random.below(4) {
+                0 => Reading::AtOnce,
+                1 => Reading::Late(Span::from_millis(random.below(100_000))),
+                2 => Reading::Slowly(4_000 + random.below(20_000) as usize, Span::from_millis(random.below(200))),
+                _ => Reading::Never,
+            };
+            end.ends_last = random.chance(0.2);
+            if random.chance(0.8) {
+                end.buffers.1 = 1_000 + random.below(100_000) as usize;
+            }
+            if random.chance(0.1) {
+                end.send = 0;
+            }
+        }
+        // Data that fills the peer's buffer to the last byte, or lacks it, is followed by a FIN.
+        for (from, to) in [(0, 1), (1, 0)] {
+            if random.chance(0.2) {
+                case.ends[from].send =
+                    (case.ends[to].buffers.1 as u64 + random.below(3)).saturating_sub(1).min(400_000);
+            }
+        }
+        let [first, second] = &mut case.ends;
+        if first.reading == Reading::Never && (second.reading == Reading::Never || second.ends_last) {
+            (second.reading, second.ends_last) = (Reading::AtOnce, false);
+        }
+        for end in &mut case.ends {
+            // It would wait for an end that it does not read.
+            end.ends_last &= end.reading != Reading::Never;
+        }
+        if case.ends.iter().all(|end| end.ends_last) {
+            case.ends[0].ends_last = false;
+        }
+        case
+    }
+
     /// Creates a case with the same composition at both ends over 100 Mb/s and 100 ms with a queue of half a BDP and
     /// this loss rate.
     pub(crate) fn both_ways(composition: &str, send: [u64; 2], loss: f64) -> Self {
@@ -142,6 +215,8 @@ impl Case {
             switches: [true, true, true, true, true, false, false, false, false],
             buffers: (4 << 20, 4 << 20),
             ack_every: 2,
+            reading: Reading::AtOnce,
+            ends_last: false,
         });
         let mut link = LinkConfig::new(Rate::from_bits_per_sec(100_000_000), Span::from_millis(50));
         link = link.queue(Limit::Bytes(625_000)).loss(Loss::Uniform(loss));
@@ -168,7 +243,7 @@ impl Case {
     /// Runs the case to the end of both applications.
     pub(crate) fn run(&self) -> Result<(), String> {
         let mut sim = self.sim();
-        let ids = sim.open(Plan::bulk(self.ends[0].send), Plan::bulk(self.ends[1].send));
+        let ids = sim.open(self.ends[0].plan(), self.ends[1].plan());
         let (mut events, end) = (0, sim.now() + self.bound);
         let (mut progress, mut progress_at) = (0, sim.now());
         while !self.is_over(&sim, ids) {
@@ -188,6 +263,7 @@ impl Case {
             }
             if events % LOOK == 0 && self.hostility != Hostility::Anything {
                 nothing_acknowledged_is_missing(&sim, ids)?;
+                self.uses_little_memory(&sim)?;
             }
         }
         self.judge(&sim, ids)
@@ -197,10 +273,25 @@ impl Case {
     /// one.
     fn is_over(&self, sim: &Sim, (client, server): (SessionId, SessionId)) -> bool {
         let first = sim.session(client);
-        match sim.find(server) {
-            Some(second) => first.released && second.released,
-            None => first.released,
-        }
+        let Some(second) = sim.find(server) else { return first.released };
+        self.has_ended(first, 0) && self.has_ended(second, 1)
+    }
+
+    /// Returns whether an application has done all that it can do.
+    fn has_ended(&self, session: &Session, number: usize) -> bool {
+        session.released || self.ends[number].reading == Reading::Never || (session.ended && self.is_unread(number))
+    }
+
+    /// Returns whether the peer of this end does not read, so that the end may be unable to write everything.
+    fn is_unread(&self, number: usize) -> bool {
+        self.ends[1 - number].reading == Reading::Never
+    }
+
+    /// Checks that no end occupies more memory than its data needs, whatever the middlebox reports.
+    fn uses_little_memory(&self, sim: &Sim) -> Result<(), String> {
+        let memory = [0, 1].map(|node| sim.host(node).endpoint.memory());
+        let holds = self.hostility == Hostility::None || memory.iter().all(|bytes| *bytes <= MAX_MEMORY);
+        if holds { Ok(()) } else { Err(format!("memory {memory:?}: {}", describe(sim))) }
     }
 
     /// Checks that both ends have read everything the other wrote, unless one of them got an error.
@@ -211,13 +302,20 @@ impl Case {
             return Ok(());
         }
         let refused = |error: &Option<ConnectionError>| matches!(error, Some(ConnectionError::NeedNotGranted { .. }));
+        // The server gives up a handshake after three SYN-ACKs, if no data of the client completes it.
+        let has_no_data = self.ends[0].send == 0 && sessions[1].is_none();
         let demanding = self.ends.iter().any(|end| composition::is_demanding(&end.composition));
-        if demanding && (errors.iter().any(refused) || sessions[1].is_none()) {
+        if has_no_data || demanding && (errors.iter().any(refused) || sessions[1].is_none()) {
             return Ok(());
         }
-        for (session, peer) in sessions.iter().zip([&self.ends[1], &self.ends[0]]) {
+        for (session, number) in sessions.iter().zip([0, 1]) {
             let Some(session) = session else { return Err(format!("no connection: {errors:?}")) };
-            if !session.ended_well() || session.read != peer.send {
+            let (end, peer) = (&self.ends[number], &self.ends[1 - number]);
+            if end.reading == Reading::Never && session.error.is_none() {
+                continue;
+            }
+            let well = session.ended_well() || (session.ended && session.error.is_none() && self.is_unread(number));
+            if !well || session.read != peer.send {
                 return Err(format!("read {} of {}, {errors:?}: {}", session.read, peer.send, describe(sim)));
             }
         }

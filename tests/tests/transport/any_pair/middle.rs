@@ -7,13 +7,17 @@ use longhaul_wire::{AckRate, CheshireCodec, Codec, Flags, Header, ProbeEcho, Sac
 
 use crate::any_pair::case::Hostility;
 
-/// Maximum number of rewritten segments per direction.
+/// Maximum number of rewritten segments per direction, and for lies about windows, which matter at any time, after how many
+/// others they begin.
 const MOST: u64 = 12;
+const MOST_WINDOWS: u64 = 60;
+const LATEST: u64 = 500;
 
 /// Rewrites some of the segments on a link.
 pub(crate) struct Middle {
     random: Random,
     hostility: Hostility,
+    waits: u64,
     left: u64,
     share: f64,
 }
@@ -23,7 +27,11 @@ impl Middle {
         let mut random = Random::new(seed, 100 + u64::from(link));
         let left = random.below(MOST + 1);
         let share = [0.01, 0.1, 0.5][random.below(3) as usize];
-        Self { random, hostility, left, share }
+        if hostility != Hostility::WindowLies {
+            return Self { random, hostility, waits: 0, left, share };
+        }
+        let (waits, left) = (random.below(LATEST).saturating_sub(LATEST / 2), random.below(MOST_WINDOWS + 1));
+        Self { random, hostility, waits, left, share }
     }
 
     /// Returns a random distance, small or large, in either direction.
@@ -58,6 +66,33 @@ impl Middle {
         }
     }
 
+    /// Makes false statements about the window, and about the octet with which a closed one is probed.
+    fn lie_about_window(&mut self, header: &mut Header) {
+        let (ack, window) = (header.ack, header.window);
+        let older = ack.wrapping_sub(self.random.below(3_000) as u32);
+        let mut block = |left: u32, len: u64| {
+            header.options.sack.push(SackBlock { left, right: left.wrapping_add(len as u32) });
+        };
+        match self.random.below(9) {
+            0 => header.window = 0,
+            1 => {
+                let other = [1, window / 2, window.saturating_mul(2), u16::MAX, self.random.bits() as u16];
+                header.window = other[self.random.below(5) as usize];
+            }
+            2 => header.ack = older,
+            // The next octet is reported as received, by a SACK if the acknowledgment is older, and by a D-SACK.
+            3 => (block(ack, 1), header.ack = older).1,
+            4 => block(ack, 1),
+            5 => block(ack.wrapping_sub(1), 1),
+            6 => {
+                block(ack.wrapping_add(self.random.below(3_000) as u32), 1 + self.random.below(3_000));
+                header.ack = [ack, older][self.random.below(2) as usize];
+            }
+            7 => (header.options.sack, header.window) = (Default::default(), 0),
+            _ => self.lie(header),
+        }
+    }
+
     /// Changes any field.
     fn rewrite(&mut self, header: &mut Header) {
         match self.random.below(12) {
@@ -88,12 +123,12 @@ impl Middle {
     fn edit(&mut self, datagram: &mut Vec<u8>) {
         let Ok((mut header, offset)) = CheshireCodec::parse(datagram) else { return };
         let opens = header.flags.intersects(Flags::SYN | Flags::RST | Flags::FIN);
-        if self.hostility == Hostility::Anything {
-            self.rewrite(&mut header);
-        } else if offset == datagram.len() && !opens {
-            self.lie(&mut header);
-        } else {
-            return;
+        let is_bare = offset == datagram.len();
+        match self.hostility {
+            Hostility::Anything => self.rewrite(&mut header),
+            Hostility::WindowLies if !opens => self.lie_about_window(&mut header),
+            Hostility::Lies if is_bare && !opens => self.lie(&mut header),
+            _ => return,
         }
         header.fit();
         let mut rewritten = vec![0; 60];
@@ -107,7 +142,9 @@ impl Middle {
 
 impl Hook<Parcel> for Middle {
     fn egress(&mut self, _now: Time, _ends: Time, packet: &mut Packet<Parcel>, _view: &View) {
+        self.waits = self.waits.saturating_sub(1);
         if self.left > 0
+            && self.waits == 0
             && self.random.chance(self.share)
             && let Some(packet) = &mut packet.payload
         {
