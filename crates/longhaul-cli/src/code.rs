@@ -173,15 +173,17 @@ impl Answerer {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) == 0
     }
 
-    /// Checks that the peer knows the code, and proves that we do.
+    /// Checks that the peer knows the code, and proves that we do. `heard` is called when the peer's first message has
+    /// arrived.
     ///
     /// # Errors
     /// Fails if the connection does or the peer does not know the code.
-    pub async fn answer(&self, stream: &mut impl Exporter) -> Result<(), CodeError> {
+    pub async fn answer(&self, stream: &mut impl Exporter, heard: impl FnOnce()) -> Result<(), CodeError> {
         if read(stream).await? != MAGIC {
             return Err(CodeError::NotOurs);
         }
         let theirs = read::<MESSAGE>(stream).await?;
+        heard();
         let (state, message) = Spake2::<Ed25519Group>::start_b(&password(&self.code), &caller(), &answerer());
         stream.write_all(&message).await?;
         stream.flush().await?;

@@ -29,6 +29,7 @@ mod home;
 mod lists;
 mod monitoring;
 mod perf;
+mod places;
 mod receive;
 mod send;
 mod signals;

@@ -103,6 +103,13 @@ impl SendError {
             _ => false,
         }
     }
+
+    /// Returns whether the receiver, or somebody else, has reset the connection.
+    #[must_use]
+    pub fn is_reset(&self) -> bool {
+        matches!(self, Self::Connection { error: ProtocolError::Connection(error), .. }
+            if error.kind() == io::ErrorKind::ConnectionReset)
+    }
 }
 
 /// Result of a file.

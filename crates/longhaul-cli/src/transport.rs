@@ -236,6 +236,12 @@ pub async fn close(stream: TcpStream) -> io::Result<()> {
     stream.close().await
 }
 
+/// Returns the round-trip time of a connection, if it is known.
+#[must_use]
+pub fn rtt(stream: &TcpStream) -> Option<Duration> {
+    stream.info().ok().and_then(|info| info.rtt)
+}
+
 /// State of a connection as the programs display it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {

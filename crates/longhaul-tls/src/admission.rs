@@ -1,14 +1,38 @@
 //! Limits on the connections that a server has at a time, in total and from one address.
 //!
 //! A connection starts as a stranger: the server does not know its purpose until the peer has sent its first message.
-//! When all places are taken, the oldest stranger is evicted for a new connection, so that silent peers keep nobody
-//! out.
+//! When all places are taken, a stranger makes room for a new connection, so that peers who occupy places without
+//! using them keep nobody out (`docs/decisions/0067-who-makes-room.md`). The order is:
+//!
+//! 1. hosts that have not been authenticated before, before those that have;
+//! 2. strangers whose first four round trips have passed, before the others;
+//! 3. strangers who have not sent their first message in a tenth of a second, before the others.
+//!
+//! Among equals, one of the network with the most of them is chosen at random from the older half. A network is an IPv4
+//! prefix of 24 bits or an IPv6 prefix of 48 bits. The last ones in this order only make room for a host that has been
+//! authenticated, or for a network with fewer of them.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+
+mod prefix;
+
+pub use prefix::Prefix;
+
+/// Number of round trips for which a stranger is given time to complete the exchange of its first messages.
+const GRACE: u32 = 4;
+/// Time until a first message that has arrived together with the connection has been read, also on a busy machine.
+const FRESH: Duration = Duration::from_millis(100);
+/// Round-trip time of a connection whose own is not known.
+const UNKNOWN_RTT: Duration = Duration::from_millis(250);
+/// Maximum number of remembered hosts.
+const REMEMBERED: usize = 1024;
 
 /// Maximum numbers of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +51,38 @@ pub struct Admission {
     entries: Arc<Mutex<Entries>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Entries {
     next: u64,
+    /// Makes the choices among equals unpredictable.
+    seed: u64,
     /// The connections, oldest first.
     list: Vec<Entry>,
+    /// Hosts that have been authenticated, and the number of the entry before which that was.
+    remembered: HashMap<IpAddr, u64>,
 }
 
-#[derive(Debug)]
 struct Entry {
     number: u64,
-    address: IpAddr,
-    stranger: bool,
+    host: IpAddr,
+    stage: Stage,
+    returning: bool,
+    /// End of the time in which a first message is not yet overdue.
+    fresh: Instant,
+    /// End of the first round trips.
+    grace: Instant,
     evicted: Arc<Notify>,
+}
+
+/// Whether the host is remembered, whether the first round trips have not passed, and whether the first message is not
+/// overdue. The lowest goes first.
+type Rank = (bool, bool, bool);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Silent,
+    Spoken,
+    Known,
 }
 
 /// A connection's place, which is released when this is dropped.
@@ -63,37 +106,119 @@ impl Admission {
     /// Creates an empty set of connections with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, entries: Arc::default() }
+        let seed = RandomState::new().hash_one(());
+        Self { limits, entries: Arc::new(Mutex::new(Entries { seed, ..Entries::default() })) }
     }
 
-    /// Returns a place for a connection from `peer`. If all places are taken, the oldest stranger is evicted and
-    /// notified. `None` if all places are taken by known connections.
+    /// Returns a place for a connection from `peer`, whose round-trip time is `rtt` if it is known. If all places are
+    /// taken, a stranger is evicted and notified. `None` if no stranger makes room.
     #[must_use]
-    pub fn admit(&self, peer: IpAddr) -> Option<Ticket> {
-        let address = host(peer);
-        let mut entries = lock(&self.entries);
-        let of_address = entries.list.iter().filter(|entry| entry.address == address).count();
-        if of_address >= self.limits.per_address {
-            entries.evict(|entry| entry.address == address)?;
-        }
-        if entries.list.len() >= self.limits.all {
-            entries.evict(|_| true)?;
-        }
-        let number = entries.next;
-        entries.next += 1;
-        let evicted = Arc::new(Notify::new());
-        entries.list.push(Entry { number, address, stranger: true, evicted: Arc::clone(&evicted) });
+    #[expect(clippy::disallowed_methods, reason = "the entries themselves get the time as an argument")]
+    pub fn admit(&self, peer: IpAddr, rtt: Option<Duration>) -> Option<Ticket> {
+        let (number, evicted) = lock(&self.entries).admit(self.limits, peer, rtt, Instant::now())?;
         Some(Ticket { number, evicted, entries: Arc::clone(&self.entries) })
+    }
+
+    /// Remembers that the host `peer` has been authenticated. Its later connections have precedence over others. At most 1,024 hosts are remembered, and the others are
+    /// forgotten first that were authenticated the longest time ago.
+    pub fn remember(&self, peer: IpAddr) {
+        lock(&self.entries).remember(host(peer));
     }
 }
 
 impl Entries {
-    /// Evicts the oldest stranger for which `fits` returns true.
-    fn evict(&mut self, fits: impl Fn(&Entry) -> bool) -> Option<()> {
-        let at = self.list.iter().position(|entry| entry.stranger && fits(entry))?;
+    fn admit(
+        &mut self,
+        limits: Limits,
+        peer: IpAddr,
+        rtt: Option<Duration>,
+        now: Instant,
+    ) -> Option<(u64, Arc<Notify>)> {
+        let host = host(peer);
+        let returning = self.remembered.contains_key(&host);
+        let of_address = self.list.iter().filter(|entry| entry.host == host).count();
+        if of_address >= limits.per_address {
+            let evicted = self.evict((host, returning), now, |entry| entry.host == host);
+            evicted.or_else(|| self.evict_silent(host))?;
+        }
+        if self.list.len() >= limits.all {
+            self.evict((host, returning), now, |_| true)?;
+        }
+        let number = self.next;
+        self.next += 1;
+        let evicted = Arc::new(Notify::new());
+        let grace = rtt.unwrap_or(UNKNOWN_RTT).saturating_mul(GRACE).max(FRESH);
+        let [fresh, grace] = [FRESH, grace].map(|time| now.checked_add(time).unwrap_or(now));
+        let entry =
+            Entry { number, host, stage: Stage::Silent, returning, fresh, grace, evicted: Arc::clone(&evicted) };
+        self.list.push(entry);
+        Some((number, evicted))
+    }
+
+    /// Evicts a stranger for which `fits` returns true in favour of a connection from `host`, which may be a
+    /// `returning` one.
+    fn evict(&mut self, (host, returning): (IpAddr, bool), now: Instant, fits: impl Fn(&Entry) -> bool) -> Option<()> {
+        let strangers = self.list.iter().enumerate().filter(|(_, entry)| entry.stage != Stage::Known && fits(entry));
+        let is_prompt = |entry: &Entry| entry.stage == Stage::Spoken || now < entry.fresh;
+        let rank = |entry: &Entry| (entry.returning, now < entry.grace, is_prompt(entry));
+        let mut strangers: Vec<_> = strangers.map(|(at, entry)| (rank(entry), network(entry.host), at)).collect();
+        strangers.sort_unstable();
+        let mut equals = strangers.chunk_by(|a, b| a.0 == b.0);
+        let at = equals.find_map(|equals| self.choose(equals, (network(host), returning)))?;
+        self.remove(at);
+        Some(())
+    }
+
+    /// Evicts a stranger from `host` who has not sent the first message: among connections of one host, a new one need
+    /// not wait until that is overdue.
+    fn evict_silent(&mut self, host: IpAddr) -> Option<()> {
+        let silent =
+            self.list.iter().enumerate().filter(|(_, entry)| entry.host == host && entry.stage == Stage::Silent);
+        let silent: Vec<_> = silent.map(|(at, _)| at).collect();
+        let at = *silent.get(self.random(0, silent.len().div_ceil(2)))?;
+        self.remove(at);
+        Some(())
+    }
+
+    fn remove(&mut self, at: usize) {
         // `Notify` stores a permit if nobody waits yet.
         self.list.remove(at).evicted.notify_one();
-        Some(())
+    }
+
+    /// Returns the position of one of `equals`, which are sorted by their network and age.
+    fn choose(&self, equals: &[(Rank, IpAddr, usize)], (network, returning): (IpAddr, bool)) -> Option<usize> {
+        let ((theirs, in_grace, prompt), ..) = *equals.first()?;
+        let networks = || equals.chunk_by(|a, b| a.1 == b.1);
+        let most = networks().map(<[_]>::len).max()?;
+        let own = networks().find(|group| group.first().is_some_and(|first| first.1 == network));
+        let is_fair = (returning && !theirs) || most > own.map_or(0, <[_]>::len) + 1;
+        if in_grace && prompt && !is_fair {
+            return None;
+        }
+        let largest: Vec<_> = networks().filter(|group| group.len() == most).collect();
+        let group = largest.get(self.random(0, largest.len()))?;
+        group.get(self.random(1, most.div_ceil(2))).map(|(.., at)| *at)
+    }
+
+    /// Returns a number below `limit`, the `index`th one for the next connection.
+    fn random(&self, index: u64, limit: usize) -> usize {
+        let random = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, self.next, index));
+        usize::try_from(random % limit.max(1) as u64).unwrap_or_default()
+    }
+
+    /// Raises the stage of a connection.
+    fn advance(&mut self, number: u64, stage: Stage) {
+        if let Some(entry) = self.list.iter_mut().find(|entry| entry.number == number) {
+            entry.stage = entry.stage.max(stage);
+        }
+    }
+
+    fn remember(&mut self, host: IpAddr) {
+        self.remembered.insert(host, self.next);
+        if self.remembered.len() > REMEMBERED {
+            let oldest = self.remembered.iter().min_by_key(|(_, before)| **before).map(|(host, _)| *host);
+            oldest.map(|host| self.remembered.remove(&host));
+        }
     }
 }
 
@@ -104,12 +229,14 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
+    /// Marks that the peer has sent its first message completely.
+    pub fn has_spoken(&self) {
+        lock(&self.entries).advance(self.number, Stage::Spoken);
+    }
+
     /// Marks the connection as known, which protects its place from eviction.
     pub fn is_known(&self) {
-        let mut entries = lock(&self.entries);
-        if let Some(entry) = entries.list.iter_mut().find(|entry| entry.number == self.number) {
-            entry.stranger = false;
-        }
+        lock(&self.entries).advance(self.number, Stage::Known);
     }
 
     /// Waits until the place has been given to another connection.
@@ -132,170 +259,13 @@ pub(crate) fn host(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// An address prefix; a full-length prefix is a single address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    address: IpAddr,
-    bits: u8,
-}
-
-impl Prefix {
-    /// Returns whether `peer` has this prefix.
-    #[must_use]
-    pub fn contains(&self, peer: IpAddr) -> bool {
-        // A shift by the whole width (prefix length 0) yields `None`: all addresses match.
-        match (self.address, peer.to_canonical()) {
-            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
-                let differ = ours.to_bits() ^ theirs.to_bits();
-                differ.checked_shr(32 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
-                let differ = ours.to_bits() ^ theirs.to_bits();
-                differ.checked_shr(128 - u32::from(self.bits)).unwrap_or(0) == 0
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Prefix {
-    /// Returns the length of the prefix in bits.
-    #[must_use]
-    pub fn bits(&self) -> u8 {
-        self.bits
-    }
-
-    /// Returns the lowest address with this prefix.
-    #[must_use]
-    pub fn first(&self) -> IpAddr {
-        self.extend(false)
-    }
-
-    /// Returns the highest address with this prefix.
-    #[must_use]
-    pub fn last(&self) -> IpAddr {
-        self.extend(true)
-    }
-
-    /// Sets all bits after the prefix to `ones`.
-    fn extend(&self, ones: bool) -> IpAddr {
-        match self.address {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX.checked_shr(self.bits.into()).unwrap_or(0);
-                let bits = address.to_bits();
-                Ipv4Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
-            }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX.checked_shr(self.bits.into()).unwrap_or(0);
-                let bits = address.to_bits();
-                Ipv6Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
-            }
-        }
-    }
-}
-
-impl std::str::FromStr for Prefix {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || format!("`{text}` is not an address or a prefix such as 192.0.2.0/24");
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| fault())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| fault())?;
-        if bits > most { Err(fault()) } else { Ok(Self { address, bits }) }
+/// Returns the prefix that is usually assigned to one customer: of 48 bits with IPv6, and 24 bits with IPv4.
+fn network(host: IpAddr) -> IpAddr {
+    match host {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 80)).into(),
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << 8)).into(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
-    use super::*;
-
-    const LIMITS: Limits = Limits { all: 4, per_address: 2 };
-
-    fn is_evicted(ticket: &Ticket) -> bool {
-        pin!(ticket.evicted()).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
-    }
-
-    fn host_number(number: u8) -> IpAddr {
-        [192, 0, 2, number].into()
-    }
-
-    #[test]
-    fn only_the_oldest_stranger_is_evicted() {
-        let admission = Admission::new(LIMITS);
-        let mut places: Vec<_> = (1..=4).map(|number| admission.admit(host_number(number)).unwrap()).collect();
-        places[0].is_known();
-        places.push(admission.admit(host_number(5)).unwrap());
-        let evicted: Vec<_> = places.iter().map(is_evicted).collect();
-        assert_eq!(evicted, [false, true, false, false, false]);
-        for place in &places {
-            place.is_known();
-        }
-        assert!(admission.admit(host_number(6)).is_none());
-        places.pop();
-        assert!(admission.admit(host_number(6)).is_some());
-    }
-
-    #[test]
-    fn an_address_cannot_take_all_places() {
-        let admission = Admission::new(LIMITS);
-        let greedy = host_number(1);
-        let (first, second) = (admission.admit(greedy).unwrap(), admission.admit(greedy).unwrap());
-        let third = admission.admit(greedy).unwrap();
-        assert_eq!([&first, &second, &third].map(is_evicted), [true, false, false]);
-        second.is_known();
-        third.is_known();
-        assert!(admission.admit(greedy).is_none());
-        assert!(admission.admit(host_number(2)).is_some());
-    }
-
-    #[test]
-    fn a_network_of_64_bits_is_one_address() {
-        let [one, other, elsewhere] =
-            ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"].map(|a| a.parse().unwrap());
-        assert_eq!(host(one), host(other));
-        assert_ne!(host(one), host(elsewhere));
-        assert_eq!(host("::ffff:192.0.2.1".parse().unwrap()), host_number(1));
-    }
-
-    #[test]
-    fn prefixes_contain_what_begins_alike() {
-        let contains = |prefix: &str, peer: &str| prefix.parse::<Prefix>().unwrap().contains(peer.parse().unwrap());
-        for (prefix, inside, outside) in [
-            ("192.0.2.7", "192.0.2.7", "192.0.2.6"),
-            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
-            ("192.0.2.128/25", "::ffff:192.0.2.129", "192.0.2.127"),
-            ("0.0.0.0/0", "203.0.113.1", "::1"),
-            ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::1"),
-            ("::/0", "2001:db8::", "192.0.2.1"),
-            ("::1", "::1", "::2"),
-        ] {
-            assert!(contains(prefix, inside) && !contains(prefix, outside), "{prefix}");
-        }
-        for (prefix, first, last) in [
-            ("192.0.2.7", "192.0.2.7", "192.0.2.7"),
-            ("192.0.2.130/25", "192.0.2.128", "192.0.2.255"),
-            ("0.0.0.0/0", "0.0.0.0", "255.255.255.255"),
-            ("2001:db8::1/32", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
-            ("::1", "::1", "::1"),
-        ] {
-            let parsed: Prefix = prefix.parse().unwrap();
-            assert_eq!(
-                [parsed.first(), parsed.last()],
-                [first, last].map(|a| a.parse::<IpAddr>().unwrap()),
-                "{prefix}"
-            );
-        }
-        for bad in ["", "x", "192.0.2.0/33", "::/129", "192.0.2.0/", "/24", "192.0.2/24", "192.0.2.0/-1"] {
-            assert!(bad.parse::<Prefix>().is_err(), "{bad}");
-        }
-    }
-}
+mod tests;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use longhaul::{TcpListener, TcpStream};
 use rustls::ServerConfig;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::admission::{Admission, Limits, Ticket};
-use crate::failures::Failures;
+use crate::limiter;
 use crate::metered::Metered;
 use crate::verify::{self, Allowed, AllowedClients};
 use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
@@ -20,10 +21,11 @@ use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandshakeLimits {
-    /// Maximum number of concurrent handshakes. A further connection takes the place of the oldest one.
+    /// Maximum number of concurrent handshakes. A further connection takes the place of one that has made less progress
+    /// ([`admission`](crate::admission)).
     pub all: usize,
     /// Maximum number of concurrent handshakes with one address; with IPv6, with one /64 prefix. A further connection
-    /// takes the place of the oldest one from there.
+    /// takes the place of one from there.
     pub per_address: usize,
     /// Maximum duration of a handshake.
     pub time: Duration,
@@ -33,9 +35,9 @@ pub struct HandshakeLimits {
 }
 
 impl Default for HandshakeLimits {
-    /// Returns 64 handshakes, 4 per address, 10 s and 16 KiB.
+    /// Returns 1,024 handshakes, which take at most 33 MB, 32 per address, 10 s and 16 KiB.
     fn default() -> Self {
-        Self { all: 64, per_address: 4, time: Duration::from_secs(10), max_bytes: 16 << 10 }
+        Self { all: 1024, per_address: 32, time: Duration::from_secs(10), max_bytes: 16 << 10 }
     }
 }
 
@@ -51,12 +53,11 @@ impl HandshakeLimits {
 ///
 /// Handshakes proceed concurrently within [`HandshakeLimits`], which also limit the connections that
 /// [`accept`](Self::accept) has not returned yet. A failed handshake is logged (`tracing`, target `longhaul::tls`) with
-/// the peer's address and the reason, at most once per second and source.
+/// the peer's address and the reason, within the limits of [`limiter`].
 pub struct SecureListener {
     listener: TcpListener,
     acceptor: Acceptor,
     admission: Admission,
-    failures: Failures,
     handshakes: JoinSet<Handshake>,
 }
 
@@ -70,7 +71,7 @@ struct Handshake {
 
 #[derive(Clone)]
 struct Acceptor {
-    tls: TlsAcceptor,
+    tls: Arc<ServerConfig>,
     allowed: Allowed,
     authority: Option<Authority>,
     limits: HandshakeLimits,
@@ -113,10 +114,10 @@ impl SecureListener {
         config.ticketer = rustls::crypto::ring::Ticketer::new()?;
         config.max_early_data_size = 0;
         let limits = HandshakeLimits::default();
-        let acceptor = Acceptor { tls: Arc::new(config).into(), allowed, authority, limits };
+        let acceptor = Acceptor { tls: Arc::new(config), allowed, authority, limits };
         let handshakes = JoinSet::new();
         let admission = admission(limits);
-        Ok(Self { listener, acceptor, admission, failures: Failures::default(), handshakes })
+        Ok(Self { listener, acceptor, admission, handshakes })
     }
 
     /// Replaces the limits on connections that are not authenticated yet.
@@ -144,7 +145,7 @@ impl SecureListener {
                     let Ok(Handshake { result, peer, .. }) = handshake else { continue };
                     match result {
                         Ok(stream) => return Ok((stream, peer)),
-                        Err(error) => self.failures.report(peer, &error),
+                        Err(error) => limiter::report(peer, &error),
                     }
                 }
             }
@@ -152,15 +153,16 @@ impl SecureListener {
     }
 
     fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let Some(ticket) = self.admission.admit(peer.ip()) else {
+        let rtt = stream.info().ok().and_then(|info| info.rtt);
+        let Some(ticket) = self.admission.admit(peer.ip(), rtt) else {
             stream.abort();
-            self.failures.report(peer, &TlsError::Crowded);
+            limiter::report(peer, &TlsError::Crowded);
             return;
         };
         let acceptor = self.acceptor.clone();
         self.handshakes.spawn(async move {
             let result = tokio::select! {
-                result = acceptor.accept(stream) => result,
+                result = acceptor.accept(stream, &ticket) => result,
                 () = ticket.evicted() => Err(TlsError::Crowded),
             };
             if result.is_ok() {
@@ -168,6 +170,13 @@ impl SecureListener {
             }
             Handshake { result, peer, _ticket: ticket }
         });
+    }
+
+    /// Remembers that the key of a peer is one that is allowed for good, so that its host has precedence when it connects
+    /// again ([`Admission::remember`]). A program that lets any key complete the handshake does not call this for
+    /// strangers.
+    pub fn remember(&self, peer: SocketAddr) {
+        self.admission.remember(peer.ip());
     }
 
     /// Returns the address on which the listener accepts connections.
@@ -190,15 +199,15 @@ fn admission(limits: HandshakeLimits) -> Admission {
 }
 
 impl Acceptor {
-    async fn accept(&self, stream: TcpStream) -> Result<SecureStream, TlsError> {
+    async fn accept(&self, stream: TcpStream, ticket: &Ticket) -> Result<SecureStream, TlsError> {
         let stream = Metered::new(stream, self.limits.max_bytes);
-        let max_bytes = Some(self.limits.max_bytes);
-        let accepting = self.tls.accept_with(stream, |session| session.set_buffer_limit(max_bytes)).into_fallible();
-        let accepted = tokio::time::timeout(self.limits.time, accepting).await.map_err(|_| TlsError::TimedOut)?;
-        let stream = match accepted {
+        let stream = tokio::time::timeout(self.limits.time, self.handshake(stream, ticket)).await;
+        let stream = match stream.map_err(|_| TlsError::TimedOut)? {
             Ok(stream) => SecureStream::new(stream.into())?,
-            Err((error, mut stream)) => {
-                stream.finish().await;
+            Err((error, stream)) => {
+                if let Some(mut stream) = stream {
+                    stream.finish().await;
+                }
                 return Err(error.into());
             }
         };
@@ -208,5 +217,22 @@ impl Acceptor {
             Some(grounds) => Ok(stream.on(grounds)),
             None => Err(TlsError::NotAllowed(peer)),
         }
+    }
+
+    /// Completes the handshake. After a failure, the connection is returned.
+    async fn handshake(
+        &self,
+        stream: Metered,
+        ticket: &Ticket,
+    ) -> Result<TlsStream<Metered>, (io::Error, Option<Metered>)> {
+        let mut hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream);
+        let start = match (&mut hello).await {
+            Ok(start) => start,
+            Err(error) => return Err((error, hello.take_io())),
+        };
+        ticket.has_spoken();
+        let max_bytes = Some(self.limits.max_bytes);
+        let accepting = start.into_stream_with(Arc::clone(&self.tls), |session| session.set_buffer_limit(max_bytes));
+        accepting.into_fallible().await.map_err(|(error, stream)| (error, Some(stream)))
     }
 }

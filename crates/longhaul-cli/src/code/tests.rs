@@ -45,7 +45,7 @@ async fn meet(
 ) -> (Result<(), CodeError>, Result<(), CodeError>) {
     let (here, there) = duplex(4096);
     let (mut here, mut there) = (Pipe(here, exporters[0]), Pipe(there, exporters[1]));
-    tokio::join!(call(&mut here, code), answerer.answer(&mut there))
+    tokio::join!(call(&mut here, code), answerer.answer(&mut there, || ()))
 }
 
 fn code(text: &str) -> Code {
@@ -138,7 +138,7 @@ async fn other_protocols_and_garbage_are_no_attempts() {
         let (mut here, mut there) = (here, Pipe(there, [7; 32]));
         here.write_all(bytes).await.unwrap();
         here.shutdown().await.unwrap();
-        assert!(answerer.answer(&mut there).await.is_err(), "{bytes:?}");
+        assert!(answerer.answer(&mut there, || ()).await.is_err(), "{bytes:?}");
     }
     let (called, answered) = meet(&answerer, &code(SECRET), [[7; 32]; 2]).await;
     assert!(called.is_ok() && answered.is_ok(), "{called:?} {answered:?}");

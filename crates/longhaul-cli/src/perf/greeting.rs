@@ -13,6 +13,8 @@ use tokio::time::timeout;
 use super::protocol::{self, Hello, Message};
 use longhaul_tls::admission::{Admission, Limits, Ticket};
 
+use crate::transport::rtt;
+
 /// Limits on the connections that have not sent their hello: more than the streams of any test, which send nothing
 /// until it starts. Beyond a limit, the oldest such connection is evicted.
 const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
@@ -62,7 +64,7 @@ async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arriva
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match admission.admit(peer.ip()) {
+                Ok((stream, peer)) => match admission.admit(peer.ip(), rtt(&stream)) {
                     Some(ticket) => {
                         strangers.spawn(greet(stream, ticket, arrivals.clone()));
                     }

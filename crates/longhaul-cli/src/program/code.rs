@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::admission::{Admission, Limits, Ticket};
-use longhaul_tls::{Identity, SecureListener, SecureStream, TlsError};
+use longhaul_tls::{Identity, SecureListener, SecureStream, TlsError, limiter};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -17,12 +17,13 @@ use super::dial::Dialer;
 use super::home::Home;
 use super::lists::{AllowedPeers, Permission};
 use crate::code::{self, Answerer, Code, CodeError};
+use crate::transport::rtt;
 
 /// Time for which a code is valid.
 const LIFE: Duration = Duration::from_secs(600);
 /// Maximum time of an attempt, and maximum numbers of simultaneous attempts.
 const ATTEMPT: Duration = Duration::from_secs(10);
-const LIMITS: Limits = Limits { all: 64, per_address: 4 };
+const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
 
 impl Dialer<'_> {
     /// Opens a connection to a peer that knows `code`. Its key need not be known, and is added to the known ones if
@@ -117,7 +118,7 @@ impl CodeDesk {
 
     /// Lets a peer prove that it knows the code, unless there are too many attempts at the same time.
     pub(super) fn begin(&mut self, stream: SecureStream, peer: SocketAddr) {
-        if let Some(ticket) = self.admission.admit(peer.ip()) {
+        if let Some(ticket) = self.admission.admit(peer.ip(), rtt(stream.tcp())) {
             self.attempts.spawn(attempt(stream, peer, Arc::clone(&self.answerer), ticket));
         }
     }
@@ -134,7 +135,9 @@ impl CodeDesk {
                         return Ok((stream, peer));
                     }
                     Ok(Err((peer, error))) => {
-                        self.screen.warn(&format!("{peer}: {error}"));
+                        if let Some(more) = limiter::admit(peer, "code") {
+                            self.screen.warn(&format!("{peer}: {error}{more}"));
+                        }
                         if self.answerer.is_spent() {
                             return Err(io::Error::other("there were too many attempts with a wrong code; start again"));
                         }
@@ -167,7 +170,7 @@ async fn attempt(
     ticket: Ticket,
 ) -> Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)> {
     let answered = tokio::select! {
-        answered = timeout(ATTEMPT, answerer.answer(&mut stream)) => answered,
+        answered = timeout(ATTEMPT, answerer.answer(&mut stream, || ticket.has_spoken())) => answered,
         () = ticket.evicted() => Ok(Err(TlsError::Crowded.into())),
     };
     match answered.unwrap_or(Err(TlsError::TimedOut.into())) {

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul_tls::{Authority, AuthorityError, Fingerprint, Identity, SecureConnector, SecureStream, TlsError};
@@ -11,6 +12,11 @@ use tokio::time::timeout;
 use super::lists::KnownPeers;
 use super::{Screen, WrongUse};
 use crate::transport::TransportArgs;
+
+/// How often a connection is opened that is reset before the peers know each other.
+pub(super) const ATTEMPTS: u32 = 6;
+/// First pause before a connection is opened again that was reset before it was encrypted. Later ones double.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// A listening peer as it is named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +71,9 @@ pub(super) struct Dialer<'a> {
     pub(super) identity: Identity,
     pub(super) known: KnownPeers,
     pub(super) accept_new: bool,
+    /// How often a connection is opened that the peer resets before it is encrypted, as a peer with too many connections
+    /// does.
+    pub(super) attempts: u32,
     /// Authority that vouches for peers, and the name that the peer's certificate has to have.
     pub(super) authority: Option<(Authority, String)>,
 }
@@ -100,6 +109,28 @@ impl Dialer<'_> {
         transport: &TransportArgs,
     ) -> Result<Result<SecureStream, TlsError>> {
         let connector = self.connector(key)?;
+        let mut pause = PAUSE;
+        for _ in 1..self.attempts {
+            let result = self.attempt_once(&connector, transport).await;
+            let error = match &result {
+                Ok(Err(TlsError::Connection(error))) => Some(error),
+                Ok(_) => None,
+                Err(error) => error.root_cause().downcast_ref::<io::Error>(),
+            };
+            if error.is_none_or(|error| error.kind() != io::ErrorKind::ConnectionReset) {
+                return result;
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        self.attempt_once(&connector, transport).await
+    }
+
+    async fn attempt_once(
+        &self,
+        connector: &SecureConnector,
+        transport: &TransportArgs,
+    ) -> Result<Result<SecureStream, TlsError>> {
         let stream = transport.connect(self.addresses).await?;
         let connecting = timeout(transport.patience(), connector.connect(stream));
         Ok(connecting.await.unwrap_or(Err(TlsError::TimedOut)))

@@ -74,6 +74,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         identity: home.identity()?,
         known: home.known_peers()?,
         accept_new: args.accept_new,
+        attempts: dial::ATTEMPTS,
         authority: dial::authority(args.ca.as_deref(), &gateway)?,
     };
     let stream = match &args.code {

@@ -1,15 +1,14 @@
 //! `longhaul gateway`.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use longhaul_tls::admission::{Admission, Limits};
-use longhaul_tls::{Authority, Fingerprint, SecureListener, SecureStream};
+use longhaul_tls::{Authority, Fingerprint, SecureListener, SecureStream, limiter};
 use longhaul_units::Rate;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -21,13 +20,14 @@ use super::args::GatewayArgs;
 use super::code::CodeDesk;
 use super::home::Home;
 use super::lists::Permission;
+use super::places::Places;
 use super::signals::Hangups;
 use crate::gateway::listen::ListenPermits;
 use crate::gateway::permit::Permits;
 use crate::gateway::remote::Groups;
 use crate::gateway::{Event, Gateway, Peer};
 use crate::monitor::{Monitor, Role};
-use crate::transport::Connection;
+use crate::transport::{Connection, rtt};
 use crate::tunnel::Ended;
 use crate::tunnel::rate::Limits as RateLimits;
 
@@ -64,7 +64,9 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
         access: Arc::clone(&access),
         vouched: permissions(args),
         admission: Admission::new(LIMITS),
-        places: Places::new(args.max_rate, args.max_total_rate),
+        places: Places::new(PER_KEY),
+        all: RateLimits::default().and(args.max_total_rate),
+        each: args.max_rate,
         screen: screen.clone(),
     };
     let permissions = permissions(args);
@@ -87,8 +89,8 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             accepted = listener.accept() => {
                 let (stream, address) = accepted?;
                 match &mut desk {
-                    _ if stream.is_vouched_for() => service.begin(stream, address, &ending, &mut tunnels),
-                    _ if is_allowed(&access, &stream.peer()) => {
+                    _ if stream.is_vouched_for() || is_allowed(&access, &stream.peer()) => {
+                        listener.remember(address);
                         service.begin(stream, address, &ending, &mut tunnels);
                     }
                     Some(desk) => desk.begin(stream, address),
@@ -143,7 +145,11 @@ struct Service {
     /// Permissions of forwarders for which an authority vouches.
     vouched: &'static [Permission],
     admission: Admission,
-    places: Places,
+    places: Places<RateLimits>,
+    /// Limit of the rate of all keys together.
+    all: RateLimits,
+    /// Limit of the rate of each key.
+    each: Option<Rate>,
     screen: Screen,
 }
 
@@ -160,10 +166,13 @@ impl Service {
         let vouched = stream.is_vouched_for();
         let name = if vouched { "--ca".to_owned() } else { self.access.name(&key) };
         let from = format!("{address} ({name})");
-        let Some((ticket, place)) = self.admission.admit(address.ip()).zip(self.places.take(key)) else {
+        let place = self.places.take(key, || self.all.and(self.each));
+        let Some((ticket, place)) = self.admission.admit(address.ip(), rtt(stream.tcp())).zip(place) else {
             stream.abort();
             self.gateway.monitor.refuse_tunnel();
-            self.screen.warn(&format!("{from}: refused: too many connections"));
+            if let Some(more) = limiter::admit(address, "crowded") {
+                self.screen.warn(&format!("{from}: refused: too many connections{more}"));
+            }
             return;
         };
         ticket.is_known();
@@ -175,7 +184,7 @@ impl Service {
             .into_iter()
             .filter_map(|(held, permission)| held.then_some(permission))
             .collect();
-        let peer = Peer { key, name, address, limits: place.limits.clone(), may_forward, may_listen };
+        let peer = Peer { key, name, address, limits: place.shared.clone(), may_forward, may_listen };
         let (gateway, access) = (Arc::clone(&self.gateway), Arc::clone(&self.access));
         let (screen, ending) = (self.screen.clone(), ending.clone());
         tunnels.spawn(async move {
@@ -197,55 +206,6 @@ impl Service {
             }
             drop((ticket, place));
         });
-    }
-}
-
-/// The tunnels of each key, and what they share.
-struct Places {
-    keys: Arc<Mutex<HashMap<Fingerprint, Key>>>,
-    /// Limit of the rate of all keys together.
-    all: RateLimits,
-    /// Limit of the rate of each key.
-    each: Option<Rate>,
-}
-
-struct Key {
-    tunnels: usize,
-    limits: RateLimits,
-}
-
-/// A tunnel's place among those of its key.
-struct Place {
-    keys: Arc<Mutex<HashMap<Fingerprint, Key>>>,
-    key: Fingerprint,
-    limits: RateLimits,
-}
-
-impl Places {
-    fn new(each: Option<Rate>, all: Option<Rate>) -> Self {
-        Self { keys: Arc::default(), all: RateLimits::default().and(all), each }
-    }
-
-    fn take(&self, key: Fingerprint) -> Option<Place> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = keys.entry(key).or_insert_with(|| Key { tunnels: 0, limits: self.all.and(self.each) });
-        if entry.tunnels >= PER_KEY {
-            return None;
-        }
-        entry.tunnels += 1;
-        Some(Place { keys: Arc::clone(&self.keys), key, limits: entry.limits.clone() })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = keys.get_mut(&self.key) {
-            entry.tunnels -= 1;
-            if entry.tunnels == 0 {
-                keys.remove(&self.key);
-            }
-        }
     }
 }
 
@@ -275,24 +235,4 @@ fn forwarders(args: &GatewayArgs, home: &Home) -> Result<Access> {
         );
     }
     Ok(access)
-}
-
-#[cfg(test)]
-mod tests {
-    use longhaul_tls::Identity;
-
-    use super::*;
-
-    #[test]
-    fn a_key_has_a_limited_number_of_tunnels() {
-        let places = Places::new(None, None);
-        let [one, other] = [(); 2].map(|()| Identity::generate().unwrap().fingerprint());
-        let mut taken: Vec<_> = (0..PER_KEY).map(|_| places.take(one).unwrap()).collect();
-        assert!(places.take(one).is_none());
-        assert!(places.take(other).is_some());
-        taken.pop();
-        assert!(places.take(one).is_some());
-        drop(taken);
-        assert!(places.keys.lock().unwrap().is_empty());
-    }
 }

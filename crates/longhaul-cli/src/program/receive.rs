@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul::TcpListener;
 use longhaul_tls::admission::{Admission, Limits, Ticket};
-use longhaul_tls::{Authority, Fingerprint, SecureListener};
+use longhaul_tls::{Authority, Fingerprint, SecureListener, limiter};
 use tokio::task::JoinSet;
 
 use super::access::Access;
@@ -16,16 +16,19 @@ use super::args::{Plaintext, ReceiveArgs};
 use super::code::CodeDoor;
 use super::home::Home;
 use super::lists::Permission;
+use super::places::Places;
 use super::signals::Hangups;
 use super::{Screen, WrongUse};
 use crate::files::Staging;
 use crate::receiver::{Budget, File, Output, ReceiveError, Receiver};
 use crate::report::{self, Received};
 use crate::session;
-use crate::transport::Connection;
+use crate::transport::{Connection, Transport as _, rtt};
 
 /// Maximum numbers of connections of accepted senders.
 const LIMITS: Limits = Limits { all: 256, per_address: 32 };
+/// Maximum number of connections of a key.
+const PER_KEY: usize = 32;
 
 pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let stdout = args.out == Path::new("-");
@@ -161,6 +164,7 @@ impl Door for SecureDoor {
 
     async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)> {
         let (stream, peer) = self.listener.accept().await?;
+        self.listener.remember(peer);
         let name = self.access.name(&stream.peer());
         Ok((stream, peer, Some(name).filter(|name| !name.is_empty())))
     }
@@ -189,22 +193,28 @@ impl Door for CodeDoor {
 
 /// Serves connections concurrently until the listener fails, or only the first one.
 async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<()> {
-    let admission = Admission::new(LIMITS);
+    let (admission, places) = (Admission::new(LIMITS), Places::new(PER_KEY));
     let screen = &server.screen;
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = door.accept() => {
                 let (stream, peer, name) = accepted?;
-                let Some(ticket) = admission.admit(peer.ip()) else {
+                let key = stream.peer_key();
+                let place = key.map(|key| places.take(key, || ()));
+                let ticket = admission.admit(peer.ip(), rtt(stream.tcp()));
+                let Some(ticket) = ticket.filter(|_| !matches!(place, Some(None))) else {
                     stream.tcp().abort();
-                    server.screen.warn(&format!("{peer}: refused: too many connections"));
+                    if let Some(more) = limiter::admit(peer, "crowded") {
+                        screen.warn(&format!("{peer}: refused: too many connections{more}"));
+                    }
                     continue;
                 };
                 let from = name.map_or_else(|| peer.to_string(), |name| format!("{peer} ({name})"));
                 let revoked = door.revoked(&stream);
                 let server = Arc::clone(server);
                 let allowed = async move {
+                    let _place = place;
                     tokio::select! {
                         served = server.serve(stream, peer, &from, &ticket) => served.context(from),
                         () = revoked => Err(anyhow!("the key is not allowed any more")).context(from),
@@ -217,8 +227,11 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<
                 }
                 let screen = screen.clone();
                 connections.spawn(async move {
-                    if let Err(error) = allowed.await {
-                        screen.warn(&format!("{error:#}"));
+                    let Err(error) = allowed.await else { return };
+                    // Anyone can cause messages about connections without a key.
+                    let more = if key.is_some() { Some(String::new()) } else { limiter::admit(peer, "plaintext") };
+                    if let Some(more) = more {
+                        screen.warn(&format!("{error:#}{more}"));
                     }
                 });
             }

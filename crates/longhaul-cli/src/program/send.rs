@@ -51,6 +51,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         identity: home.identity()?,
         known: home.known_peers()?,
         accept_new: args.accept_new,
+        attempts: if args.retry.is_zero() { 1 } else { dial::ATTEMPTS },
         authority: dial::authority(args.ca.as_deref(), &target)?,
     };
     delivery.key = Some(dialer.identity.fingerprint());
@@ -115,7 +116,10 @@ impl Delivery<'_> {
             let Err(error) = sent else {
                 return if self.failures == 0 { Ok(()) } else { Err(anyhow!("{} files were not sent", self.failures)) };
             };
-            if !error.is_outage() || self.retry.is_zero() || !self.plan.can_continue() {
+            // A receiver with too many connections resets one that has not been authenticated yet.
+            let may_be_crowded = error.is_reset() && connections + 1 < dial::ATTEMPTS as usize;
+            let may_continue = self.plan.can_restart() && (self.plan.is_answered() || may_be_crowded);
+            if !error.is_outage() || self.retry.is_zero() || !may_continue {
                 return Err(explain(error, self.key));
             }
             if arrived || watch.elapsed() > MAX_PAUSE {

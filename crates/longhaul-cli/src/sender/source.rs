@@ -259,11 +259,16 @@ impl Plan {
         Self { sources: sources.into_iter().map(Arc::new).collect(), settled: 0, answered: false }
     }
 
-    /// Returns whether the other files can be sent over another connection: they can be read again, and the receiver has
-    /// replied, so that it is one that receives files from this sender.
+    /// Returns whether the other files can be read again, to be sent over another connection.
     #[must_use]
-    pub fn can_continue(&self) -> bool {
-        self.answered && self.rest().iter().all(|source| source.can_restart())
+    pub fn can_restart(&self) -> bool {
+        self.rest().iter().all(|source| source.can_restart())
+    }
+
+    /// Returns whether the receiver has replied, so that it is one that receives files from this sender.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.answered
     }
 
     /// Returns the files that are to be sent.

@@ -5,6 +5,7 @@ mod authority;
 mod codes;
 #[cfg(target_os = "linux")]
 mod connection;
+mod crowds;
 #[cfg(unix)]
 mod directories;
 #[cfg(target_os = "linux")]

@@ -46,7 +46,7 @@ async fn strangers_are_refused_with_a_reason_and_keep_nobody_out() {
 
     // More silent peers than places for their address.
     let mut silent = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..40 {
         silent.push(connect_from("127.0.0.1", &receiver).await);
     }
     let sent = here.send(&receiver, &[&here.file("file", 1000)]);

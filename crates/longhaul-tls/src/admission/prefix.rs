@@ -1,0 +1,119 @@
+//! Address prefixes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An address prefix; a full-length prefix is a single address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Prefix {
+    /// Returns whether `peer` has this prefix.
+    #[must_use]
+    pub fn contains(&self, peer: IpAddr) -> bool {
+        // A shift by the whole width (prefix length 0) yields `None`: all addresses match.
+        match (self.address, peer.to_canonical()) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                let differ = ours.to_bits() ^ theirs.to_bits();
+                differ.checked_shr(32 - u32::from(self.bits)).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
+                let differ = ours.to_bits() ^ theirs.to_bits();
+                differ.checked_shr(128 - u32::from(self.bits)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Prefix {
+    /// Returns the length of the prefix in bits.
+    #[must_use]
+    pub fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    /// Returns the lowest address with this prefix.
+    #[must_use]
+    pub fn first(&self) -> IpAddr {
+        self.extend(false)
+    }
+
+    /// Returns the highest address with this prefix.
+    #[must_use]
+    pub fn last(&self) -> IpAddr {
+        self.extend(true)
+    }
+
+    /// Sets all bits after the prefix to `ones`.
+    fn extend(&self, ones: bool) -> IpAddr {
+        match self.address {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shr(self.bits.into()).unwrap_or(0);
+                let bits = address.to_bits();
+                Ipv4Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
+            }
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shr(self.bits.into()).unwrap_or(0);
+                let bits = address.to_bits();
+                Ipv6Addr::from_bits(if ones { bits | mask } else { bits & !mask }).into()
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("`{text}` is not an address or a prefix such as 192.0.2.0/24");
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| fault())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| fault())?;
+        if bits > most { Err(fault()) } else { Ok(Self { address, bits }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_contain_what_begins_alike() {
+        let contains = |prefix: &str, peer: &str| prefix.parse::<Prefix>().unwrap().contains(peer.parse().unwrap());
+        for (prefix, inside, outside) in [
+            ("192.0.2.7", "192.0.2.7", "192.0.2.6"),
+            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
+            ("192.0.2.128/25", "::ffff:192.0.2.129", "192.0.2.127"),
+            ("0.0.0.0/0", "203.0.113.1", "::1"),
+            ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::1"),
+            ("::/0", "2001:db8::", "192.0.2.1"),
+            ("::1", "::1", "::2"),
+        ] {
+            assert!(contains(prefix, inside) && !contains(prefix, outside), "{prefix}");
+        }
+        for (prefix, first, last) in [
+            ("192.0.2.7", "192.0.2.7", "192.0.2.7"),
+            ("192.0.2.130/25", "192.0.2.128", "192.0.2.255"),
+            ("0.0.0.0/0", "0.0.0.0", "255.255.255.255"),
+            ("2001:db8::1/32", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("::1", "::1", "::1"),
+        ] {
+            let parsed: Prefix = prefix.parse().unwrap();
+            assert_eq!(
+                [parsed.first(), parsed.last()],
+                [first, last].map(|a| a.parse::<IpAddr>().unwrap()),
+                "{prefix}"
+            );
+        }
+        for bad in ["", "x", "192.0.2.0/33", "::/129", "192.0.2.0/", "/24", "192.0.2/24", "192.0.2.0/-1"] {
+            assert!(bad.parse::<Prefix>().is_err(), "{bad}");
+        }
+    }
+}
