@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use super::protocol::{self, Hello, Message};
+use super::protocol::{self, Hello, Message, Params};
 use longhaul_tls::admission::{Admission, Limits, Ticket};
 
 use crate::transport::rtt;
@@ -28,6 +28,8 @@ pub const REFUSALS: usize = 32;
 pub struct Arrival {
     /// Its hello.
     pub hello: Hello,
+    /// The test that the client requests, if this is a control connection.
+    pub params: Option<Params>,
     /// The connection.
     pub stream: TcpStream,
 }
@@ -40,7 +42,7 @@ impl Arrival {
     }
 }
 
-/// A listener that reads the hello of each connection. It closes when dropped.
+/// A listener that reads the hello of each connection, and the parameters of a test on control connections. It closes when dropped.
 #[derive(Debug)]
 pub struct Door(JoinHandle<()>);
 
@@ -83,34 +85,38 @@ async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arriva
 }
 
 async fn greet(mut stream: TcpStream, ticket: Ticket, arrivals: mpsc::Sender<io::Result<Arrival>>) {
-    let greeting = timeout(GREETING, protocol::read_small::<Hello>(&mut stream));
     let heard = tokio::select! {
-        heard = greeting => heard,
+        heard = timeout(GREETING, hear(&mut stream, &ticket)) => heard,
         () = ticket.evicted() => return stream.abort(),
     };
     match heard {
-        Ok(Ok(hello)) if hello.is_valid() => {
+        Ok(Ok((hello, params))) => {
             // The receiver is dropped when the server has ended.
-            let _ = arrivals.send(Ok(Arrival { hello, stream })).await;
+            let _ = arrivals.send(Ok(Arrival { hello, params, stream })).await;
         }
         _ => stream.abort(),
     }
 }
 
-/// Tells a client that it is refused, and why.
-pub async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
-    let said = timeout(patience, async {
-        // Unread data would turn the close into a reset, and the reason could be lost.
-        protocol::read_small::<Message>(&mut control).await?;
-        tell(&mut control, reason).await
-    });
-    if !matches!(said.await, Ok(Ok(()))) {
-        control.abort();
+/// Reads the first messages. A client that has not requested a test yet does not keep others from theirs.
+async fn hear(stream: &mut TcpStream, ticket: &Ticket) -> io::Result<(Hello, Option<Params>)> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let hello = protocol::read_small::<Hello>(stream).await?;
+    if !hello.is_valid() {
+        return Err(invalid());
+    }
+    ticket.has_spoken();
+    if hello.stream.is_some() {
+        return Ok((hello, None));
+    }
+    match protocol::read_small(stream).await? {
+        Message::Params(params) => Ok((hello, Some(params))),
+        _ => Err(invalid()),
     }
 }
 
-/// As [`refuse`], after the client's parameters have been read.
-pub async fn say_no(mut control: TcpStream, reason: String, patience: Duration) {
+/// Tells a client that it is refused, and why.
+pub async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
     if !matches!(timeout(patience, tell(&mut control, reason)).await, Ok(Ok(()))) {
         control.abort();
     }

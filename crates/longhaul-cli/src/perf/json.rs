@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::protocol::{Direction, Params, Protocol};
-use super::results::{Interval, Results, StreamInterval, StreamResult, UdpSample};
+use super::results::{Interval, Results, StreamInterval, StreamResult, UdpSample, total};
 use super::text::{Reporter, bits_per_second, by_role, stream_id};
 use super::usage::Cpu;
 use crate::report::{WallClock, json_line};
@@ -182,7 +182,7 @@ fn interval_object(interval: &Interval, params: &Params) -> Object {
     let roles = if params.direction == Direction::Both { vec![first, !first] } else { vec![first] };
     for (name, sends) in ["sum", "sum_bidir_reverse"].into_iter().zip(roles) {
         let of: Vec<_> = interval.streams.iter().filter(|stream| stream.sender == sends).collect();
-        let mut sum = figures(span, of.iter().map(|stream| stream.bytes).sum());
+        let mut sum = figures(span, total(of.iter().map(|stream| stream.bytes)));
         put_interval(&mut sum, &of);
         // A sum contains only the members that add up.
         sum.retain(|name| !matches!(name, "snd_cwnd" | "snd_wnd" | "rtt" | "rttvar" | "pmtu"));
@@ -204,7 +204,7 @@ fn put_interval(object: &mut Object, streams: &[&StreamInterval]) {
             put_udp(object, udp);
         }
     } else if let (true, Some(tcp)) = (first.sender, &first.tcp) {
-        let retransmits = streams.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)).sum::<u64>();
+        let retransmits = total(streams.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
         object.put("retransmits", retransmits);
         object.put("snd_cwnd", tcp.snd_cwnd).put("snd_wnd", tcp.snd_wnd);
         object.put("rtt", tcp.rtt).put("rttvar", tcp.rttvar).put("pmtu", tcp.pmtu);
@@ -302,11 +302,11 @@ fn udp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object 
 /// Returns the sum of streams of one direction, at one of their ends.
 fn sum(streams: &[&StreamResult], sends: bool, at_sender: bool) -> Object {
     let seconds = streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
-    let mut object = figures((0.0, seconds), streams.iter().map(|stream| stream.bytes).sum());
+    let mut object = figures((0.0, seconds), total(streams.iter().map(|stream| stream.bytes)));
     if streams.iter().any(|stream| stream.udp.is_some()) {
         put_udp(&mut object, UdpSample::sum(streams.iter().filter_map(|stream| stream.udp)));
     } else if at_sender {
-        let retransmits = streams.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)).sum::<u64>();
+        let retransmits = total(streams.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
         object.put("retransmits", retransmits);
     }
     object.put("sender", sends);

@@ -9,6 +9,17 @@ use super::usage::Cpu;
 /// Maximum number of intervals times streams sent to the other end, so that they fit in a message.
 pub const MAX_SAMPLES: usize = 10_000;
 
+/// Maximum number of bytes of a stream, which takes an hour at 20 Tb/s.
+const MAX_BYTES: u64 = 1 << 53;
+/// Possible durations of a stream in seconds: a test takes up to a day.
+const TIMES: std::ops::RangeInclusive<f64> = 0.0..=200_000.0;
+
+/// Returns the sum of numbers that the other end may have chosen.
+#[must_use]
+pub fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
 /// Results of a test at one end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
@@ -23,12 +34,14 @@ pub struct Results {
 }
 
 impl Results {
-    /// Returns whether the results are of a test in which their end sends on the streams as `sends` says.
+    /// Returns whether the results are of a test in which their end sends on the streams as `sends` says, and whose amounts
+    /// are possible.
     #[must_use]
     pub fn fits(&self, sends: &[bool]) -> bool {
         let fits = |streams: &mut dyn Iterator<Item = bool>| streams.eq(sends.iter().copied());
         fits(&mut self.streams.iter().map(|stream| stream.sender))
             && self.intervals.iter().all(|interval| fits(&mut interval.streams.iter().map(|stream| stream.sender)))
+            && self.streams.iter().all(|stream| stream.bytes <= MAX_BYTES && TIMES.contains(&stream.seconds))
     }
 }
 
@@ -178,5 +191,56 @@ impl UdpSample {
         });
         sum.jitter_ms /= f64::from(count.max(1));
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::super::options::Options;
+    use super::super::text::Reporter;
+    use super::*;
+
+    /// Results of two streams with these numbers everywhere.
+    fn results(bytes: u64, sender: bool) -> Results {
+        let tcp = TcpResult { retransmits: bytes, ..TcpResult::default() };
+        let udp = UdpSample { packets: bytes, lost: i64::MAX, out_of_order: bytes, jitter_ms: f64::MAX };
+        let stream = StreamResult { sender, bytes, tcp: Some(tcp), ..StreamResult::default() };
+        let tcp = TcpSample { retransmits: bytes, ..TcpSample::default() };
+        let of_interval = StreamInterval { sender, bytes, tcp: Some(tcp), udp: None };
+        let with_udp = StreamInterval { udp: Some(udp), tcp: None, ..of_interval.clone() };
+        let interval = |stream: StreamInterval| Interval { streams: vec![stream; 2], ..Interval::default() };
+        let intervals = vec![interval(of_interval), interval(with_udp)];
+        Results { streams: vec![stream; 2], intervals, intervals_left_out: bytes, ..Results::default() }
+    }
+
+    #[test]
+    fn impossible_results_are_refused_and_no_sum_overflows() {
+        let sends = [false; 2];
+        assert!(results(MAX_BYTES, false).fits(&sends));
+        assert!(!results(MAX_BYTES + 1, false).fits(&sends));
+        for seconds in [-1.0, 1e300] {
+            let mut late = results(1, false);
+            late.streams.iter_mut().for_each(|stream| stream.seconds = seconds);
+            assert!(!late.fits(&sends), "{seconds}");
+        }
+        // What is reported does not depend on that check.
+        for options in [
+            "perf -s --logfile /dev/null -V",
+            "perf -s --logfile /dev/null -J",
+            "perf -s --logfile /dev/null --json-stream",
+        ] {
+            let options = Options::try_parse_from(options.split(' ')).unwrap();
+            for client in [false, true] {
+                let mut reporter = Reporter::new(&options, client).unwrap();
+                reporter.params.streams = 2;
+                let ours = results(u64::MAX, true);
+                for interval in &ours.intervals {
+                    reporter.observe(super::super::session::Event::Interval(interval));
+                }
+                reporter.end(&Ok((ours, results(u64::MAX, false))));
+            }
+        }
     }
 }

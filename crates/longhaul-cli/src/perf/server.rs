@@ -43,11 +43,11 @@ pub async fn run(options: &Options) -> Result<()> {
     for number in 1_u64.. {
         let mut report = Reporter::new(options, false)?;
         report.listening(address.port(), number);
-        let control = next_client(&mut arrivals).await?;
+        let (control, params) = next_client(&mut arrivals).await?;
         let (to_test, streams) = mpsc::channel(WAITING);
         let (hello, control) = (control.hello, control.stream);
         let mut test = Test { options, address, hello, control, to_test, streams, wants_output: false, refusal: None };
-        let outcome = test.run(&mut arrivals, &mut report).await;
+        let outcome = test.run(params, &mut arrivals, &mut report).await;
         report.end(&outcome);
         let written = report.check();
         let (control, patience) = (test.control, options.transport.patience());
@@ -58,7 +58,7 @@ pub async fn run(options: &Options) -> Result<()> {
                 let _ = timeout(patience, finish(control, output)).await;
             });
         } else if let Some(reason) = test.refusal.filter(|_| refused.len() < greeting::REFUSALS) {
-            refused.spawn(greeting::say_no(control, reason, patience));
+            refused.spawn(greeting::refuse(control, reason, patience));
         } else {
             control.abort();
         }
@@ -97,14 +97,14 @@ fn listen(options: &Options) -> Result<TcpListener> {
     }
 }
 
-/// Returns the next control connection. Streams of completed tests are reset.
-async fn next_client(arrivals: &mut Arrivals) -> Result<Arrival> {
+/// Returns the next control connection and the requested test. Streams of completed tests are reset.
+async fn next_client(arrivals: &mut Arrivals) -> Result<(Arrival, Params)> {
     loop {
-        let arrival = arrivals.recv().await.context("the listener has ended")?.context("the listener failed")?;
-        if arrival.hello.stream.is_none() {
-            return Ok(arrival);
+        let mut arrival = arrivals.recv().await.context("the listener has ended")?.context("the listener failed")?;
+        match arrival.params.take() {
+            Some(params) => return Ok((arrival, params)),
+            None => arrival.stream.abort(),
         }
-        arrival.stream.abort();
     }
 }
 
@@ -124,13 +124,18 @@ struct Test<'a> {
 
 impl Test<'_> {
     /// Runs this client's test, and refuses other clients meanwhile.
-    async fn run(&mut self, arrivals: &mut Arrivals, report: &mut Reporter) -> Result<(Results, Results)> {
+    async fn run(
+        &mut self,
+        params: Params,
+        arrivals: &mut Arrivals,
+        report: &mut Reporter,
+    ) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
         let to_test = self.to_test.clone();
         let cookie = self.hello.cookie.clone();
         let client = self.control.peer_addr()?.ip();
         let mut refusals = JoinSet::new();
-        let serve = self.serve(report);
+        let serve = self.serve(params, report);
         tokio::pin!(serve);
         loop {
             tokio::select! {
@@ -157,12 +162,8 @@ impl Test<'_> {
         }
     }
 
-    async fn serve(&mut self, report: &mut Reporter) -> Result<(Results, Results)> {
+    async fn serve(&mut self, mut params: Params, report: &mut Reporter) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
-        let asked = timeout(patience, protocol::read_small(&mut self.control)).await;
-        let Message::Params(mut params) = asked.context("the client requested no test")?? else {
-            bail!("the client sent an unexpected message");
-        };
         report.start.cookie.clone_from(&self.hello.cookie);
         let peer = self.control.peer_addr()?;
         report.accepted(peer);

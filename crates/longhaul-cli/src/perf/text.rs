@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::json;
 use super::options::Options;
 use super::protocol::{Direction, Params, Protocol};
-use super::results::{Interval, MAX_SAMPLES, Results, StreamInterval, StreamResult, UdpSample};
+use super::results::{Interval, MAX_SAMPLES, Results, StreamInterval, StreamResult, UdpSample, total};
 use super::session::{Event, Start};
 use super::units::{Scale, rate, size};
 use crate::names::escaped;
@@ -262,8 +262,8 @@ impl Reporter {
         for sends in [true, false] {
             let of: Vec<_> = interval.streams.iter().filter(|stream| stream.sender == sends).collect();
             if several && !of.is_empty() {
-                let bytes = of.iter().map(|stream| stream.bytes).sum();
-                let retransmits = of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)).sum();
+                let bytes = total(of.iter().map(|stream| stream.bytes));
+                let retransmits = total(of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
                 let udp = UdpSample::sum(of.iter().filter_map(|stream| stream.udp));
                 let rest = match self.params.protocol {
                     Protocol::Tcp => tcp_rest(sends, retransmits, tail),
@@ -333,9 +333,9 @@ impl Reporter {
             if !self.client && sends != sending {
                 continue;
             }
-            let bytes = of.iter().map(|stream| stream.bytes).sum();
+            let bytes = total(of.iter().map(|stream| stream.bytes));
             let seconds = of.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
-            let retransmits = of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)).sum();
+            let retransmits = total(of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)));
             let udp = UdpSample::sum(of.iter().filter_map(|stream| stream.udp));
             let rest = match self.params.protocol {
                 Protocol::Tcp => tcp_rest(sending, retransmits, role),
