@@ -102,7 +102,8 @@ impl Identity {
     /// to it, readable by its owner only; a missing directory is created likewise.
     ///
     /// # Errors
-    /// Returns why the file cannot be used. A file that others may read is refused.
+    /// Returns why the file cannot be used. A file that others may read, or that belongs to another user than this one and
+    /// root, is refused.
     pub fn open(path: &Path) -> Result<Self, IdentityError> {
         let failed = |error| IdentityError::File { path: path.to_owned(), error };
         match File::open(path) {
@@ -125,10 +126,14 @@ impl Identity {
         let failed = |error| IdentityError::File { path: path.to_owned(), error };
         #[cfg(unix)]
         {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o7777;
+            use std::os::unix::fs::MetadataExt;
+            let metadata = file.metadata().map_err(failed)?;
+            let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
             if mode & 0o077 != 0 {
                 return Err(IdentityError::Exposed { path: path.to_owned(), mode });
+            }
+            if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+                return Err(failed(io::Error::other(format!("it belongs to another user (uid {owner})"))));
             }
         }
         let mut pem = String::new();
@@ -192,6 +197,12 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let error = Identity::open(&path).unwrap_err().to_string();
         assert!(error.starts_with("others may read ") && error.contains("(mode 0640)"), "{error}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(12_345), None).is_ok() {
+            let error = Identity::open(&path).unwrap_err().to_string();
+            assert!(error.ends_with("it belongs to another user (uid 12345)"), "{error}");
+        }
     }
 
     #[test]

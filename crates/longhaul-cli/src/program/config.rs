@@ -4,8 +4,8 @@
 //! command line gives, unless it gives the same option or one that excludes it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,11 @@ fn read(named: Option<&PathBuf>) -> Result<Option<(PathBuf, String)>> {
     let Some(file) = named.cloned().or_else(|| home::config_directory().map(|directory| directory.join(FILE))) else {
         return Ok(None);
     };
-    match fs::read_to_string(&file) {
+    let text = File::open(&file).and_then(|mut opened| {
+        super::lists::check_owner(&opened)?;
+        io::read_to_string(&mut opened)
+    });
+    match text {
         Ok(text) => Ok(Some((file, text))),
         Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),

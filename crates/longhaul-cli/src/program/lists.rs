@@ -42,9 +42,10 @@ impl KnownPeers {
                 return Err("a line has a receiver, HOST:PORT, and its fingerprint".to_owned());
             };
             let key = key.parse::<Fingerprint>().map_err(|error| error.to_string())?;
+            // Equal lines are one: two programs may have remembered the same peer at the same time.
             match peers.insert((*peer).to_owned(), KnownPeer { key, line }) {
-                Some(earlier) => Err(format!("{peer} is also in line {}", earlier.line)),
-                None => Ok(()),
+                Some(earlier) if earlier.key != key => Err(format!("{peer} is also in line {}", earlier.line)),
+                _ => Ok(()),
             }
         })?;
         Ok(Self { path, peers })
@@ -58,9 +59,19 @@ impl KnownPeers {
         self.peers.get(peer).copied()
     }
 
-    /// Appends a receiver to the file.
+    /// Appends a receiver to the file, unless another program has done so meanwhile.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be written, or has another key of the receiver now.
     pub(super) fn add(&self, peer: &str, key: Fingerprint) -> Result<(), ListError> {
-        append(&self.path, &format!("{peer} {key}"))
+        append(&self.path, || match Self::open(self.path.clone())?.find(peer) {
+            Some(known) if known.key == key => Ok(None),
+            Some(known) => {
+                let fault = format!("{peer} has been added with another key meanwhile");
+                Err(ListError::Line { path: self.path.clone(), line: known.line, fault })
+            }
+            None => Ok(Some(format!("{peer} {key}"))),
+        })
     }
 }
 
@@ -121,9 +132,10 @@ impl AllowedPeers {
             };
             let key = key.parse::<Fingerprint>().map_err(|error| error.to_string())?;
             let permissions = permissions.split(',').map(Permission::parse).collect::<Result<_, _>>()?;
-            match peers.insert(key, AllowedPeer { name: (*name).to_owned(), permissions }) {
-                Some(earlier) => Err(format!("the key is also listed as {}", earlier.name)),
-                None => Ok(()),
+            let peer = AllowedPeer { name: (*name).to_owned(), permissions };
+            match peers.insert(key, peer.clone()) {
+                Some(earlier) if earlier != peer => Err(format!("the key is also listed as {}", earlier.name)),
+                _ => Ok(()),
             }
         })?;
         Ok(Self(peers))
@@ -143,16 +155,18 @@ impl AllowedPeers {
         name: &str,
         permissions: &[Permission],
     ) -> Result<(), ListError> {
-        let present = Self::open(path)?;
-        let words = permissions.iter().map(|permission| permission.word()).collect::<Vec<_>>().join(",");
-        match present.find(&key) {
-            Some(_) if permissions.iter().all(|permission| present.may(&key, *permission)) => Ok(()),
-            Some(peer) => {
-                let text = format!("{} is listed without the permission {words}", peer.name);
-                Err(ListError::File { path: path.to_owned(), error: io::Error::other(text) })
+        append(path, || {
+            let present = Self::open(path)?;
+            let words = permissions.iter().map(|permission| permission.word()).collect::<Vec<_>>().join(",");
+            match present.find(&key) {
+                Some(_) if permissions.iter().all(|permission| present.may(&key, *permission)) => Ok(None),
+                Some(peer) => {
+                    let text = format!("{} is listed without the permission {words}", peer.name);
+                    Err(ListError::File { path: path.to_owned(), error: io::Error::other(text) })
+                }
+                None => Ok(Some(format!("{key} {name} {words}"))),
             }
-            None => append(path, &format!("{key} {name} {words}")),
-        }
+        })
     }
 
     pub(super) fn find(&self, key: &Fingerprint) -> Option<&AllowedPeer> {
@@ -169,20 +183,43 @@ impl AllowedPeers {
     }
 }
 
-/// Appends a line to a list.
-fn append(path: &Path, line: &str) -> Result<(), ListError> {
-    let append = || {
-        let mut options = File::options();
-        options.read(true).append(true).create(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path)?;
+/// Appends the line that `line` returns to a list, which no other program changes meanwhile.
+fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>) -> Result<(), ListError> {
+    let failed = |error| ListError::File { path: path.to_owned(), error };
+    let mut options = File::options();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path).map_err(failed)?;
+    // A file system without locks is used as it is. The lock ends with the file.
+    #[cfg(unix)]
+    let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
+    let Some(line) = line()? else { return Ok(()) };
+    let mut append = || {
         let text = fs::read(path)?;
         // A person may have left out the end of the last line.
         let start = if text.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
         file.write_all(format!("{start}{line}\n").as_bytes())
     };
-    append().map_err(|error| ListError::File { path: path.to_owned(), error })
+    append().map_err(failed)
+}
+
+/// Refuses a file that decides whom to trust if users other than its owner may write it, or if its owner is neither this
+/// user nor root.
+pub(super) fn check_owner(file: &File) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = file.metadata()?;
+        let (mode, owner) = (metadata.mode() & 0o7777, metadata.uid());
+        if mode & 0o022 != 0 {
+            return Err(io::Error::other(format!("others may write it (mode {mode:04o}); `chmod go-w` it")));
+        }
+        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(format!("it belongs to another user (uid {owner})")));
+        }
+    }
+    Ok(())
 }
 
 /// Calls `entry` with the number and the words of each line. A list that does not exist is empty.
@@ -192,6 +229,7 @@ fn read(path: &Path, mut entry: impl FnMut(usize, &[&str]) -> Result<(), String>
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map_err(failed)?,
     };
+    check_owner(&file).map_err(failed)?;
     let mut text = String::new();
     file.take(MAX_FILE).read_to_string(&mut text).map_err(failed)?;
     for (index, line) in text.lines().enumerate() {
@@ -225,6 +263,44 @@ mod tests {
         assert_eq!(known.find("host:1"), Some(KnownPeer { key: ONE.parse().unwrap(), line: 1 }));
         assert_eq!(known.find("[::1]:2"), Some(KnownPeer { key: OTHER.parse().unwrap(), line: 4 }));
         assert_eq!(known.find("host:2"), Some(KnownPeer { key: OTHER.parse().unwrap(), line: 5 }));
+    }
+
+    /// Several programs remember the same peer at once, and one of them remembers another key.
+    #[test]
+    fn a_peer_is_remembered_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("known-peers");
+        let before: Vec<_> = (0..6).map(|_| KnownPeers::open(path.clone()).unwrap()).collect();
+        let [one, other]: [Fingerprint; 2] = [ONE, OTHER].map(|key| key.parse().unwrap());
+        std::thread::scope(|scope| {
+            before.iter().for_each(|known| {
+                scope.spawn(|| known.add("host:1", one).unwrap());
+            });
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("host:1 {ONE}\n"));
+        let changed = before[0].add("host:1", other).unwrap_err().to_string();
+        assert!(changed.ends_with("line 1: host:1 has been added with another key meanwhile"), "{changed}");
+        // Files of earlier versions.
+        fs::write(&path, format!("host:1 {ONE}\nhost:1 {ONE}\n")).unwrap();
+        assert_eq!(KnownPeers::open(path.clone()).unwrap().find("host:1").map(|peer| peer.key), Some(one));
+        fs::write(&path, format!("{ONE} a send\n{ONE} a send\n")).unwrap();
+        assert_eq!(AllowedPeers::open(&path).unwrap().count(Permission::Send), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn lists_that_others_may_write_are_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("list");
+        fs::write(&path, "").unwrap();
+        for (mode, is_refused) in [(0o600, false), (0o644, false), (0o664, true), (0o646, true)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            for read in [AllowedPeers::open(&path).err(), KnownPeers::open(path.clone()).err()] {
+                assert_eq!(read.is_some(), is_refused, "{mode:o}");
+                assert!(read.is_none_or(|error| error.to_string().contains("others may write it")));
+            }
+        }
     }
 
     #[test]
