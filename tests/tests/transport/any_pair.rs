@@ -87,5 +87,6 @@ fn every_pair_delivers_what_is_read_in_spite_of_lies() {
 /// The same with many false windows and SACK blocks, some of which report the octet with which a closed window is probed.
 #[test]
 fn every_pair_delivers_what_is_read_in_spite_of_lies_about_windows() {
-    try_all(Case::unread, Hostility::WindowLies, &[]);
+    // Both ends had sent more than the other accepts, and neither processed the acknowledgments of the other.
+    try_all(Case::unread, Hostility::WindowLies, &[1243, 2417]);
 }

@@ -184,6 +184,13 @@ impl Case {
                 end.send = 0;
             }
         }
+        // What arrives much later reports a window of the past.
+        for link in [&mut case.links.there, &mut case.links.back] {
+            if random.chance(0.2) {
+                let most = Span::from_millis(random.below(5_000));
+                link.reordering = Some(Reordering::Late { share: 0.02, least: Span::ZERO, most });
+            }
+        }
         // Data that fills the peer's buffer to the last byte, or lacks it, is followed by a FIN.
         for (from, to) in [(0, 1), (1, 0)] {
             if random.chance(0.2) {

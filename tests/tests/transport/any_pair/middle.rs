@@ -73,7 +73,7 @@ impl Middle {
         let mut block = |left: u32, len: u64| {
             header.options.sack.push(SackBlock { left, right: left.wrapping_add(len as u32) });
         };
-        match self.random.below(9) {
+        match self.random.below(10) {
             0 => header.window = 0,
             1 => {
                 let other = [1, window / 2, window.saturating_mul(2), u16::MAX, self.random.bits() as u16];
@@ -89,6 +89,11 @@ impl Middle {
                 header.ack = [ack, older][self.random.below(2) as usize];
             }
             7 => (header.options.sack, header.window) = (Default::default(), 0),
+            8 => {
+                if let Some(stamps) = &mut header.options.timestamps {
+                    stamps.echo = stamps.echo.wrapping_sub(self.random.below(1_000) as u32);
+                }
+            }
             _ => self.lie(header),
         }
     }
