@@ -21,15 +21,35 @@ use crate::stream::TcpStream;
 /// RFC 8305, section 5, recommends 250 ms.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Returns the outcome of the first `attempt` that succeeds, or the error of the one that failed last (Happy
-/// Eyeballs, RFC 8305). The addresses of both families alternate. Each attempt starts when an earlier one has
-/// failed or [`ATTEMPT_DELAY`] has passed. Once one succeeds, the others are dropped.
-pub(crate) async fn race<T, F>(
+/// Returns the outcome of the first `attempt` that succeeds, as [`TcpStream::connect`] does for the addresses of a name
+/// (Happy Eyeballs, RFC 8305). It is for connections with other settings, or of other protocols.
+///
+/// The addresses of both families alternate. Each attempt starts when an earlier one has failed, or 250 ms after it. Once one
+/// succeeds, the others are dropped.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+/// # let (host, port) = ("127.0.0.1", listener.local_addr()?.port());
+/// let addresses = tokio::net::lookup_host((host, port)).await?;
+/// let kernel_tcp = longhaul::race(addresses, tokio::net::TcpStream::connect::<std::net::SocketAddr>).await?;
+/// # assert_eq!(kernel_tcp.peer_addr()?.port(), port);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Cancel safety: if the future is dropped, all attempts are.
+///
+/// # Errors
+/// Returns the error of the attempt that failed last, or one of the kind `InvalidInput` if there is no address.
+pub async fn race<T, E, F>(
     addresses: impl IntoIterator<Item = SocketAddr>,
     attempt: impl Fn(SocketAddr) -> F,
-) -> io::Result<T>
+) -> Result<T, E>
 where
-    F: Future<Output = io::Result<T>>,
+    E: From<io::Error>,
+    F: Future<Output = Result<T, E>>,
 {
     let mut waiting = interleave(addresses).into_iter();
     let mut attempts: Vec<Pin<Box<F>>> = Vec::new();
@@ -38,7 +58,7 @@ where
         // Start an attempt with the next address, if there is one.
         attempts.extend(waiting.next().map(|address| Box::pin(attempt(address))));
         if attempts.is_empty() {
-            return Err(failed.unwrap_or_else(no_address));
+            return Err(failed.unwrap_or_else(|| no_address().into()));
         }
         // Without a further address there is nothing to do but wait; otherwise wait for at most the delay.
         let outcome = if waiting.len() == 0 {

@@ -100,6 +100,7 @@ pub use config::{Config, KeepAlive};
 pub use congestion::{
     Congestion, CongestionAlgorithm, CongestionKind, IntoCongestion, ParseCongestionError, UnsafeCongestion,
 };
+pub use connect::race;
 pub use connector::TcpConnector;
 pub use error::connection_error;
 pub use info::{

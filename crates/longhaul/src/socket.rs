@@ -365,6 +365,12 @@ impl TcpSocket {
         Ok(())
     }
 
+    /// Writes to the same capture as `other`, which tries another address of the same peer, for instance.
+    pub fn share_pcap(&self, other: &Self) {
+        let capture = other.setup().capture.clone();
+        self.setup().capture = capture;
+    }
+
     /// Writes one qlog file per connection to this directory, which is created if necessary. The log contains every
     /// segment and every change of the congestion window, the RTT, loss recovery and other metrics, from the first SYN
     /// on. An attempt of a peer that does not complete its handshake leaves no file.
