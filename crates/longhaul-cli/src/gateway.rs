@@ -26,6 +26,8 @@ pub struct Gateway {
     pub permits: Permits,
     /// Time after which a stream without traffic is reset.
     pub idle: Duration,
+    /// Maximum time to connect to a target, and that a connection to a listener waits for a tunnel.
+    pub patience: Duration,
     /// Observes the tunnels.
     pub monitor: Monitor,
     /// Where forwarders may listen.
@@ -181,7 +183,7 @@ impl Session<'_> {
         if !self.peer.may_forward || !permits.may_permit(target) {
             return Err(Reason::NotPermitted);
         }
-        tunnel::connect(target, |address| permits.permits(target, address)).await
+        tunnel::connect(target, self.gateway.patience, |address| permits.permits(target, address)).await
     }
 }
 

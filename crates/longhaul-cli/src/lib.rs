@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod address;
 pub mod code;
 pub mod doctor;
 pub mod files;

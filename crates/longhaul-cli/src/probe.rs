@@ -1,7 +1,7 @@
 //! Command line of `probe`, and the transfer that it starts. The crate `longhaul-probe` does the measuring.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
@@ -9,11 +9,11 @@ use clap::builder::PossibleValue;
 use clap::{Parser, ValueEnum};
 use longhaul::TcpStream;
 use longhaul_probe::MethodKind;
-use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
+use longhaul_probe::sockets::{Application, Error, Measurement, Prober, Report, TCP_PROBE};
 use longhaul_units::Span;
 
 use crate::protocol::{self, FileHeader, Kind, Reply, Timestamp};
-use crate::{output, report};
+use crate::{address, output, report};
 use tokio::io::AsyncReadExt as _;
 
 /// Text at the end of `--help`.
@@ -88,9 +88,9 @@ impl ValueEnum for Choice {
 }
 
 impl Options {
-    /// The measurement that the command line asks for.
-    fn measurement(&self) -> Result<Measurement> {
-        let mut measurement = Measurement::new(self.resolve()?);
+    /// The measurement of the path to `address` that the command line asks for.
+    fn measurement(&self, address: SocketAddr) -> Measurement {
+        let mut measurement = Measurement::new(address);
         measurement.methods = match self.method {
             Choice::One(kind) => vec![kind],
             Choice::TcpProbe => Vec::new(),
@@ -99,16 +99,33 @@ impl Options {
         measurement.transfer = matches!(self.method, Choice::TcpProbe | Choice::All);
         measurement.hops = self.hops;
         measurement.time = self.time.map(|seconds| Span::from_secs(seconds.into()));
-        Ok(measurement)
+        measurement
     }
 
-    /// The first address of the host.
-    fn resolve(&self) -> Result<SocketAddr> {
-        let address = &self.address;
-        let mut addresses =
-            address.to_socket_addrs().with_context(|| format!("{address:?} is not an address (HOST:PORT)"))?;
-        addresses.next().with_context(|| format!("{address} has no address"))
+    /// The first address of the host that answers.
+    async fn resolve(&self) -> Result<SocketAddr> {
+        let text = &self.address;
+        let Some((host, Some(port))) = address::split(text) else { bail!("{text:?} is not an address (HOST:PORT)") };
+        let found = address::lookup(host, port).await.with_context(|| format!("cannot find {host}"))?;
+        Ok(first_that_answers(found).await)
     }
+}
+
+/// Returns the first of `addresses` where longhaul answers, whether it reflects probes or not, or the first one if there is
+/// none. A single address is not asked.
+pub(crate) async fn first_that_answers(addresses: Vec<SocketAddr>) -> SocketAddr {
+    let first = addresses.first().copied().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
+    if addresses.len() == 1 {
+        return first;
+    }
+    let ask = |address| async move {
+        let asked = tokio::task::spawn_blocking(move || Prober::connect(address, &|_| {}).map(drop));
+        match asked.await.map_err(io::Error::other)? {
+            Ok(()) | Err(Error::NoReflector(_)) => Ok(address),
+            Err(error) => Err(error),
+        }
+    };
+    longhaul::race(addresses, ask).await.unwrap_or(first)
 }
 
 /// The file transfer of `send` and `receive`, with a file that never ends.
@@ -150,7 +167,11 @@ impl Application for EndlessFile {
 /// # Errors
 /// The address is unknown, no part of the measurement succeeded, or no rate was found.
 pub fn run(options: &Options) -> Result<()> {
-    let report = options.measurement()?.run(&EndlessFile, &output::say)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    let address = runtime.block_on(options.resolve())?;
+    // Addresses that do not answer are still being asked.
+    runtime.shutdown_background();
+    let report = options.measurement(address).run(&EndlessFile, &output::say)?;
     let text = if options.json { report::json_line(&report) + "\n" } else { report.to_string() };
     output::print(&text)?;
     if !report.found_anything() {

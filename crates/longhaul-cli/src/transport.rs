@@ -146,21 +146,25 @@ impl TransportArgs {
         Duration::from_secs(self.connection.timeout.into())
     }
 
-    /// Opens a connection to the first of `addresses` that answers.
+    /// Opens a connection to the first of `addresses` that answers (Happy Eyeballs, [`longhaul::race`]).
     ///
     /// # Errors
-    /// Returns the error of the last address.
+    /// Returns the error of the address that failed last, or if a capture or log file cannot be created.
     pub async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
-        let mut error = None;
-        for address in addresses {
-            match self.socket(*address)?.connect(*address).await {
-                Ok(stream) => return Ok(stream),
-                Err(failed) => error = Some(failed),
-            }
-        }
-        let error = error.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address"));
-        let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-        Err(error).with_context(|| format!("cannot connect to {}", list.join(" or ")))
+        // Attempts at the same time write to one capture.
+        let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
+        let first = self.socket(addresses.first().copied().unwrap_or(unspecified))?;
+        let others = Self { connection: ConnectionArgs { pcap: None, ..self.connection.clone() }, ..self.clone() };
+        let (first, others) = (&first, &others);
+        let attempt = |address| async move {
+            let socket = others.socket(address)?;
+            socket.share_pcap(first);
+            Ok::<_, anyhow::Error>(socket.connect(address).await?)
+        };
+        longhaul::race(addresses.iter().copied(), attempt).await.with_context(|| {
+            let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            format!("cannot connect to {}", list.join(" or "))
+        })
     }
 
     /// Listens on `address`.

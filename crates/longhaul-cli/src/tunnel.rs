@@ -28,6 +28,7 @@
 use std::io;
 use std::time::Duration;
 
+use longhaul_tls::tls_error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use self::frame::FrameReader;
@@ -68,6 +69,14 @@ pub enum TunnelError {
     /// The peer did not end a stream that was reset.
     #[error("the peer did not end a stream that was reset")]
     Unsettled,
+}
+
+impl TunnelError {
+    /// Returns whether the connection has failed, and not because of a key, so that another one may succeed.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Connection(error) if tls_error(error).is_none())
+    }
 }
 
 /// One end of a tunnel.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::pool::Pool;
 use super::proxy::{self, ProxyError};
@@ -19,8 +19,6 @@ use crate::tunnel::{self, Target};
 const NEGOTIATING: usize = 256;
 /// Maximum length in bytes of an address to listen on.
 const MAX_BIND: usize = 255;
-/// Maximum time of a client's request.
-const NEGOTIATION: Duration = Duration::from_secs(10);
 /// Time to wait after a failure to accept, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -194,8 +192,7 @@ async fn forward(mut client: TcpStream, targets: Targets, pool: &Pool, places: &
         Targets::Named => {
             let _place = places.try_acquire().map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
             client.set_nodelay(true)?;
-            let negotiated = timeout(NEGOTIATION, proxy::negotiate(&mut client)).await;
-            negotiated.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
+            proxy::negotiate(&mut client, pool.patience()).await?
         }
     };
     tunnel::prepare(&client)?;

@@ -18,7 +18,7 @@ use crate::monitor::{Monitor, PoolState, warm_up};
 use crate::progress::Screen;
 use crate::transport::Connection;
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel, TunnelError};
+use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel};
 
 /// Maximum number of tunnels that are built at a time. A gateway has few places for handshakes per address, and each
 /// tunnel that is being built makes up to two [attempts](persist) at the same time.
@@ -152,14 +152,14 @@ impl Pool {
         Self { shared }
     }
 
-    /// Adds a tunnel on a connection that has been opened already.
-    ///
-    /// # Errors
-    /// Fails if the gateway does not accept the tunnel.
-    pub async fn adopt(&self, stream: SecureStream) -> Result<(), TunnelError> {
-        let tunnel = Tunnel::start(stream).await?;
+    /// Adds a tunnel that has been built already.
+    pub fn adopt(&self, tunnel: Tunnel<SecureStream>) {
         self.shared.add(tunnel);
-        Ok(())
+    }
+
+    /// Returns the maximum time that a connection waits.
+    pub(super) fn patience(&self) -> Duration {
+        self.shared.config.patience
     }
 
     /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel takes it over in time, it

@@ -6,16 +6,19 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::tunnel::Target;
 
-/// Maximum length of the head of an HTTP request in bytes.
-const MAX_HEAD: usize = 8 << 10;
-/// End of the head of an HTTP request.
-const HEAD_END: &[u8] = b"\r\n\r\n";
+/// Maximum length of the head of an HTTP request in bytes. Cookies and tokens make some of them long.
+const MAX_HEAD: usize = 64 << 10;
+/// Maximum time and bytes for which a client is listened to after it was refused.
+const LINGER: Duration = Duration::from_secs(2);
+const MAX_REST: u64 = 1 << 20;
 
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
@@ -49,13 +52,14 @@ pub(super) enum ProxyError {
     NotDiverted,
 }
 
-/// Reads and grants the request of a client. Nothing after the request is read.
-pub(super) async fn negotiate(client: &mut TcpStream) -> Result<Target, ProxyError> {
+/// Reads and grants the request of a client within the time `patience`. Nothing after the request is read.
+pub(super) async fn negotiate(client: &mut TcpStream, patience: Duration) -> Result<Target, ProxyError> {
+    let late = |_| ProxyError::from(io::Error::from(io::ErrorKind::TimedOut));
     let mut first = [0];
-    client.peek(&mut first).await?;
+    timeout(patience, client.peek(&mut first)).await.map_err(late)??;
     match first {
-        [VERSION] => socks(client).await,
-        [letter] if letter.is_ascii_uppercase() => http(client).await,
+        [VERSION] => timeout(patience, socks(client)).await.map_err(late)?,
+        [b'A'..=b'Z' | b'a'..=b'z' | b'\r' | b'\n'] => http(client, patience).await,
         _ => Err(ProxyError::Unknown),
     }
 }
@@ -66,7 +70,7 @@ async fn socks(client: &mut TcpStream) -> Result<Target, ProxyError> {
     let mut methods = vec![0; count.into()];
     client.read_exact(&mut methods).await?;
     if !methods.contains(&NO_AUTHENTICATION) {
-        client.write_all(&[VERSION, NO_ACCEPTABLE_METHOD]).await?;
+        leave(client, &[VERSION, NO_ACCEPTABLE_METHOD]).await?;
         return Err(ProxyError::Authentication);
     }
     client.write_all(&[VERSION, NO_AUTHENTICATION]).await?;
@@ -82,7 +86,9 @@ async fn socks(client: &mut TcpStream) -> Result<Target, ProxyError> {
             let [length] = read(client).await?;
             let mut name = vec![0; length.into()];
             client.read_exact(&mut name).await?;
-            String::from_utf8(name).unwrap_or_default()
+            let name = String::from_utf8(name).unwrap_or_default();
+            // Some clients name addresses as in URLs.
+            name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(str::to_owned).unwrap_or(name)
         }
         _ => return refuse(client, ADDRESS_TYPE_NOT_SUPPORTED, ProxyError::Invalid).await,
     };
@@ -104,7 +110,7 @@ async fn read<const N: usize>(client: &mut TcpStream) -> io::Result<[u8; N]> {
 }
 
 async fn refuse(client: &mut TcpStream, code: u8, error: ProxyError) -> Result<Target, ProxyError> {
-    client.write_all(&reply(code)).await?;
+    leave(client, &reply(code)).await?;
     Err(error)
 }
 
@@ -113,51 +119,110 @@ fn reply(code: u8) -> [u8; 10] {
     [VERSION, code, 0, IPV4, 0, 0, 0, 0, 0, 0]
 }
 
-async fn http(client: &mut TcpStream) -> Result<Target, ProxyError> {
-    let head = read_head(client).await?;
-    let line = head.lines().next().unwrap_or_default();
-    let mut words = line.split(' ');
-    let (method, authority, version) = (words.next(), words.next(), words.next());
-    let status = if method != Some("CONNECT") {
-        "405 Method Not Allowed\r\nAllow: CONNECT"
-    } else if let (Some(authority), Some("HTTP/1.1" | "HTTP/1.0"), None) = (authority, version, words.next())
-        && let Ok(target) = authority.parse()
-    {
-        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
-        return Ok(target);
-    } else {
-        "400 Bad Request"
+/// Reads and grants a request of HTTP/1. Other requests get the status that RFC 9110 has for them.
+async fn http(client: &mut TcpStream, patience: Duration) -> Result<Target, ProxyError> {
+    let (status, error) = match timeout(patience, read_head(client)).await {
+        Err(_) => ("408 Request Timeout", io::Error::from(io::ErrorKind::TimedOut).into()),
+        Ok(Err(fault)) => fault,
+        Ok(Ok(head)) => match request(&head) {
+            Ok(target) => {
+                client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+                return Ok(target);
+            }
+            Err(fault) => fault,
+        },
     };
-    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    client.write_all(answer.as_bytes()).await?;
-    Err(if method == Some("CONNECT") { ProxyError::Invalid } else { ProxyError::NotSupported })
+    if !status.is_empty() {
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        leave(client, answer.as_bytes()).await?;
+    }
+    Err(error)
 }
 
-/// Reads the head of a request, and nothing after it.
-async fn read_head(client: &mut TcpStream) -> Result<String, ProxyError> {
-    let (mut head, mut part) = (Vec::new(), vec![0; 1024]);
+/// A status of HTTP for the client, empty if it hears no more, and the reason.
+type Fault = (&'static str, ProxyError);
+
+/// Returns the target of a request, whose lines may end in LF only (RFC 9112, section 2.2).
+fn request(head: &[u8]) -> Result<Target, Fault> {
+    let bad = || ("400 Bad Request", ProxyError::Invalid);
+    let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let line = std::str::from_utf8(lines.next().unwrap_or_default()).map_err(|_| bad())?;
+    let [method, authority, version] = line.split(' ').collect::<Vec<_>>()[..] else { return Err(bad()) };
+    let minor = match version.split_once('.') {
+        Some(("HTTP/1", minor)) => minor.parse::<u8>().map_err(|_| bad())?,
+        _ if version.starts_with("HTTP/") => return Err(("505 HTTP Version Not Supported", ProxyError::NotSupported)),
+        _ => return Err(bad()),
+    };
+    match method {
+        "CONNECT" => {}
+        "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "OPTIONS" | "TRACE" | "PATCH" => {
+            return Err(("405 Method Not Allowed\r\nAllow: CONNECT", ProxyError::NotSupported));
+        }
+        _ => return Err(("501 Not Implemented", ProxyError::NotSupported)),
+    }
+    // RFC 9112, sections 3.2 and 5.1. Values may have bytes outside ASCII (RFC 9110, section 5.5).
+    let mut hosts = 0;
+    for field in lines.filter(|line| !line.is_empty()) {
+        let name = field.iter().position(|byte| *byte == b':').and_then(|colon| field.get(..colon));
+        let name = name.filter(|name| !name.is_empty() && name.iter().all(u8::is_ascii_graphic)).ok_or_else(bad)?;
+        hosts += usize::from(name.eq_ignore_ascii_case(b"host"));
+    }
+    if hosts > 1 || hosts == 0 && minor >= 1 {
+        return Err(bad());
+    }
+    // In an authority, the `%` before a zone is itself encoded (RFC 6874, section 2).
+    authority.replacen("%25", "%", 1).parse().map_err(|_| bad())
+}
+
+/// Reads the head of a request, and nothing after it. Empty lines before it are left out (RFC 9112, section 2.2).
+async fn read_head(client: &mut TcpStream) -> Result<Vec<u8>, Fault> {
+    let (mut head, mut part) = (Vec::new(), vec![0; 4096]);
+    let failed = |error: io::Error| ("", error.into());
     loop {
-        let peeked = client.peek(&mut part).await?;
+        let peeked = client.peek(&mut part).await.map_err(failed)?;
         let before = head.len();
         head.extend(part.iter().take(peeked));
-        let end = head.windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END).map(|at| at + HEAD_END.len());
+        // The end of the head may begin in bytes that were read before.
+        let from = before.saturating_sub(2);
+        let end = head.get(from..).and_then(head_end).map(|end| from + end);
         let consumed = end.map_or(peeked, |end| end - before);
-        client.read_exact(part.get_mut(..consumed).unwrap_or_default()).await?;
+        client.read_exact(part.get_mut(..consumed).unwrap_or_default()).await.map_err(failed)?;
+        head.truncate(before + consumed);
+        let empty = head.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        head.drain(..empty);
         match end {
-            Some(end) => {
-                head.truncate(end);
-                return String::from_utf8(head).map_err(|_| ProxyError::Invalid);
+            Some(_) if !head.is_empty() => return Ok(head),
+            None if peeked == 0 => return Err(("", ProxyError::Invalid)),
+            _ if head.len() > MAX_HEAD => {
+                let line_ends = head.contains(&b'\n');
+                let status = if line_ends { "431 Request Header Fields Too Large" } else { "414 URI Too Long" };
+                return Err((status, ProxyError::Invalid));
             }
-            None if peeked == 0 || head.len() > MAX_HEAD => return Err(ProxyError::Invalid),
-            None => {}
+            _ => {}
         }
     }
 }
 
+/// Returns where the head of a request ends: after an empty line.
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    (0..bytes.len()).find_map(|at| {
+        let rest = bytes.get(at..)?;
+        [&b"\n\r\n"[..], b"\n\n"].into_iter().find(|end| rest.starts_with(end)).map(|end| at + end.len())
+    })
+}
+
+/// Sends a refusal and ends the connection. What the client still sends is read for a while: otherwise, the system resets the
+/// connection, and the client may not see the refusal (RFC 9112, section 9.6).
+async fn leave(client: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
+    client.write_all(answer).await?;
+    client.shutdown().await?;
+    let mut rest = client.take(MAX_REST);
+    let _ = timeout(LINGER, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use tokio::net::TcpListener;
 
     use super::*;
@@ -179,8 +244,10 @@ mod tests {
             client.read_to_end(&mut answer).await.unwrap();
             answer
         });
-        let negotiating = tokio::time::timeout(Duration::from_secs(60), negotiate(&mut server));
-        let target = negotiating.await.unwrap().map(|target| target.to_string()).map_err(|error| error.to_string());
+        let target = negotiate(&mut server, Duration::from_secs(60))
+            .await
+            .map(|target| target.to_string())
+            .map_err(|error| error.to_string());
         let mut rest = Vec::new();
         server.read_to_end(&mut rest).await.unwrap();
         drop(server);
@@ -206,10 +273,24 @@ mod tests {
 
     #[tokio::test]
     async fn targets_of_connect_are_authorities() {
-        for (authority, target) in [("a.example:443", "a.example:443"), ("[2001:db8::1]:80", "[2001:db8::1]:80")] {
-            let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\nfirst data");
-            for piece in [1, 7, request.len()] {
-                let (got, answer, rest) = negotiated(request.as_bytes(), piece).await;
+        let long = format!("Cookie: {}\r\n", "x".repeat(60_000));
+        for (authority, version, fields, target) in [
+            ("a.example:443", "1.1", "Host: a.example:443\r\n", "a.example:443"),
+            ("a.example:443", "1.0", "", "a.example:443"),
+            ("[2001:db8::1]:80", "1.1", "hOST:x\r\n", "[2001:db8::1]:80"),
+            ("[fe80::1%25Eth0]:80", "1.1", "Host: x\r\n", "[fe80::1%Eth0]:80"),
+            ("[fe80::1%eth0]:80", "1.9", "Host: x\r\n", "[fe80::1%eth0]:80"),
+            ("a.example:443", "1.1", "X-Name: M\u{fc}ller\r\nHost: a\r\n", "a.example:443"),
+            ("a.example:443", "1.0", &long, "a.example:443"),
+        ] {
+            // A letter of Latin-1 is one byte there.
+            let head = format!("CONNECT {authority} HTTP/{version}\r\n{fields}\r\n");
+            let head: Vec<u8> = head.chars().map(|c| c as u8).collect();
+            let lines: Vec<u8> = head.iter().copied().filter(|byte| *byte != b'\r').collect();
+            for (head, piece) in [(&head, 7), (&head, 4095), (&head, usize::MAX), (&lines, 500)] {
+                let request = [b"\r\n", &head[..], b"first data"].concat();
+                let piece = if request.len() < 1000 { piece.min(7).min(request.len()) } else { piece };
+                let (got, answer, rest) = negotiated(&request, piece).await;
                 assert_eq!(got, Ok(target.to_owned()));
                 assert!(answer.starts_with(b"HTTP/1.1 200 ") && answer.ends_with(b"\r\n\r\n"));
                 assert_eq!(rest, b"first data");
@@ -219,7 +300,20 @@ mod tests {
 
     #[tokio::test]
     async fn other_requests_are_refused_with_a_reply() {
-        let long = [b"CONNECT a:1 HTTP/1.1\r\nX: ".to_vec(), vec![b'x'; 9000]].concat();
+        let long = [b"CONNECT a:1 HTTP/1.1\r\nX: ".to_vec(), vec![b'x'; 900_000]].concat();
+        let longer = [b"CONNECT ".to_vec(), vec![b'x'; 900_000]].concat();
+        let host = |line: &str| format!("{line}\r\nHost: a\r\n\r\n").into_bytes();
+        let [bare, no_port, port_0, zone, version, options, unknown, lower] = [
+            "CONNECT 2001:db8::1:80 HTTP/1.1",
+            "CONNECT [2001:db8::1] HTTP/1.1",
+            "CONNECT [2001:db8::1]:0 HTTP/1.1",
+            "CONNECT [2001:db8::1%25]:80 HTTP/1.1",
+            "CONNECT a:1 HTTP/2.0",
+            "OPTIONS * HTTP/1.1",
+            "BREW /pot-1 HTTP/1.1",
+            "connect a:1 HTTP/1.1",
+        ]
+        .map(host);
         for (request, answer) in [
             (&b""[..], &b""[..]),
             (b"\x04\x01", b""),
@@ -232,11 +326,26 @@ mod tests {
             (b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x00", b"\x05\x00\x05\x01"),
             (b"\x05\x01\x00\x05\x01\x00\x03\x01 \x00\x50", b"\x05\x00\x05\x01"),
             (b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 405 "),
-            (b"CONNECT a HTTP/1.1\r\n\r\n", b"HTTP/1.1 400 "),
-            (b"CONNECT a:1 HTTP/2\r\n\r\n", b"HTTP/1.1 400 "),
+            (b"CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 400 "),
+            // No Host, two, a field without a name, and a space before the colon.
+            (b"CONNECT a:1 HTTP/1.1\r\n\r\n", b"HTTP/1.1 400 "),
+            (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", b"HTTP/1.1 400 "),
+            (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", b"HTTP/1.1 400 "),
+            (b"CONNECT a:1 HTTP/1.1\r\nHost : a\r\n\r\n", b"HTTP/1.1 400 "),
+            (b"CONNECT \xfc:1 HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 400 "),
+            (b"CONNECT a:1 HTTP/2\r\n\r\n", b"HTTP/1.1 505 "),
+            (&bare, b"HTTP/1.1 400 "),
+            (&no_port, b"HTTP/1.1 400 "),
+            (&port_0, b"HTTP/1.1 400 "),
+            (&zone, b"HTTP/1.1 400 "),
+            (&version, b"HTTP/1.1 505 "),
+            (&options, b"HTTP/1.1 405 "),
+            (&unknown, b"HTTP/1.1 501 "),
+            (&lower, b"HTTP/1.1 501 "),
             (b"CONNECT a:1\r\n\r\n", b"HTTP/1.1 400 "),
             (b"CONNECT a:1 HTTP/1.1\r\n", b""),
-            (&long, b""),
+            (&long, b"HTTP/1.1 431 "),
+            (&longer, b"HTTP/1.1 414 "),
         ] {
             let (got, answered, _) = negotiated(request, request.len().max(1)).await;
             assert!(got.is_err() && answered.starts_with(answer), "{request:?}: {got:?} {answered:?}");

@@ -16,9 +16,8 @@ use crate::progress::Screen;
 use crate::transport::Connection;
 use crate::tunnel::{self, Ended, Flow, Frame, Group, Reason, Target, Traffic, Tunnel, TunnelError};
 
-/// Number of idle tunnels that are offered to the gateway, and maximum number of tunnels.
+/// Number of idle tunnels that are offered to the gateway.
 const OFFERED: usize = 4;
-const MAX: usize = 64;
 /// Minimum and maximum time between two attempts to reach the gateway.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Maximum time to close a tunnel in order.
@@ -47,6 +46,18 @@ pub enum RemoteError {
         /// The reason.
         why: &'static str,
     },
+}
+
+impl RemoteError {
+    /// Returns whether a later attempt may succeed.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Connect(_) => true,
+            Self::Tunnel(error) => error.is_outage(),
+            Self::Random(_) | Self::Refused { .. } => false,
+        }
+    }
 }
 
 /// Forwards from ports of the gateway. Clones share the same tunnels.
@@ -124,11 +135,11 @@ impl Remote {
         Ok(Listeners(tunnel))
     }
 
-    /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, asks it to listen again.
+    /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, or does not listen yet, asks it
+    /// to listen again.
     /// When `ending` becomes true, the listeners are closed, and this returns when all connections have ended.
-    pub async fn run(self, listeners: Listeners, mut ending: watch::Receiver<bool>) {
+    pub async fn run(self, mut listeners: Option<Listeners>, mut ending: watch::Receiver<bool>) {
         let mut tunnels = JoinSet::new();
-        let mut listeners = Some(listeners);
         loop {
             let session = async {
                 let listeners = match listeners.take() {
@@ -163,7 +174,7 @@ impl Remote {
     /// Offers tunnels until the gateway ends the listeners.
     async fn offer(&self, listeners: Listeners, ending: &watch::Receiver<bool>, tunnels: &mut JoinSet<()>) {
         let Listeners(mut control) = listeners;
-        let (places, all) = (Arc::new(Semaphore::new(OFFERED)), Arc::new(Semaphore::new(MAX)));
+        let (places, all) = (Arc::new(Semaphore::new(OFFERED)), Arc::new(Semaphore::new(self.shared.config.max)));
         let build = async {
             let mut backoff = BACKOFF.0;
             loop {
@@ -273,7 +284,11 @@ impl Shared {
         tunnel.begin();
         // The gateway names targets, but only those of our forwards are connected.
         let known = self.forwards.iter().any(|forward| forward.target == *target);
-        let connected = if known { tunnel::connect(target, |_| true).await } else { Err(Reason::NotPermitted) };
+        let connected = if known {
+            tunnel::connect(target, self.config.patience, |_| true).await
+        } else {
+            Err(Reason::NotPermitted)
+        };
         let local = match connected {
             Ok(local) => local,
             Err(reason) => {

@@ -19,9 +19,8 @@ use crate::tunnel::{self, Frame, Group, Reason, Target, Tunnel, TunnelError};
 /// Maximum number of listeners of a group, and of groups of a key.
 const MAX_LISTENERS: usize = 32;
 const MAX_GROUPS: usize = 8;
-/// Maximum number of connections of a group that wait for a tunnel, and the maximum time that they wait.
+/// Maximum number of connections of a group that wait for a tunnel.
 const WAITING: usize = 64;
-const PATIENCE: Duration = Duration::from_secs(15);
 /// Time to wait after a failure to accept, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -109,7 +108,7 @@ impl Queue {
     }
 
     /// Gives a connection to an idle tunnel, or lets it wait for one. It is reset if there is none in time.
-    async fn submit(&self, mut job: Job, monitor: &Monitor) {
+    async fn submit(&self, mut job: Job, patience: Duration, monitor: &Monitor) {
         let number = {
             let mut state = lock(&self.state);
             while let Some((_, jobs)) = state.idle.pop() {
@@ -129,7 +128,7 @@ impl Queue {
             state.waiting.push_back((number, job));
             number
         };
-        sleep(PATIENCE).await;
+        sleep(patience).await;
         let mut state = lock(&self.state);
         let before = state.waiting.len();
         state.waiting.retain(|(waiting, _)| *waiting != number);
@@ -144,7 +143,7 @@ impl Queue {
         &self,
         tunnel: &mut Tunnel<S>,
         ending: &mut watch::Receiver<bool>,
-        monitor: &Monitor,
+        (patience, monitor): (Duration, &Monitor),
     ) -> Result<Option<Job>, TunnelError> {
         let (jobs, mut job) = oneshot::channel();
         let number = {
@@ -180,7 +179,7 @@ impl Queue {
         job.close();
         match job.try_recv() {
             Ok(job) if tunnel.is_leaving() => return Ok(Some(job)),
-            Ok(job) if !*ending.borrow() => self.submit(job, monitor).await,
+            Ok(job) if !*ending.borrow() => self.submit(job, patience, monitor).await,
             _ => {}
         }
         result
@@ -215,7 +214,7 @@ pub(super) async fn listen<S: AsyncRead + AsyncWrite + Unpin + Observed>(
                 Ok((listener, address)) => {
                     event(Event::Listening(address, &asked.target));
                     let (queue, monitor) = (Arc::clone(&membership.queue), gateway.monitor.clone());
-                    listeners.spawn(accept(listener, asked.target, queue, monitor));
+                    listeners.spawn(accept(listener, asked.target, queue, (gateway.patience, monitor)));
                     Frame::Listening(address.port())
                 }
                 Err(reason) => {
@@ -250,7 +249,7 @@ async fn bind(session: &Session<'_>, asked: &Listen) -> Result<(TcpListener, Soc
 }
 
 /// Accepts connections until the task ends.
-async fn accept(listener: TcpListener, target: Target, queue: Arc<Queue>, monitor: Monitor) {
+async fn accept(listener: TcpListener, target: Target, queue: Arc<Queue>, (patience, monitor): (Duration, Monitor)) {
     let mut waiting = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -261,7 +260,7 @@ async fn accept(listener: TcpListener, target: Target, queue: Arc<Queue>, monito
             Ok((local, _)) => {
                 if tunnel::prepare(&local).is_ok() {
                     let (queue, monitor, target) = (Arc::clone(&queue), monitor.clone(), target.clone());
-                    waiting.spawn(async move { queue.submit(Job { local, target }, &monitor).await });
+                    waiting.spawn(async move { queue.submit(Job { local, target }, patience, &monitor).await });
                 }
             }
             Err(error) => {
@@ -280,11 +279,9 @@ pub(super) async fn offered<S: AsyncRead + AsyncWrite + Unpin + Observed>(
     event: &mut impl FnMut(Event<'_>),
 ) -> Result<(), TunnelError> {
     if let Some(queue) = session.gateway.groups.find(session.peer.key, group) {
+        let terms = (session.gateway.patience, &session.gateway.monitor);
         while !tunnel.is_leaving() {
-            let Some(Job { local, target }) = queue.next(tunnel, &mut session.ending, &session.gateway.monitor).await?
-            else {
-                break;
-            };
+            let Some(Job { local, target }) = queue.next(tunnel, &mut session.ending, terms).await? else { break };
             event(Event::Opened(&target));
             tunnel.open(target.clone()).await?;
             let ended = session.relay(tunnel, local, &target).await?;
@@ -362,7 +359,7 @@ mod tests {
         let mut tunnel = Tunnel::start(stream).await.unwrap();
         let (_end, mut ending) = watch::channel(false);
         let monitor = Monitor::new(Role::Gateway);
-        let next = queue.next(&mut tunnel, &mut ending, &monitor);
+        let next = queue.next(&mut tunnel, &mut ending, (Duration::from_secs(15), &monitor));
         // A connection that waits for another tunnel does so for longer.
         let next = tokio::time::timeout(Duration::from_millis(100), next).await;
         let carried = next.is_ok_and(|next| matches!(next, Ok(Some(_))));

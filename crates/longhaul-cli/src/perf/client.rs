@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::runner::{Channel, Stream};
 use super::session::{self, Event, Terms};
 use super::text::Reporter;
 use super::{tcp, udp};
+use crate::address;
 use crate::transport::{self, TransportArgs};
 
 /// Maximum time to connect to a listener of the system's TCP.
@@ -75,12 +76,8 @@ async fn finish(mut control: TcpStream) -> std::io::Result<()> {
 
 /// Returns whether a TCP listener of the system answers at one of `addresses`.
 async fn takes_tcp(addresses: &[SocketAddr]) -> bool {
-    for address in addresses {
-        if matches!(timeout(TCP_PATIENCE, tokio::net::TcpStream::connect(address)).await, Ok(Ok(_))) {
-            return true;
-        }
-    }
-    false
+    let connecting = longhaul::race(addresses.iter().copied(), tokio::net::TcpStream::connect::<SocketAddr>);
+    matches!(timeout(TCP_PATIENCE, connecting).await, Ok(Ok(_)))
 }
 
 fn other_program(host: &str) -> String {
@@ -92,11 +89,11 @@ fn other_program(host: &str) -> String {
 
 /// Resolves `host` to addresses of the selected family.
 async fn resolve(options: &Options, host: &str) -> Result<Vec<SocketAddr>> {
-    let found = tokio::net::lookup_host((host, options.port)).await;
+    let found = address::lookup(host, options.port).await;
     let found = found.with_context(|| format!("unable to resolve {host:?}"))?;
     let bound_to = |address: &SocketAddr| options.bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
     let wanted = |address: &SocketAddr| if address.is_ipv4() { !options.version6 } else { !options.version4 };
-    let fitting: Vec<_> = found.filter(wanted).filter(bound_to).collect();
+    let fitting: Vec<_> = found.into_iter().filter(wanted).filter(bound_to).collect();
     if fitting.is_empty() {
         bail!("{host:?} has no address of the selected family");
     }
@@ -105,14 +102,12 @@ async fn resolve(options: &Options, host: &str) -> Result<Vec<SocketAddr>> {
 
 async fn connect_control(options: &Options, addresses: &[SocketAddr]) -> Result<TcpStream> {
     let transport = options.transport.unlogged();
-    let mut error = anyhow!("no address");
-    for &address in addresses {
-        match connect(options, socket(&transport, options.bind, address)?, address).await {
-            Ok(stream) => return Ok(stream),
-            Err(failed) => error = failed.into(),
-        }
-    }
-    Err(error)
+    let transport = &transport;
+    let attempt = |address| async move {
+        let socket = socket(transport, options.bind, address)?;
+        Ok(connect(options, socket, address).await?)
+    };
+    longhaul::race(addresses.iter().copied(), attempt).await
 }
 
 /// Connects, within `--connect-timeout` if given.
@@ -123,10 +118,10 @@ async fn connect(options: &Options, socket: TcpSocket, address: SocketAddr) -> i
 }
 
 /// Creates a socket for connecting to `address`.
-fn socket(transport: &TransportArgs, bind: Option<IpAddr>, address: SocketAddr) -> Result<TcpSocket> {
+fn socket(transport: &TransportArgs, bind: Option<SocketAddr>, address: SocketAddr) -> Result<TcpSocket> {
     let socket = transport.socket(address)?;
-    if let Some(ip) = bind {
-        socket.bind(SocketAddr::new(ip, 0)).with_context(|| format!("cannot bind to {ip}"))?;
+    if let Some(local) = bind {
+        socket.bind(local).with_context(|| format!("cannot bind to {}", local.ip()))?;
     }
     Ok(socket)
 }
@@ -210,12 +205,13 @@ impl Test<'_> {
 
     /// Opens the UDP sockets and makes them known to the server until it starts the test.
     async fn connect_udp(&mut self, ports: &[u16]) -> Result<Vec<Stream>> {
-        let (server, local) = (self.control.peer_addr()?, self.control.local_addr()?);
+        let (mut server, mut local) = (self.control.peer_addr()?, self.control.local_addr()?);
+        local.set_port(0);
         let mut sockets = Vec::new();
         for ((_, _, hello), &port) in self.stream_numbers().zip(ports) {
-            let socket =
-                udp::socket(SocketAddr::new(local.ip(), 0), self.params).context("cannot open a UDP socket")?;
-            socket.connect(SocketAddr::new(server.ip(), port)).await.context("cannot open a UDP socket")?;
+            let socket = udp::socket(local, self.params).context("cannot open a UDP socket")?;
+            server.set_port(port);
+            socket.connect(server).await.context("cannot open a UDP socket")?;
             sockets.push((socket, hello));
         }
         let sends = self.params.client_sends();

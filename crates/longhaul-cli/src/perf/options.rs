@@ -1,6 +1,6 @@
 //! Command line, with iperf3's option letters.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use clap::Parser;
 use super::limits::Limits;
 use super::protocol::{Direction, Params, Protocol};
 use super::units::{Scale, parse_rate, parse_scale, parse_size};
+use crate::address;
 use crate::transport::{Choice, TransportArgs};
 
 /// Default block length over TCP in bytes, as in iperf3.
@@ -46,8 +47,8 @@ pub struct Options {
     #[arg(short, long, value_name = "SECONDS", value_parser = parse_interval)]
     pub interval: Option<f64>,
     /// Local address
-    #[arg(short = 'B', long, value_name = "ADDRESS")]
-    pub bind: Option<IpAddr>,
+    #[arg(short = 'B', long, value_name = "ADDRESS", value_parser = address::parse_host)]
+    pub bind: Option<SocketAddr>,
     /// Also report processor and memory use, and congestion control
     #[arg(short = 'V')]
     pub details: bool,
@@ -237,7 +238,7 @@ impl Options {
         if self.client.is_some() && self.port == 0 {
             return Err("a client needs the server's port: -p".to_owned());
         }
-        let family = |ip: IpAddr| if ip.is_ipv4() { !self.version6 } else { !self.version4 };
+        let family = |ip: SocketAddr| if ip.is_ipv4() { !self.version6 } else { !self.version4 };
         if self.bind.is_some_and(|ip| !family(ip)) {
             return Err("-B names an address of the other family than -4 or -6".to_owned());
         }

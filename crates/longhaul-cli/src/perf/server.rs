@@ -90,7 +90,10 @@ async fn finish(mut control: TcpStream, output: Option<String>) -> io::Result<()
 fn listen(options: &Options) -> Result<TcpListener> {
     let at = |ip: IpAddr| options.transport.listen(SocketAddr::new(ip, options.port));
     match options.bind {
-        Some(ip) => at(ip),
+        Some(mut local) => {
+            local.set_port(options.port);
+            options.transport.listen(local)
+        }
         None if options.version4 => at(Ipv4Addr::UNSPECIFIED.into()),
         None if options.version6 => at(Ipv6Addr::UNSPECIFIED.into()),
         None => at(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| at(Ipv4Addr::UNSPECIFIED.into())),
@@ -171,7 +174,8 @@ impl Test<'_> {
         self.wants_output = params.server_output;
         let limits = self.options.limits;
         let checked = params.check().and_then(|()| limits.check(&params)).map_err(anyhow::Error::msg);
-        let (ports, prepared) = match checked.and_then(|()| self.prepare(&params)) {
+        let local = self.control.local_addr()?;
+        let (ports, prepared) = match checked.and_then(|()| self.prepare(&params, local)) {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.refusal = Some(format!("{error:#}"));
@@ -197,10 +201,15 @@ impl Test<'_> {
         }
     }
 
-    /// Opens what the streams need; returns their ports for the client.
-    fn prepare(&self, params: &Params) -> Result<(Vec<u16>, Prepared)> {
+    /// Opens what the streams need; returns their ports for the client. `local` is the address at which the client has reached
+    /// the server. The sockets of UDP are bound to it, because their answers have to come from there.
+    fn prepare(&self, params: &Params, mut local: SocketAddr) -> Result<(Vec<u16>, Prepared)> {
         let first = self.options.data_port.unwrap_or(0);
-        let at = |port| SocketAddr::new(self.address.ip(), port);
+        let at = |port| {
+            let mut address = self.address;
+            address.set_port(port);
+            address
+        };
         match params.protocol {
             Protocol::Tcp if self.suits(params) => Ok((Vec::new(), Prepared::Tcp(None))),
             Protocol::Tcp => {
@@ -217,7 +226,10 @@ impl Test<'_> {
             Protocol::Udp => {
                 let numbers = 0..params.client_sends().len() as u16;
                 let port = |number: u16| if first == 0 { 0 } else { first.saturating_add(number) };
-                let sockets = numbers.map(|number| udp::socket(at(port(number)), params));
+                let sockets = numbers.map(|number| {
+                    local.set_port(port(number));
+                    udp::socket(local, params)
+                });
                 let sockets = sockets.collect::<io::Result<Vec<_>>>().context("the server cannot open a UDP socket")?;
                 let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
                 Ok((ports.collect::<io::Result<_>>()?, Prepared::Udp(sockets)))

@@ -10,6 +10,7 @@ use longhaul_tls::Fingerprint;
 use longhaul_units::Rate;
 
 use super::{monitoring::MonitorArgs, units};
+use crate::address;
 use crate::code::Code;
 use crate::forward::{DynamicForward, LocalForward, RemoteForward};
 use crate::gateway::listen::ListenPermit;
@@ -213,7 +214,7 @@ Keys of senders that are always allowed are in ~/.local/share/longhaul/allowed-p
   SHA256:... NAME send")]
 pub(super) struct ReceiveArgs {
     /// Address and UDP port to listen on
-    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], PORT)))]
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], PORT)), value_parser = address::parse)]
     pub(super) listen: SocketAddr,
     /// Directory for the received files, which is created if it does not exist; `-` is standard output, for one connection
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -348,6 +349,10 @@ pub(super) struct ForwardArgs {
     /// Remember the key of a gateway that knows the code
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
+    /// Forward at most this many connections at the same time in each direction; further ones wait, and are reset after the
+    /// time of --timeout. The gateway has a limit, too
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(super) max_connections: u16,
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,
@@ -377,7 +382,7 @@ Keys of forwarders that are always allowed are in ~/.local/share/longhaul/allowe
   SHA256:... NAME forward,listen")]
 pub(super) struct GatewayArgs {
     /// Address and UDP port to listen on
-    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], GATEWAY_PORT)))]
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], GATEWAY_PORT)), value_parser = address::parse)]
     pub(super) listen: SocketAddr,
     /// Permit connections to this target; may be given several times. HOST is a name, an address, a prefix such as
     /// 10.0.0.0/8, or `any`; PORT is a number, a range such as 8000-8099, or `any`. `any` alone permits all targets
@@ -401,6 +406,10 @@ pub(super) struct GatewayArgs {
     /// Add the key of a forwarder that knows the code to `allowed-peers`
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
+    /// Accept at most this many connections of each forwarder, one for each connection that it forwards and a few that are
+    /// ready
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(super) max_connections: u16,
     /// Reset connections on which nothing has been transferred for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=604_800))]
     pub(super) idle: u32,

@@ -34,11 +34,12 @@ impl Dialer<'_> {
             self.connect(screen).await?
         } else {
             // The first attempt learns the key.
-            let key = match self.attempt(None, &self.transport.unlogged()).await? {
-                Err(TlsError::UnknownKey(key)) => key,
-                result => return result.with_context(|| self.failed()),
+            let dialled = self.dial(&self.target.lookup().await?, None, &self.transport.unlogged()).await?;
+            let (address, key) = match dialled {
+                (address, Err(TlsError::UnknownKey(key))) => (address, key),
+                (_, result) => return result.with_context(|| self.failed()),
             };
-            self.attempt(Some(key), self.transport).await?.with_context(|| self.failed())?
+            self.dial(&[address], Some(key), self.transport).await?.1.with_context(|| self.failed())?
         };
         match timeout(self.transport.patience(), code::call(&mut stream, code)).await {
             Ok(Ok(())) => {}

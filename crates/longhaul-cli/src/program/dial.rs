@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::lists::KnownPeers;
 use super::{Screen, WrongUse};
+use crate::address;
 use crate::transport::TransportArgs;
 
 /// How often a connection is opened that is reset before the peers know each other.
@@ -29,41 +30,43 @@ impl Target {
     /// Parses `HOST` or `HOST:PORT`; `port` is the default.
     pub(super) fn parse(text: &str, port: u16) -> Result<Self, WrongUse> {
         let fault = || WrongUse(format!("{text:?} is not an address, HOST or HOST:PORT"));
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Self { host: address.ip().to_string(), port: address.port() });
+        let (host, given) = address::split(text).ok_or_else(fault)?;
+        let port = given.unwrap_or(port);
+        if let (Ok(address), zone) = (address::without_zone(host).0.parse::<IpAddr>(), address::without_zone(host).1) {
+            // Names of interfaces are case-sensitive.
+            let host = zone.map_or_else(|| address.to_string(), |zone| format!("{address}%{zone}"));
+            return Ok(Self { host, port });
         }
-        if let Ok(address) = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            return Ok(Self { host: address.to_string(), port });
-        }
-        let (host, port) = match text.split_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| fault())?),
-            None => (text, port),
-        };
         // The name is the first word of a line in `known-peers`.
         if host.is_empty() || host.starts_with('#') || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(fault());
         }
         Ok(Self { host: host.to_lowercase(), port })
     }
+
+    /// Looks up the addresses, which may have changed since the last time.
+    pub(super) async fn lookup(&self) -> Result<Vec<SocketAddr>> {
+        address::lookup(&self.host, self.port).await.with_context(|| format!("cannot find {}", self.host))
+    }
 }
 
 /// The form in `known-peers`.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        f.write_str(&address::join(&self.host, self.port))
     }
 }
 
 /// Returns the authority of `--ca` that vouches for peers, with the name that the certificate of `target` has to have.
 pub(super) fn authority(file: Option<&Path>, target: &Target) -> Result<Option<(Authority, String)>, AuthorityError> {
-    file.map(|file| Ok((Authority::open(file)?, target.host.clone()))).transpose()
+    let name = address::without_zone(&target.host).0.to_owned();
+    file.map(|file| Ok((Authority::open(file)?, name))).transpose()
 }
 
 /// Opens the connection to a peer whose key is known or becomes known.
 pub(super) struct Dialer<'a> {
     pub(super) transport: &'a TransportArgs,
-    pub(super) addresses: &'a [SocketAddr],
+    pub(super) target: &'a Target,
     /// Name of the peer in `known-peers`.
     pub(super) name: String,
     /// What the peer is, for messages.
@@ -89,14 +92,15 @@ impl Dialer<'_> {
         // Unless an authority vouches for the peer, the first attempt learns the key and ends. Logs and captures are for the
         // connection that carries the files.
         let first = if self.authority.is_some() { self.transport.clone() } else { self.transport.unlogged() };
-        let key = match self.attempt(None, &first).await? {
-            Err(TlsError::UnknownKey(key)) => key,
-            result => return result.with_context(|| self.failed()),
+        let (address, key) = match self.dial(&self.target.lookup().await?, None, &first).await? {
+            (address, Err(TlsError::UnknownKey(key))) => (address, key),
+            (_, result) => return result.with_context(|| self.failed()),
         };
         if !self.accept_new {
             self.ask(key).await?;
         }
-        let stream = self.attempt(Some(key), self.transport).await?.with_context(|| self.failed())?;
+        // Another address of the name may be that of a machine with another key.
+        let stream = self.dial(&[address], Some(key), self.transport).await?.1.with_context(|| self.failed())?;
         // The server has proved now that it has the key.
         self.known.add(&self.name, key)?;
         screen.say(&format!("{}: remembered the key {key} in {}", self.name, self.known.path().display()));
@@ -108,12 +112,22 @@ impl Dialer<'_> {
         key: Option<Fingerprint>,
         transport: &TransportArgs,
     ) -> Result<Result<SecureStream, TlsError>> {
+        Ok(self.dial(&self.target.lookup().await?, key, transport).await?.1)
+    }
+
+    /// Connects to the first of `addresses` that answers, and returns that address and the outcome of the handshake.
+    pub(super) async fn dial(
+        &self,
+        addresses: &[SocketAddr],
+        key: Option<Fingerprint>,
+        transport: &TransportArgs,
+    ) -> Result<(SocketAddr, Result<SecureStream, TlsError>)> {
         let connector = self.connector(key)?;
         let mut pause = PAUSE;
         for _ in 1..self.attempts {
-            let result = self.attempt_once(&connector, transport).await;
+            let result = self.dial_once(addresses, &connector, transport).await;
             let error = match &result {
-                Ok(Err(TlsError::Connection(error))) => Some(error),
+                Ok((_, Err(TlsError::Connection(error)))) => Some(error),
                 Ok(_) => None,
                 Err(error) => error.root_cause().downcast_ref::<io::Error>(),
             };
@@ -123,17 +137,19 @@ impl Dialer<'_> {
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
-        self.attempt_once(&connector, transport).await
+        self.dial_once(addresses, &connector, transport).await
     }
 
-    async fn attempt_once(
+    async fn dial_once(
         &self,
+        addresses: &[SocketAddr],
         connector: &SecureConnector,
         transport: &TransportArgs,
-    ) -> Result<Result<SecureStream, TlsError>> {
-        let stream = transport.connect(self.addresses).await?;
+    ) -> Result<(SocketAddr, Result<SecureStream, TlsError>)> {
+        let stream = transport.connect(addresses).await?;
+        let address = stream.peer_addr()?;
         let connecting = timeout(transport.patience(), connector.connect(stream));
-        Ok(connecting.await.unwrap_or(Err(TlsError::TimedOut)))
+        Ok((address, connecting.await.unwrap_or(Err(TlsError::TimedOut))))
     }
 
     /// Returns the connector to a peer with this key, or for which the authority vouches.
@@ -184,6 +200,16 @@ impl Dialer<'_> {
     }
 }
 
+/// Returns whether a connection that could not be opened, or a name that could not be found, may succeed later.
+pub(super) fn is_outage(error: &anyhow::Error) -> bool {
+    // The library refuses a congestion control that must be allowed first.
+    let may_pass = |error: &io::Error| error.kind() != io::ErrorKind::InvalidInput;
+    match error.downcast_ref::<TlsError>() {
+        Some(error) => matches!(error, TlsError::TimedOut | TlsError::Connection(_)),
+        None => error.downcast_ref().is_some_and(may_pass),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,10 +224,14 @@ mod tests {
             ("::1", "[::1]:7000"),
             ("[2001:DB8::1]", "[2001:db8::1]:7000"),
             ("[::1]:80", "[::1]:80"),
+            ("FE80::1%Eth0", "[fe80::1%Eth0]:7000"),
+            ("[fe80::1%wlan0.7]:80", "[fe80::1%wlan0.7]:80"),
         ] {
             assert_eq!(Target::parse(text, 7000).unwrap().to_string(), form);
         }
-        for bad in ["", ":80", "host:", "host:x", "host:65536", "a b", "#:1", "a:b:c", "x\n:1"] {
+        for bad in
+            ["", ":80", "host:", "host:x", "host:65536", "a b", "#:1", "a:b:c", "x\n:1", "fe80::1%", "fe80::1%a b"]
+        {
             assert!(Target::parse(bad, 7000).is_err(), "{bad}");
         }
     }

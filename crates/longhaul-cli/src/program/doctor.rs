@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use longhaul_units::Rate;
 
 use super::args::{DoctorArgs, PORT};
@@ -10,6 +10,7 @@ use super::dial;
 use super::{Screen, WrongUse};
 use crate::doctor::{Finding, Target, Verdict, machine, nat, path};
 use crate::output::print;
+use crate::probe::first_that_answers;
 use crate::report;
 
 /// Highest rate that is tried in bit/s unless --bandwidth names another one.
@@ -34,9 +35,7 @@ pub(super) async fn run(args: &DoctorArgs, screen: &Screen) -> Result<()> {
     let (mut bandwidth, mut rtt) = (args.bandwidth.map(Rate::as_bits_per_sec), args.rtt);
     if let Some(host) = &args.host {
         let target = dial::Target::parse(host, PORT)?;
-        let addresses = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
-        let mut addresses = addresses.with_context(|| format!("cannot find {}", target.host))?;
-        let peer = addresses.next().with_context(|| format!("{} has no address", target.host))?;
+        let peer = first_that_answers(target.lookup().await?).await;
         screen.say(&format!("checking the path to {peer}"));
         let found = path::check(peer, bandwidth.unwrap_or(MAX_RATE).clamp(1, LIMIT)).await?;
         tell(&found.findings)?;

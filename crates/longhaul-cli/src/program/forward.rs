@@ -1,29 +1,31 @@
 //! `longhaul forward`.
 
+use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use longhaul_tls::{Fingerprint, SecureConnector, TlsError, tls_error};
+use longhaul_tls::{Fingerprint, SecureConnector, SecureStream, TlsError, tls_error};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::args::{ForwardArgs, GATEWAY_PORT};
-use super::dial::{self, Dialer, Target};
+use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
 use super::{Screen, WrongUse};
 use crate::forward::{Connect, Pool, PoolConfig, Remote, Source};
 use crate::monitor::{Monitor, Role};
 use crate::transport::TransportArgs;
-use crate::tunnel::TunnelError;
 use crate::tunnel::rate::Limits;
+use crate::tunnel::{Tunnel, TunnelError};
 
 /// Idle tunnels that are kept ready.
 const WARM: usize = 8;
-/// Maximum number of tunnels.
-const MAX: usize = 64;
+/// Minimum and maximum time between two attempts to reach a gateway that is not there yet.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Number of the first connection for ports of the gateway. The pool counts its connections from 0.
 const FIRST_REMOTE: usize = 1 << 20;
 
@@ -65,10 +67,11 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     }
     let transport = args.transport.clone();
     let home = Home::find()?;
-    let addresses = lookup(&gateway).await?;
+    // A capture or log that cannot be written is found before the program waits for the gateway.
+    drop(transport.socket(SocketAddr::from(([0, 0, 0, 0], 0)))?);
     let dialer = Dialer {
         transport: &transport,
-        addresses: &addresses,
+        target: &gateway,
         name: gateway.to_string(),
         role: "gateway",
         identity: home.identity()?,
@@ -77,28 +80,35 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         attempts: dial::ATTEMPTS,
         authority: dial::authority(args.ca.as_deref(), &gateway)?,
     };
-    let stream = match &args.code {
-        Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,
-        None => dialer.connect(screen).await?,
+    let reached = tokio::select! {
+        () = &mut terminated => return Ok(()),
+        reached = reach(&dialer, args, screen) => reached,
     };
-    let connector = dialer.connector(Some(stream.peer()))?;
+    let (key, tunnel) = reached?;
+    let connector = dialer.connector(Some(key))?;
     let config = PoolConfig {
         warm: if sources.is_empty() { 0 } else { WARM },
-        max: MAX,
+        max: args.max_connections.into(),
         idle: Duration::from_secs(args.idle.into()),
         patience: transport.patience(),
         gateway: gateway.to_string(),
         limits: Limits::default().and(args.max_rate),
         monitor,
     };
-    let connect = connect(&transport, gateway, connector);
+    let connect = connect(&transport, gateway.clone(), connector);
     let pool = Pool::new(config.clone(), Arc::clone(&connect), screen.clone());
-    pool.adopt(stream).await.map_err(|error| explain(error, dialer.identity.fingerprint()))?;
+    pool.adopt(tunnel);
     let (end, ending) = watch::channel(false);
     let mut remote = JoinSet::new();
     if !args.remote.is_empty() {
         let ports = Remote::new(args.remote.clone(), connect, FIRST_REMOTE, config, screen.clone())?;
-        let listeners = ports.listen().await?;
+        let listeners = match ports.listen().await {
+            Err(error) if error.is_outage() => {
+                screen.warn(&format!("the gateway does not listen yet, trying again: {error}"));
+                None
+            }
+            listeners => Some(listeners?),
+        };
         remote.spawn(ports.run(listeners, ending));
     }
     let mut tasks = JoinSet::new();
@@ -144,9 +154,40 @@ fn transparent(args: &ForwardArgs, screen: &Screen) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-async fn lookup(gateway: &Target) -> Result<Vec<std::net::SocketAddr>> {
-    let addresses = tokio::net::lookup_host((gateway.host.as_str(), gateway.port)).await;
-    Ok(addresses.with_context(|| format!("cannot find {}", gateway.host))?.collect())
+/// Builds the first tunnel, and returns it with the key of the gateway. If the gateway or its name is not there yet, tries
+/// again. Errors that do not pass by themselves are returned.
+async fn reach(
+    dialer: &Dialer<'_>,
+    args: &ForwardArgs,
+    screen: &Screen,
+) -> Result<(Fingerprint, Tunnel<SecureStream>)> {
+    let (mut pause, mut said) = (PAUSE.0, false);
+    loop {
+        let error = match open(dialer, args, screen).await {
+            // The code is made by the gateway when it starts, and cannot be used again.
+            Err(error) if args.code.is_none() && is_outage(&error) => error,
+            result => return result,
+        };
+        if !std::mem::replace(&mut said, true) {
+            screen.warn(&format!("the gateway cannot be reached, trying again: {error:#}"));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+async fn open(dialer: &Dialer<'_>, args: &ForwardArgs, screen: &Screen) -> Result<(Fingerprint, Tunnel<SecureStream>)> {
+    let stream = match &args.code {
+        Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,
+        None => dialer.connect(screen).await?,
+    };
+    let key = stream.peer();
+    let tunnel = timeout(dialer.transport.patience(), Tunnel::start(stream)).await;
+    match tunnel.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into())) {
+        Ok(tunnel) => Ok((key, tunnel)),
+        Err(TunnelError::Connection(error)) if tls_error(&error).is_none() => Err(error.into()),
+        Err(error) => Err(explain(error, dialer.identity.fingerprint())),
+    }
 }
 
 /// Returns the function that opens further connections to the gateway.
@@ -157,7 +198,7 @@ fn connect(transport: &TransportArgs, gateway: Target, connector: SecureConnecto
         Box::pin(async move {
             let (transport, gateway, connector) = &*shared;
             // The name may have got another address.
-            let addresses = lookup(gateway).await?;
+            let addresses = gateway.lookup().await?;
             // The first connection of the program was not opened here.
             let stream = transport.for_connection(number + 1).connect(&addresses).await?;
             Ok(timeout(transport.patience(), connector.connect(stream)).await.unwrap_or(Err(TlsError::TimedOut))?)

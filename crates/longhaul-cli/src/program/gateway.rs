@@ -31,10 +31,8 @@ use crate::transport::{Connection, rtt};
 use crate::tunnel::Ended;
 use crate::tunnel::rate::Limits as RateLimits;
 
-/// Maximum numbers of tunnels. A forwarder has up to 64.
-const LIMITS: Limits = Limits { all: 4096, per_address: 256 };
-/// Maximum number of tunnels of a key.
-const PER_KEY: usize = 256;
+/// Maximum numbers of tunnels. Several forwarders may share an address.
+const LIMITS: Limits = Limits { all: 4096, per_address: 1024 };
 /// Maximum time to close a tunnel in order.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -57,14 +55,18 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
         gateway: Arc::new(Gateway {
             permits: Permits::new(args.permit.clone()),
             idle: Duration::from_secs(args.idle.into()),
+            patience: args.transport.patience(),
             monitor,
             listen: ListenPermits::new(args.permit_listen.clone()),
             groups: Groups::default(),
         }),
         access: Arc::clone(&access),
         vouched: permissions(args),
-        admission: Admission::new(LIMITS),
-        places: Places::new(PER_KEY),
+        admission: Admission::new(Limits {
+            per_address: LIMITS.per_address.max(args.max_connections.into()),
+            ..LIMITS
+        }),
+        places: Places::new(args.max_connections.into()),
         all: RateLimits::default().and(args.max_total_rate),
         each: args.max_rate,
         screen: screen.clone(),

@@ -7,16 +7,17 @@ use clap::Args;
 use tokio::task::JoinSet;
 
 use super::{Screen, WrongUse};
+use crate::address;
 use crate::monitor::Monitor;
 use crate::monitor::http::{Server, Site};
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct MonitorArgs {
     /// Serve metrics in the text format of Prometheus at http://ADDR/metrics
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
     /// Serve a page for browsers at http://ADDR/ with the connections: who, where to, rate, round trip, and what limits them
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address::parse)]
     status: Option<SocketAddr>,
     /// Serve the page to anyone who reaches the address of --status, which may then be another one than loopback
     #[arg(long, requires = "status")]

@@ -1,6 +1,5 @@
 //! `longhaul send`.
 
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use longhaul_tls::{Fingerprint, TlsError, tls_error};
 
 use super::Screen;
 use super::args::{PORT, SendArgs};
-use super::dial::{self, Dialer, Target};
+use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
 use crate::names;
 use crate::plot::{Plot, Recorded};
@@ -30,22 +29,20 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     // All files are opened first, so that a missing one is found before anything is sent.
     let sources = paths.iter().map(|path| open(path, args.links, screen)).collect::<Result<Vec<_>, _>>()?;
     let plan = Plan::new(sources.into_iter().flatten().collect());
-    let addresses = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
-    let addresses: Vec<_> = addresses.with_context(|| format!("cannot find {}", target.host))?.collect();
     let transport = &args.transport.limited(args.limit);
     let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
     let mut delivery = Delivery { args, transport, screen, plan, plot, key: None, retry: args.retry, failures: 0 };
     let watch = Stopwatch::start();
     if args.plaintext {
         screen.warn("warning: --plaintext: nothing is encrypted, and anyone may be the receiver");
-        let stream = transport.connect(&addresses).await?;
-        let again = async |transport: TransportArgs| transport.connect(&addresses).await;
+        let stream = transport.connect(&target.lookup().await?).await?;
+        let again = async |transport: TransportArgs| transport.connect(&target.lookup().await?).await;
         return delivery.run(stream, watch, again).await;
     }
     let home = Home::find()?;
     let dialer = Dialer {
         transport,
-        addresses: &addresses,
+        target: &target,
         name: target.to_string(),
         role: "receiver",
         identity: home.identity()?,
@@ -146,14 +143,6 @@ impl Delivery<'_> {
             };
             screen.warn("connected again");
         }
-    }
-}
-
-/// Returns whether a connection that could not be opened may succeed later.
-fn is_outage(error: &anyhow::Error) -> bool {
-    match error.downcast_ref::<TlsError>() {
-        Some(error) => matches!(error, TlsError::TimedOut | TlsError::Connection(_)),
-        None => error.downcast_ref::<io::Error>().is_some(),
     }
 }
 

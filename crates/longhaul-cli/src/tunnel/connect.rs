@@ -8,29 +8,26 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{Reason, Target, prepare};
+use crate::address;
 
-/// Maximum time to resolve a target's name and to connect to it.
-const CONNECT: Duration = Duration::from_secs(10);
-
-/// Connects to the first address of a target that is permitted and answers. The connection is [prepared](prepare).
-pub(crate) async fn connect(target: &Target, permitted: impl Fn(SocketAddr) -> bool) -> Result<TcpStream, Reason> {
-    timeout(CONNECT, attempt(target, permitted)).await.unwrap_or(Err(Reason::TimedOut))
+/// Connects to the first address of a target that is permitted and answers, within the time `patience`, the lookup of its name
+/// included. The connection is [prepared](prepare).
+pub(crate) async fn connect(
+    target: &Target,
+    patience: Duration,
+    permitted: impl Fn(SocketAddr) -> bool,
+) -> Result<TcpStream, Reason> {
+    timeout(patience, attempt(target, permitted)).await.unwrap_or(Err(Reason::TimedOut))
 }
 
 async fn attempt(target: &Target, permitted: impl Fn(SocketAddr) -> bool) -> Result<TcpStream, Reason> {
-    let found = tokio::net::lookup_host((target.host(), target.port())).await;
-    let found: Vec<SocketAddr> = found.map_err(|_| Reason::NotFound)?.collect();
-    let mut reason = if found.is_empty() { Reason::NotFound } else { Reason::NotPermitted };
-    for address in found {
-        if !permitted(address) {
-            continue;
-        }
-        match TcpStream::connect(address).await {
-            Ok(stream) => return prepare(&stream).map(|()| stream).map_err(|error| reason_of(&error)),
-            Err(error) => reason = reason_of(&error),
-        }
+    let mut found = address::lookup(target.host(), target.port()).await.map_err(|_| Reason::NotFound)?;
+    found.retain(|address| permitted(*address));
+    if found.is_empty() {
+        return Err(Reason::NotPermitted);
     }
-    Err(reason)
+    let connected = longhaul::race(found, TcpStream::connect::<SocketAddr>).await;
+    connected.and_then(|stream| prepare(&stream).map(|()| stream)).map_err(|error: io::Error| reason_of(&error))
 }
 
 fn reason_of(error: &io::Error) -> Reason {

@@ -1,8 +1,10 @@
 //! Targets of forwarded connections.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
+
+use crate::address;
 
 /// Maximum length of a host in bytes (RFC 1928 has one byte for the length of a name).
 pub(super) const MAX_HOST: usize = 255;
@@ -28,14 +30,17 @@ impl Target {
     /// or address has.
     pub fn new(host: &str, port: u16) -> Result<Self, ParseTargetError> {
         let allowed = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
-        let valid = host.parse::<Ipv6Addr>().is_ok() || host.chars().all(allowed);
+        let valid = address::is_ipv6(host) || host.chars().all(allowed);
         if port == 0 || host.is_empty() || host.len() > MAX_HOST || !valid {
             return Err(ParseTargetError);
         }
-        Ok(Self { host: host.to_lowercase(), port })
+        // Names of interfaces are case-sensitive.
+        let (name, zone) = address::without_zone(host);
+        let name = name.to_lowercase();
+        Ok(Self { host: zone.map_or(name.clone(), |zone| format!("{name}%{zone}")), port })
     }
 
-    /// Returns the name or address, in lower case and without brackets.
+    /// Returns the name or address, in lower case (but for a zone) and without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -47,17 +52,16 @@ impl Target {
         self.port
     }
 
-    /// Returns the address if the host is not a name.
+    /// Returns the address, without its zone, if the host is not a name.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
-        self.host.parse().ok()
+        address::without_zone(&self.host).0.parse().ok()
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        f.write_str(&address::join(&self.host, self.port))
     }
 }
 
@@ -86,6 +90,7 @@ mod tests {
             ("Relay_1.Example.:65535", "relay_1.example.", 65535),
             ("192.0.2.1:1", "192.0.2.1", 1),
             ("[2001:DB8::1]:443", "2001:db8::1", 443),
+            ("[FE80::1%Eth0]:443", "fe80::1%Eth0", 443),
             ("b\u{fc}cher.example:443", "b\u{fc}cher.example", 443),
         ] {
             let target: Target = text.parse().unwrap();
@@ -93,9 +98,23 @@ mod tests {
             assert_eq!(target.to_string().parse(), Ok(target));
         }
         let long = format!("{}:1", "x".repeat(256));
-        for bad in
-            ["", ":1", "a", "a:", "a:0", "a:65536", "::1:80", "[a]:1", "[::1:1", "a b:1", "a\n:1", "a/b:1", &long]
-        {
+        for bad in [
+            "",
+            ":1",
+            "a",
+            "a:",
+            "a:0",
+            "a:65536",
+            "::1:80",
+            "[a]:1",
+            "[::1:1",
+            "a b:1",
+            "a\n:1",
+            "a/b:1",
+            "[fe80::1%]:1",
+            "a%b:1",
+            &long,
+        ] {
             assert_eq!(bad.parse::<Target>(), Err(ParseTargetError), "{bad}");
         }
     }

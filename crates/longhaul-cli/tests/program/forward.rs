@@ -391,3 +391,55 @@ fn a_reader_that_stops_stops_the_writer() {
         assert!(got.len() == written && got.chunks(part.len()).all(|chunk| part.starts_with(chunk)));
     }
 }
+
+/// The gateway is not up when the forwarder starts, and its name cannot be found by another one. A wrong key ends a forwarder.
+#[cfg(unix)]
+#[test]
+fn a_forwarder_waits_for_its_gateway() {
+    let (listener, target) = listen();
+    echo(listener);
+    let (there, here) = (Machine::new(), Machine::new());
+    // A port at which nothing listens, and later the gateway.
+    let holder = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = holder.local_addr().unwrap().to_string();
+    drop(holder);
+    let arguments = ["forward", "--accept-new", &address, "-L", &format!("0:{target}")];
+    let mut forward = here.start(&arguments);
+    let mut nameless = here.start(&["forward", "--accept-new", "no-such-name.invalid", "-L", "0:h.example:80"]);
+    forward.wait_for("the gateway cannot be reached, trying again: ");
+    nameless.wait_for("the gateway cannot be reached, trying again: cannot find no-such-name.invalid");
+    let gateway = there.gateway(&["--listen", &address, "--allow", &here.key(), "--permit", &target.to_string()]);
+    let forward = forward.listening();
+    assert_eq!(exchange(TcpStream::connect(&forward.address).unwrap(), b"at last"), b"at last");
+    nameless.signal("-TERM");
+    assert_eq!(nameless.end().0, Some(0));
+    drop((forward, gateway));
+    let other = Machine::new();
+    let _gateway = other.gateway(&["--listen", &address, "--allow", &here.key(), "--permit", "any"]);
+    let changed = failed(&here.run(&arguments), 1);
+    assert!(changed.contains("has changed"), "{changed}");
+}
+
+/// More connections at the same time than the limit wait until others end.
+#[test]
+fn the_number_of_connections_has_an_option() {
+    let (listener, target) = listen();
+    let (there, here) = (Machine::new(), Machine::new());
+    let gateway = there.gateway(&["--allow", &here.key(), "--permit", &target.to_string()]);
+    for (options, limit) in [(&[][..], 100), (&["--max-connections", "3"], 3)] {
+        let ports = ["-L", &format!("0:{target}")];
+        let forward = here.forward(&gateway.address, &[&ports[..], options].concat());
+        let clients: Vec<_> = (0..100).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
+        let mut servers: std::collections::VecDeque<_> = (0..limit).map(|_| listener.accept().unwrap().0).collect();
+        listener.set_nonblocking(true).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+        listener.set_nonblocking(false).unwrap();
+        // A reset ends both directions.
+        let ended = servers.pop_front().unwrap();
+        socket2::SockRef::from(&ended).set_linger(Some(Duration::ZERO)).unwrap();
+        drop(ended);
+        if limit < clients.len() {
+            servers.push_back(listener.accept().unwrap().0);
+        }
+    }
+}

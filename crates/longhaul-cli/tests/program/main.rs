@@ -1,6 +1,8 @@
 //! The program `longhaul` as users run it: processes over real sockets.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
+#[cfg(target_os = "linux")]
+mod addresses;
 mod authority;
 mod codes;
 #[cfg(target_os = "linux")]

@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::process::{Process, complaint, program};
 
 /// A running server. It is killed when dropped.
-struct Server {
+pub(crate) struct Server {
     process: Process,
-    port: String,
+    pub(crate) port: String,
 }
 
-fn perf(arguments: &[&str]) -> Command {
+pub(crate) fn perf(arguments: &[&str]) -> Command {
     let mut command = program("perf");
     command.args(arguments).env_remove("QLOGFILE").env_remove("QLOGDIR");
     command
 }
 
 impl Server {
-    fn start(options: &[&str]) -> Self {
+    pub(crate) fn start(options: &[&str]) -> Self {
         let mut command = perf(&["-s", "-p", "0"]);
         let mut child = command.args(options).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
@@ -35,7 +35,7 @@ impl Server {
     }
 
     /// Waits for the server to end; returns its exit code.
-    fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         self.process.child.wait().unwrap().code()
     }
 }

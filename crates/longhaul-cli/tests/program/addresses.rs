@@ -1,0 +1,216 @@
+//! Names with several addresses, and addresses with zones, in a network namespace (Linux). Without root or a program that the
+//! test needs, it prints a message and passes.
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::machine::{Machine, Receiver};
+use crate::perf::{Server, perf};
+use crate::process::Watchdog;
+
+/// A namespace in which `two.example` has an IPv6 address that swallows packets and the IPv4 loopback address. It is removed
+/// when dropped.
+struct Space {
+    name: String,
+    /// Files that replace those of /etc there.
+    etc: PathBuf,
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).status();
+        let _ = fs::remove_dir_all(&self.etc);
+    }
+}
+
+impl Space {
+    /// Returns `None` with a message if it cannot be made here.
+    fn new(name: &str) -> Option<Self> {
+        let name = format!("lh-{name}-{}", std::process::id());
+        let made = Command::new("ip").args(["netns", "add", &name]).output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            eprintln!("skipped: network namespaces are not permitted, or `ip` is not installed");
+            return None;
+        }
+        let space = Self { etc: PathBuf::from("/etc/netns").join(&name), name };
+        fs::create_dir_all(&space.etc).unwrap();
+        fs::write(space.etc.join("hosts"), "fd00:dead::1 two.example\n127.0.0.1 two.example\n").unwrap();
+        fs::write(space.etc.join("nsswitch.conf"), "hosts: files\n").unwrap();
+        for command in [
+            "ip link set lo up",
+            // Packets to a dummy interface vanish.
+            "ip link add dead type dummy",
+            "ip link set dead addrgenmode none up",
+            "ip -6 addr add fe80::7/64 dev dead nodad",
+            "ip -6 addr add fd00:dead::2/64 dev dead nodad",
+        ] {
+            let done = space.shell(command);
+            if !done.status.success() {
+                eprintln!("skipped: {command}: {}", String::from_utf8_lossy(&done.stderr));
+                return None;
+            }
+        }
+        Some(space)
+    }
+
+    fn within(&self) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name]).stdin(Stdio::null());
+        command
+    }
+
+    fn shell(&self, script: &str) -> Output {
+        self.within().args(["sh", "-c", script]).output().unwrap()
+    }
+
+    fn start(&self, machine: &Machine, arguments: &[&str]) -> Receiver {
+        machine.start_in(&self.name, arguments)
+    }
+
+    /// Runs a program of which nothing may take as long as its timeouts, which are an hour.
+    fn run(&self, machine: &Machine, arguments: &[&str]) -> Output {
+        let program = machine.command(arguments);
+        let mut command = self.within();
+        command.arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let _watchdog = Watchdog::over(&child);
+        child.wait_with_output().unwrap()
+    }
+}
+
+const HOUR: [&str; 2] = ["--timeout", "3600"];
+
+#[test]
+fn one_dead_address_of_a_name_delays_nothing() {
+    let Some(space) = Space::new("two") else { return };
+    let (there, here) = (Machine::new(), Machine::new());
+    let out = there.path("out").into_os_string().into_string().unwrap();
+    let mut receiver = space
+        .start(&there, &["receive", "--listen", "127.0.0.1:7000", "--reflect", "--allow", &here.key(), "--out", &out]);
+    receiver.wait_for("listening on ");
+    // Twice: with an unknown key, and with a known one.
+    for name in ["one", "two"] {
+        let capture = here.path("capture.pcap").into_os_string().into_string().unwrap();
+        let file = here.file(name, 10_000);
+        let send = ["send", "--accept-new", "two.example", &file, "--pcap", &capture];
+        let sent = space.run(&here, &[&send[..], &HOUR].concat());
+        assert!(sent.status.success(), "{sent:?}");
+        // One capture has the attempts to both addresses.
+        let capture = fs::read(&capture).unwrap();
+        let has = |address: &[u8]| capture.windows(address.len()).any(|window| window == address);
+        assert!(has(&[0xfd, 0, 0xde, 0xad, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]) && has(&[127, 0, 0, 1]));
+    }
+    assert_eq!(there.names(), ["one", "two"]);
+    let checked = space.run(&here, &["doctor", "two.example", "--bandwidth", "1M"]);
+    let findings = String::from_utf8(checked.stdout).unwrap();
+    assert!(findings.contains("127.0.0.1:7000 answers after"), "{findings}");
+    let probed = space.run(&here, &["probe", "two.example:7000", "--time", "1"]);
+    let report = String::from_utf8_lossy(&probed.stdout);
+    assert!(report.contains("127.0.0.1:7000"), "{report} {probed:?}");
+
+    let mut server = space.start(&there, &["perf", "-s", "-4", "-1"]);
+    let measured = loop {
+        // The server may not listen yet.
+        let client = ["perf", "-c", "two.example", "-n", "100K"];
+        let measured = space.run(&here, &[&client[..], &HOUR].concat());
+        if measured.status.success() || server.child.try_wait().unwrap().is_some() {
+            break measured;
+        }
+    };
+    assert!(measured.status.success(), "{measured:?}");
+    assert!(server.child.wait().unwrap().success());
+}
+
+/// The gateway, its target and that of the forwarder are names with a dead address.
+#[test]
+fn tunnels_use_the_address_that_answers() {
+    let Some(space) = Space::new("tunnels") else { return };
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: the program `python3` is not installed");
+        return;
+    }
+    let (there, here) = (Machine::new(), Machine::new());
+    there.key();
+    fs::write(there.data("allowed-peers"), format!("{} ship forward,listen\n", here.key())).unwrap();
+    let echo = "import socket\ns = socket.create_server(('127.0.0.1', 8000))\n\
+                while True:\n  c = s.accept()[0]\n  c.sendall(c.recv(100))\n  c.close()";
+    let mut echo = space.within().args(["python3", "-c", echo]).spawn().unwrap();
+    let ask = "import socket, sys\nc = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n\
+               c.sendall(b'question')\nprint(c.recv(100))";
+    let mut gateway = space.start(&there, &[&["gateway", "--permit", "localhost:any"][..], &HOUR].concat());
+    gateway.wait_for("listening on ");
+    let forward =
+        ["forward", "--accept-new", "-L", "8001:two.example:8000", "-R", "8002:two.example:8000", "two.example"];
+    let mut forward = space.start(&here, &[&forward[..], &HOUR].concat());
+    forward.wait_for("the gateway listens on port 8002");
+    forward.wait_for("listening on ");
+    for port in ["8001", "8002"] {
+        let answer = space.within().args(["python3", "-c", ask, port]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer.stdout), "b'question'\n", "{port}: {answer:?}");
+    }
+    let _ = echo.kill();
+    let _ = echo.wait();
+}
+
+#[test]
+fn link_local_addresses_have_zones() {
+    let Some(space) = Space::new("zones") else { return };
+    let (there, here) = (Machine::new(), Machine::new());
+    let out = there.path("out").into_os_string().into_string().unwrap();
+    let listen = ["receive", "--listen", "[fe80::7%dead]:7000", "--reflect", "--allow", &here.key(), "--out", &out];
+    let mut receiver = space.start(&there, &listen);
+    receiver.wait_for("listening on ");
+    let file = here.file("file", 10_000);
+    for target in ["fe80::7%dead", "[fe80::7%dead]:7000"] {
+        let sent = space.run(&here, &["send", "--accept-new", target, &file]);
+        assert!(sent.status.success(), "{target}: {sent:?}");
+    }
+    let known = fs::read_to_string(here.data("known-peers")).unwrap();
+    assert!(known.lines().count() == 1 && known.starts_with("[fe80::7%dead]:7000 "), "{known}");
+    let checked = space.run(&here, &["doctor", "fe80::7%dead", "--bandwidth", "1M"]);
+    let findings = String::from_utf8(checked.stdout).unwrap();
+    assert!(findings.contains("answers after"), "{findings}");
+    let probed = space.run(&here, &["probe", "[fe80::7%dead]:7000", "--time", "1"]);
+    assert!(!probed.stdout.is_empty(), "{probed:?}");
+    for (server, client) in [("fe80::7%dead", &["-n", "100K"][..]), ("::", &["-u", "-n", "100K", "-b", "10M"])] {
+        let mut serving = space.start(&there, &["perf", "-s", "-1", "-B", server]);
+        let client = [&["perf", "-c", "fe80::7%dead", "-B", "fe80::7%dead"][..], client].concat();
+        let measured = loop {
+            let measured = space.run(&here, &client);
+            if measured.status.success() || serving.child.try_wait().unwrap().is_some() {
+                break measured;
+            }
+        };
+        assert!(measured.status.success(), "{server}: {measured:?}");
+        assert!(serving.child.wait().unwrap().success());
+    }
+    let mut gateway = space.start(
+        &there,
+        &["gateway", "--allow", &here.key(), "--permit", "[fe80::]/10:any", "--listen", "[fe80::7%dead]:7443"],
+    );
+    gateway.wait_for("listening on ");
+    // The target answers by a reset: nothing listens there.
+    let forward = ["forward", "--accept-new", "-L", "[fe80::7%dead]:8001:[fe80::7%dead]:8000", "fe80::7%dead"];
+    let mut forward = space.start(&here, &forward);
+    forward.wait_for("listening on ");
+    space.shell("echo > /dev/tcp/fe80::7%dead/8001 || curl --max-time 10 'http://[fe80::7%25dead]:8001/'");
+    forward.wait_for("[fe80::7%dead]:8000: the target refused the connection");
+}
+
+/// The server listens on all addresses, and answers from the one that the client has asked.
+#[test]
+fn udp_answers_come_from_the_address_that_was_asked() {
+    let server = Server::start(&["-1"]);
+    let mut client = perf(&["-c", "127.0.0.2", "-p", &server.port, "-u", "-n", "50K", "-b", "10M", "-J", "--bidir"]);
+    let output = client.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["start"]["connected"][0]["remote_host"], "127.0.0.2");
+    assert_eq!(server.end(), Some(0));
+}
