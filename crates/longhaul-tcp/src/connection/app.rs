@@ -274,11 +274,6 @@ impl Connection {
         self.snd.fin_acknowledged() || (self.life.state == State::Closed && self.life.error.is_none())
     }
 
-    /// Returns whether our FIN was sent at least once.
-    pub(crate) fn has_sent_fin(&self) -> bool {
-        self.snd.is_fin_sent()
-    }
-
     /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
     /// tells it that the data was lost (RFC 9293, section 3.6.1).
     pub fn close_read(&mut self) {

@@ -60,6 +60,11 @@ impl Persist {
         self.in_flight
     }
 
+    /// Permits one octet of new data, or the FIN, beyond the window.
+    fn permit(&mut self) {
+        self.due = true;
+    }
+
     /// Records a probe. `is_first` means that no octet is outstanding yet, so the next one of new data is sent.
     fn on_probe(&mut self, is_first: bool, last_sent: Option<Time>) {
         if self.sent == 0 {
@@ -108,6 +113,17 @@ impl Connection {
         self.repeat_front();
         self.timers.arm(Timer::Persist, now + self.persist_interval());
         self.consider_r1();
+    }
+
+    /// Lets the FIN leave at once if nothing else is unsent, although the peer's window is full: this end does not live until
+    /// it opens. Returns whether the FIN is sent, or was before.
+    pub(crate) fn hurry_fin(&mut self) -> bool {
+        let waits = self.snd.has_unsent_fin() && self.snd.unsent() == 0 && self.life.state.is_synchronized();
+        if waits {
+            self.snd.persist.permit();
+            self.loss.grant.forced = true;
+        }
+        waits || self.snd.is_fin_sent()
     }
 
     /// Records that an acceptable segment arrived.

@@ -198,6 +198,23 @@ fn a_fin_does_not_follow_data_that_fills_the_window() {
     }
 }
 
+/// An endpoint that is dropped while a FIN waits sends it, and no RST, which would cost the peer its unread data.
+#[test]
+fn a_fin_that_waits_leaves_before_the_end() {
+    for (window, bytes) in [(0, 0), (500, 500), (500, 501)] {
+        let mut victim = Victim::in_state(State::Established, 7, 8);
+        ack(&mut victim, window);
+        victim.act(|c| {
+            c.write(&vec![7; bytes]).unwrap();
+            c.shutdown();
+        });
+        victim.endpoint.abandon(victim.now);
+        let last = victim.flush();
+        let expected = if bytes > 500 { Flags::RST } else { Flags::FIN };
+        assert!(matches!(last.as_slice(), [one] if one.header.flags == expected | Flags::ACK), "{bytes}: {last:?}");
+    }
+}
+
 /// After a FIN has probed the window, ACKs of the peer's data are sent where it accepts them.
 #[test]
 fn acks_after_a_fin_into_a_closed_window() {
