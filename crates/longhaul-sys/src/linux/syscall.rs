@@ -6,7 +6,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use libc::{c_int, c_void, socklen_t};
+use libc::{c_int, c_long, c_void, socklen_t};
 
 use super::addr::RawAddr;
 use super::cmsg::{RecvControl, SendControl};
@@ -179,17 +179,18 @@ pub(super) enum InterfaceCall {
 }
 
 impl InterfaceCall {
+    /// Returns the number, whose type depends on the C library.
     const fn number(self) -> u32 {
-        (match self {
-            Self::GetIndex => libc::SIOCGIFINDEX,
-            Self::GetFlags => libc::SIOCGIFFLAGS,
-            Self::SetFlags => libc::SIOCSIFFLAGS,
-            Self::SetMtu => libc::SIOCSIFMTU,
-            Self::SetQueueLen => libc::SIOCSIFTXQLEN,
-            Self::SetAddress => libc::SIOCSIFADDR,
-            Self::SetNetmask => libc::SIOCSIFNETMASK,
-            Self::SetTun => libc::TUNSETIFF,
-        }) as u32
+        match self {
+            Self::GetIndex => libc::SIOCGIFINDEX as u32,
+            Self::GetFlags => libc::SIOCGIFFLAGS as u32,
+            Self::SetFlags => libc::SIOCSIFFLAGS as u32,
+            Self::SetMtu => libc::SIOCSIFMTU as u32,
+            Self::SetQueueLen => libc::SIOCSIFTXQLEN as u32,
+            Self::SetAddress => libc::SIOCSIFADDR as u32,
+            Self::SetNetmask => libc::SIOCSIFNETMASK as u32,
+            Self::SetTun => libc::TUNSETIFF as u32,
+        }
     }
 }
 
@@ -229,8 +230,9 @@ pub(super) fn unshare(namespace: Namespace) -> io::Result<()> {
 
 /// Gives the calling thread, but not its children, real-time priority by `sched_setscheduler(2)`.
 pub(super) fn schedule_first() -> io::Result<()> {
-    let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the kernel reads one `sched_param`.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &lowest) })?;
+    // The kernel's `struct sched_param` has one field, the priority. musl's function fails without a system call.
+    let (myself, policy, lowest): (c_long, c_long, c_int) = (0, (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK).into(), 1);
+    // SAFETY: the kernel reads one `int`.
+    check(unsafe { libc::syscall(libc::SYS_sched_setscheduler, myself, policy, ptr::from_ref(&lowest)) } as c_int)?;
     Ok(())
 }
