@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use longhaul_tcp::{Blocked, ConnId, Connection, State};
+use tokio::io::ReadBuf;
 use tokio::runtime::RuntimeFlavor;
 use tokio::task::coop;
 
@@ -80,6 +81,8 @@ impl Handle {
         wait: Wait,
         act: impl FnOnce(&mut Connection) -> Result<R, Blocked>,
     ) -> Poll<io::Result<R>> {
+        // Dropped after the lock is released.
+        let mut former = None;
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
             return Poll::Ready(Err(kind.into()));
@@ -88,7 +91,7 @@ impl Handle {
         let result = state.with(now, self.id, |connection, waiters| {
             let result = act(connection);
             if matches!(result, Err(Blocked::WouldBlock)) {
-                waiting(waiters, wait).register(cx);
+                former = waiting(waiters, wait).register(cx);
             }
             // The FIN may follow, which then carries the ACK of the peer's.
             let ends_next = matches!(wait, Wait::Read) && connection.may_end_next() && driver_follows();
@@ -108,9 +111,10 @@ impl Handle {
         }
     }
 
-    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let limit = buffer.len().min(COPY_LIMIT);
-        self.poll(cx, Wait::Read, |connection| read_into(connection, &mut buffer[..limit]))
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = ready!(self.poll(cx, Wait::Read, |connection| read_into(connection, room(connection, buffer))))?;
+        buffer.advance(read);
+        Poll::Ready(Ok(()))
     }
 
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
@@ -131,10 +135,11 @@ impl Handle {
         } else {
             drop(state);
         }
+        let mut former = None;
         let look = |connection: &Connection, waiters: &mut Waiters| match (connection.error(), connection.state()) {
             (Some(error), _) => Poll::Ready(Err(from_connection(error, connection))),
             (None, State::SynSent | State::SynReceived) => {
-                waiters.state().register(cx);
+                former = waiters.state().register(cx);
                 Poll::Pending
             }
             (None, _) => Poll::Ready(Ok(())),
@@ -158,6 +163,12 @@ impl Handle {
 pub(crate) fn driver_follows() -> bool {
     let runtime = tokio::runtime::Handle::try_current();
     tokio::task::try_id().is_some() || runtime.is_ok_and(|r| r.runtime_flavor() != RuntimeFlavor::CurrentThread)
+}
+
+/// Returns a slice of `buffer` for what can be read, so that not more of it is initialized, or for one byte.
+fn room<'a>(connection: &Connection, buffer: &'a mut ReadBuf<'_>) -> &'a mut [u8] {
+    let len = connection.unread().clamp(1, COPY_LIMIT).min(buffer.remaining());
+    buffer.initialize_unfilled_to(len)
 }
 
 /// Reads data. An empty buffer waits for data without taking any, as with kernel TCP.

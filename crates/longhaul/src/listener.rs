@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::net::ToSocketAddrs;
 use tokio::task::coop;
 
-use crate::accept_queue::AcceptQueue;
+use crate::accept_queue::{AcceptQueue, Accepting};
 use crate::config::Config;
 use crate::connect;
 use crate::driver::Driver;
@@ -20,6 +20,7 @@ use crate::setup::{Habits, Setup};
 use crate::shards;
 use crate::shared::Shared;
 use crate::stream::TcpStream;
+use crate::waiters::{self, Key};
 
 /// A TCP listener, like `tokio::net::TcpListener`. All its connections share its UDP socket.
 ///
@@ -119,25 +120,36 @@ impl TcpListener {
     /// # Errors
     /// Fails if the UDP socket has failed.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        std::future::poll_fn(|cx| self.poll_accept(cx)).await
+        let mut accepting = Accepting::new(&self.queue);
+        std::future::poll_fn(|cx| {
+            let accepted = self.poll_accept_for(cx, Some(accepting.key));
+            accepting.waits = accepted.is_pending();
+            accepted
+        })
+        .await
     }
 
-    /// Polls for the next connection, like [`accept`](Self::accept).
+    /// Polls for the next connection, like [`accept`](Self::accept). If several tasks poll, the last one is woken.
     ///
     /// # Errors
     /// The same as [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        self.poll_accept_for(cx, None)
+    }
+
+    /// Polls for the next connection, for the future with this key, if any.
+    fn poll_accept_for(&self, cx: &mut Context<'_>, key: Option<Key>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let budget = ready!(coop::poll_proceed(cx));
-        let result = self.poll_accept_unbudgeted(cx);
+        let result = self.poll_accept_unbudgeted(cx, key);
         if result.is_ready() {
             budget.made_progress();
         }
         result
     }
 
-    fn poll_accept_unbudgeted(&self, cx: &Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+    fn poll_accept_unbudgeted(&self, cx: &Context<'_>, key: Option<Key>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         loop {
-            let index = ready!(self.queue.poll_pop(cx))?;
+            let index = ready!(self.queue.poll_pop(cx, key))?;
             let Some(shared) = self.shards.get(index as usize) else { continue };
             let mut state = shared.lock();
             let Some(id) = state.endpoint.accept() else { continue };
@@ -198,6 +210,7 @@ impl TcpListener {
     pub async fn close(self) -> io::Result<()> {
         let shards = self.shards.clone();
         drop(self);
+        let key = waiters::key();
         for shared in &shards {
             std::future::poll_fn(|cx| {
                 let mut state = shared.lock();
@@ -207,7 +220,9 @@ impl TcpListener {
                 if let Some(kind) = state.fatal {
                     return Poll::Ready(Err(io::Error::from(kind)));
                 }
-                state.idle.register(cx);
+                let former = state.idle.register_future(key, cx);
+                drop(state);
+                drop(former);
                 Poll::Pending
             })
             .await?;

@@ -206,7 +206,8 @@ impl TcpStream {
     /// # Errors
     /// Fails with the error that ended the connection.
     pub async fn closed(&self) -> io::Result<()> {
-        poll_fn(|cx| self.handle.poll_closed(cx)).await
+        let mut waiting = self.handle.waiting();
+        poll_fn(move |cx| self.handle.poll_closed(cx, &mut waiting)).await
     }
 
     /// Ends our direction of the stream and waits until the peer's TCP has acknowledged all data, which is then
@@ -230,16 +231,10 @@ impl TcpStream {
 
 impl AsyncRead for TcpStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        poll_read(&self.handle, cx, buf)
+        self.handle.poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for TcpStream {
     async_write!(handle);
-}
-
-pub(crate) fn poll_read(handle: &Handle, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-    let read = ready!(handle.poll_read(cx, buf.initialize_unfilled()))?;
-    buf.advance(read);
-    Poll::Ready(Ok(()))
 }

@@ -1,36 +1,76 @@
 //! Tasks that wait for events of a connection.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Waker};
 
-/// The tasks that wait for one kind of event. There is usually one; a second reader, or `readable()` concurrent with
-/// a read, adds more.
+/// The number of a future that waits for events.
+pub(crate) type Key = u64;
+
+/// Returns a new key.
+pub(crate) fn key() -> Key {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The tasks that wait for one kind of event.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
-    first: Option<Waker>,
-    /// Boxed, because it is rarely used and idle connections are many.
+    /// The task that polled last, as tokio's types keep it.
+    polling: Option<Waker>,
+    /// Futures that can wait at the same time, such as those of `readable()`, the oldest first. Each is removed when it is
+    /// dropped. Boxed, because it is rarely used and idle connections are many.
     #[expect(clippy::box_collection, reason = "an empty one takes a word instead of three")]
-    more: Option<Box<Vec<Waker>>>,
+    futures: Option<Box<Vec<(Key, Waker)>>>,
 }
 
 impl WakerSet {
-    pub(crate) fn register(&mut self, cx: &Context<'_>) {
-        let waker = cx.waker();
-        match &mut self.first {
-            None => self.first = Some(waker.clone()),
-            Some(first) if first.will_wake(waker) => {}
-            Some(_) => {
-                let more = self.more.get_or_insert_default();
-                if !more.iter().any(|w| w.will_wake(waker)) {
-                    more.push(waker.clone());
-                }
+    /// Registers the task that polls, in place of the one that polled before, whose waker is returned: it may own the task,
+    /// and must not be dropped while a lock is held.
+    #[must_use]
+    pub(crate) fn register(&mut self, cx: &Context<'_>) -> Option<Waker> {
+        match &self.polling {
+            Some(known) if known.will_wake(cx.waker()) => None,
+            _ => self.polling.replace(cx.waker().clone()),
+        }
+    }
+
+    /// Registers a future that has a key, like [`register`](Self::register).
+    #[must_use]
+    pub(crate) fn register_future(&mut self, key: Key, cx: &Context<'_>) -> Option<Waker> {
+        let futures = self.futures.get_or_insert_default();
+        match futures.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) if known.will_wake(cx.waker()) => None,
+            Some((_, known)) => Some(std::mem::replace(known, cx.waker().clone())),
+            None => {
+                futures.push((key, cx.waker().clone()));
+                None
             }
+        }
+    }
+
+    /// Removes a future, and returns its waker, unless it has been woken.
+    pub(crate) fn forget(&mut self, key: Key) -> Option<Waker> {
+        let futures = self.futures.as_mut()?;
+        let at = futures.iter().position(|(known, _)| *known == key)?;
+        let (_, waker) = futures.remove(at);
+        if futures.is_empty() {
+            self.futures = None;
+        }
+        Some(waker)
+    }
+
+    /// Moves the wakers of the task that polls and of the oldest future to `out`.
+    pub(crate) fn take_one(&mut self, out: &mut Vec<Waker>) {
+        out.extend(self.polling.take());
+        if let Some(futures) = self.futures.as_mut().filter(|futures| !futures.is_empty()) {
+            out.push(futures.remove(0).1);
         }
     }
 
     /// Moves the wakers to `out`. The caller wakes them after releasing the endpoint's lock.
     pub(crate) fn take(&mut self, out: &mut Vec<Waker>) {
-        out.extend(self.first.take());
-        out.extend(self.more.take().into_iter().flat_map(|more| *more));
+        out.extend(self.polling.take());
+        out.extend(self.futures.take().into_iter().flat_map(|futures| futures.into_iter().map(|(_, waker)| waker)));
     }
 }
 
@@ -71,6 +111,13 @@ impl Waiters {
         if let Some(others) = &mut self.others {
             others.state.take(out);
         }
+    }
+
+    /// Removes a future from all sets, and returns its wakers.
+    pub(crate) fn forget(&mut self, key: Key) -> [Option<Waker>; 3] {
+        let (write, state) =
+            self.others.as_mut().map_or((None, None), |others| (others.write.forget(key), others.state.forget(key)));
+        [self.read.forget(key), write, state]
     }
 
     /// Moves all waiting tasks to `out`.

@@ -207,6 +207,12 @@ impl Connection {
         self.after_read();
     }
 
+    /// Returns the number of bytes that can be read.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        self.rcv.unread()
+    }
+
     /// Returns whether a read would not return [`Blocked::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {

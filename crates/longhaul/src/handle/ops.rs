@@ -9,18 +9,48 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use longhaul_tcp::{Blocked, Chunks, Config, Connection, State};
 use longhaul_units::Rate;
-use tokio::io::{Interest, Ready};
+use tokio::io::{Interest, ReadBuf, Ready};
 use tokio::task::coop;
 
-use super::{COPY_LIMIT, Handle, Wait, read_into};
+use super::{COPY_LIMIT, Handle, Wait, read_into, room};
 use crate::error::{from_blocked, from_connection};
 use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
+use crate::shared::slot;
+use crate::waiters::{self, Key, WakerSet};
 
 /// Maximum number of bytes that one read moves without a copy under the endpoint's lock.
 const MOVE_LIMIT: usize = 1 << 20;
 
+/// A future that waits for events, and is forgotten when it is dropped.
+pub(crate) struct Waiting<'a> {
+    handle: &'a Handle,
+    /// Present once it has had to wait.
+    key: Option<Key>,
+}
+
+impl Waiting<'_> {
+    fn key(&mut self) -> Key {
+        *self.key.get_or_insert_with(waiters::key)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(key) = self.key else { return };
+        let mut state = self.handle.shared.lock();
+        let former = slot(&mut state.waiters, self.handle.id).forget(key);
+        drop(state);
+        drop(former);
+    }
+}
+
 impl Handle {
+    /// Returns a future's place among the waiting tasks.
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
+        Waiting { handle: self, key: None }
+    }
+
     /// Runs `act`; fails with `WouldBlock` if it would block.
     fn attempt<R>(&self, act: impl FnOnce(&mut Connection) -> Result<R, Blocked>) -> io::Result<R> {
         let mut state = self.shared.lock();
@@ -99,12 +129,15 @@ impl Handle {
         self.shared.drive(self.id, |connection, _| connection.consume_to(offset));
     }
 
-    pub(crate) fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+        let seen = ready!(self.poll(cx, Wait::Read, |connection| peek(connection, room(connection, buffer))))?;
+        buffer.advance(seen);
+        Poll::Ready(Ok(seen))
+    }
+
+    pub(crate) fn try_peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = buffer.len().min(COPY_LIMIT);
-        self.poll(cx, Wait::Read, |connection| match limit {
-            0 => read_into(connection, &mut []),
-            _ => connection.peek(&mut buffer[..limit]),
-        })
+        self.attempt(|connection| peek(connection, &mut buffer[..limit]))
     }
 
     /// Runs `operation` if the connection is ready for `interest`; otherwise fails with `WouldBlock`.
@@ -123,16 +156,28 @@ impl Handle {
     }
 
     /// Ready when the connection is ready for `interest`, or its socket has failed.
-    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
+    pub(crate) fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+        future: Option<&mut Waiting<'_>>,
+    ) -> Poll<io::Result<Ready>> {
         let budget = ready!(coop::poll_proceed(cx));
-        let result = self.poll_ready_unbudgeted(cx, interest);
+        let result = self.poll_ready_unbudgeted(cx, interest, future);
         if result.is_ready() {
             budget.made_progress();
         }
         result
     }
 
-    fn poll_ready_unbudgeted(&self, cx: &Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
+    fn poll_ready_unbudgeted(
+        &self,
+        cx: &Context<'_>,
+        interest: Interest,
+        mut future: Option<&mut Waiting<'_>>,
+    ) -> Poll<io::Result<Ready>> {
+        // Dropped after the lock is released.
+        let mut former = [const { None }; 3];
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
             return Poll::Ready(Err(kind.into()));
@@ -141,14 +186,18 @@ impl Handle {
         let ready = state.with(now, self.id, |connection, waiters| {
             let ready = readiness(connection, interest);
             if ready.is_empty() {
+                let mut register = |waiters: &mut WakerSet| match &mut future {
+                    Some(future) => waiters.register_future(future.key(), cx),
+                    None => waiters.register(cx),
+                };
                 if interest.is_readable() {
-                    waiters.read.register(cx);
+                    former[0] = register(&mut waiters.read);
                 }
                 if interest.is_writable() {
-                    waiters.write().register(cx);
+                    former[1] = register(waiters.write());
                 }
                 if interest.is_error() {
-                    waiters.state().register(cx);
+                    former[2] = register(waiters.state());
                 }
             }
             ready
@@ -162,7 +211,8 @@ impl Handle {
     }
 
     /// Ready when both directions have ended, or the connection has failed.
-    pub(crate) fn poll_closed(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_closed(&self, cx: &Context<'_>, future: &mut Waiting<'_>) -> Poll<io::Result<()>> {
+        let mut former = [const { None }; 2];
         let state = self.shared.lock();
         if let Some(kind) = state.fatal {
             return Poll::Ready(Err(kind.into()));
@@ -173,8 +223,8 @@ impl Handle {
             (None, State::Closed | State::TimeWait) => Some(Ok(())),
             _ => {
                 // The peer's FIN wakes readers; any other step of the close is a change of state.
-                waiters.read.register(cx);
-                waiters.state().register(cx);
+                former[0] = waiters.read.register_future(future.key(), cx);
+                former[1] = waiters.state().register_future(future.key(), cx);
                 None
             }
         });
@@ -272,6 +322,11 @@ fn readiness(connection: &mut Connection, interest: Interest) -> Ready {
         ready |= Ready::ERROR;
     }
     ready
+}
+
+/// Copies data without consuming it. An empty buffer waits for data.
+fn peek(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
+    if buffer.is_empty() { read_into(connection, buffer) } else { connection.peek(buffer) }
 }
 
 fn read_vectored(connection: &mut Connection, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Blocked> {

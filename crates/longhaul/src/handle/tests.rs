@@ -58,6 +58,54 @@ async fn debug_output_waits_for_no_lock() {
     drop(server);
 }
 
+#[tokio::test]
+async fn dropped_futures_that_waited_are_forgotten() {
+    let (client, server) = warm_pair().await;
+    let count = |client: &TcpStream| {
+        let mut state = client.handle.shared.lock();
+        let mut wakers = Vec::new();
+        crate::shared::slot(&mut state.waiters, client.handle.id).take_all(&mut wakers);
+        drop(state);
+        wakers.len()
+    };
+    for _ in 0..100 {
+        // Each in a task of its own, as a connection pool has them.
+        let mut futures = Vec::new();
+        for _ in 0..10 {
+            futures.push(Box::pin(client.readable()));
+        }
+        let mut closed = Box::pin(client.closed());
+        poll_fn(|cx| {
+            assert!(futures.iter_mut().all(|future| future.as_mut().poll(cx).is_pending()));
+            assert!(closed.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
+    assert_eq!(count(&client), 0);
+    let mut waiting = Box::pin(client.readable());
+    assert!(poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await);
+    assert_eq!(count(&client), 1, "a future that exists is not");
+    drop(server);
+}
+
+/// What a read does not fill is left as it is: not initialized.
+#[tokio::test]
+async fn a_read_does_not_touch_the_rest_of_a_large_buffer() {
+    let (mut client, mut server) = warm_pair().await;
+    let mut memory = vec![std::mem::MaybeUninit::uninit(); 1 << 20];
+    let mut buffer = tokio::io::ReadBuf::uninit(&mut memory);
+    assert!(poll_fn(|cx| Poll::Ready(client.handle.poll_read(cx, &mut buffer).is_pending())).await);
+    assert!(buffer.initialized().len() <= 1);
+    server.write_all(&[7; 100]).await.unwrap();
+    client.readable().await.unwrap();
+    let peeked = poll_fn(|cx| client.handle.poll_peek(cx, &mut buffer)).await.unwrap();
+    assert_eq!((peeked, buffer.initialized().len(), buffer.filled()), (100, 100, &[7; 100][..]));
+    poll_fn(|cx| client.handle.poll_read(cx, &mut buffer)).await.unwrap();
+    assert_eq!((buffer.filled(), buffer.initialized().len()), (&[7; 200][..], 200));
+    client.shutdown().await.unwrap();
+}
+
 /// Waits until all data has been acknowledged.
 async fn all_acknowledged(client: &TcpStream) {
     while client.info().unwrap().in_flight_bytes > 0 {

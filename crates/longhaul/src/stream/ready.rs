@@ -1,7 +1,7 @@
 //! Readiness and non-blocking operations.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut};
 use tokio::io::{Interest, ReadBuf, Ready};
@@ -42,20 +42,20 @@ impl TcpStream {
         self.ready(Interest::WRITABLE).await.map(drop)
     }
 
-    /// Polls for read readiness, like [`readable`](Self::readable).
+    /// Polls for read readiness, like [`readable`](Self::readable). If several tasks poll, the last one is woken.
     ///
     /// # Errors
     /// The same as [`ready`](Self::ready).
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.handle.poll_ready(cx, Interest::READABLE).map_ok(drop)
+        self.handle.poll_ready(cx, Interest::READABLE, None).map_ok(drop)
     }
 
-    /// Polls for write readiness, like [`writable`](Self::writable).
+    /// Polls for write readiness, like [`writable`](Self::writable). If several tasks poll, the last one is woken.
     ///
     /// # Errors
     /// The same as [`ready`](Self::ready).
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.handle.poll_ready(cx, Interest::WRITABLE).map_ok(drop)
+        self.handle.poll_ready(cx, Interest::WRITABLE, None).map_ok(drop)
     }
 
     /// Runs `operation`, which should read or write this stream, if the stream is ready for `interest`. Unlike with
@@ -144,7 +144,7 @@ impl TcpStream {
         peek(&self.handle, buf).await
     }
 
-    /// Polls for data without removing it, like [`peek`](Self::peek).
+    /// Polls for data without removing it, like [`peek`](Self::peek). If several tasks poll, the last one is woken.
     ///
     /// # Errors
     /// The same as `read`.
@@ -154,17 +154,23 @@ impl TcpStream {
 }
 
 pub(super) async fn ready(handle: &Handle, interest: Interest) -> io::Result<Ready> {
-    std::future::poll_fn(|cx| handle.poll_ready(cx, interest)).await
+    let mut waiting = handle.waiting();
+    std::future::poll_fn(move |cx| handle.poll_ready(cx, interest, Some(&mut waiting))).await
 }
 
 pub(super) async fn peek(handle: &Handle, buf: &mut [u8]) -> io::Result<usize> {
-    std::future::poll_fn(|cx| handle.poll_peek(cx, buf)).await
+    loop {
+        ready(handle, Interest::READABLE).await?;
+        match handle.try_peek(buf) {
+            // Another task has read the data.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+    }
 }
 
 pub(super) fn poll_peek(handle: &Handle, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
-    let seen = ready!(handle.poll_peek(cx, buf.initialize_unfilled()))?;
-    buf.advance(seen);
-    Poll::Ready(Ok(seen))
+    handle.poll_peek(cx, buf)
 }
 
 pub(super) fn try_read_buf<B: BufMut>(handle: &Handle, buf: &mut B) -> io::Result<usize> {

@@ -253,7 +253,7 @@ impl AsRef<TcpStream> for WriteHalf<'_> {
 
 impl AsyncRead for ReadHalf<'_> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        super::poll_read(&self.0.handle, cx, buf)
+        self.0.handle.poll_read(cx, buf)
     }
 }
 

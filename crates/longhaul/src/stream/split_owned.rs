@@ -117,7 +117,7 @@ impl AsRef<TcpStream> for OwnedWriteHalf {
 
 impl AsyncRead for OwnedReadHalf {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        super::poll_read(&self.stream.handle, cx, buf)
+        self.stream.handle.poll_read(cx, buf)
     }
 }
 
