@@ -34,6 +34,7 @@ use crate::state::State;
 use crate::timestamps::TimestampClock;
 use crate::tuple::Tuple;
 
+mod abandoning;
 mod cookie;
 mod directory;
 mod group;
@@ -247,22 +248,6 @@ impl Endpoint {
             self.set_accepted(id);
             self.drive(now, id, Connection::abort);
             self.release(now, id);
-        }
-    }
-
-    /// Prepares for the endpoint to be dropped: connections that did not finish sending get a RST, which
-    /// [`poll_transmit`](Self::poll_transmit) returns. If the FIN was sent, or only the peer's window keeps it, there is
-    /// no RST: the peer can do without our last acknowledgment, and a RST could make it discard unread data. If data has
-    /// not been sent, the peer would wait forever, so it gets a RST.
-    pub fn abandon(&mut self, now: Time) {
-        self.unlisten(now);
-        let ours = |state| matches!(state, State::FinWait1 | State::Closing | State::LastAck | State::TimeWait);
-        for id in self.ids(|_| true) {
-            self.drive(now, id, |connection| {
-                if !(ours(connection.state()) && connection.hurry_fin()) {
-                    connection.abort();
-                }
-            });
         }
     }
 

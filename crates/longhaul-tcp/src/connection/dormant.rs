@@ -69,12 +69,12 @@ impl Connection {
         if let Some(arrivals) = &mut self.ext.arrivals {
             **arrivals = Default::default();
         }
-        let before = cfg!(debug_assertions).then(|| format!("{self:?}"));
+        let before = cfg!(debug_assertions).then(|| format!("{:?}", self.contents()));
         let dormant = self.reduce(resting);
         let Some(before) = before else { return Ok(dormant) };
         // Tests check each connection: it wakes as it was.
         let mut again = dormant.wake();
-        debug_assert_eq!(format!("{again:?}"), before);
+        debug_assert_eq!(format!("{:?}", again.contents()), before);
         match again.resting() {
             Some(resting) => Ok(again.reduce(resting)),
             None => Err(Box::new(again)),
