@@ -3,11 +3,12 @@
 //! Each datagram is written as the TCP segment that it carries, so that any tool can read the capture as plain TCP.
 //! Batches made by segmentation offload are split into their segments. Sent segments are stamped with the time of the
 //! send call, received ones with the kernel's receive timestamp if there is one. Both directions are merged in the
-//! order of these times.
+//! order of these times. Another thread writes the file. If the disk is too slow, packets are omitted and counted, and
+//! sending is never delayed.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -16,10 +17,9 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::pcap;
 use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
+use crate::disk::{CHUNK, DiskFile, Refused};
 use crate::io::{Incoming, Io, Outgoing};
 
-/// Size of the buffer in front of the file, in bytes.
-const BUFFER: usize = 256 << 10;
 /// Limits on how long, and in how many bytes, sent segments are held back for received ones that are older but have
 /// not been read yet.
 const HOLD: Span = Span::from_millis(50);
@@ -34,14 +34,18 @@ pub(crate) type SharedCapture = Arc<Mutex<Capture>>;
 #[derive(Debug)]
 pub(crate) struct Capture {
     path: PathBuf,
-    /// `None` once writing has failed.
-    out: Option<BufWriter<File>>,
+    file: Arc<DiskFile>,
+    /// Records that have not been passed to the writing thread yet.
+    records: Vec<u8>,
+    /// Packets that were omitted because the disk is too slow.
+    dropped: u64,
     /// Nanoseconds by which the wall clock was ahead of the monotonic clock when the capture began. Later steps of
     /// the wall clock are not followed, so that intervals stay correct.
     epoch: u128,
-    /// Sent packets, oldest first, which are held back because older received packets may not have been read yet.
-    held: VecDeque<(Time, Vec<u8>)>,
-    held_bytes: usize,
+    /// Times and lengths of sent packets, oldest first, which are held back because older received packets may not have
+    /// been read yet.
+    held: VecDeque<(Time, usize)>,
+    held_bytes: VecDeque<u8>,
     sent_at: Time,
     written_at: Time,
     flushed_at: Time,
@@ -53,16 +57,17 @@ pub(crate) struct Capture {
 impl Capture {
     /// Starts a capture in a new file and replaces an existing one of that name.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
-        out.write_all(&pcap::file_header())?;
-        out.flush()?;
+        let mut file = File::create(path)?;
+        file.write_all(&pcap::file_header())?;
         let (now, wall) = Io::clocks();
         Ok(Self {
             path: path.to_owned(),
-            out: Some(out),
+            file: DiskFile::new(path.to_owned(), Some(file)),
+            records: Vec::new(),
+            dropped: 0,
             epoch: wall.as_nanos().saturating_sub(u128::from(now.as_nanos())),
             held: VecDeque::new(),
-            held_bytes: 0,
+            held_bytes: VecDeque::new(),
             sent_at: Time::ZERO,
             written_at: Time::ZERO,
             flushed_at: now,
@@ -74,7 +79,7 @@ impl Capture {
 
     /// Records datagrams received on the socket bound to `local`.
     pub(crate) fn received(&mut self, now: Time, local: SocketAddr, incoming: &Incoming<'_>) {
-        if self.out.is_none() {
+        if self.has_failed() {
             return;
         }
         let at = incoming.rx_time.unwrap_or(now).min(now);
@@ -98,7 +103,7 @@ impl Capture {
 
     /// Records datagrams sent from the socket bound to `local`.
     pub(crate) fn sent(&mut self, now: Time, local: SocketAddr, outgoing: &Outgoing<'_>) {
-        if self.out.is_none() {
+        if self.has_failed() {
             return;
         }
         self.sent_at = self.sent_at.max(now);
@@ -109,40 +114,51 @@ impl Capture {
         let mut data = std::mem::take(&mut self.scratch);
         data.clear();
         outgoing.slices.iter().for_each(|slice| data.extend_from_slice(slice));
+        let mut packet = std::mem::take(&mut self.packet);
         let size = outgoing.segment_size.map_or(data.len(), usize::from).max(1);
         let mut ip = IpFields { tos: outgoing.tos, ..IpFields::default() };
         for datagram in data.chunks(size) {
             ip.identification = self.next_identification(1);
-            let mut packet = Vec::new();
             if synthesise(datagram, from, outgoing.destination, ip, &mut packet) {
-                self.held_bytes += packet.len();
-                self.held.push_back((self.sent_at, packet));
+                self.held_bytes.extend(&packet);
+                self.held.push_back((self.sent_at, packet.len()));
             }
         }
+        self.packet = packet;
         self.scratch = data;
         if let Some(long_ago) = now.as_nanos().checked_sub(HOLD.as_nanos()) {
             self.release(Time::from_nanos(long_ago));
         }
-        while self.held_bytes > HOLD_BYTES {
+        while self.held_bytes.len() > HOLD_BYTES {
             self.release_one();
         }
         self.flush_sometimes(now);
     }
 
-    /// Writes all packets to the file.
+    /// Returns whether writing has failed: the capture ends, and the connections continue.
+    fn has_failed(&mut self) -> bool {
+        let failed = self.file.has_failed();
+        if failed {
+            self.records = Vec::new();
+            (self.held, self.held_bytes) = Default::default();
+        }
+        failed
+    }
+
+    /// Passes all packets to the thread that writes the file.
     pub(crate) fn flush(&mut self) {
         self.release(Time::MAX);
-        self.attempt(Write::flush);
+        self.submit();
     }
 
     fn flush_sometimes(&mut self, now: Time) {
         if now - self.flushed_at >= FLUSH_INTERVAL {
             self.flushed_at = now;
-            self.attempt(Write::flush);
+            self.submit();
         }
     }
 
-    /// Writes the packets sent up to `until`.
+    /// Records the packets sent up to `until`.
     fn release(&mut self, until: Time) {
         while self.held.front().is_some_and(|(at, _)| *at <= until) {
             self.release_one();
@@ -150,33 +166,39 @@ impl Capture {
     }
 
     fn release_one(&mut self) {
-        if let Some((at, packet)) = self.held.pop_front() {
-            self.held_bytes -= packet.len();
+        if let Some((at, len)) = self.held.pop_front() {
+            let mut packet = std::mem::take(&mut self.scratch);
+            packet.clear();
+            packet.extend(self.held_bytes.drain(..len));
             self.record(at, &packet);
+            self.scratch = packet;
         }
     }
 
-    /// Writes a packet. If its time is before that of the preceding packet, it is given that packet's time.
+    /// Records a packet. If its time is before that of the preceding packet, it is given that packet's time.
     fn record(&mut self, at: Time, packet: &[u8]) {
         self.written_at = self.written_at.max(at);
+        if self.records.len() >= CHUNK && !self.submit() {
+            self.dropped += 1;
+            return;
+        }
         let wall = self.epoch.saturating_add(u128::from(self.written_at.as_nanos()));
-        self.attempt(|out| {
-            out.write_all(&pcap::packet_header(wall, packet.len() as u32))?;
-            out.write_all(packet)
-        });
+        self.records.extend_from_slice(&pcap::packet_header(wall, packet.len() as u32));
+        self.records.extend_from_slice(packet);
     }
 
-    /// Performs a file operation. If it fails, the capture ends and the connections continue.
-    fn attempt(&mut self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
-        let Some(out) = &mut self.out else { return };
-        if let Err(error) = act(out) {
-            tracing::warn!(path = %self.path.display(), %error, "the capture failed and has stopped");
-            if let Some(out) = self.out.take() {
-                // Dropping the writer would try to write once more.
-                let _ = out.into_parts();
+    /// Passes the records to the thread that writes them. Returns whether it has accepted them.
+    fn submit(&mut self) -> bool {
+        if self.records.is_empty() {
+            return true;
+        }
+        match self.file.submit(std::mem::take(&mut self.records)) {
+            Ok(()) => true,
+            Err(Refused::Full(records)) => {
+                self.records = records;
+                false
             }
-            self.held = VecDeque::new();
-            self.held_bytes = 0;
+            Err(Refused::Failed) => false,
         }
     }
 
@@ -189,7 +211,12 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        self.flush();
+        self.release(Time::MAX);
+        self.file.submit_last(std::mem::take(&mut self.records));
+        if self.dropped > 0 {
+            let packets = self.dropped;
+            tracing::warn!(path = %self.path.display(), packets, "the disk was too slow for all packets of the capture");
+        }
     }
 }
 

@@ -75,6 +75,7 @@ mod connect;
 mod connector;
 mod debug;
 mod descriptors;
+mod disk;
 mod driver;
 mod error;
 mod frameworks;

@@ -101,18 +101,3 @@ impl Drop for Qlog {
         self.log.sink_mut().submit_last();
     }
 }
-
-/// Waits, when it is dropped, until the logs of an endpoint are written, because the process may exit next.
-#[derive(Debug, Default)]
-pub(crate) struct WaitForLogs {
-    /// Whether there are logs to wait for.
-    pub(crate) is_needed: bool,
-}
-
-impl Drop for WaitForLogs {
-    fn drop(&mut self) {
-        if self.is_needed {
-            writer::wait();
-        }
-    }
-}

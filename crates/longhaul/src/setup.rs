@@ -104,9 +104,10 @@ impl Setup {
     pub(crate) fn apply(&self, state: &mut State) {
         state.dscp = self.dscp;
         state.captures.extend(self.capture.clone());
+        state.disk.is_needed |= self.capture.is_some();
         #[cfg(feature = "qlog")]
-        if self.observers.qlog.is_some() {
-            state.logs.is_needed = true;
+        {
+            state.disk.is_needed |= self.observers.qlog.is_some();
         }
     }
 

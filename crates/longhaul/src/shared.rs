@@ -14,21 +14,28 @@ use longhaul_units::Time;
 
 use crate::accept_queue::AcceptQueue;
 use crate::capture::SharedCapture;
+use crate::disk::WaitForDisk;
 use crate::handle::driver_follows;
 use crate::io::{Buffers, Io};
 use crate::shards::Shards;
 use crate::waiters::{Waiters, WakerSet};
 
 mod receive;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 use receive::Forwarded;
-#[cfg(test)]
-pub(crate) use transmit::BATCHES_PER_TURN;
-pub(crate) use transmit::{BYTES_PER_TURN, Turn};
+pub(crate) use transmit::{BATCHES_PER_TURN, BYTES_PER_TURN, Turn};
 
-/// Maximum number of send turns when the runtime shuts down.
+/// Maximum number of send turns when the runtime shuts down, for each call, in addition to those for resets.
 const LAST_TURNS: usize = 1024;
+/// Maximum number of pauses until the socket accepts further resets, and their length: the system may need this long to
+/// send some 100,000.
+const LAST_PAUSES: u32 = 1000;
+const LAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+/// Number of connections that are woken to be reset before their resets are sent.
+const RESTING_PER_TURN: usize = 64;
 
 /// Counters of a socket's errors.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,9 +106,8 @@ pub(crate) struct State {
     pub(crate) faults: Vec<io::Error>,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<SharedCapture>,
-    /// Declared after the endpoint, so that the logs have ended when it waits for them.
-    #[cfg(feature = "qlog")]
-    pub(crate) logs: crate::qlog::WaitForLogs,
+    /// Declared after the endpoint and the captures, so that they have ended when it waits for them.
+    pub(crate) disk: WaitForDisk,
     /// Tasks that wait for the last connection to end.
     pub(crate) idle: WakerSet,
     /// The DSCP for batches that do not request one.
@@ -158,8 +164,7 @@ impl Shared {
             faults: Vec::new(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
-            #[cfg(feature = "qlog")]
-            logs: crate::qlog::WaitForLogs::default(),
+            disk: WaitForDisk::default(),
             idle: WakerSet::default(),
             dscp: 0,
             wake: Vec::new(),
@@ -331,15 +336,39 @@ impl State {
         self.driver = None;
         if self.fatal.is_none() {
             self.endpoint.abandon(now);
-            let mut turns = 0;
-            while self.transmit(shared, now) == Turn::More && turns < LAST_TURNS {
-                turns += 1;
+            self.busy = None;
+            let mut pauses = LAST_PAUSES;
+            let mut resting = Some(0);
+            self.transmit_last(shared, now, &mut pauses);
+            while let Some(first) = resting {
+                resting = self.endpoint.abandon_resting(now, first, RESTING_PER_TURN);
+                self.transmit_last(shared, now, &mut pauses);
             }
         }
         if self.handles > 0 && self.fatal.is_none() {
             self.fatal = Some(io::ErrorKind::NotConnected);
         }
         self.wake_everybody();
+    }
+
+    /// Sends what there is to send when the runtime shuts down. Waits for the socket as long as `pauses` are left.
+    fn transmit_last(&mut self, shared: &Shared, now: Time, pauses: &mut u32) {
+        // Each connection has one batch to send, its RST, apart from those that have ended their streams.
+        let turns = LAST_TURNS + self.endpoint.len() / BATCHES_PER_TURN;
+        for _ in 0..turns {
+            self.sent = 0;
+            match self.transmit(shared, now) {
+                Turn::More => {}
+                Turn::Done if self.resume_at.is_none() => return,
+                // The socket's buffer is full, or the kernel has no memory.
+                Turn::Done | Turn::Blocked => {
+                    self.resume_at = None;
+                    let Some(left) = pauses.checked_sub(1) else { return };
+                    *pauses = left;
+                    std::thread::sleep(LAST_PAUSE);
+                }
+            }
+        }
     }
 
     /// Fetches errors reported on the path and passes them to the endpoint. Returns whether there were any.

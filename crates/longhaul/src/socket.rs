@@ -355,8 +355,9 @@ impl TcpSocket {
     /// is complete when the stream, or the listener and all its streams, have been closed and the driver task has
     /// ended.
     ///
-    /// Packets are written in the course of sending and receiving, so that a slow disk slows down the connection. If
-    /// the disk is full, the capture ends with a warning and the connection continues.
+    /// A separate thread writes the file. If the disk is too slow, packets are omitted, and a warning tells how many. If it
+    /// is full, the capture ends with a warning. In both cases, the connection is not affected. When the socket is closed,
+    /// it waits at most a few seconds for the thread, so that the capture of a program that exits is complete.
     ///
     /// # Errors
     /// Fails if the file cannot be created.

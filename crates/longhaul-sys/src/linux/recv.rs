@@ -226,3 +226,30 @@ pub(super) fn timespec(data: &[u8]) -> Option<Duration> {
     };
     Some(Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, IoSlice};
+
+    use super::super::syscall::DENIED;
+    use super::super::{Transmit, UdpSocket};
+    use super::*;
+
+    #[test]
+    fn messages_arrive_where_recvmmsg_is_denied() {
+        let bind = || UdpSocket::new(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+        let (from, to) = (bind(), bind());
+        let mut batch = RecvBatch::new(&RecvPool::new(4, 4), 4);
+        DENIED.set(true);
+        assert_eq!(to.recv(&mut batch).unwrap_err().kind(), ErrorKind::WouldBlock);
+        for text in ["one", "another"] {
+            let slices = [IoSlice::new(text.as_bytes())];
+            let destination = Some(to.local_addr());
+            from.send(&Transmit { destination, tos: 2, src_ip: None, segment_size: None, slices: &slices }).unwrap();
+        }
+        assert_eq!(to.recv(&mut batch).unwrap(), 2);
+        let received: Vec<_> = batch.messages().map(|message| (message.data().to_vec(), message.meta.ecn())).collect();
+        assert_eq!(received, [(b"one".to_vec(), 2), (b"another".to_vec(), 2)]);
+        assert_eq!(batch.metas[0].addr, from.local_addr());
+    }
+}

@@ -13,7 +13,7 @@ use super::addr::{RawAddr, canonical};
 use super::cmsg::SendControl;
 use super::errno::ErrorClass;
 use super::socket::UdpSocket;
-use super::syscall::{MAX_BATCH, OutMessage, sendmmsg, sendmsg};
+use super::syscall::{MAX_BATCH, OutMessage, is_denied, sendmmsg, sendmsg};
 
 /// Largest number of datagrams per GSO batch. Linux allows 64 since 4.18 and more since 6.9, but GRO coalesces at most
 /// 64.
@@ -124,7 +124,9 @@ impl UdpSocket {
             return self.send(first).map(|()| 1);
         }
         match sendmmsg(self.as_fd(), &messages) {
-            Err(error) if may_be_gso(&error) && first.gso().is_some() => self.send(first).map(|()| 1),
+            Err(error) if is_denied(&error) || (may_be_gso(&error) && first.gso().is_some()) => {
+                self.send(first).map(|()| 1)
+            }
             result => result,
         }
     }

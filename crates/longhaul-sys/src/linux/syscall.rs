@@ -47,6 +47,39 @@ fn retry(mut call: impl FnMut() -> c_int) -> io::Result<c_int> {
     }
 }
 
+/// Returns whether a system call does not exist, or a seccomp filter denies it.
+pub(super) fn is_denied(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether `recvmmsg` fails in this thread, as behind a seccomp filter.
+    pub(super) static DENIED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[cfg(test)]
+fn recvmmsg_is_denied() -> bool {
+    if DENIED.get() {
+        // SAFETY: a system call that does not exist sets the error to ENOSYS.
+        assert_eq!(unsafe { libc::syscall(-1) }, -1);
+    }
+    DENIED.get()
+}
+
+/// Returns the number of calls before the first error, or the error if there is none.
+fn count_until_error(calls: impl Iterator<Item = io::Result<()>>) -> io::Result<usize> {
+    let mut done = 0;
+    for call in calls {
+        match call {
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+            Ok(()) => done += 1,
+        }
+    }
+    Ok(done)
+}
+
 /// Converts a length, whose type depends on the C library, to `usize`.
 fn size(len: impl TryInto<usize>) -> usize {
     len.try_into().unwrap_or(0)
@@ -132,11 +165,29 @@ pub(super) fn recvmmsg<'a>(
         count += 1;
     }
     let flags = flags | libc::MSG_DONTWAIT;
-    let received = retry(|| {
+    let one_call = || {
+        #[cfg(test)]
+        if recvmmsg_is_denied() {
+            return -1;
+        }
         // SAFETY: the first `count` headers point, with the right lengths, into distinct slots, iovecs and buffers, all
         // exclusively borrowed until after the call; all are initialized bytes, for which any value is valid.
-        unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, flags as _, ptr::null_mut()) }
-    })? as usize;
+        unsafe {
+            libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count as libc::c_uint, flags as _, ptr::null_mut())
+        }
+    };
+    let received = match retry(one_call) {
+        Err(error) if is_denied(&error) => {
+            let each = headers.iter_mut().take(count).map(|header| {
+                // SAFETY: as above, for one header.
+                let len = retry(|| unsafe { libc::recvmsg(fd.as_raw_fd(), &mut header.msg_hdr, flags) } as c_int)?;
+                header.msg_len = len as libc::c_uint;
+                Ok(())
+            });
+            count_until_error(each)?
+        }
+        result => result? as usize,
+    };
     // Store the lengths and flags written by the kernel.
     for (slot, header) in slots.iter_mut().zip(&headers).take(received) {
         slot.len = header.msg_len as usize;

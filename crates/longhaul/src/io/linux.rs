@@ -236,7 +236,8 @@ impl Io {
 
     /// Sets the timer, of which there is one per endpoint.
     pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
-        self.timer.arm(at)
+        self.timer.arm(at);
+        Ok(())
     }
 
     /// Ready once the timer has fired.

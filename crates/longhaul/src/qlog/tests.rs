@@ -4,7 +4,8 @@ use longhaul_qlog::Sink;
 use serde_json::Value;
 
 use super::Place;
-use super::writer::{self, Records};
+use super::writer::Records;
+use crate::disk;
 
 fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("longhaul-{name}-{}", std::process::id()))
@@ -21,7 +22,7 @@ fn the_header_precedes_early_records() {
     assert!(log.record(&"early"));
     log.begin("for.sqlog", |log| assert!(log.record(&"begin")));
     assert!(log.record(&"late") && log.submit());
-    writer::wait();
+    disk::wait();
     let text = std::fs::read_to_string(directory.join("for.sqlog")).unwrap();
     assert_eq!(text, "\x1e\"begin\"\n\x1e\"early\"\n\x1e\"late\"\n", "RFC 7464, section 2.2");
     std::fs::remove_dir_all(scratch("qlog-order")).unwrap();
@@ -39,7 +40,7 @@ fn a_log_without_a_destination_is_bounded() {
     log.begin("unused", |log| assert!(log.record(&"begin")));
     assert_eq!(log.take_dropped(), Some(10_000 - kept as u64));
     assert!(log.submit());
-    writer::wait();
+    disk::wait();
     let values = values(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(values[0], "begin");
     assert_eq!(values.len(), 1 + kept);
@@ -52,6 +53,6 @@ fn an_unwritable_file_ends_the_log() {
     let mut log = Records::to(Place::Dir(std::env::current_exe().unwrap()));
     log.begin("log", |log| assert!(log.record(&"begin")));
     assert!(!log.is_over() && log.submit());
-    writer::wait();
+    disk::wait();
     assert!(log.is_over());
 }

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use longhaul_cc::TimerWheel;
 use longhaul_sys::linux::{Timer, monotonic_now};
@@ -18,8 +19,11 @@ use longhaul_units::Time;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Handle, Id};
+use tokio::time::Sleep;
 
 use super::watch;
+#[cfg(test)]
+use tests::drain;
 
 mod lead;
 
@@ -45,7 +49,8 @@ struct Alarm {
 
 #[derive(Debug)]
 struct Hub {
-    timer: AsyncFd<Timer>,
+    /// Absent if the system has no timerfd.
+    timer: Option<AsyncFd<Timer>>,
     deadlines: Mutex<Deadlines>,
 }
 
@@ -57,6 +62,11 @@ struct Deadlines {
     /// What the timerfd is set to. It may be too early for the first deadline.
     armed: Option<Armed>,
     lead: Lead,
+    /// Whether the timerfd does not exist or has failed. The hub's task then waits with tokio's timer, which has a
+    /// resolution of 1 ms.
+    is_coarse: bool,
+    /// Wakes the hub's task.
+    task: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +81,8 @@ struct Wait {
     hub: Arc<Hub>,
     runtime: Id,
     wakers: Vec<Waker>,
+    /// The timer in place of the timerfd, once that has failed.
+    sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl SocketTimer {
@@ -92,13 +104,15 @@ impl SocketTimer {
     }
 
     /// Sets or cancels the deadline.
-    pub(super) fn arm(&self, at: Option<Time>) -> io::Result<()> {
+    pub(super) fn arm(&self, at: Option<Time>) {
         let mut deadlines = lock(&self.hub.deadlines);
         match at {
             Some(at) => deadlines.wheel.set(self.id, at),
             None => deadlines.wheel.cancel(self.id),
         }
-        deadlines.set_timer(self.hub.timer.get_ref())
+        let task = deadlines.set_timer(&self.hub);
+        drop(deadlines);
+        task.into_iter().for_each(Waker::wake);
     }
 
     /// Ready once after the deadline has passed.
@@ -145,27 +159,57 @@ impl Hub {
             return Ok(Arc::clone(hub));
         }
         let wheel = TimerWheel::new(now());
-        let deadlines = Deadlines { wheel, alarms: Vec::new(), free: Vec::new(), armed: None, lead: Lead::new() };
-        let hub = Arc::new(Self { timer: watch(Timer::new()?, Interest::READABLE)?, deadlines: Mutex::new(deadlines) });
+        let timer = match Timer::new() {
+            Ok(timer) => Some(watch(timer, Interest::READABLE)?),
+            // The system call does not exist, or a seccomp filter denies it.
+            Err(error) if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied) => {
+                tracing::debug!(%error, "there is no timerfd: times have a resolution of 1 ms");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let deadlines = Deadlines {
+            wheel,
+            alarms: Vec::new(),
+            free: Vec::new(),
+            armed: None,
+            lead: Lead::new(),
+            is_coarse: timer.is_none(),
+            task: None,
+        };
+        let hub = Arc::new(Self { timer, deadlines: Mutex::new(deadlines) });
         hubs.insert(runtime, Arc::clone(&hub));
         drop(hubs);
         // A runtime that is shutting down drops the task at once, and dropping it removes the hub from the table.
-        handle.spawn(Wait { hub: Arc::clone(&hub), runtime, wakers: Vec::new() });
+        handle.spawn(Wait { hub: Arc::clone(&hub), runtime, wakers: Vec::new(), sleep: None });
         Ok(hub)
     }
 }
 
 impl Deadlines {
     /// Sets the timerfd if it would fire too late. If it would fire too early it is left as it is, which costs less
-    /// than setting it again.
-    fn set_timer(&mut self, timer: &Timer) -> io::Result<()> {
-        let Some(next) = self.wheel.next() else { return Ok(()) };
+    /// than setting it again. Returns the waker of the hub's task if that has to set its own timer.
+    fn set_timer(&mut self, hub: &Hub) -> Option<Waker> {
+        let next = self.wheel.next()?;
         let at = next - self.lead.get();
-        if self.armed.is_none_or(|armed| at < armed.at) {
-            timer.arm(Some(at.as_nanos().max(1)))?;
-            self.armed = Some(Armed { at, is_wait: at > now() });
+        if self.armed.is_some_and(|armed| at >= armed.at) {
+            return None;
         }
-        Ok(())
+        self.armed = Some(Armed { at, is_wait: at > now() });
+        match &hub.timer {
+            Some(timer) if !self.is_coarse => {
+                let error = timer.get_ref().arm(Some(at.as_nanos().max(1))).err()?;
+                self.fail(&error);
+            }
+            _ => {}
+        }
+        self.task.clone()
+    }
+
+    /// Stops using the timerfd.
+    fn fail(&mut self, error: &io::Error) {
+        tracing::error!(%error, "the timerfd failed: times have a resolution of 1 ms from now on");
+        self.is_coarse = true;
     }
 
     /// Records that the timerfd has fired.
@@ -191,31 +235,69 @@ impl Future for Wait {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { hub, wakers, .. } = &mut *self;
         loop {
-            let Ok(mut guard) = ready!(hub.timer.poll_read_ready(cx)) else { return Poll::Ready(()) };
-            let fired = hub.timer.get_ref().drain();
-            guard.clear_ready();
-            match fired {
+            match ready!(self.poll_timer(cx)) {
                 Ok(true) => {}
                 Ok(false) => continue,
-                Err(error) => {
-                    tracing::error!(%error, "the timer failed");
-                    return Poll::Ready(());
-                }
+                // The runtime is shutting down.
+                Err(()) => return Poll::Ready(()),
             }
+            let Self { hub, wakers, .. } = &mut *self;
             let mut deadlines = lock(&hub.deadlines);
             let now = now();
             deadlines.fired(now);
             deadlines.expire(now, wakers);
-            let set = deadlines.set_timer(hub.timer.get_ref());
+            wakers.extend(deadlines.set_timer(hub));
             drop(deadlines);
-            if let Err(error) = set {
-                tracing::error!(%error, "the timer failed");
-            }
             wakers.drain(..).for_each(Waker::wake);
         }
     }
+}
+
+impl Wait {
+    /// Ready when a deadline may have passed: with `true` if the timer has fired.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, ()>> {
+        let mut deadlines = lock(&self.hub.deadlines);
+        if !deadlines.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            deadlines.task = Some(cx.waker().clone());
+        }
+        let (is_coarse, next) = (deadlines.is_coarse, deadlines.wheel.next());
+        drop(deadlines);
+        match &self.hub.timer {
+            Some(timer) if !is_coarse => {
+                let Ok(mut guard) = ready!(timer.poll_read_ready(cx)) else { return Poll::Ready(Err(())) };
+                let fired = drain(timer.get_ref());
+                guard.clear_ready();
+                // The loop goes on with the other timer.
+                Poll::Ready(Ok(fired.unwrap_or_else(|error| {
+                    lock(&self.hub.deadlines).fail(&error);
+                    false
+                })))
+            }
+            _ => {
+                let Some(next) = next else { return Poll::Pending };
+                let wait = Duration::from_nanos((next - now()).as_nanos());
+                if wait.is_zero() {
+                    return Poll::Ready(Ok(true));
+                }
+                // A distance that tokio cannot represent is that of a deadline which does not matter.
+                let Some(deadline) = tokio_now().checked_add(wait) else { return Poll::Pending };
+                let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+                sleep.as_mut().reset(deadline);
+                sleep.as_mut().poll(cx).map(|()| Ok(true))
+            }
+        }
+    }
+}
+
+#[cfg(not(test))]
+fn drain(timer: &Timer) -> io::Result<bool> {
+    timer.drain()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
+fn tokio_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }
 
 impl Drop for Wait {
@@ -240,12 +322,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::future::poll_fn;
-    use std::time::Duration;
 
     use longhaul_units::Span;
 
     use super::*;
+
+    thread_local! {
+        /// Whether the timerfds of this thread's runtime fail.
+        static FAILS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn drain(timer: &Timer) -> io::Result<bool> {
+        if FAILS.get() { Err(io::ErrorKind::InvalidData.into()) } else { timer.drain() }
+    }
+
+    async fn fires(timer: &SocketTimer, after: Span) {
+        let deadline = now() + after;
+        timer.arm(Some(deadline));
+        tokio::time::timeout(Duration::from_secs(20), poll_fn(|cx| timer.poll_fired(cx))).await.unwrap();
+        assert!(now() >= deadline);
+    }
+
+    #[tokio::test]
+    async fn timers_go_on_after_an_error_of_the_timerfd() {
+        let timers = [SocketTimer::new().unwrap(), SocketTimer::new().unwrap()];
+        fires(&timers[0], Span::from_micros(300)).await;
+        FAILS.set(true);
+        timers[1].arm(Some(now() + Span::from_millis(5)));
+        for _ in 0..3 {
+            fires(&timers[0], Span::from_millis(2)).await;
+        }
+        fires(&timers[0], Span::ZERO).await;
+        let other = poll_fn(|cx| timers[1].poll_fired(cx));
+        tokio::time::timeout(Duration::from_secs(20), other).await.unwrap();
+        assert!(lock(&timers[0].hub.deadlines).is_coarse);
+    }
 
     /// The timerfd expires before the deadlines, by the lead that the waits have shown.
     #[tokio::test]
@@ -253,7 +366,7 @@ mod tests {
         let timer = SocketTimer::new().unwrap();
         for _ in 0..100 {
             let deadline = now() + Span::from_micros(300);
-            timer.arm(Some(deadline)).unwrap();
+            timer.arm(Some(deadline));
             let fired = poll_fn(|cx| timer.poll_fired(cx));
             tokio::time::timeout(Duration::from_secs(20), fired).await.unwrap();
             assert!(now() >= deadline);

@@ -1,0 +1,189 @@
+//! Writes logs and captures to disk on a separate thread, because the tasks that produce them hold the endpoint's lock.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Data is passed to the thread once this many bytes have been collected.
+pub(crate) const CHUNK: usize = 64 << 10;
+/// Maximum number of chunks queued for the disk by all files together: 16 MiB.
+const QUEUE: usize = 256;
+/// How long to wait at the end for queued data to be written, so that a hanging disk does not hang the program.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval between attempts to use a full queue.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A file that the thread writes.
+#[derive(Debug)]
+pub(crate) struct DiskFile {
+    path: PathBuf,
+    /// Created with the first data, unless it was opened before, and closed when the last reference is dropped: that of the
+    /// log or of its last chunk.
+    file: Mutex<Option<File>>,
+    failed: AtomicBool,
+}
+
+/// Why the thread has not taken a chunk.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The queue is full. The chunk is given back.
+    Full(Vec<u8>),
+    /// There is no thread.
+    Failed,
+}
+
+impl DiskFile {
+    /// Returns a file that is created with the first data, or that is open already.
+    pub(crate) fn new(path: PathBuf, open: Option<File>) -> Arc<Self> {
+        Arc::new(Self { path, file: Mutex::new(open), failed: AtomicBool::new(false) })
+    }
+
+    /// Returns whether writing has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Passes a chunk to the thread.
+    pub(crate) fn submit(self: &Arc<Self>, chunk: Vec<u8>) -> Result<(), Refused> {
+        let Some(queue) = queue() else { return Err(Refused::Failed) };
+        match queue.try_send(Message::Write(Arc::clone(self), chunk)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(Message::Write(_, chunk))) => Err(Refused::Full(chunk)),
+            Err(_) => Err(Refused::Failed),
+        }
+    }
+
+    /// Passes the last chunk to the thread. If its queue is full, it gets the chunk once the queue is empty.
+    pub(crate) fn submit_last(self: &Arc<Self>, chunk: Vec<u8>) {
+        if let Err(Refused::Full(chunk)) = self.submit(chunk)
+            && let Some(queue) = queue()
+        {
+            let mut last = last_chunks();
+            if last.len() < QUEUE {
+                last.push((Arc::clone(self), chunk));
+            }
+            drop(last);
+            // If the queue is still full, the thread is not idle.
+            let _ = queue.try_send(Message::Wake);
+        }
+    }
+
+    fn write(&self, data: &[u8]) {
+        if self.has_failed() {
+            return;
+        }
+        if let Err(error) = self.append(data) {
+            self.failed.store(true, Ordering::Relaxed);
+            tracing::warn!(path = %self.path.display(), %error, "a log or capture could not be written and has stopped");
+        }
+    }
+
+    fn append(&self, data: &[u8]) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *file {
+            Some(file) => file,
+            none => {
+                if let Some(directory) = self.path.parent() {
+                    std::fs::create_dir_all(directory)?;
+                }
+                none.insert(File::create(&self.path)?)
+            }
+        };
+        file.write_all(data)
+    }
+}
+
+enum Message {
+    Write(Arc<DiskFile>, Vec<u8>),
+    /// Acknowledged when the queue is empty and everything has been written.
+    Barrier(SyncSender<()>),
+    /// There may be last chunks.
+    Wake,
+}
+
+/// The last chunks of files that ended while the queue was full. They are written after everything in the queue.
+static LAST: Mutex<Vec<(Arc<DiskFile>, Vec<u8>)>> = Mutex::new(Vec::new());
+
+fn last_chunks() -> MutexGuard<'static, Vec<(Arc<DiskFile>, Vec<u8>)>> {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the queue of the writing thread, which is started on the first call; `None` if that failed.
+fn queue() -> Option<&'static SyncSender<Message>> {
+    static QUEUE_IN: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
+    let start = || {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let thread = thread::Builder::new().name("longhaul-disk".to_owned()).spawn(move || write_all(&receiver));
+        match thread {
+            Ok(_) => Some(sender),
+            Err(error) => {
+                tracing::warn!(%error, "the thread that writes logs and captures could not be started");
+                None
+            }
+        }
+    };
+    QUEUE_IN.get_or_init(start).as_ref()
+}
+
+fn write_all(queue: &Receiver<Message>) {
+    let mut barriers: Vec<SyncSender<()>> = Vec::new();
+    loop {
+        let message = match queue.try_recv() {
+            Ok(message) => message,
+            Err(_) => {
+                // The queue is empty: write the last chunks of files, then acknowledge.
+                let last = std::mem::take(&mut *last_chunks());
+                last.iter().for_each(|(file, data)| file.write(data));
+                for done in barriers.drain(..) {
+                    // The waiting thread may have given up.
+                    let _ = done.send(());
+                }
+                let Ok(message) = queue.recv() else { return };
+                message
+            }
+        };
+        match message {
+            Message::Write(file, data) => file.write(&data),
+            Message::Barrier(done) => barriers.push(done),
+            Message::Wake => {}
+        }
+    }
+}
+
+/// Waits, when it is dropped, until the logs and captures of an endpoint are written, because the process may exit next.
+#[derive(Debug, Default)]
+pub(crate) struct WaitForDisk {
+    /// Whether there is anything to wait for.
+    pub(crate) is_needed: bool,
+}
+
+impl Drop for WaitForDisk {
+    fn drop(&mut self) {
+        if self.is_needed {
+            wait();
+        }
+    }
+}
+
+/// Waits until all queued data has been written or has failed, for at most [`PATIENCE`].
+pub(crate) fn wait() {
+    let Some(queue) = queue() else { return };
+    let (done, wait) = sync_channel(1);
+    let mut barrier = Message::Barrier(done);
+    let mut pauses = 0;
+    while let Err(TrySendError::Full(refused)) = queue.try_send(barrier) {
+        if PAUSE * pauses >= PATIENCE {
+            return;
+        }
+        barrier = refused;
+        pauses += 1;
+        thread::sleep(PAUSE);
+    }
+    // A timeout is ignored: nothing else can be done for a disk that does not respond.
+    let _ = wait.recv_timeout(PATIENCE);
+}
