@@ -8,7 +8,7 @@
 //! Some unfinished files stay if their transfer is interrupted: [`parts`] of files of known senders.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -17,10 +17,14 @@ use blake3::hazmat::ChainingValue;
 use tempfile::NamedTempFile;
 use tokio::sync::Notify;
 
-use crate::names::{MAX_NAME, OWN_PREFIX};
+use crate::names::{MAX_NAME, Name, OWN_PREFIX};
+use crate::packing::is_zero;
 use crate::protocol::Timestamp;
+use crate::receiver::Owner;
+use hashing::Hashing;
 use parts::{Lease, Part, Slots};
 
+pub(crate) mod hashing;
 pub mod parts;
 #[cfg(unix)]
 mod unix;
@@ -31,6 +35,8 @@ const DIRECTORY: &str = "incoming-";
 const PART: &str = "part-";
 /// Number of random characters in each of these names.
 const RANDOM: usize = 12;
+/// Length of the blocks of a file with holes that are not written if they are zero. That of most file systems.
+const BLOCK: usize = 4096;
 /// Maximum number of names that are tried for a file whose name is taken.
 const MAX_COPIES: u32 = 10_000;
 
@@ -48,6 +54,8 @@ pub struct Staging {
     slots: Mutex<Slots>,
     /// A part is no longer being received.
     released: Notify,
+    /// Turns of senders that want files to be hashed.
+    pub(crate) hashing: Hashing,
 }
 
 impl Drop for Staging {
@@ -87,6 +95,7 @@ impl Staging {
             opened,
             slots: Mutex::new(slots),
             released: Notify::new(),
+            hashing: Hashing::default(),
         }))
     }
 
@@ -110,31 +119,49 @@ impl Staging {
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
         let file = builder.tempfile_in(&self.private)?;
-        Ok(TempFile { file, staging: Arc::clone(self), part: None, reserved: false })
+        Ok(TempFile { file, staging: Arc::clone(self), part: None, reserved: false, sparse: false })
     }
 
     /// Returns whether a file of this path exists in the target directory, of any kind.
     ///
     /// # Errors
-    /// Returns why no file of this path could be created, as far as that is known before: no permission, a read-only or
-    /// another file system, a name that is too long for it, or something on the way that is not a directory.
-    pub fn check(&self, path: &str) -> io::Result<bool> {
+    /// Returns the system's error, also if there is something on the way that is not a directory.
+    pub fn exists(&self, path: &Name) -> io::Result<bool> {
+        #[cfg(unix)]
+        return self.opened.exists(path);
+        #[cfg(not(unix))]
+        Ok(self.out.join(path.to_local()).symlink_metadata().is_ok())
+    }
+
+    /// Finds out whether a file of this path can be created or replaced.
+    ///
+    /// # Errors
+    /// Returns why not, as far as that is known before: no permission, a read-only or another file system, a name that is too
+    /// long for it, or something on the way that is not a directory.
+    pub fn check(&self, path: &Name) -> io::Result<()> {
         #[cfg(unix)]
         return self.opened.check(path);
         #[cfg(not(unix))]
-        Ok(self.out.join(path).symlink_metadata().is_ok())
+        Ok(drop(path))
     }
 
     /// Creates a directory inside the target directory, with the directories above it, unless it exists. With
-    /// attributes, sets them. No symbolic link is followed.
+    /// attributes, sets them if the directory was created for the same sender, or with `overwrite`. No symbolic link is followed.
     ///
     /// # Errors
-    /// Returns the system's error; `Unsupported` on systems without handles of directories.
-    pub fn directory(&self, path: &str, attributes: Option<Attributes>) -> io::Result<()> {
+    /// Returns the system's error, or that of the limits of `owner`; `Unsupported` on systems without handles of directories.
+    pub fn directory(
+        &self,
+        path: &Name,
+        attributes: Option<Attributes>,
+        overwrite: bool,
+        owner: &Owner,
+    ) -> io::Result<()> {
         #[cfg(unix)]
         {
-            let directory = self.opened.directory(path)?;
-            attributes.map_or(Ok(()), |attributes| attributes.set(&directory))
+            let (directory, is_own) = self.opened.directory(path, owner)?;
+            let attributes = attributes.filter(|_| is_own || overwrite);
+            attributes.map_or(Ok(()), |attributes| attributes.set(&directory, self.opened.umask))
         }
         #[cfg(not(unix))]
         Err(io::ErrorKind::Unsupported.into())
@@ -143,11 +170,11 @@ impl Staging {
     /// Creates a symbolic link inside the target directory. One with the same target may exist.
     ///
     /// # Errors
-    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error;
-    /// `Unsupported` on systems without handles of directories.
-    pub fn link(&self, path: &str, target: &str, overwrite: bool) -> io::Result<()> {
+    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error, or that of the
+    /// limits of `owner`; `Unsupported` on systems without handles of directories.
+    pub fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         #[cfg(unix)]
-        return self.opened.link(path, target, overwrite);
+        return self.opened.link(path, target, overwrite, owner);
         #[cfg(not(unix))]
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -156,11 +183,11 @@ impl Staging {
     ///
     /// # Errors
     /// Returns the system's error, also if there is a symbolic link in the path.
-    pub fn existing(&self, path: &str) -> io::Result<File> {
+    pub fn existing(&self, path: &Name) -> io::Result<File> {
         #[cfg(unix)]
         let file = self.opened.existing(path)?;
         #[cfg(not(unix))]
-        let file = File::open(self.out.join(path))?;
+        let file = File::open(self.out.join(path.to_local()))?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 }
@@ -174,6 +201,8 @@ pub struct TempFile {
     part: Option<Part>,
     /// Space behind the end of the file is reserved.
     reserved: bool,
+    /// The sender's file has holes.
+    sparse: bool,
 }
 
 impl Drop for TempFile {
@@ -190,23 +219,46 @@ impl Drop for TempFile {
 }
 
 impl TempFile {
-    /// Appends `data`.
+    /// Appends `data`. Of a file with holes, blocks of zeros become holes.
     ///
     /// # Errors
     /// Returns the system's error if the write fails.
     pub fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
-        self.file.as_file_mut().write_all(data)
+        let file = self.file.as_file_mut();
+        if !self.sparse {
+            return file.write_all(data);
+        }
+        let mut rest = data;
+        while let Some(zero) = rest.chunks(BLOCK).next().map(is_zero) {
+            let alike = rest.chunks(BLOCK).take_while(|block| is_zero(block) == zero);
+            let (run, later) = rest.split_at(alike.map(<[u8]>::len).sum());
+            if !zero {
+                file.write_all(run)?;
+            } else {
+                let end = file.seek(SeekFrom::Current(run.len() as i64))?;
+                if later.is_empty() {
+                    file.set_len(end)?;
+                }
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Makes holes of what is zero from now on, or does not.
+    pub fn keep_holes(&mut self, sparse: bool) {
+        self.sparse = sparse;
     }
 
     /// Finds out whether there is space for the contents from the byte `from` up to `size`, and reserves some of it, if the
-    /// file system can do that.
+    /// file system can do that. With `data`, the file has holes, and only as many bytes need space; none are reserved.
     ///
     /// # Errors
     /// Returns `StorageFull` if there is not enough space, otherwise the system's error.
-    pub fn reserve(&mut self, from: u64, size: u64) -> io::Result<()> {
+    pub fn reserve(&mut self, from: u64, size: u64, data: Option<u64>) -> io::Result<()> {
         #[cfg(unix)]
-        unix::reserve(self.file.as_file(), from, size)?;
-        self.reserved = true;
+        unix::reserve(self.file.as_file(), from, data.map_or(size, |data| data.min(size)), data.is_none())?;
+        self.reserved = data.is_none();
         Ok(())
     }
 
@@ -229,7 +281,11 @@ impl TempFile {
     /// # Errors
     /// Returns the system's error.
     pub fn set(&self, attributes: Attributes) -> io::Result<()> {
-        attributes.set(self.file.as_file())
+        #[cfg(unix)]
+        let umask = self.staging.opened.umask;
+        #[cfg(not(unix))]
+        let umask = 0;
+        attributes.set(self.file.as_file(), umask)
     }
 
     /// Removes the file.
@@ -249,8 +305,8 @@ impl TempFile {
     /// # Errors
     /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error. The file
     /// is removed in both cases.
-    pub fn persist(mut self, name: &str, overwrite: bool) -> io::Result<()> {
-        let persisted = self.place(name, overwrite);
+    pub fn persist(mut self, name: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
+        let persisted = self.place(name, overwrite, owner);
         self.forget();
         persisted
     }
@@ -261,11 +317,11 @@ impl TempFile {
     /// # Errors
     /// Returns `AlreadyExists` if 10,000 such names are taken, otherwise the system's error. The file is removed in
     /// both cases.
-    pub fn persist_beside(mut self, name: &str) -> io::Result<String> {
+    pub fn persist_beside(mut self, name: &Name, owner: &Owner) -> io::Result<Name> {
         let mut placed = Err(io::ErrorKind::AlreadyExists.into());
         for copy in 0..=MAX_COPIES {
             let name = numbered(name, copy);
-            placed = self.place(&name, false).map(|()| name);
+            placed = self.place(&name, false, owner).map(|()| name);
             if !matches!(&placed, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
                 break;
             }
@@ -275,13 +331,13 @@ impl TempFile {
     }
 
     #[cfg(unix)]
-    fn place(&self, name: &str, overwrite: bool) -> io::Result<()> {
-        self.staging.opened.persist(&self.file, name, overwrite)
+    fn place(&self, name: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
+        self.staging.opened.persist(&self.file, name, overwrite, owner)
     }
 
     #[cfg(not(unix))]
-    fn place(&self, name: &str, overwrite: bool) -> io::Result<()> {
-        let target = self.staging.out.join(name);
+    fn place(&self, name: &Name, overwrite: bool, _owner: &Owner) -> io::Result<()> {
+        let target = self.staging.out.join(name.to_local());
         if !overwrite {
             // Claims the name: a check before the rename would leave a race.
             File::options().write(true).create_new(true).open(&target)?;
@@ -299,19 +355,22 @@ impl TempFile {
 /// Attributes of a file that are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Permissions, as in `st_mode`. Bits other than those for reading, writing and executing are not set.
+    /// Permissions, as in `st_mode`. Only bits for reading, writing and executing are set, and none that the umask of the
+    /// process masks.
     pub mode: u32,
     /// Time of the last modification.
     pub modified: Timestamp,
 }
 
 impl Attributes {
-    fn set(self, file: &File) -> io::Result<()> {
+    fn set(self, file: &File, umask: u32) -> io::Result<()> {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            file.set_permissions(std::fs::Permissions::from_mode(self.mode & 0o777))?;
+            file.set_permissions(std::fs::Permissions::from_mode(self.mode & 0o777 & !umask))?;
         }
+        #[cfg(not(unix))]
+        let _ = umask;
         let Timestamp { seconds, nanos } = self.modified;
         let since = Duration::from_secs(seconds.unsigned_abs());
         let time = if seconds < 0 {
@@ -324,27 +383,27 @@ impl Attributes {
     }
 }
 
-/// Returns the path of a copy of the file `name`; copy 0 has the same name. Names that are too long are shortened.
-fn numbered(path: &str, copy: u32) -> String {
+/// Returns the path of a copy of the file `path`; copy 0 has the same name. Names that are too long are shortened.
+fn numbered(path: &Name, copy: u32) -> Name {
     if copy == 0 {
-        return path.to_owned();
+        return path.clone();
     }
-    if let Some((directories, name)) = path.rsplit_once('/') {
-        return format!("{directories}/{}", numbered(name, copy));
-    }
-    let name = path;
+    let after = |at: Option<usize>| at.map_or(0, |at| at + 1);
+    let (directories, name) = path.as_bytes().split_at(after(path.as_bytes().iter().rposition(|byte| *byte == b'/')));
     // A dot at the beginning marks a hidden file, and no extension.
-    let dot = name.rfind('.').filter(|&dot| dot > 0).unwrap_or(name.len());
+    let dot = name.iter().rposition(|byte| *byte == b'.').filter(|&dot| dot > 0).unwrap_or(name.len());
     let (stem, extension) = name.split_at(dot);
     let number = format!(" ({copy})");
     let room = MAX_NAME.saturating_sub(number.len());
     // An extension that fills the name is none.
-    let (stem, extension) = if extension.len() < room { (stem, extension) } else { (name, "") };
+    let (stem, extension) = if extension.len() < room { (stem, extension) } else { (name, &[][..]) };
     let mut end = stem.len().min(room - extension.len());
-    while !stem.is_char_boundary(end) {
-        end -= 1;
+    // A character of UTF-8 has at most three bytes after the first one, and is not cut.
+    let is_inside = |at| stem.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    for _ in 0..3 {
+        end -= usize::from(end > 0 && is_inside(end));
     }
-    format!("{}{number}{extension}", stem.get(..end).unwrap_or_default())
+    [directories, stem.get(..end).unwrap_or_default(), number.as_bytes(), extension].concat().into()
 }
 
 /// A private directory in the system's directory for temporary files, removed with its contents when dropped.

@@ -12,7 +12,7 @@ const LEVEL: i32 = 1;
 const MAX_PAUSE: u32 = 64;
 
 /// Compresses chunks where that saves a tenth of their length. After chunks that cannot be compressed, pauses: 1, 2, 4 chunks
-/// and so on, up to [`MAX_PAUSE`].
+/// and so on, up to [`MAX_PAUSE`], except for zeros.
 pub(crate) struct Packer {
     compressor: Compressor<'static>,
     packed: Vec<u8>,
@@ -28,7 +28,7 @@ impl Packer {
 
     /// Returns the compressed chunk, if it is worth it.
     pub(crate) fn pack(&mut self, chunk: &[u8]) -> Option<&[u8]> {
-        if self.left > 0 {
+        if self.left > 0 && !is_zero(chunk) {
             self.left -= 1;
             return None;
         }
@@ -45,6 +45,11 @@ impl Packer {
         self.left = self.pause;
         None
     }
+}
+
+/// Returns whether all bytes are zero, as in a hole.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |all, byte| all | byte) == 0
 }
 
 /// Decompresses chunks of at most [`MAX_CHUNK`] bytes.

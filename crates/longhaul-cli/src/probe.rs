@@ -139,7 +139,8 @@ impl Application for EndlessFile {
         let modified = Timestamp::default();
         // A receiver that is told a size finds out whether there is space for it.
         let (kind, size) = (Kind::File, None);
-        let header = FileHeader { kind, name, size, modified, mode: 0o600, keeps: false, asks: false };
+        let (mode, name) = (0o600, name.as_str().into());
+        let header = FileHeader { kind, name, size, modified, mode, keeps: false, asks: false, data: None };
         let header = protocol::encode_header(&header).map_err(io::Error::other)?;
         Ok([&protocol::MAGIC[..], &header].concat())
     }
@@ -154,7 +155,7 @@ impl Application for EndlessFile {
         let mut bytes = vec![first];
         loop {
             match protocol::take_reply(&mut bytes) {
-                Ok(Some((_, Reply::Refused(reason)))) => return Some(reason),
+                Ok(Some((_, Reply::Refused(reason) | Reply::Declined(reason)))) => return Some(reason),
                 Ok(None) => bytes.push(stream.read_u8().await.ok()?),
                 Ok(Some(_)) | Err(_) => return None,
             }

@@ -4,7 +4,7 @@
 //! sender                                       receiver
 //! magic (8 bytes)
 //! for each file:
-//!   1, flags (1), size (8), modification time (12), mode (4), length of the path (2), path (UTF-8)
+//!   1, flags (1), size (8), modification time (12), mode (4), length of the path (2), path
 //!                                              if the sender asks, before the contents:
 //!                                                3: send the file
 //!                                                or 4: send the file, which has changed since a part of it arrived
@@ -15,9 +15,9 @@
 //!   any number of chunks: 4, length (4), contents
 //!   or compressed chunks: 9, length (4), a Zstandard frame (RFC 8878) of at most 256 KiB of contents
 //!   5, BLAKE3 of the contents (32)
-//!   or 6: the file is abandoned
+//!   or 6: the file is abandoned, here or instead of 2 or 3
 //! for each directory, after what is in it, as for a file: 7, header
-//! for each symbolic link: 8, header, length of the target (2), target (UTF-8)
+//! for each symbolic link: 8, header, length of the target (2), target
 //!                                              0: the file is in its place
 //!                                              or 1, length (2), reason (UTF-8), the end
 //!                                              or 2: the file is skipped
@@ -27,11 +27,16 @@
 //!
 //! Numbers are big-endian. The number of the file (8) follows the first byte of each reply; files are counted from 0.
 //! The size 2^64 - 1 stands for a size that the sender does not know. A time is seconds since 1970 (8, signed) and
-//! nanoseconds (4).
+//! nanoseconds (4). A path is a sequence of bytes, as the sender's system has it: UTF-8, unless a file of a Unix system has
+//! another name.
 //!
-//! The sender does not wait for the reply to a file before it sends the next one, unless it asks what is here. A
-//! refusal ends the connection. The receiver may skip a file, or say that it does not want it, before its end; the sender
-//! then abandons it, unless it has sent the hash already. Directories and links are counted as files.
+//! Flags of a header: 1, the sender asks; 2, mode and modification time are to be kept. The other six bits are 0, or the number
+//! of bits in the length of the file's data, at least 1, if the file has holes.
+//!
+//! The sender does not wait for the reply to a file before it sends the next one, unless it asks what is here. The receiver may
+//! skip a file, or say that it does not want it, before its end; the sender then abandons it, unless it has sent the hash
+//! already. The sender also abandons a file that it cannot read to its end, to which the receiver replies that it does not want
+//! it. Each file has one such last reply. Directories and links are counted as files. A refusal ends the connection.
 //!
 //! Parts consist of groups of 1 MiB ([`groups`](crate::groups)). The digest is the BLAKE3 hash of their chaining values. If it
 //! is that of the sender's file, the sender continues after them, otherwise from the beginning (0 groups).
@@ -41,7 +46,7 @@ use std::time::SystemTime;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::names::{self, NameError};
+use crate::names::{self, Name, NameError};
 
 /// First bytes of a connection; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longhau\x03";
@@ -76,6 +81,8 @@ pub(crate) const LINK: u8 = 8;
 const KEEPS: u8 = 2;
 /// Flag of a header: the sender waits for what is here before it sends the contents.
 const ASKS: u8 = 1;
+/// Position of the number of bits of the data's length in the flags of a file with holes.
+const DATA_BITS: u32 = 2;
 /// Length in bytes of the fixed fields of a file header, without the type byte and the strings.
 const HEADER_LEN: usize = 1 + 8 + 12 + 4;
 /// Seconds of the years 1 to 9999, the times that a header may have. File systems may store others, which calendars cannot show.
@@ -104,7 +111,7 @@ pub struct FileHeader {
     /// What the header is of.
     pub kind: Kind,
     /// Relative path, separated by `/`.
-    pub name: String,
+    pub name: Name,
     /// Length of the contents in bytes; `None` if it is not known in advance.
     pub size: Option<u64>,
     /// Time of the last modification.
@@ -115,6 +122,8 @@ pub struct FileHeader {
     pub keeps: bool,
     /// Whether the sender waits for what is here before it sends the contents.
     pub asks: bool,
+    /// For a file with holes, a lower bound on the bytes of its data, a power of two.
+    pub data: Option<u64>,
 }
 
 /// Kind of an entry of a directory.
@@ -125,7 +134,7 @@ pub enum Kind {
     /// A directory, after everything in it.
     Directory,
     /// A symbolic link with this target.
-    Link(String),
+    Link(Name),
 }
 
 /// A point in time as file systems store it.
@@ -200,9 +209,6 @@ pub enum ProtocolError {
     /// The modification time is not in the years 1 to 9999.
     #[error("the modification time {0} s is not in the years 1 to 9999")]
     BadTime(i64),
-    /// A text is not UTF-8.
-    #[error("the peer sent a name that is not UTF-8")]
-    NotText,
     /// A reply is not one that the protocol has at this point.
     #[error("the peer's reply is not valid")]
     BadReply,
@@ -257,30 +263,31 @@ pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), Proto
 /// # Errors
 /// Returns an error if the receiver would refuse the name.
 pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
-    let FileHeader { kind, name, size, modified, mode, keeps, asks } = header;
+    let FileHeader { kind, name, size, modified, mode, keeps, asks, data } = header;
     names::check_path(name)?;
     let first = match kind {
         Kind::File => FILE,
         Kind::Directory => DIRECTORY,
         Kind::Link(target) => names::check_link(name, target).map(|()| LINK)?,
     };
-    let flags = if *asks { ASKS } else { 0 } | if *keeps { KEEPS } else { 0 };
+    let holes = data.map_or(0, |data| (u64::BITS - data.leading_zeros()).clamp(1, u64::BITS - 1) as u8);
+    let flags = if *asks { ASKS } else { 0 } | if *keeps { KEEPS } else { 0 } | holes << DATA_BITS;
     let mut bytes = vec![first, flags];
     bytes.extend(size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
     bytes.extend(modified.seconds.to_be_bytes());
     bytes.extend(modified.nanos.to_be_bytes());
     bytes.extend(mode.to_be_bytes());
-    extend_text(&mut bytes, name);
+    extend_text(&mut bytes, name.as_bytes());
     if let Kind::Link(target) = kind {
-        extend_text(&mut bytes, target);
+        extend_text(&mut bytes, target.as_bytes());
     }
     Ok(bytes)
 }
 
 /// Appends the length of a text of at most [`names::MAX_PATH`] bytes, and the text.
-fn extend_text(bytes: &mut Vec<u8>, text: &str) {
+fn extend_text(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend((text.len() as u16).to_be_bytes());
-    bytes.extend(text.as_bytes());
+    bytes.extend(text);
 }
 
 /// Reads a header after its first byte `first`.
@@ -299,29 +306,30 @@ pub async fn read_header(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Resu
     if !YEARS.contains(&modified.seconds) {
         return Err(ProtocolError::BadTime(modified.seconds));
     }
-    let name = read_text(from).await?;
+    let name = read_name(from).await?;
     names::check_path(&name)?;
     let kind = match first {
         FILE => Kind::File,
         DIRECTORY => Kind::Directory,
         LINK => {
-            let target = read_text(from).await?;
+            let target = read_name(from).await?;
             names::check_link(&name, &target)?;
             Kind::Link(target)
         }
         other => return Err(ProtocolError::BadMessage(other)),
     };
-    Ok(FileHeader { kind, name, size, modified, mode, keeps: flags & KEEPS != 0, asks: flags & ASKS != 0 })
+    let data = u32::from(flags >> DATA_BITS).checked_sub(1).map(|bits| 1 << bits);
+    Ok(FileHeader { kind, name, size, modified, mode, keeps: flags & KEEPS != 0, asks: flags & ASKS != 0, data })
 }
 
-async fn read_text(from: &mut (impl AsyncRead + Unpin)) -> Result<String, ProtocolError> {
+async fn read_name(from: &mut (impl AsyncRead + Unpin)) -> Result<Name, ProtocolError> {
     let len = usize::from(from.read_u16().await?);
     if len > names::MAX_PATH {
         return Err(NameError::PathTooLong(len).into());
     }
-    let mut text = vec![0; len];
-    from.read_exact(&mut text).await?;
-    String::from_utf8(text).map_err(|_| ProtocolError::NotText)
+    let mut name = vec![0; len];
+    from.read_exact(&mut name).await?;
+    Ok(name.into())
 }
 
 /// Returns the beginning of a chunk of `len` bytes.
@@ -354,7 +362,7 @@ pub fn encode_reply(bytes: &mut Vec<u8>, number: u64, reply: &Reply) {
     });
     bytes.extend(number.to_be_bytes());
     match reply {
-        Reply::Refused(reason) | Reply::Declined(reason) => extend_text(bytes, prefix(reason, MAX_REASON)),
+        Reply::Refused(reason) | Reply::Declined(reason) => extend_text(bytes, prefix(reason, MAX_REASON).as_bytes()),
         Reply::Offer { groups, digest } => {
             bytes.extend(groups.to_be_bytes());
             bytes.extend(digest.as_bytes());
@@ -431,12 +439,13 @@ mod tests {
         let modified = Timestamp { seconds: -1, nanos: 5 };
         FileHeader {
             kind: Kind::File,
-            name: name.to_owned(),
+            name: name.into(),
             size,
             modified,
             mode: 0o640,
             keeps: false,
             asks: size.is_some(),
+            data: None,
         }
     }
 
@@ -447,9 +456,14 @@ mod tests {
             bytes,
             b"\x01\x01\0\0\x01\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x05\0\0\x01\xa0\0\x06a file"
         );
-        let link = FileHeader { kind: Kind::Link("../x".to_owned()), keeps: true, ..header("d/e/l", None) };
+        let link = FileHeader { kind: Kind::Link("../x".into()), keeps: true, ..header("d/e/l", None) };
         let directory = FileHeader { kind: Kind::Directory, ..header("d/e", None) };
-        for header in [header("a file", Some(1 << 40)), header("stdin", None), directory, link] {
+        let latin = FileHeader { name: b"caf\xe9".to_vec().into(), ..header("", Some(1)) };
+        let holes =
+            [1, 1 << 20, 1 << 62].map(|data| FileHeader { data: Some(data), ..header("disk.img", Some(u64::MAX - 1)) });
+        for header in
+            [header("a file", Some(1 << 40)), header("stdin", None), directory, link, latin].into_iter().chain(holes)
+        {
             let bytes = encode_header(&header).unwrap();
             assert_eq!(read_header(bytes[0], &mut &bytes[1..]).await.unwrap(), header);
         }
@@ -466,7 +480,10 @@ mod tests {
         assert_eq!(read_header(FILE, &mut [0; 20].as_slice()).await.unwrap_err().to_string(), early);
         assert_eq!(refused(b"a fi", 6).await, early);
         assert_eq!(refused(b"..", 2).await, "\"..\" is not a plain file name");
-        assert_eq!(refused(b"\xff\xff", 2).await, "the peer sent a name that is not UTF-8");
+        assert_eq!(
+            refused(b"a\xff\x1b", 3).await,
+            "\"a\\xff\\u{1b}\" contains a control character, or one that changes the direction of text"
+        );
         assert_eq!(refused(b"", u16::MAX).await, "a path of 65535 bytes is too long (at most 4095)");
     }
 

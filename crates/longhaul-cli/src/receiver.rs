@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time;
 
+use crate::files::hashing::Stop;
 use crate::files::parts::{Description, Found};
 use crate::files::{Attributes, Staging, TempFile};
 use crate::groups::{GROUP, GroupHasher, Prefix};
-use crate::names;
+use crate::names::{self, Name};
 use crate::progress::{Screen, Side};
-use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply, Timestamp};
+use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, ProtocolError, Reply};
 use crate::report::{self, Stopwatch};
 use crate::transport::Transport;
 
@@ -20,17 +21,22 @@ mod body;
 mod budget;
 mod disk;
 mod error;
+mod existing;
 
-use body::{Body, Fault, Peer};
+use body::{Body, Fault, Pace, Peer};
 
-pub use budget::{Budget, Exceeded};
+pub use budget::{Budget, Exceeded, Owner};
 use disk::{Disk, Sink};
 pub use error::ReceiveError;
+use existing::may_be_here;
 
-/// Minimum number of bytes that an upload must deliver in [`PROGRESS_TIME`] of waiting.
+/// Minimum number of bytes that an upload without a key must deliver in [`PROGRESS_TIME`] of waiting.
 const LEAST_PROGRESS: u64 = 16 << 10;
-/// Waiting time over which [`LEAST_PROGRESS`] is required; also the time that a peer has to name its next file.
+/// Waiting time over which [`LEAST_PROGRESS`] is required; also the time that such a peer has to name its next file.
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
+/// Waiting time over which a sender with a key must deliver something. What it sends may come from a program that pauses, and
+/// its path may be slow. Whether it is still there is known from keep-alive.
+const KNOWN_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Size from which on space is reserved for a file. For smaller ones it would take longer than writing them.
 const LEAST_RESERVED: u64 = 1 << 20;
@@ -38,7 +44,7 @@ const LEAST_RESERVED: u64 = 1 << 20;
 /// What to do with a file whose name is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// Refuse it, which ends the connection.
+    /// Keep the existing file, and tell the sender that its file is missing.
     #[default]
     Refuse,
     /// Replace the existing file.
@@ -63,7 +69,7 @@ pub enum Output {
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// Its final name.
-    pub name: String,
+    pub name: Name,
     /// Its size in bytes.
     pub bytes: u64,
     /// Bytes that were here from earlier connections.
@@ -72,6 +78,15 @@ pub struct File {
     pub took: Duration,
     /// Its hash.
     pub hash: blake3::Hash,
+}
+
+/// A file that was not received. Those after it may be.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: Name,
+    /// The reason.
+    pub error: ReceiveError,
 }
 
 /// Settings of the receiving end.
@@ -87,6 +102,9 @@ pub struct Receiver {
     pub budget: Budget,
     /// How long to wait for a silent peer.
     pub patience: Duration,
+    /// How long a sender may deliver nothing between and in files; without it, a day for a sender with a key, and for others 60 s,
+    /// in which 16 KiB have to come.
+    pub idle: Option<Duration>,
     /// Destination of the progress display.
     pub screen: Screen,
 }
@@ -96,12 +114,13 @@ impl Receiver {
     /// peer has sent [`protocol::MAGIC`]. The transport is left open.
     ///
     /// # Errors
-    /// Returns why the last file was not received. The sender was told the reason if it can be reached.
+    /// Returns [`ReceiveError::LeftOut`] if all files came to their end, but some were not received, otherwise why the connection
+    /// has failed at the last file. The sender was told the reason if it can be reached.
     pub async fn serve<T: Transport>(
         &self,
         transport: &mut T,
         greeted: impl FnOnce(),
-        mut done: impl FnMut(&T, File),
+        mut done: impl FnMut(&T, Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
         let (mut peer, mut number) = (Peer::new(transport), 0);
         let result = self.serve_all(&mut peer, &mut number, greeted, &mut done).await;
@@ -119,74 +138,107 @@ impl Receiver {
         peer: &mut Peer<'_, T>,
         number: &mut u64,
         greeted: impl FnOnce(),
-        done: &mut impl FnMut(&T, File),
+        done: &mut impl FnMut(&T, Result<File, LeftOut>),
     ) -> Result<(), ReceiveError> {
         let greeting = protocol::read_magic(peer.transport);
         time::timeout(self.patience, greeting).await.map_err(|_| ReceiveError::Silent)??;
         greeted();
+        let pace = self.pace(peer.transport.peer_key().is_some());
+        let mut missing = 0;
         loop {
-            let header = time::timeout(PROGRESS_TIME, next_header(peer)).await;
-            let Some(header) = header.map_err(|_| ReceiveError::Idle)?? else { return Ok(()) };
+            let header = time::timeout(pace.time, next_header(peer)).await;
+            let Some(header) = header.map_err(|_| ReceiveError::Idle)?? else { break };
             let watch = Stopwatch::start();
-            if let Some(Placed { name, bytes, resumed, hash }) = self.receive(peer, *number, header).await? {
-                peer.reply(*number, &Reply::Confirmed);
-                done(peer.transport, File { name, bytes, resumed, took: watch.elapsed(), hash });
+            let mut body = None;
+            let received = match header.kind {
+                Kind::File => {
+                    let progress = self.screen.begin(Side::Receiving, &header.name.to_string(), header.size);
+                    self.file(peer, *number, &header, body.insert(Body::new(header.size, pace, progress))).await
+                }
+                Kind::Directory | Kind::Link(_) => {
+                    self.entry(self.budget.owner(peer.transport.peer_key()), &header).await
+                }
+            };
+            let failed = match received {
+                Ok(Received::Skipped) => {
+                    self.screen.say(&format!("{} exists already, skipped", header.name));
+                    peer.reply(*number, &Reply::Skipped);
+                    None
+                }
+                Ok(Received::Entry) => {
+                    peer.reply(*number, &Reply::Confirmed);
+                    None
+                }
+                Ok(Received::File(Placed { name, bytes, resumed, hash, kept })) => {
+                    let failed = kept.err().map(|error| ReceiveError::Attributes { name: name.clone(), error });
+                    if failed.is_none() {
+                        peer.reply(*number, &Reply::Confirmed);
+                    }
+                    done(peer.transport, Ok(File { name, bytes, resumed, took: watch.elapsed(), hash }));
+                    failed
+                }
+                // On standard output, the files after it could not be told from it.
+                Err(error) if error.is_of_one_file() && !matches!(self.out, Output::Stdout) => Some(error),
+                Err(error) => return Err(error),
+            };
+            if let Some(error) = failed {
+                peer.reply(*number, &Reply::Declined(error.reason().unwrap_or_default()));
+                missing += 1;
+                done(peer.transport, Err(LeftOut { name: header.name.clone(), error }));
+            }
+            if let Some(mut body) = body.filter(|body| !body.ended) {
+                // The sender stops when it hears the reply.
+                discard(peer, &header.name, &mut body).await?;
             }
             *number += 1;
         }
+        if missing == 0 { Ok(()) } else { Err(ReceiveError::LeftOut(missing)) }
     }
 
-    /// Receives file `number`; `None` if it was skipped.
-    async fn receive<T: Transport>(
+    /// Returns how fast a sender has to deliver.
+    fn pace(&self, is_known: bool) -> Pace {
+        match (self.idle, is_known) {
+            (Some(time), _) => Pace { least: 1, time },
+            (None, true) => Pace { least: 1, time: KNOWN_TIME },
+            (None, false) => Pace { least: LEAST_PROGRESS, time: PROGRESS_TIME },
+        }
+    }
+
+    /// Receives file `number`. If it is not received, some of it may not have been read.
+    async fn file<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
         number: u64,
-        header: FileHeader,
-    ) -> Result<Option<Placed>, ReceiveError> {
-        let FileHeader { name, size, .. } = &header;
-        if !self.hidden
-            && let Err(error) = names::check_not_hidden(name)
-        {
-            // A directory may have hidden files that nobody misses.
-            if !name.contains('/') {
-                return Err(ReceiveError::Hidden(error));
-            }
-            return self.decline(peer, number, &header, &error.to_string()).await.map(|()| None);
-        }
-        if header.kind != Kind::File {
-            self.entry(peer, number, header).await;
-            return Ok(None);
-        }
+        header: &FileHeader,
+        body: &mut Body,
+    ) -> Result<Received, ReceiveError> {
+        let FileHeader { name, size, .. } = header;
+        self.check_name(name)?;
         let too_large = |limit| ReceiveError::TooLarge { name: name.clone(), limit };
         let mut share = self.budget.begin(peer.transport.peer_key(), name, size.unwrap_or(0)).map_err(too_large)?;
         let disk = |error| ReceiveError::Disk { name: name.clone(), error };
-        let mut body = Body::new(*size, self.screen.begin(Side::Receiving, name, *size));
         let staging = match &self.out {
             Output::Stdout => None,
             Output::Directory(staging) => Some(staging),
         };
         // Found before the contents are sent. A file that appears meanwhile is found in the end.
-        if let Some(staging) = staging
-            && staging.check(name).map_err(disk)?
-        {
-            match self.existing {
-                Existing::Skip => {
-                    self.say_skipped(name);
-                    peer.reply(number, &Reply::Skipped);
-                    return self.discard(peer, name, body).await.map(|()| None);
-                }
-                Existing::Refuse if !self.may_be_here(staging, &header).await => {
+        if let Some(staging) = staging {
+            match (staging.exists(name).map_err(disk)?, self.existing) {
+                (true, Existing::Skip) => return Ok(Received::Skipped),
+                (true, Existing::Refuse) if !may_be_here(staging, header).await => {
                     return Err(ReceiveError::Exists(name.clone()));
                 }
-                Existing::Refuse if header.asks => {
-                    let claimed = self.claimed(peer, number, name, &mut body, staging).await?;
-                    return claimed.map(Some).ok_or_else(|| ReceiveError::Exists(name.clone()));
+                (true, Existing::Refuse) if header.asks => {
+                    let claimed = self.claimed(peer, number, name, body, staging).await?;
+                    return claimed.map(Received::File).ok_or_else(|| ReceiveError::Exists(name.clone()));
                 }
-                Existing::Refuse | Existing::Overwrite | Existing::Rename => {}
+                // Its contents are compared at the end, and nothing is written to its directory.
+                (true, Existing::Refuse) => {}
+                (false, _) | (true, Existing::Overwrite | Existing::Rename) => staging.check(name).map_err(disk)?,
             }
         }
         let mut file = match staging {
-            Some(staging) => self.begin(peer, number, &header, &mut body, staging).await?,
+            Some(staging) => self.begin(peer, number, header, body, staging).await?,
             None => {
                 if header.asks {
                     peer.reply(number, &Reply::Go);
@@ -201,49 +253,60 @@ impl Receiver {
         let result = loop {
             match body.read(peer, file.buffer()).await {
                 Ok(Some(chunk)) => {
-                    share.add(chunk.len() as u64).map_err(too_large)?;
+                    if let Err(limit) = share.add(chunk.len() as u64) {
+                        break Err(too_large(limit));
+                    }
                     file.write(chunk).await.map_err(disk)?;
                 }
-                Ok(None) => break body.hash(peer).await,
-                Err(fault) => break Err(fault),
+                Ok(None) => break body.hash(peer).await.map_err(|fault| fault.of(name, body)),
+                Err(fault) => break Err(fault.of(name, body)),
             }
         };
         // A failure of the disk takes precedence, because it concerns other files too.
         let (sink, hasher) = file.finish().await.map_err(disk)?;
-        if result.is_err() && body.lease.is_some() && body.received >= GROUP {
-            // The part stays on the disk.
-            share.leave();
-            share = budget::Share::default();
-        }
-        let (theirs, ours) = (result.map_err(|fault| fault.of(name, &body))?, hasher.finalize());
-        let placed = match sink {
-            Sink::File(temp) if theirs != ours => {
-                temp.discard();
+        let theirs = match (result, sink) {
+            (Ok(theirs), sink) if theirs == hasher.finalize() => (theirs, sink),
+            (Ok(_), sink) => {
+                sink.discard();
                 return Err(ReceiveError::WrongHash(name.clone()));
             }
-            Sink::Stdout if theirs != ours => return Err(ReceiveError::WrongHash(name.clone())),
-            Sink::File(temp) => self.place(temp, &header).await,
-            Sink::Stdout => Ok(name.clone()),
+            (Err(error @ ReceiveError::TooLarge { .. }), sink) => {
+                sink.discard();
+                return Err(error);
+            }
+            (Err(error), _) => {
+                if body.lease.is_some() && body.received >= GROUP {
+                    // The part stays on the disk.
+                    share.leave();
+                }
+                return Err(error);
+            }
         };
-        let bytes = body.received;
+        let (hash, bytes) = (theirs.0, body.received);
+        let placed = match theirs.1 {
+            Sink::File(temp) => self.place(temp, header, self.budget.owner(peer.transport.peer_key())).await,
+            Sink::Stdout => Ok((name.clone(), Ok(()))),
+        };
         match placed {
-            Ok(name) => {
+            Ok((name, kept)) => {
                 share.keep();
-                Ok(Some(Placed { name, bytes, resumed, hash: ours }))
+                Ok(Received::File(Placed { name, bytes, resumed, hash, kept }))
             }
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(disk(error)),
-            Err(_) if self.existing == Existing::Skip => {
-                self.say_skipped(name);
-                peer.reply(number, &Reply::Skipped);
-                Ok(None)
-            }
+            Err(_) if self.existing == Existing::Skip => Ok(Received::Skipped),
             Err(_) => match staging {
-                Some(staging) if self.hash_here(staging, name, bytes).await == Some(ours) => {
-                    Ok(Some(Placed { name: name.clone(), bytes, resumed: bytes, hash: ours }))
+                Some(staging) if self.hash_here(peer, staging, name, body).await? == Some(hash) => {
+                    Ok(Received::File(Placed { name: name.clone(), bytes, resumed: bytes, hash, kept: Ok(()) }))
                 }
                 _ => Err(ReceiveError::Exists(name.clone())),
             },
         }
+    }
+
+    fn check_name(&self, name: &Name) -> Result<(), ReceiveError> {
+        let hidden = if self.hidden { Ok(()) } else { names::check_not_hidden(name) };
+        hidden.map_err(|error| ReceiveError::Hidden { name: name.clone(), error })?;
+        names::check_here(name).map_err(|error| ReceiveError::NotHere { name: name.clone(), error })
     }
 
     /// Starts to write a file, with what an earlier connection of the same sender left of it.
@@ -263,9 +326,12 @@ impl Receiver {
         if let (true, Some(key), Some(size)) = (*asks, peer.transport.peer_key(), *size) {
             let version = Description { peer: key.to_string(), name: name.clone(), size, modified: *modified };
             if let Some((claim, found)) = staging.claim(version).await {
-                let staging = Arc::clone(staging);
                 let opened = match found {
-                    Found::Part(left) => disk::blocking(move || staging.reopen(claim, &left)).await,
+                    Found::Part(left) => {
+                        let files = Arc::clone(staging);
+                        let reopen = move |stop: &Stop| files.reopen(claim, left, stop);
+                        peer.hash(staging, reopen).await.map_err(|fault| fault.of(name, body))?
+                    }
                     Found::Changed => {
                         reply = Reply::Anew;
                         self.screen.say(&format!("{name} has changed since it was interrupted, and is received anew"));
@@ -283,7 +349,7 @@ impl Receiver {
             None => staging.create().map_err(disk)?,
         };
         if let Some(size) = size {
-            temp = reserve(temp, prefix.hasher.len(), *size).await.map_err(disk)?;
+            temp = reserve(temp, prefix.hasher.len(), *size, header.data).await.map_err(disk)?;
         }
         if prefix.groups > 0 {
             let digest = prefix.digest.finalize();
@@ -297,7 +363,7 @@ impl Receiver {
             }
             temp.continue_at(prefix.groups).map_err(disk)?;
             // Shortening the part has released what was reserved.
-            temp = reserve(temp, body.received, body.size.unwrap_or_default()).await.map_err(disk)?;
+            temp = reserve(temp, body.received, body.size.unwrap_or_default(), header.data).await.map_err(disk)?;
             let from = report::size(body.received);
             self.screen.say(&match prefix.groups {
                 0 => format!("{name} is not what was interrupted, and is received anew"),
@@ -317,146 +383,64 @@ impl Receiver {
         }
     }
 
-    /// Returns whether the existing file may be the one that is sent: an earlier connection may have ended before the
-    /// sender heard of the success.
-    async fn may_be_here(&self, staging: &Arc<Staging>, header: &FileHeader) -> bool {
-        let FileHeader { name, size, modified, keeps, asks, .. } = header.clone();
-        let staging = Arc::clone(staging);
-        let same = move || {
-            let metadata = staging.existing(&name)?.metadata()?;
-            let unchanged = !asks || !keeps || Timestamp::from(metadata.modified()?) == modified;
-            io::Result::Ok(Some(metadata.len()) == size && unchanged)
-        };
-        disk::blocking(same).await.unwrap_or(false)
-    }
-
-    /// Returns the existing file if the sender proves by its hash that it has the same one.
-    async fn claimed<T: Transport>(
-        &self,
-        peer: &mut Peer<'_, T>,
-        number: u64,
-        name: &str,
-        body: &mut Body,
-        staging: &Arc<Staging>,
-    ) -> Result<Option<Placed>, ReceiveError> {
-        peer.reply(number, &Reply::Same);
-        let size = body.size.unwrap_or_default();
-        body.wait_for_hash(size / GROUP);
-        let claim = match body.message(peer).await {
-            Ok(protocol::CLAIM) => body.hash(peer).await,
-            Ok(other) => Err(ProtocolError::BadMessage(other).into()),
-            Err(fault) => Err(fault),
-        };
-        let claim = claim.map_err(|fault| fault.of(name, body))?;
-        let ours = self.hash_here(staging, name, size).await.filter(|ours| *ours == claim);
-        Ok(ours.map(|hash| Placed { name: name.to_owned(), bytes: size, resumed: size, hash }))
-    }
-
-    /// Returns the hash of an existing file of this size.
-    async fn hash_here(&self, staging: &Arc<Staging>, name: &str, size: u64) -> Option<blake3::Hash> {
-        let (staging, name) = (Arc::clone(staging), name.to_owned());
-        let hash = move || {
-            let file = staging.existing(&name)?;
-            let fits = file.metadata()?.len() == size;
-            let hasher = fits.then(|| GroupHasher::read(file, size)).transpose()?;
-            io::Result::Ok(hasher.filter(|hasher| hasher.len() == size).map(|hasher| hasher.finalize()))
-        };
-        disk::blocking(hash).await.ok().flatten()
-    }
-
-    /// Gives a complete file its name, and returns that.
-    async fn place(&self, temp: TempFile, header: &FileHeader) -> io::Result<String> {
+    /// Gives a complete file its name; returns that, and whether the file has its attributes.
+    async fn place(&self, temp: TempFile, header: &FileHeader, owner: Owner) -> io::Result<(Name, io::Result<()>)> {
         let (existing, name, attributes) = (self.existing, header.name.clone(), attributes(header));
         let place = move || {
-            if let Some(attributes) = attributes {
-                temp.set(attributes)?;
-            }
-            match existing {
-                Existing::Rename => temp.persist_beside(&name),
-                _ => temp.persist(&name, existing == Existing::Overwrite).map(|()| name),
-            }
+            // A file system without permissions, such as FAT, can have the contents.
+            let kept = attributes.map_or(Ok(()), |attributes| temp.set(attributes));
+            let name = match existing {
+                Existing::Rename => temp.persist_beside(&name, &owner),
+                _ => temp.persist(&name, existing == Existing::Overwrite, &owner).map(|()| name),
+            };
+            name.map(|name| (name, kept))
         };
         disk::blocking(place).await
     }
 
-    /// Creates a directory or a symbolic link. The others are received also if it fails.
-    async fn entry<T: Transport>(&self, peer: &mut Peer<'_, T>, number: u64, header: FileHeader) {
-        let (name, overwrite) = (header.name.clone(), self.existing == Existing::Overwrite);
+    /// Creates a directory or a symbolic link.
+    async fn entry(&self, owner: Owner, header: &FileHeader) -> Result<Received, ReceiveError> {
+        self.check_name(&header.name)?;
+        let overwrite = self.existing == Existing::Overwrite;
         let created = match &self.out {
             Output::Stdout => Ok(()),
             Output::Directory(staging) => {
-                let staging = Arc::clone(staging);
+                let (staging, header) = (Arc::clone(staging), header.clone());
                 let create = move || match &header.kind {
-                    Kind::Link(target) => staging.link(&header.name, target, overwrite),
-                    Kind::Directory | Kind::File => staging.directory(&header.name, attributes(&header)),
+                    Kind::Link(target) => staging.link(&header.name, target, overwrite, &owner),
+                    Kind::Directory | Kind::File => {
+                        staging.directory(&header.name, attributes(&header), overwrite, &owner)
+                    }
                 };
                 disk::blocking(create).await
             }
         };
-        let reply = match created {
-            Ok(()) => Reply::Confirmed,
+        match created {
+            Ok(()) => Ok(Received::Entry),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.existing == Existing::Skip => {
-                self.say_skipped(&name);
-                Reply::Skipped
+                Ok(Received::Skipped)
             }
-            Err(error) => {
-                let why = error::sentence(&error);
-                self.screen.warn(&format!("cannot create {name}: {why}"));
-                Reply::Declined(format!("cannot create it: {why}"))
-            }
-        };
-        peer.reply(number, &reply);
-    }
-
-    /// Tells the sender why the file is not wanted, and discards what it has sent of it.
-    async fn decline<T: Transport>(
-        &self,
-        peer: &mut Peer<'_, T>,
-        number: u64,
-        header: &FileHeader,
-        reason: &str,
-    ) -> Result<(), ReceiveError> {
-        let FileHeader { kind, name, size, .. } = header;
-        self.screen.say(&format!("{name} is not wanted: {reason}"));
-        peer.reply(number, &Reply::Declined(reason.to_owned()));
-        match kind {
-            Kind::File => {
-                let body = Body::new(*size, self.screen.begin(Side::Receiving, name, *size));
-                self.discard(peer, name, body).await
-            }
-            Kind::Directory | Kind::Link(_) => Ok(()),
+            Err(error) => Err(ReceiveError::Entry { name: header.name.clone(), error }),
         }
     }
+}
 
-    /// Discards what the sender has sent of a file before it heard that the file is not wanted.
-    async fn discard<T: Transport>(
-        &self,
-        peer: &mut Peer<'_, T>,
-        name: &str,
-        mut body: Body,
-    ) -> Result<(), ReceiveError> {
-        let mut waste = Vec::new();
-        loop {
-            match body.read(peer, std::mem::take(&mut waste)).await {
-                Ok(Some(chunk)) => waste = chunk,
-                Ok(None) => return body.hash(peer).await.map(|_| ()).map_err(|fault| fault.of(name, &body)),
-                Err(Fault::Peer(ProtocolError::Abandoned)) => return Ok(()),
-                Err(fault) => return Err(fault.of(name, &body)),
-            }
-        }
-    }
-
-    fn say_skipped(&self, name: &str) {
-        self.screen.say(&format!("{name} exists already, skipped"));
-    }
+/// What became of a file that is not missing.
+enum Received {
+    File(Placed),
+    /// A directory or link.
+    Entry,
+    Skipped,
 }
 
 /// A file that is in its place.
 struct Placed {
-    name: String,
+    name: Name,
     bytes: u64,
     resumed: u64,
     hash: blake3::Hash,
+    /// Whether it has its attributes.
+    kept: io::Result<()>,
 }
 
 /// Returns the attributes that are kept.
@@ -464,20 +448,34 @@ fn attributes(header: &FileHeader) -> Option<Attributes> {
     header.keeps.then_some(Attributes { mode: header.mode, modified: header.modified })
 }
 
-/// Reads the header of the next file; `None` if there is none.
 /// Finds out whether there is room for the contents of a file from the byte `from` on, and reserves some of it.
-async fn reserve(mut temp: TempFile, from: u64, size: u64) -> io::Result<TempFile> {
+async fn reserve(mut temp: TempFile, from: u64, size: u64, data: Option<u64>) -> io::Result<TempFile> {
+    temp.keep_holes(data.is_some());
     if size.saturating_sub(from) < LEAST_RESERVED {
         return Ok(temp);
     }
-    disk::blocking(move || temp.reserve(from, size).map(|()| temp)).await
+    disk::blocking(move || temp.reserve(from, size, data).map(|()| temp)).await
 }
 
+/// Discards what the sender has sent of a file before it heard that the file is not wanted.
+async fn discard<T: Transport>(peer: &mut Peer<'_, T>, name: &Name, body: &mut Body) -> Result<(), ReceiveError> {
+    let mut waste = Vec::new();
+    loop {
+        match body.read(peer, std::mem::take(&mut waste)).await {
+            Ok(Some(chunk)) => waste = chunk,
+            Ok(None) => return body.hash(peer).await.map(|_| ()).map_err(|fault| fault.of(name, body)),
+            Err(Fault::Peer(ProtocolError::Abandoned)) => return Ok(()),
+            Err(fault) => return Err(fault.of(name, body)),
+        }
+    }
+}
+
+/// Reads the header of the next file; `None` if there is none.
 async fn next_header<T: Transport>(peer: &mut Peer<'_, T>) -> Result<Option<FileHeader>, ProtocolError> {
     let mut first = [0];
     match (peer.read(&mut first).await?, first) {
         (0, _) => peer.flush().await.map(|()| None).map_err(Into::into),
-        (_, [first]) => protocol::read_header(first, peer.transport).await.map(Some),
+        (_, [first]) => protocol::read_header(first, peer).await.map(Some),
     }
 }
 

@@ -14,13 +14,14 @@ use longhaul_tls::{TlsError, tls_error};
 use tokio::io::ReadBuf;
 use tokio::sync::mpsc;
 
-use crate::names::NameError;
+use crate::names::{Name, NameError};
 use crate::progress::{self, Progress, Screen, Side};
 use crate::protocol::{self, ProtocolError, Reply};
 use crate::transport::Transport;
 
 mod producer;
 mod source;
+mod tree;
 
 use producer::{Batch, End, Mark, Producer, Replies};
 pub use source::{Plan, Source};
@@ -60,7 +61,7 @@ pub enum SendError {
         /// What is wrong with its name.
         error: NameError,
     },
-    /// The file cannot be read completely.
+    /// Standard input cannot be read.
     #[error("cannot read {path}: {error}", path = path.display())]
     Read {
         /// The file's path.
@@ -72,7 +73,7 @@ pub enum SendError {
     #[error("the receiver refused {name}: {reason}")]
     Refused {
         /// The file's name.
-        name: String,
+        name: Name,
         /// The receiver's reason.
         reason: String,
     },
@@ -80,7 +81,7 @@ pub enum SendError {
     #[error("sending {name} failed after {sent}{} bytes: {error}", size.map(|size| format!(" of {size}")).unwrap_or_default())]
     Connection {
         /// The file's name.
-        name: String,
+        name: Name,
         /// Bytes handed to the connection.
         sent: u64,
         /// The file's size, if it is known.
@@ -128,7 +129,7 @@ pub enum Delivery {
     Skipped,
     /// The receiver does not want the file, for this reason.
     Declined(String),
-    /// The file could not be opened.
+    /// The file cannot be opened or read.
     Failed(io::Error),
 }
 
@@ -291,7 +292,7 @@ impl<T: Transport> Sender<T> {
 struct State {
     waiting: VecDeque<Waiting>,
     /// The file whose contents are being written.
-    name: String,
+    name: Name,
     size: Option<u64>,
     /// Bytes of it that have been written, or that the receiver had.
     sent: u64,
@@ -305,6 +306,8 @@ struct Waiting {
     number: Option<u64>,
     source: Arc<Source>,
     informs: Informs,
+    /// Why the rest of the file is not sent.
+    failed: Option<io::Error>,
     end: Option<End>,
     delivery: Option<Delivery>,
 }
@@ -333,21 +336,33 @@ struct Heard {
 
 impl State {
     fn new(progress: Progress) -> Self {
-        Self { waiting: VecDeque::new(), name: String::new(), size: None, sent: 0, total: 0, progress }
+        Self { waiting: VecDeque::new(), name: Name::default(), size: None, sent: 0, total: 0, progress }
     }
 
     /// Notes what a batch contains that is written next.
     fn mark(&mut self, mark: Mark) {
         match mark {
             Mark::Begun { number, source, size, asks } => {
-                (self.name, self.size, self.sent) = (source.name().to_owned(), size, 0);
+                (self.name, self.size, self.sent) = (source.name().clone(), size, 0);
                 let informs = if asks { Informs::Any } else { Informs::Unasked };
-                self.waiting.push_back(Waiting { number: Some(number), source, informs, end: None, delivery: None });
+                self.waiting.push_back(Waiting {
+                    number: Some(number),
+                    source,
+                    informs,
+                    failed: None,
+                    end: None,
+                    delivery: None,
+                });
             }
             Mark::Failed { source, error } => {
                 let delivery = Some(Delivery::Failed(error));
                 let informs = Informs::Unasked;
-                self.waiting.push_back(Waiting { number: None, source, informs, end: None, delivery });
+                self.waiting.push_back(Waiting { number: None, source, informs, failed: None, end: None, delivery });
+            }
+            Mark::Unread(error) => {
+                if let Some(file) = self.waiting.back_mut() {
+                    file.failed = Some(error);
+                }
             }
             Mark::Resumed(before) => {
                 self.count(before);
@@ -367,7 +382,7 @@ impl State {
     fn heard(&mut self, number: u64, reply: &Reply) -> Result<Heard, SendError> {
         if let Reply::Refused(reason) = reply {
             let file = self.waiting.iter().find(|file| file.number == Some(number));
-            let name = file.map_or(self.name.as_str(), |file| file.source.name()).to_owned();
+            let name = file.map_or(&self.name, |file| file.source.name()).clone();
             return Err(SendError::Refused { name, reason: reason.clone() });
         }
         let first = self.waiting.iter_mut().find(|file| file.delivery.is_none());
@@ -406,7 +421,10 @@ impl Waiting {
             (Reply::Same, Informs::Any) => Informs::Go,
             (Reply::Go | Reply::Anew | Reply::Offer { .. } | Reply::Same | Reply::Refused(_), _) => return None,
             (Reply::Skipped, _) => return self.settled(Delivery::Skipped, is_awaited),
-            (Reply::Declined(reason), _) => return self.settled(Delivery::Declined(reason.clone()), is_awaited),
+            (Reply::Declined(reason), _) => {
+                let failed = self.failed.take().map(Delivery::Failed);
+                return self.settled(failed.unwrap_or_else(|| Delivery::Declined(reason.clone())), is_awaited);
+            }
             (Reply::Confirmed, _) => {
                 let End { hash, bytes, resumed } = self.end?;
                 return self.settled(Delivery::Confirmed { hash, bytes, resumed }, is_awaited);
@@ -426,7 +444,7 @@ impl Waiting {
 fn begin(screen: &Screen, sources: &[Arc<Source>]) -> Progress {
     let size = sources.iter().try_fold(0_u64, |all, source| Some(all.saturating_add(source.size()?)));
     match sources {
-        [only] => screen.begin(Side::Sending, only.name(), size),
+        [only] => screen.begin(Side::Sending, &only.name().to_string(), size),
         all => screen.begin(Side::Sending, &format!("{} files", all.len()), size),
     }
 }

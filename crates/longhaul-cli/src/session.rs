@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::names::Name;
 use crate::progress::Screen;
 use crate::protocol::ProtocolError;
-use crate::receiver::{File, ReceiveError, Receiver};
+use crate::receiver::{File, LeftOut, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::{Connection, Snapshot, Transport};
@@ -42,12 +43,12 @@ pub async fn send_over(
     let mut sender = Sender::new(stream);
     let mut before = Snapshot::default();
     let settled = |source: &Source, delivery: Delivery, stream: &_| {
-        let path = source.path().display().to_string();
+        let path = Name::from(source.path().as_os_str()).text();
         let after = Transport::snapshot(stream);
         let outcome = match delivery {
             Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created(path),
             Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver does not want it: {reason}")),
-            Delivery::Failed(error) => Outcome::Failed(path, format!("cannot open it: {error}")),
+            Delivery::Failed(error) => Outcome::Failed(path, error.to_string()),
             Delivery::Confirmed { hash, bytes, resumed } => {
                 Outcome::Sent(Sent::new(path, (bytes, resumed), watch.elapsed(), &before, &after, &hash))
             }
@@ -78,19 +79,20 @@ async fn finish(mut stream: impl Connection) -> std::io::Result<()> {
 /// the protocol's magic bytes, `received` for each file.
 ///
 /// # Errors
-/// Returns why the last file was not received.
+/// Returns [`ReceiveError::LeftOut`] if some files were not received, otherwise why the connection failed.
 pub async fn receive(
     receiver: &Receiver,
     mut stream: impl Connection,
     greeted: impl FnOnce(),
-    mut received: impl FnMut(File),
+    mut received: impl FnMut(Result<File, LeftOut>),
 ) -> Result<(), ReceiveError> {
     let result = receiver.serve(&mut stream, greeted, |_, file| received(file)).await;
     match &result {
         // The TCP stack ends with the process, so the last confirmation must be acknowledged before.
-        Ok(()) => {
+        Ok(()) | Err(ReceiveError::LeftOut(_)) => {
             let closed = timeout(receiver.patience, stream.close()).await;
-            closed.unwrap_or(Ok(())).map_err(|error| ProtocolError::from(error).into())
+            let closed = closed.unwrap_or(Ok(())).map_err(|error| ProtocolError::from(error).into());
+            result.and(closed)
         }
         Err(_) => {
             stream.tcp().abort();

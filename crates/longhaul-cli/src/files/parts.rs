@@ -18,8 +18,10 @@ use tempfile::NamedTempFile;
 use tokio::sync::Notify;
 use tokio::time;
 
+use super::hashing::Stop;
 use super::{PART, Staging, TempFile};
 use crate::groups::{GROUP, Prefix};
+use crate::names::Name;
 use crate::protocol::{HASH_LEN, Timestamp};
 
 /// Start of the names of descriptions. The random part of the name is that of the part.
@@ -27,7 +29,7 @@ pub(super) const ABOUT: &str = "about-";
 /// Maximum number of parts that nobody is sending. The sender with the most makes room, by the one that it left first.
 pub const MAX_PARTS: usize = 64;
 /// Maximum length of a description without the chaining values.
-const MAX_ABOUT: u64 = 16 << 10;
+const MAX_ABOUT: u64 = 32 << 10;
 /// How long to wait until an older connection has released a part.
 const TAKE_OVER: Duration = Duration::from_secs(10);
 /// Time without data after which a connection that receives another version of a file is told to stop.
@@ -39,7 +41,7 @@ pub struct Description {
     /// Fingerprint of the sender's key.
     pub peer: String,
     /// Name of the file.
-    pub name: String,
+    pub name: Name,
     /// Size of the file in bytes.
     pub size: u64,
     /// Time of its last modification.
@@ -53,7 +55,7 @@ impl Description {
 }
 
 /// Key of the sender and name of the file.
-pub(super) type Key = (String, String);
+pub(super) type Key = (String, Name);
 
 /// The parts that this process has.
 pub(super) type Slots = HashMap<Key, Slot>;
@@ -192,13 +194,18 @@ impl Staging {
     /// none, or the files cannot be used, the part is removed and a new one is created.
     ///
     /// # Errors
-    /// Returns the system's error if a new part cannot be created.
-    pub fn reopen(self: &Arc<Self>, claim: Claim, left: &Leftover) -> io::Result<(TempFile, Prefix)> {
+    /// Returns the system's error if a new part cannot be created, and an error if `stop` is set. The part stays then.
+    pub(crate) fn reopen(
+        self: &Arc<Self>,
+        claim: Claim,
+        left: Leftover,
+        stop: &Stop,
+    ) -> io::Result<(TempFile, Prefix)> {
         let opened = self.open_private(&left.part).and_then(|file| {
             let about = self.open_private(&about_name(&left.part))?;
             let mut reader = BufReader::new(&about);
             let (_, header) = read_about(&mut reader)?;
-            let prefix = Prefix::read_while(&file, u64::MAX, |group| {
+            let prefix = Prefix::read_while(stop.reader(&file), u64::MAX, |group| {
                 let mut received = ChainingValue::default();
                 match reader.read_exact(&mut received) {
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -213,7 +220,11 @@ impl Staging {
                 let path = tempfile::TempPath::try_from_path(self.private.join(&left.part))?;
                 let file = NamedTempFile::from_parts(file, path);
                 let part = Some(Part { claim, name: left.part.clone(), about, header, groups: prefix.groups });
-                Ok((TempFile { file, staging: Arc::clone(self), part, reserved: false }, prefix))
+                Ok((TempFile { file, staging: Arc::clone(self), part, reserved: false, sparse: false }, prefix))
+            }
+            Err(error) if stop.is_set() => {
+                self.slots().insert(claim.version.key(), Slot::Left(left));
+                Err(error)
             }
             _ => {
                 self.remove(&left.part);

@@ -22,7 +22,7 @@ fn a_file_appears_whole_or_not_at_all_and_nothing_else_stays() {
 
     let mut file = staging.create().unwrap();
     file.write_all(b"whole").unwrap();
-    file.persist("target", false).unwrap();
+    file.persist(&"target".into(), false, &Owner::default()).unwrap();
     drop(staging);
     assert_eq!(names(&out), ["target"]);
     assert_eq!(fs::read(&target).unwrap(), b"whole");
@@ -34,10 +34,10 @@ fn a_taken_name_is_kept_unless_told_otherwise() {
     let target = out.path().join("target");
     fs::write(&target, "old").unwrap();
     let staging = Staging::open(out.path()).unwrap();
-    let error = staging.create().unwrap().persist("target", false).unwrap_err();
+    let error = staging.create().unwrap().persist(&"target".into(), false, &Owner::default()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     assert_eq!(fs::read(&target).unwrap(), b"old");
-    staging.create().unwrap().persist("target", true).unwrap();
+    staging.create().unwrap().persist(&"target".into(), true, &Owner::default()).unwrap();
     assert_eq!(fs::read(&target).unwrap(), b"");
     drop(staging);
     assert_eq!(names(out.path()), ["target"]);
@@ -47,17 +47,21 @@ fn a_taken_name_is_kept_unless_told_otherwise() {
 fn a_taken_name_gets_a_number() {
     let out = TempDir::create().unwrap();
     let staging = Staging::open(out.path()).unwrap();
-    let placed: Vec<_> = (0..3).map(|_| staging.create().unwrap().persist_beside("a.tar.gz").unwrap()).collect();
+    let placed: Vec<_> = (0..3)
+        .map(|_| staging.create().unwrap().persist_beside(&"a.tar.gz".into(), &Owner::default()).unwrap().text())
+        .collect();
     assert_eq!(placed, ["a.tar.gz", "a.tar (1).gz", "a.tar (2).gz"]);
     drop(staging);
     assert_eq!(names(out.path()), ["a.tar (1).gz", "a.tar (2).gz", "a.tar.gz"]);
-    assert_eq!(numbered(".bashrc", 1), ".bashrc (1)");
-    assert_eq!(numbered("file", 12), "file (12)");
+    assert_eq!(numbered(&".bashrc".into(), 1), ".bashrc (1)".into());
+    assert_eq!(numbered(&"a.b/file".into(), 12), "a.b/file (12)".into());
     for long in ["x".repeat(255), format!("{}.iso", "\u{e4}".repeat(125)), format!("x.{}", "y".repeat(253))] {
-        let copy = numbered(&long, 10_000);
+        let copy = numbered(&long.as_str().into(), 10_000).text();
         assert!(copy.len() <= MAX_NAME && copy.contains(" (10000)"), "{copy}");
     }
-    assert!(numbered(&format!("{}.iso", "\u{e4}".repeat(125)), 1).ends_with(" (1).iso"));
+    let long = format!("{}.iso", "\u{e4}".repeat(125));
+    let copy = numbered(&long.as_str().into(), 1).text();
+    assert!(copy.ends_with("\u{e4} (1).iso"), "{copy}");
 }
 
 /// The names are unpredictable, and only the owner may write to the directory.
@@ -89,7 +93,7 @@ fn only_the_file_that_was_written_is_confirmed() {
         fs::rename(&private, out.path().join("elsewhere")).unwrap();
         fs::create_dir(&private).unwrap();
         fs::write(&part, "theirs").unwrap();
-        file.persist("target", overwrite).unwrap();
+        file.persist(&"target".into(), overwrite, &Owner::default()).unwrap();
         assert_eq!(fs::read(out.path().join("target")).unwrap(), b"ours");
 
         // In the private directory only the owner can do that; the check would notice it there too.
@@ -98,7 +102,7 @@ fn only_the_file_that_was_written_is_confirmed() {
         file.write_all(b"ours").unwrap();
         fs::remove_file(file.path()).unwrap();
         fs::write(file.path(), "theirs").unwrap();
-        let error = file.persist("other", overwrite).unwrap_err();
+        let error = file.persist(&"other".into(), overwrite, &Owner::default()).unwrap_err();
         assert_eq!(error.to_string(), "another file was put in its place");
     }
 }
@@ -133,7 +137,8 @@ fn paths_at_which_no_file_can_be_created_are_known_before() {
     fs::write(out.path().join("file"), "x").unwrap();
     std::os::unix::fs::symlink("sub", out.path().join("link")).unwrap();
     for (path, exists) in [("file", true), ("link", true), ("sub", true), ("sub/new", false), ("a/b/c", false)] {
-        assert_eq!(staging.check(path).unwrap(), exists, "{path}");
+        assert_eq!(staging.exists(&path.into()).unwrap(), exists, "{path}");
+        staging.check(&path.into()).unwrap();
     }
     let long = "x".repeat(256);
     for (path, kind) in [
@@ -143,8 +148,62 @@ fn paths_at_which_no_file_can_be_created_are_known_before() {
         (&format!("a/{long}"), io::ErrorKind::InvalidFilename),
         (&format!("a/{long}/b"), io::ErrorKind::InvalidFilename),
     ] {
-        assert_eq!(staging.check(path).unwrap_err().kind(), kind, "{path}");
+        assert_eq!(staging.check(&path.into()).unwrap_err().kind(), kind, "{path}");
     }
+}
+
+/// Only those that were created for the same sender get attributes, and only once.
+#[cfg(unix)]
+#[test]
+fn directories_that_were_there_keep_their_attributes() {
+    use std::os::unix::fs::PermissionsExt;
+    let out = TempDir::create().unwrap();
+    fs::create_dir(out.path().join("theirs")).unwrap();
+    fs::set_permissions(out.path().join("theirs"), fs::Permissions::from_mode(0o700)).unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let mode = |path: &str| out.path().join(path).metadata().unwrap().permissions().mode() & 0o777;
+    let set = |path: &str, mode, overwrite| {
+        let attributes = Attributes { mode, modified: Timestamp::default() };
+        staging.directory(&path.into(), Some(attributes), overwrite, &Owner::default()).unwrap();
+    };
+    set("theirs", 0o777, false);
+    assert_eq!(mode("theirs"), 0o700);
+    set("ours/below", 0o777, false);
+    assert_eq!(mode("ours/below"), 0o777 & !staging.opened.umask);
+    set("ours", 0o750, false);
+    assert_eq!(mode("ours"), 0o750 & !staging.opened.umask);
+    set("ours", 0o700, false);
+    assert_eq!(mode("ours"), 0o750 & !staging.opened.umask);
+    set("theirs", 0o705, true);
+    assert_eq!(mode("theirs"), 0o705 & !staging.opened.umask);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn zeros_of_a_file_with_holes_become_holes() {
+    use std::os::unix::fs::MetadataExt;
+    let out = TempDir::create().unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let mut contents = vec![0; 1_000_003];
+    contents[300_000..300_100].fill(7);
+    contents.extend(vec![0; 50_000]);
+    for (sparse, most) in [(true, 16), (false, 4096)] {
+        let mut file = staging.create().unwrap();
+        file.reserve(0, contents.len() as u64, sparse.then_some(1)).unwrap();
+        file.keep_holes(sparse);
+        for part in contents.chunks(70_001) {
+            file.write_all(part).unwrap();
+            assert_eq!(file.path().metadata().unwrap().len(), file.file.as_file_mut().stream_position().unwrap());
+        }
+        file.persist(&"file".into(), true, &Owner::default()).unwrap();
+        assert!(fs::read(out.path().join("file")).unwrap() == contents);
+        let blocks = out.path().join("file").metadata().unwrap().blocks();
+        assert!(blocks <= most, "{blocks} blocks of 512 bytes");
+    }
+    // Much more than any disk has.
+    let mut file = staging.create().unwrap();
+    file.reserve(0, 1 << 62, Some(1 << 20)).unwrap();
+    assert!(file.reserve(0, 1 << 62, Some(1 << 60)).is_err());
 }
 
 #[cfg(target_os = "linux")]
@@ -154,15 +213,15 @@ fn reserved_space_is_not_part_of_the_file() {
     let out = TempDir::create().unwrap();
     let staging = Staging::open(out.path()).unwrap();
     let mut file = staging.create().unwrap();
-    file.reserve(0, 4 << 20).unwrap();
+    file.reserve(0, 4 << 20, None).unwrap();
     let metadata = file.path().metadata().unwrap();
     assert_eq!(metadata.len(), 0);
     if metadata.blocks() == 0 {
         eprintln!("this file system reserves no space");
     }
-    let error = file.reserve(0, u64::MAX >> 2).unwrap_err();
+    let error = file.reserve(0, u64::MAX >> 2, None).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     file.write_all(b"contents").unwrap();
-    file.persist("file", false).unwrap();
+    file.persist(&"file".into(), false, &Owner::default()).unwrap();
     assert_eq!(fs::read(out.path().join("file")).unwrap(), b"contents");
 }

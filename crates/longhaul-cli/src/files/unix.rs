@@ -1,25 +1,37 @@
 //! Access to files relative to open directories.
 
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::BufReader;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use longhaul_tls::Fingerprint;
 use longhaul_units::text;
 use rustix::fs::{Access, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::parts::{self, ABOUT, Description, Leftover, Slot, Slots};
-use super::{Duration, File, NamedTempFile, PART, Path, SystemTime, io};
+use super::{Duration, File, Name, NamedTempFile, Owner, PART, Path, SystemTime, io};
+use crate::names;
 
 /// Maximum age of a part that is taken over.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Maximum number of directories that are remembered as created. A sender has finished those inside a directory before it sends
+/// the attributes of the directory, so that there are few at a time.
+const MAX_CREATED: usize = 4096;
 
 /// The two open directories.
 #[derive(Debug)]
 pub(super) struct Opened {
     out: File,
     private: File,
+    /// Directories that were created and have not got their attributes.
+    created: Mutex<VecDeque<Created>>,
+    /// The file mode creation mask of the process.
+    pub(super) umask: u32,
 }
 
 fn open_directory(path: &Path) -> io::Result<File> {
@@ -41,16 +53,17 @@ pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Resul
         let taken = rustix::fs::flock(&private, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
         if !taken && directory.path().exists() {
             // The path of the target directory may be a symbolic link.
-            return Ok((directory, Opened { out: File::open(out)?, private }));
+            let out = File::open(out)?;
+            return Ok((directory, Opened { out, private, created: Mutex::default(), umask: umask() }));
         }
     }
     Err(io::Error::other("other processes remove the directory for unfinished files"))
 }
 
 impl Opened {
-    pub(super) fn persist(&self, file: &NamedTempFile, path: &str, overwrite: bool) -> io::Result<()> {
+    pub(super) fn persist(&self, file: &NamedTempFile, path: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         let part = file.path().file_name().ok_or(io::ErrorKind::NotFound)?;
-        let (out, name) = self.parent(path, true)?;
+        let (out, name) = self.parent(path, Some(owner))?;
         if overwrite {
             rustix::fs::renameat(&self.private, part, &out, name)?;
         } else {
@@ -71,47 +84,76 @@ impl Opened {
     }
 
     /// For file systems without hard links: claims the name with an empty file, and replaces that file.
-    fn claim(&self, part: &OsStr, out: &File, name: &str) -> io::Result<()> {
+    fn claim(&self, part: &OsStr, out: &File, name: &[u8]) -> io::Result<()> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         rustix::fs::openat(out, name, flags, Mode::from_raw_mode(0o600))?;
         Ok(rustix::fs::renameat(&self.private, part, out, name)?)
     }
 
     /// Opens the directory of `path` in the target directory; returns it and the last name of the path. No symbolic link
-    /// is followed. With `create`, missing directories are created.
-    fn parent<'a>(&self, path: &'a str, create: bool) -> io::Result<(File, &'a str)> {
-        let (directories, name) = path.rsplit_once('/').map_or((None, path), |(before, name)| (Some(before), name));
-        let mut directory = self.out.try_clone()?;
-        for name in directories.into_iter().flat_map(|directories| directories.split('/')) {
-            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-            let next = match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
-                Err(Errno::NOENT) if create => {
-                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
-                        Ok(()) | Err(Errno::EXIST) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                    rustix::fs::openat(&directory, name, flags, Mode::empty())
-                }
-                opened => opened,
-            };
-            directory = next?.into();
-        }
-        Ok((directory, name))
+    /// is followed. With an owner, missing directories are created for it.
+    fn parent<'a>(&self, path: &'a Name, owner: Option<&Owner>) -> io::Result<(File, &'a [u8])> {
+        let mut names: Vec<_> = names::parts(path).collect();
+        let name = names.pop().unwrap_or_default();
+        Ok((self.walk(&names, owner)?, name))
     }
 
-    /// Returns whether a file of this path exists, of any kind, or why it could not be created.
-    pub(super) fn check(&self, path: &str) -> io::Result<bool> {
+    /// Opens a directory in the target directory, as [`parent`](Self::parent) does.
+    fn walk(&self, names: &[&[u8]], owner: Option<&Owner>) -> io::Result<File> {
         let mut directory = self.out.try_clone()?;
-        let mut names = path.split('/').peekable();
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        for name in names {
+            directory = match (open_below(&directory, name), owner) {
+                (Err(Errno::NOENT), Some(owner)) => self.create(&directory, name, owner)?,
+                (opened, _) => opened?,
+            };
+        }
+        Ok(directory)
+    }
+
+    fn create(&self, directory: &File, name: &[u8], owner: &Owner) -> io::Result<File> {
+        let made = owner.pay(|| Ok(rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(0o777))?));
+        let is_new = match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            made => made.is_ok(),
+        };
+        let opened = open_below(directory, name)?;
+        if is_new {
+            let mut created = self.created();
+            if created.len() == MAX_CREATED {
+                created.pop_front();
+            }
+            created.push_back(identity(&opened, owner)?);
+        }
+        Ok(opened)
+    }
+
+    fn created(&self) -> MutexGuard<'_, VecDeque<Created>> {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a file of this path exists, of any kind.
+    pub(super) fn exists(&self, path: &Name) -> io::Result<bool> {
+        let found = self.parent(path, None).and_then(|(directory, name)| {
+            rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
+        });
+        match found {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => found.map(|_| true),
+        }
+    }
+
+    /// Returns why a file of this path could not be created.
+    pub(super) fn check(&self, path: &Name) -> io::Result<()> {
+        let mut directory = self.out.try_clone()?;
+        let mut names = names::parts(path).peekable();
         // The last directory on the way that exists, and the first name below it.
         let first = loop {
             let name = names.next().unwrap_or_default();
             if names.peek().is_none() {
                 break name;
             }
-            match rustix::fs::openat(&directory, name, flags, Mode::empty()) {
-                Ok(next) => directory = next.into(),
+            match open_below(&directory, name) {
+                Ok(next) => directory = next,
                 Err(Errno::NOENT) => break name,
                 Err(error) => return Err(error.into()),
             }
@@ -122,42 +164,68 @@ impl Opened {
             return Err(io::ErrorKind::CrossesDevices.into());
         }
         let longest = rustix::fs::fstatvfs(&directory)?.f_namemax;
-        if std::iter::once(first).chain(names.clone()).any(|name| name.len() as u64 > longest) {
+        if std::iter::once(first).chain(names).any(|name| name.len() as u64 > longest) {
             return Err(io::ErrorKind::InvalidFilename.into());
         }
-        if names.peek().is_some() {
-            return Ok(false);
-        }
-        match rustix::fs::statat(&directory, first, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => Ok(true),
-            Err(Errno::NOENT) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(())
     }
 
-    /// Creates a directory with the directories above it, unless it exists, and opens it.
-    pub(super) fn directory(&self, path: &str) -> io::Result<File> {
-        self.parent(&format!("{path}/."), true).map(|(directory, _)| directory)
+    /// Creates a directory with the directories above it, unless it exists, and opens it. Returns whether it was created for
+    /// the owner, for the first call only.
+    pub(super) fn directory(&self, path: &Name, owner: &Owner) -> io::Result<(File, bool)> {
+        let directory = self.walk(&names::parts(path).collect::<Vec<_>>(), Some(owner))?;
+        let identity = identity(&directory, owner)?;
+        let mut created = self.created();
+        let at = created.iter().rposition(|created| *created == identity);
+        Ok((directory, at.and_then(|at| created.remove(at)).is_some()))
     }
 
     /// Creates a symbolic link.
-    pub(super) fn link(&self, path: &str, target: &str, overwrite: bool) -> io::Result<()> {
-        let (directory, name) = self.parent(path, true)?;
+    pub(super) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
+        let (directory, name) = self.parent(path, Some(owner))?;
         if overwrite {
             match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        match rustix::fs::symlinkat(target, &directory, name) {
-            Err(Errno::EXIST) => {
+        match owner.pay(|| Ok(rustix::fs::symlinkat(target.as_bytes(), &directory, name)?)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let there = rustix::fs::readlinkat(&directory, name, Vec::new());
                 let same = there.is_ok_and(|there| there.to_bytes() == target.as_bytes());
-                if same { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+                if same { Ok(()) } else { Err(error) }
             }
-            linked => Ok(linked?),
+            linked => linked,
         }
     }
+}
+
+/// A directory that was created, by its device and inode, and for whom.
+type Created = (Option<Fingerprint>, u64, u64);
+
+fn identity(directory: &File, owner: &Owner) -> io::Result<Created> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = directory.metadata()?;
+    Ok((owner.peer(), metadata.dev(), metadata.ino()))
+}
+
+/// Opens the directory `name` in another one. It may not be a symbolic link.
+fn open_below(directory: &File, name: &[u8]) -> rustix::io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty()).map(File::from)
+}
+
+/// Returns the file mode creation mask of the process. Only the system call that sets it returns it, during which files of
+/// other threads could get wrong modes; Linux shows it.
+#[cfg_attr(target_os = "linux", expect(clippy::useless_conversion, reason = "modes of other systems have 16 bits"))]
+fn umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let shown = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    shown.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or_else(|| {
+        let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+        rustix::process::umask(mask);
+        mask.bits().into()
+    })
 }
 
 impl Opened {
@@ -228,8 +296,8 @@ impl Opened {
     }
 
     /// Opens a file in the target directory for reading.
-    pub(super) fn existing(&self, path: &str) -> io::Result<File> {
-        let (directory, name) = self.parent(path, false)?;
+    pub(super) fn existing(&self, path: &Name) -> io::Result<File> {
+        let (directory, name) = self.parent(path, None)?;
         // A pipe is not waited for.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&directory, name, flags, Mode::empty())?.into())
@@ -255,8 +323,8 @@ fn open_own(directory: &File, name: &OsStr) -> io::Result<File> {
 const MAX_RESERVED: u64 = 64 << 20;
 
 /// Finds out whether there is space for the contents of a file from the byte `from` up to `size`, and reserves at most
-/// [`MAX_RESERVED`] of it, without changing the file's length.
-pub(super) fn reserve(file: &File, from: u64, size: u64) -> io::Result<()> {
+/// [`MAX_RESERVED`] of it with `reserves`, without changing the file's length.
+pub(super) fn reserve(file: &File, from: u64, size: u64, reserves: bool) -> io::Result<()> {
     let needed = size.saturating_sub(from);
     // How much is free is not for the sender, who hears this.
     let full = || {
@@ -264,17 +332,21 @@ pub(super) fn reserve(file: &File, from: u64, size: u64) -> io::Result<()> {
         io::Error::new(io::ErrorKind::StorageFull, format!("it needs {needed} of space, and less is free"))
     };
     let system = rustix::fs::fstatvfs(file)?;
-    let free = system.f_bavail.saturating_mul(system.f_frsize);
-    if free < needed {
+    if system.f_bavail.saturating_mul(system.f_frsize) < needed {
         return Err(full());
     }
     #[cfg(target_os = "linux")]
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, from, needed.min(MAX_RESERVED)) {
-        Err(Errno::NOSPC) => return Err(full()),
-        Err(Errno::DQUOT) => return Err(io::ErrorKind::QuotaExceeded.into()),
-        Err(Errno::FBIG) => return Err(io::ErrorKind::FileTooLarge.into()),
-        // Some file systems cannot, and the write finds out.
-        Ok(()) | Err(_) => {}
+    if reserves {
+        let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(file, flags, from, needed.min(MAX_RESERVED)) {
+            Err(Errno::NOSPC) => return Err(full()),
+            Err(Errno::DQUOT) => return Err(io::ErrorKind::QuotaExceeded.into()),
+            Err(Errno::FBIG) => return Err(io::ErrorKind::FileTooLarge.into()),
+            // Some file systems cannot, and the write finds out.
+            Ok(()) | Err(_) => {}
+        }
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = reserves;
     Ok(())
 }

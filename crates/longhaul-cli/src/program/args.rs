@@ -1,5 +1,6 @@
 //! Command line.
 
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -133,10 +134,10 @@ The keys of receivers are in ~/.local/share/longhaul/known-peers.")]
 pub(super) struct SendArgs {
     /// The receiver, unless --to is given, and files or directories; `-` is standard input
     #[arg(value_name = "[HOST[:PORT]] PATH")]
-    words: Vec<String>,
+    words: Vec<OsString>,
     /// The receiver
     #[arg(long, value_name = "HOST[:PORT]")]
-    to: Option<String>,
+    to: Option<OsString>,
     /// Trust the key of a receiver that is not known yet, and remember it
     #[arg(long, conflicts_with = "plaintext")]
     pub(super) accept_new: bool,
@@ -190,10 +191,10 @@ impl SendArgs {
     }
 
     /// Returns the receiver and the files, if both are given.
-    pub(super) fn target_and_paths(&self) -> Option<(&str, &[String])> {
+    pub(super) fn target_and_paths(&self) -> Option<(&OsStr, &[OsString])> {
         let (target, paths) = match &self.to {
-            Some(to) => (to.as_str(), self.words.as_slice()),
-            None => self.words.split_first().map(|(first, rest)| (first.as_str(), rest))?,
+            Some(to) => (to.as_os_str(), self.words.as_slice()),
+            None => self.words.split_first().map(|(first, rest)| (first.as_os_str(), rest))?,
         };
         (!paths.is_empty()).then_some((target, paths))
     }
@@ -244,6 +245,10 @@ pub(super) struct ReceiveArgs {
     /// Accept at most this many bytes from each key
     #[arg(long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "plaintext")]
     pub(super) max_bytes_per_peer: Option<u64>,
+    /// End a connection if its sender delivers nothing for this long, such as 90s, 5m or 1h; without this option, a day for
+    /// senders with a key, which may pause, and for others 60 s, in which 16 KiB have to come
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
+    pub(super) idle: Option<Duration>,
     /// Accept names that begin with a dot or a dash
     #[arg(long)]
     pub(super) allow_hidden: bool,

@@ -20,7 +20,7 @@ use super::places::Places;
 use super::signals::Hangups;
 use super::{Screen, WrongUse};
 use crate::files::Staging;
-use crate::receiver::{Budget, File, Output, ReceiveError, Receiver};
+use crate::receiver::{Budget, File, LeftOut, Output, ReceiveError, Receiver};
 use crate::report::{self, Received};
 use crate::session;
 use crate::transport::{Connection, Transport as _, rtt};
@@ -71,6 +71,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
         hidden: args.allow_hidden,
         budget,
         patience: args.transport.patience(),
+        idle: args.idle,
         screen: screen.clone(),
     };
     let socket = args.transport.socket(args.listen)?;
@@ -255,27 +256,38 @@ impl Server {
         from: &str,
         ticket: &Ticket,
     ) -> Result<(), ReceiveError> {
-        let received = |file| self.report(peer, from, file);
+        let received = |file: Result<File, LeftOut>| match file {
+            Ok(file) => self.report(peer, from, file),
+            Err(left) => self.report_left_out(peer, from, &left),
+        };
         tokio::select! {
             result = session::receive(&self.receiver, stream, || ticket.is_known(), received) => result,
             () = ticket.evicted() => Err(ReceiveError::Silent),
         }
     }
 
+    fn report_left_out(&self, peer: SocketAddr, from: &str, LeftOut { name, error }: &LeftOut) {
+        self.screen.warn(&format!("{error}, from {from}"));
+        if self.json {
+            let line = serde_json::json!({ "file": name.text(), "error": error.to_string(), "peer": peer.to_string() });
+            self.screen.print(&report::json_line(&line));
+        }
+    }
+
     fn report(&self, peer: SocketAddr, from: &str, file: File) {
         let File { name, bytes, resumed, took, hash } = file;
         if !self.json {
-            let amount = report::amount(bytes, bytes - resumed, took);
+            let amount = report::amount(bytes, bytes.saturating_sub(resumed), took);
             self.screen.say(&format!("{name}: {amount}, from {from}, blake3 {hash}"));
             return;
         }
         let (seconds, blake3) = (took.as_secs_f64(), hash.to_hex().to_string());
         let received = Received {
-            file: name,
+            file: name.text(),
             bytes,
             resumed_bytes: resumed,
             seconds,
-            goodput_bps: report::bits_per_second(bytes - resumed, took),
+            goodput_bps: report::bits_per_second(bytes.saturating_sub(resumed), took),
             blake3,
             peer: peer.to_string(),
         };

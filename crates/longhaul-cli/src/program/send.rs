@@ -1,16 +1,17 @@
 //! `longhaul send`.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::{Fingerprint, TlsError, tls_error};
 
-use super::Screen;
 use super::args::{PORT, SendArgs};
 use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
-use crate::names;
+use super::{Screen, WrongUse};
+use crate::names::{self, Name};
 use crate::plot::{Plot, Recorded};
 use crate::protocol::ProtocolError;
 use crate::report::{self, Stopwatch};
@@ -25,10 +26,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let (target, paths) = args.target_and_paths().unwrap_or_default();
+    let target = target.to_str().ok_or_else(|| WrongUse("the name of the receiver is not UTF-8".to_owned()))?;
     let target = Target::parse(target, PORT)?;
-    // All files are opened first, so that a missing one is found before anything is sent.
-    let sources = paths.iter().map(|path| open(path, args.links, screen)).collect::<Result<Vec<_>, _>>()?;
-    let plan = Plan::new(sources.into_iter().flatten().collect());
+    let plan = Plan::new(sources(paths, args.links)?);
     let transport = &args.transport.limited(args.limit);
     let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
     let mut delivery = Delivery { args, transport, screen, plan, plot, key: None, retry: args.retry, failures: 0 };
@@ -89,6 +89,23 @@ impl Delivery<'_> {
     /// an outage.
     async fn run<S: Connection + Send>(
         &mut self,
+        stream: S,
+        watch: Stopwatch,
+        again: impl AsyncFn(TransportArgs) -> Result<S>,
+    ) -> Result<()> {
+        let sent = self.send(stream, watch, again).await;
+        if let (Err(error), true) = (&sent, self.args.json) {
+            let reason = format!("{error:#}");
+            for source in self.plan.unsettled() {
+                let file = Name::from(source.path().as_os_str()).text();
+                self.screen.print(&report::json_line(&serde_json::json!({ "file": file, "error": reason })));
+            }
+        }
+        sent
+    }
+
+    async fn send<S: Connection + Send>(
+        &mut self,
         mut stream: S,
         mut watch: Stopwatch,
         again: impl AsyncFn(TransportArgs) -> Result<S>,
@@ -111,7 +128,11 @@ impl Delivery<'_> {
             let sent =
                 session::send_over(recorded, watch, patience, &mut self.plan, args.options(), screen, done).await;
             let Err(error) = sent else {
-                return if self.failures == 0 { Ok(()) } else { Err(anyhow!("{} files were not sent", self.failures)) };
+                return match self.failures {
+                    0 => Ok(()),
+                    1 => Err(anyhow!("1 file was not sent")),
+                    failures => Err(anyhow!("{failures} files were not sent")),
+                };
             };
             // A receiver with too many connections resets one that has not been authenticated yet.
             let may_be_crowded = error.is_reset() && connections + 1 < dial::ATTEMPTS as usize;
@@ -146,11 +167,25 @@ impl Delivery<'_> {
     }
 }
 
-fn open(path: &str, links: bool, screen: &Screen) -> Result<Vec<Source>, SendError> {
+/// Opens the files of the command line. Those that cannot be sent are left out, unless there are no others.
+fn sources(paths: &[OsString], links: bool) -> Result<Vec<Source>> {
+    let opened: Vec<_> = paths.iter().map(Path::new).map(|path| (path, open(path, links))).collect();
+    let any = opened.iter().any(|(_, opened)| opened.is_ok());
+    let mut sources = Vec::new();
+    for (path, opened) in opened {
+        match opened {
+            Err(error) if any => sources.push(Source::left_out(path, error.to_string())),
+            opened => sources.extend(opened?),
+        }
+    }
+    Ok(sources)
+}
+
+fn open(path: &Path, links: bool) -> Result<Vec<Source>, SendError> {
     match path {
-        "-" => Source::stdin().map(|source| vec![source]),
-        path if Path::new(path).is_dir() => Source::walk(Path::new(path), links, screen),
-        path => Source::open(Path::new(path)).map(|source| vec![source]),
+        path if path == Path::new("-") => Source::stdin().map(|source| vec![source]),
+        path if path.is_dir() => Source::walk(path, links),
+        path => Source::open(path).map(|source| vec![source]),
     }
 }
 

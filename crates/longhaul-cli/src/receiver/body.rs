@@ -4,14 +4,17 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::Interval;
 
-use super::{LEAST_PROGRESS, PROGRESS_TIME, ReceiveError};
+use super::{ReceiveError, disk};
+use crate::files::Staging;
+use crate::files::hashing::Stop;
 use crate::files::parts::Lease;
+use crate::names::Name;
 use crate::packing::Unpacker;
 use crate::progress::{self, Progress};
 use crate::protocol::{self, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
@@ -22,17 +25,30 @@ const REPLIES: usize = 1024;
 /// Hashing speed that a sender must reach while it hashes its copy of a part, in groups per second.
 const GROUPS_PER_SECOND: u64 = 16;
 
+/// Number of bytes that are read while a file is hashed, to notice that the connection fails.
+const AHEAD: usize = 1024;
+
+/// How fast a sender has to deliver: `least` bytes of contents per `time` of waiting, or anything at all if that is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    pub(super) least: u64,
+    /// Also the time that the sender has to name its next file.
+    pub(super) time: Duration,
+}
+
 /// A sender, and replies to it that are sent when no more messages have arrived.
 pub(super) struct Peer<'a, T> {
     pub(super) transport: &'a mut T,
     replies: Vec<u8>,
+    /// Bytes that were read while a file was hashed.
+    ahead: Vec<u8>,
     /// Replies may be in a buffer of the transport.
     unflushed: bool,
 }
 
 impl<'a, T: Transport> Peer<'a, T> {
     pub(super) fn new(transport: &'a mut T) -> Self {
-        Self { transport, replies: Vec::new(), unflushed: false }
+        Self { transport, replies: Vec::new(), ahead: Vec::new(), unflushed: false }
     }
 
     /// Replies to file `number`, with the next read at the latest.
@@ -62,7 +78,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         if self.unflushed || !self.replies.is_empty() {
             let now = poll_fn(|cx| {
                 let mut buffer = ReadBuf::new(buffer);
-                Poll::Ready(match Pin::new(&mut *self.transport).poll_read(cx, &mut buffer) {
+                Poll::Ready(match Pin::new(&mut *self).poll_read(cx, &mut buffer) {
                     Poll::Ready(read) => Some(read.map(|()| buffer.filled().len())),
                     Poll::Pending => None,
                 })
@@ -72,7 +88,56 @@ impl<'a, T: Transport> Peer<'a, T> {
                 None => self.flush().await?,
             }
         }
-        self.transport.read(buffer).await
+        AsyncReadExt::read(self, buffer).await
+    }
+
+    /// Runs `hash`, which reads a file that the sender has named, on a thread when it is the sender's turn. It is told to stop
+    /// when the connection fails.
+    pub(super) async fn hash<R: Send + 'static>(
+        &mut self,
+        staging: &Arc<Staging>,
+        hash: impl FnOnce(&Stop) -> R + Send + 'static,
+    ) -> Result<R, Fault> {
+        let (staging, key, stop) = (Arc::clone(staging), self.transport.peer_key(), Stop::default());
+        let _guard = stop.on_drop();
+        let hashed = async move {
+            let turn = staging.hashing.turn(key).await;
+            // The turn ends when the thread stops, which may be after the connection.
+            disk::blocking(move || (hash(&stop), drop(turn)).0).await
+        };
+        tokio::select! {
+            hashed = hashed => Ok(hashed),
+            error = self.failed() => Err(ProtocolError::from(error).into()),
+        }
+    }
+
+    /// Sends all replies, and waits until the connection fails. What arrives is kept for later reads.
+    async fn failed(&mut self) -> io::Error {
+        if let Err(error) = self.flush().await {
+            return error;
+        }
+        let mut buffer = [0; AHEAD];
+        while let Some(room) = buffer.get_mut(..AHEAD.saturating_sub(self.ahead.len())).filter(|room| !room.is_empty())
+        {
+            match self.transport.read(room).await {
+                // The sender has nothing more to say, but may wait for the reply.
+                Ok(0) => break,
+                Ok(read) => self.ahead.extend(room.iter().take(read)),
+                Err(error) => return error,
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl<T: Transport> AsyncRead for Peer<'_, T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.ahead.is_empty() {
+            return Pin::new(&mut *self.transport).poll_read(cx, buffer);
+        }
+        let len = self.ahead.len().min(buffer.remaining());
+        buffer.put_slice(&self.ahead.drain(..len).collect::<Vec<_>>());
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -85,10 +150,11 @@ pub(super) enum Fault {
 
 impl Fault {
     /// Returns the error of the file `name`.
-    pub(super) fn of(self, name: &str, body: &Body) -> ReceiveError {
-        let (name, received, size) = (name.to_owned(), body.received, body.size);
+    pub(super) fn of(self, name: &Name, body: &Body) -> ReceiveError {
+        let (name, received, size, Pace { least, time }) = (name.clone(), body.received, body.size, body.pace);
         match self {
-            Self::Slow => ReceiveError::Stalled { name, received, size },
+            Self::Slow => ReceiveError::Stalled { name, received, size, least, time },
+            Self::Peer(ProtocolError::Abandoned) => ReceiveError::Abandoned(name),
             Self::Superseded => ReceiveError::Superseded(name),
             Self::Peer(error) => ReceiveError::Interrupted { name, received, size, error },
         }
@@ -106,6 +172,9 @@ pub(super) struct Body {
     pub(super) size: Option<u64>,
     /// Bytes that are here.
     pub(super) received: u64,
+    /// The last message of the file has been read.
+    pub(super) ended: bool,
+    pace: Pace,
     /// Ticks spent waiting for the peer since it last made the minimum progress.
     waited: u32,
     /// Bytes received at that time.
@@ -122,11 +191,13 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub(super) fn new(size: Option<u64>, progress: Progress) -> Self {
+    pub(super) fn new(size: Option<u64>, pace: Pace, progress: Progress) -> Self {
         let ticks = progress::ticks();
         Self {
             size,
             received: 0,
+            ended: false,
+            pace,
             waited: 0,
             before: 0,
             grace: Duration::ZERO,
@@ -160,7 +231,6 @@ impl Body {
             (protocol::PACKED, _) => return self.unpack(peer, chunk).await.map(Some),
             (protocol::END, Some(size)) if self.received < size => return Err(ProtocolError::WrongSize(size).into()),
             (protocol::END, _) => return Ok(None),
-            (protocol::ABANDONED, _) => return Err(ProtocolError::Abandoned.into()),
             (other, _) => return Err(ProtocolError::BadMessage(other).into()),
         }
         let len = u32::from_be_bytes(self.fixed(peer).await?);
@@ -201,14 +271,18 @@ impl Body {
         Ok(chunk)
     }
 
-    /// Reads the first byte of a message.
+    /// Reads the first byte of a message. Instead of any, the sender may give the file up, which is an error.
     pub(super) async fn message(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<u8, Fault> {
-        self.fixed(peer).await.map(|[first]| first)
+        let [first] = self.fixed(peer).await?;
+        self.ended = first == protocol::ABANDONED;
+        if self.ended { Err(ProtocolError::Abandoned.into()) } else { Ok(first) }
     }
 
-    /// Reads a hash.
+    /// Reads the hash at the end of the file.
     pub(super) async fn hash(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<blake3::Hash, Fault> {
-        self.fixed::<HASH_LEN>(peer).await.map(Into::into)
+        let hash = self.fixed::<HASH_LEN>(peer).await?;
+        self.ended = true;
+        Ok(hash.into())
     }
 
     /// Reads a field of `N` bytes.
@@ -235,6 +309,9 @@ impl Body {
                     0 => return Err(ProtocolError::EarlyEnd.into()),
                     more => {
                         filled += more;
+                        if self.pace.least <= 1 {
+                            self.waited = 0;
+                        }
                         self.lease.as_ref().inspect(|lease| lease.arrived());
                     }
                 },
@@ -254,11 +331,12 @@ impl Body {
 
     /// Counts a tick spent waiting; `now` bytes have been received.
     fn wait(&mut self, now: u64) -> Result<(), Fault> {
-        self.waited += 1;
-        if now.saturating_sub(self.before) >= LEAST_PROGRESS {
+        self.waited = self.waited.saturating_add(1);
+        if now.saturating_sub(self.before) >= self.pace.least {
             (self.waited, self.before, self.grace) = (0, now, Duration::ZERO);
         }
-        if progress::INTERVAL * self.waited >= PROGRESS_TIME + self.grace { Err(Fault::Slow) } else { Ok(()) }
+        let limit = self.pace.time.saturating_add(self.grace);
+        if progress::INTERVAL.saturating_mul(self.waited) >= limit { Err(Fault::Slow) } else { Ok(()) }
     }
 }
 

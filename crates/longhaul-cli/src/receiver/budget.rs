@@ -1,14 +1,19 @@
 //! Limits on the bytes that a receiver accepts, in total and per peer.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use longhaul_tls::Fingerprint;
 
-/// Minimum number of bytes that a file counts as: an empty file takes room too.
+use crate::names::Name;
+
+/// Minimum number of bytes that a file counts as, and what a directory or link does: an empty one takes room too.
 const LEAST: u64 = 4096;
+
+/// What a sender hears of a limit.
+pub(super) const EXCEEDED: &str = "it exceeds what the receiver accepts";
 
 /// Maximum number of bytes of all files together, and of those of each peer. Clones share the same budget.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +23,7 @@ pub struct Budget {
     /// One account per key that may send.
     peers: Arc<Mutex<HashMap<Fingerprint, Account>>>,
     /// Bytes of the parts on the disk, which are counted, by the sender's key and the name of the file.
-    parts: Arc<Mutex<HashMap<(Fingerprint, String), u64>>>,
+    parts: Arc<Mutex<HashMap<(Fingerprint, Name), u64>>>,
 }
 
 /// A limit that a file would exceed.
@@ -79,6 +84,31 @@ impl Account {
     }
 }
 
+/// The sender on whose behalf directories and links are created.
+#[derive(Clone, Debug, Default)]
+pub struct Owner {
+    accounts: Vec<Account>,
+    peer: Option<Fingerprint>,
+}
+
+impl Owner {
+    /// Returns the sender's key.
+    pub(crate) fn peer(&self) -> Option<Fingerprint> {
+        self.peer
+    }
+
+    /// Creates something that counts as [`LEAST`] bytes.
+    pub(crate) fn pay<R>(&self, create: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        let mut share = Share::default();
+        share.accounts.clone_from(&self.accounts);
+        let exceeded = |_| io::Error::new(io::ErrorKind::QuotaExceeded, EXCEEDED);
+        share.take(LEAST).map_err(exceeded)?;
+        let created = create()?;
+        share.keep();
+        Ok(created)
+    }
+}
+
 /// The part of the budget that one file takes. It is returned when dropped before [`keep`](Self::keep).
 #[derive(Debug, Default)]
 pub(super) struct Share {
@@ -89,8 +119,8 @@ pub(super) struct Share {
     /// Bytes of the file's part that are counted, but not used.
     spare: u64,
     /// Key of the file among the parts, if its sender is known.
-    part: Option<(Fingerprint, String)>,
-    parts: Arc<Mutex<HashMap<(Fingerprint, String), u64>>>,
+    part: Option<(Fingerprint, Name)>,
+    parts: Arc<Mutex<HashMap<(Fingerprint, Name), u64>>>,
 }
 
 impl Budget {
@@ -107,19 +137,19 @@ impl Budget {
     }
 
     /// Counts a part of `bytes` bytes that an earlier process left.
-    pub fn add_part(&self, peer: Fingerprint, name: &str, bytes: u64) {
+    pub fn add_part(&self, peer: Fingerprint, name: &Name, bytes: u64) {
         self.accounts(Some(peer)).iter().for_each(|account| account.force(bytes));
         let mut parts = self.parts();
-        let held = parts.entry((peer, name.to_owned())).or_default();
+        let held = parts.entry((peer, name.clone())).or_default();
         *held = held.saturating_add(bytes);
     }
 
     /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so a peer that
     /// announces much and sends little leaves room for others.
-    pub(super) fn begin(&self, peer: Option<Fingerprint>, name: &str, size: u64) -> Result<Share, Exceeded> {
+    pub(super) fn begin(&self, peer: Option<Fingerprint>, name: &Name, size: u64) -> Result<Share, Exceeded> {
         let accounts = self.accounts(peer);
         // What the peer left of this file is counted already.
-        let part = peer.map(|peer| (peer, name.to_owned()));
+        let part = peer.map(|peer| (peer, name.clone()));
         let held = part.as_ref().and_then(|part| self.parts().get(part).copied()).unwrap_or(0);
         let least = if held == 0 { LEAST } else { 0 };
         // The limit of the peer is the one that it can do something about.
@@ -128,6 +158,11 @@ impl Budget {
         share.take(least)?;
         share.covered = least;
         Ok(share)
+    }
+
+    /// Returns a peer as the owner of what is created for it.
+    pub(crate) fn owner(&self, peer: Option<Fingerprint>) -> Owner {
+        Owner { accounts: self.accounts(peer), peer }
     }
 
     /// Returns the accounts to which the bytes of a peer count: that of all peers, and its own if it has one.
@@ -141,7 +176,7 @@ impl Budget {
         accounts
     }
 
-    fn parts(&self) -> MutexGuard<'_, HashMap<(Fingerprint, String), u64>> {
+    fn parts(&self) -> MutexGuard<'_, HashMap<(Fingerprint, Name), u64>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -208,9 +243,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_created_counts_and_failures_do_not() {
+        let budget = Budget::new(Some(10_000));
+        let owner = budget.owner(None);
+        assert!(owner.pay(|| Err::<(), _>(io::ErrorKind::AlreadyExists.into())).is_err());
+        owner.pay(|| Ok(())).unwrap();
+        owner.pay(|| Ok(())).unwrap();
+        assert_eq!(owner.pay(|| Ok(())).unwrap_err().to_string(), EXCEEDED);
+        assert!(budget.begin(None, &"file".into(), 0).is_err());
+    }
+
+    #[test]
     fn complete_files_count_and_abandoned_ones_do_not() {
         let budget = Budget::new(Some(100_000));
-        let begin = |size| budget.begin(None, "file", size);
+        let begin = |size| budget.begin(None, &"file".into(), size);
         assert_eq!(begin(100_001).unwrap_err().bytes, 100_000);
         let mut failed = begin(90_000).unwrap();
         failed.add(50_000).unwrap();
@@ -227,55 +273,61 @@ mod tests {
         begin(0).unwrap().keep();
         begin(0).unwrap().keep();
         assert_eq!(begin(0).unwrap_err().bytes, 100_000);
-        assert!(Budget::new(None).begin(None, "file", u64::MAX).is_ok());
+        assert!(Budget::new(None).begin(None, &"file".into(), u64::MAX).is_ok());
     }
 
     #[test]
     fn each_peer_has_its_own_limit_within_that_of_all() {
         let [one, other] = [(); 2].map(|()| longhaul_tls::Identity::generate().unwrap().fingerprint());
         let budget = Budget::new(Some(100_000)).per_peer(Some(60_000));
-        let mut first = budget.begin(Some(one), "file", 50_000).unwrap();
+        let mut first = budget.begin(Some(one), &"file".into(), 50_000).unwrap();
         first.add(50_000).unwrap();
         first.keep();
-        let exceeded = budget.begin(Some(one), "file", 20_000).unwrap_err();
+        let exceeded = budget.begin(Some(one), &"file".into(), 20_000).unwrap_err();
         assert_eq!(exceeded.to_string(), "--max-bytes-per-peer (60000 bytes)");
         // What one peer failed to send counts for nobody.
-        assert_eq!(budget.begin(Some(other), "file", 60_000).unwrap_err().to_string(), "--max-bytes (100000 bytes)");
-        let mut second = budget.begin(Some(other), "file", 40_000).unwrap();
+        assert_eq!(
+            budget.begin(Some(other), &"file".into(), 60_000).unwrap_err().to_string(),
+            "--max-bytes (100000 bytes)"
+        );
+        let mut second = budget.begin(Some(other), &"file".into(), 40_000).unwrap();
         second.add(40_000).unwrap();
         assert_eq!(second.add(15_000).unwrap_err().option, "--max-bytes");
         drop(second);
-        assert!(budget.begin(Some(other), "file", 50_000).is_ok());
-        assert!(budget.begin(None, "file", 50_000).is_ok());
+        assert!(budget.begin(Some(other), &"file".into(), 50_000).is_ok());
+        assert!(budget.begin(None, &"file".into(), 50_000).is_ok());
     }
 
     #[test]
     fn a_part_counts_once_whoever_left_it() {
         let [one, other] = [(); 2].map(|()| longhaul_tls::Identity::generate().unwrap().fingerprint());
         let budget = Budget::new(Some(100_000)).per_peer(Some(90_000));
-        budget.add_part(one, "file", 60_000);
-        assert_eq!(budget.begin(Some(other), "file", 50_000).unwrap_err().option, "--max-bytes");
-        assert_eq!(budget.begin(Some(one), "other", 40_000).unwrap_err().option, "--max-bytes-per-peer");
+        budget.add_part(one, &"file".into(), 60_000);
+        assert_eq!(budget.begin(Some(other), &"file".into(), 50_000).unwrap_err().option, "--max-bytes");
+        assert_eq!(budget.begin(Some(one), &"other".into(), 40_000).unwrap_err().option, "--max-bytes-per-peer");
         // Continued after 50,000 bytes: the other 10,000 are replaced.
-        let mut rest = budget.begin(Some(one), "file", 85_000).unwrap();
+        let mut rest = budget.begin(Some(one), &"file".into(), 85_000).unwrap();
         rest.resume(50_000);
         rest.add(30_000).unwrap();
-        assert_eq!(budget.begin(Some(other), "x", 20_001).unwrap_err().option, "--max-bytes");
+        assert_eq!(budget.begin(Some(other), &"x".into(), 20_001).unwrap_err().option, "--max-bytes");
         rest.leave();
-        assert!(budget.begin(Some(other), "x", 20_000).is_ok());
+        assert!(budget.begin(Some(other), &"x".into(), 20_000).is_ok());
         // Received anew, and then complete.
-        let mut anew = budget.begin(Some(one), "file", 70_000).unwrap();
+        let mut anew = budget.begin(Some(one), &"file".into(), 70_000).unwrap();
         anew.resume(0);
         anew.add(70_000).unwrap();
         anew.keep();
-        assert!(budget.begin(Some(other), "x", 30_001).is_err());
-        assert!(budget.begin(Some(other), "x", 30_000).is_ok(), "what the part had more is not counted any more");
+        assert!(budget.begin(Some(other), &"x".into(), 30_001).is_err());
+        assert!(
+            budget.begin(Some(other), &"x".into(), 30_000).is_ok(),
+            "what the part had more is not counted any more"
+        );
         // A part of 60,000 bytes is removed: its connection ends without one.
         let budget = Budget::new(Some(100_000));
-        budget.add_part(one, "file", 60_000);
-        let mut gone = budget.begin(Some(one), "file", 60_000).unwrap();
+        budget.add_part(one, &"file".into(), 60_000);
+        let mut gone = budget.begin(Some(one), &"file".into(), 60_000).unwrap();
         gone.resume(0);
         drop(gone);
-        assert!(budget.begin(Some(other), "x", 100_000).is_ok());
+        assert!(budget.begin(Some(other), &"x".into(), 100_000).is_ok());
     }
 }

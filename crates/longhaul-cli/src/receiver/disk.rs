@@ -30,6 +30,13 @@ impl Sink {
 }
 
 impl Sink {
+    /// Removes the file.
+    pub(super) fn discard(self) {
+        if let Self::File(temp) = self {
+            temp.discard();
+        }
+    }
+
     fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
         match self {
             Self::File(temp) => temp.record(group),
@@ -105,7 +112,14 @@ impl Disk {
                 let (target, chunk, result) =
                     written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
                 self.spare = chunk;
-                result.map(|()| target)
+                match result {
+                    Ok(()) => Ok(target),
+                    Err(error) => {
+                        // A part would keep the disk full.
+                        target.sink.discard();
+                        Err(error)
+                    }
+                }
             }
             State::Failed => Err(io::Error::other("it could not be written before")),
         }

@@ -1,10 +1,10 @@
 //! Reasons why files were not received.
 
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
-use super::budget::Exceeded;
-use super::{LEAST_PROGRESS, PROGRESS_TIME};
-use crate::names;
+use super::budget::{EXCEEDED, Exceeded};
+use crate::names::{Name, NameError};
 use crate::protocol::ProtocolError;
 
 /// Reason why files were not received.
@@ -17,8 +17,21 @@ pub enum ReceiveError {
     #[error("the peer sent nothing")]
     Silent,
     /// The name begins with a dot or a dash, which the options do not allow.
-    #[error("{0} (receive with --allow-hidden to accept such names)")]
-    Hidden(names::NameError),
+    #[error("{name} is not wanted: {error} (receive with --allow-hidden to accept such names)")]
+    Hidden {
+        /// The file's name.
+        name: Name,
+        /// What is wrong with it.
+        error: NameError,
+    },
+    /// The system here has no such names.
+    #[error("cannot write {name}: {error}")]
+    NotHere {
+        /// The file's name.
+        name: Name,
+        /// What is wrong with it.
+        error: NameError,
+    },
     /// The peer named no further file in time, or did not read its reply.
     #[error("the peer was idle for too long")]
     Idle,
@@ -26,42 +39,68 @@ pub enum ReceiveError {
     #[error("{name} would exceed {limit}")]
     TooLarge {
         /// The file's name.
-        name: String,
+        name: Name,
         /// The limit.
         limit: Exceeded,
     },
     /// The file arrives too slowly.
-    #[error("receiving {name} ended after {}: less than {LEAST_PROGRESS} bytes came in {} s", of(*received, *size), PROGRESS_TIME.as_secs())]
+    #[error("receiving {name} ended after {}: less than {least} bytes came in {} s", of(*received, *size), time.as_secs())]
     Stalled {
         /// The file's name.
-        name: String,
+        name: Name,
         /// Bytes received.
         received: u64,
         /// The file's size, if it was announced.
         size: Option<u64>,
+        /// The number of bytes that have to come in this time.
+        least: u64,
+        /// The time.
+        time: Duration,
     },
     /// A file of this name exists.
     #[error("{0} exists already (receive with --overwrite to replace it)")]
-    Exists(String),
+    Exists(Name),
     /// The file cannot be written.
     #[error("cannot write {name}: {}", sentence(error))]
     Disk {
         /// The file's name.
-        name: String,
+        name: Name,
         /// The system's error.
         error: io::Error,
     },
     /// Another connection of the same sender continues the file.
     #[error("receiving {0} ended: another connection of the same sender continues it")]
-    Superseded(String),
+    Superseded(Name),
     /// The contents differ from the sender's.
     #[error("{0} was damaged on the way: its hash is not the sender's")]
-    WrongHash(String),
+    WrongHash(Name),
+    /// The sender cannot send the rest of the file.
+    #[error("the sender gave {0} up")]
+    Abandoned(Name),
+    /// A directory or symbolic link cannot be created.
+    #[error("cannot create {name}: {}", sentence(error))]
+    Entry {
+        /// Its name.
+        name: Name,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A file is in its place, but its permissions or its time are not the sender's.
+    #[error("{name} is in place, but its permissions or its time cannot be set: {}", sentence(error))]
+    Attributes {
+        /// The file's name.
+        name: Name,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// All files came to their end, but so many were not received.
+    #[error("{}", left_out(.0))]
+    LeftOut(usize),
     /// The connection ended in the middle of a file.
     #[error("receiving {name} failed after {}: {error}", of(*received, *size))]
     Interrupted {
         /// The file's name.
-        name: String,
+        name: Name,
         /// Bytes received.
         received: u64,
         /// The file's size, if it was announced.
@@ -72,14 +111,39 @@ pub enum ReceiveError {
 }
 
 impl ReceiveError {
+    /// Returns whether the files after the one that failed can be received.
+    pub(super) fn is_of_one_file(&self) -> bool {
+        match self {
+            Self::Hidden { .. }
+            | Self::NotHere { .. }
+            | Self::TooLarge { .. }
+            | Self::Exists(_)
+            | Self::Disk { .. }
+            | Self::WrongHash(_)
+            | Self::Abandoned(_)
+            | Self::Entry { .. }
+            | Self::Attributes { .. } => true,
+            Self::Peer(_)
+            | Self::Silent
+            | Self::Idle
+            | Self::Stalled { .. }
+            | Self::Superseded(_)
+            | Self::Interrupted { .. }
+            | Self::LeftOut(_) => false,
+        }
+    }
+
     /// Returns what to tell the sender; `None` if the sender cannot be reached.
     pub(super) fn reason(&self) -> Option<String> {
         match self {
-            Self::Peer(ProtocolError::Name(_) | ProtocolError::NotText | ProtocolError::BadTime(_)) => {
-                Some(self.to_string())
+            Self::Peer(ProtocolError::Name(_) | ProtocolError::BadTime(_)) => Some(self.to_string()),
+            Self::Hidden { error, .. } | Self::NotHere { error, .. } => Some(error.to_string()),
+            Self::TooLarge { .. } => Some(EXCEEDED.to_owned()),
+            Self::Abandoned(_) => Some("the sender gave it up".to_owned()),
+            Self::Entry { error, .. } => Some(format!("cannot create it: {}", sentence(error))),
+            Self::Attributes { error, .. } => {
+                Some(format!("it is in place, but its permissions or its time cannot be set: {}", sentence(error)))
             }
-            Self::Hidden(error) => Some(error.to_string()),
-            Self::TooLarge { .. } => Some("it exceeds what the receiver accepts".to_owned()),
             Self::Stalled { .. } => Some("it arrives too slowly".to_owned()),
             Self::Exists(_) => Some("it exists already".to_owned()),
             Self::Disk { error, .. } => Some(format!("cannot write it: {}", sentence(error))),
@@ -89,9 +153,13 @@ impl ReceiveError {
                 error: ProtocolError::WrongSize(_) | ProtocolError::ChunkTooLong(_) | ProtocolError::BadPacking(_),
                 ..
             } => Some("its contents are not as announced".to_owned()),
-            Self::Peer(_) | Self::Silent | Self::Idle | Self::Interrupted { .. } => None,
+            Self::Peer(_) | Self::Silent | Self::Idle | Self::Interrupted { .. } | Self::LeftOut(_) => None,
         }
     }
+}
+
+fn left_out(files: &usize) -> String {
+    format!("{files} {} not received", if *files == 1 { "file was" } else { "files were" })
 }
 
 /// Formats how much of a file has been received.

@@ -15,6 +15,8 @@ impl Transport for DuplexStream {
     }
 }
 
+mod one_file;
+
 struct Scene {
     directory: TempDir,
     receiver: Receiver,
@@ -32,6 +34,7 @@ impl Scene {
             hidden: false,
             budget: Budget::default(),
             patience,
+            idle: None,
             screen: Screen::hidden(),
         };
         Self { directory, receiver }
@@ -76,6 +79,38 @@ impl Scene {
     }
 }
 
+impl Scene {
+    /// Receives from a peer that sends `bytes` and closes; returns why each file was left out, and the replies.
+    async fn leaves_out(&self, bytes: &[u8]) -> (Vec<String>, Vec<(u64, Reply)>) {
+        let (mut ours, mut theirs) = tokio::io::duplex(4 << 20);
+        theirs.write_all(bytes).await.unwrap();
+        theirs.shutdown().await.unwrap();
+        let mut left_out = Vec::new();
+        let done = |_: &DuplexStream, file: Result<File, LeftOut>| left_out.extend(file.err());
+        let served = self.receiver.serve(&mut ours, || {}, done).await;
+        match left_out.len() {
+            0 => served.unwrap(),
+            files => assert!(matches!(served, Err(ReceiveError::LeftOut(left)) if left == files), "{served:?}"),
+        }
+        drop(ours);
+        let (mut answer, mut replies) = (Vec::new(), Vec::new());
+        theirs.read_to_end(&mut answer).await.unwrap();
+        while let Some(reply) = protocol::take_reply(&mut answer).unwrap() {
+            replies.push(reply);
+        }
+        (left_out.iter().map(|left| left.error.to_string()).collect(), replies)
+    }
+}
+
+fn declined(number: u64, reason: &str) -> (u64, Reply) {
+    (number, Reply::Declined(reason.to_owned()))
+}
+
+/// Returns the messages after the magic of those of one file.
+fn next(bytes: Vec<u8>) -> Vec<u8> {
+    bytes.strip_prefix(&protocol::MAGIC).unwrap().to_vec()
+}
+
 fn file(name: &[u8], size: u64) -> Vec<u8> {
     let mut bytes = protocol::MAGIC.to_vec();
     bytes.extend([protocol::FILE, 0]);
@@ -113,8 +148,10 @@ async fn files_arrive_whole_with_their_hashes() {
     let (mut ours, theirs) = tokio::io::duplex(10_000);
     let sources = vec![scene.source("first", &contents), scene.source("empty", &[])];
     let mut files = Vec::new();
-    let (served, hashes) =
-        tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, file| files.push(file)), send(theirs, sources));
+    let (served, hashes) = tokio::join!(
+        scene.receiver.serve(&mut ours, || {}, |_, file| files.push(file.unwrap())),
+        send(theirs, sources)
+    );
     served.unwrap();
     assert_eq!(hashes.unwrap(), [Some(blake3::hash(&contents)), Some(blake3::hash(b""))]);
     assert_eq!(files.iter().map(|file| file.hash).collect::<Vec<_>>(), [blake3::hash(&contents), blake3::hash(b"")]);
@@ -129,9 +166,8 @@ async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
     let source = scene.source("big", &vec![1; 8 * MAX_CHUNK]);
     let (mut ours, theirs) = tokio::io::duplex(10_000);
     let (served, sent) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send(theirs, vec![source]));
-    let error = sent.unwrap_err();
-    assert!(matches!(served, Err(ReceiveError::Exists(_))), "{served:?}");
-    assert!(matches!(&error, SendError::Refused { reason, .. } if reason == "it exists already"), "{error}");
+    assert!(matches!(served, Err(ReceiveError::LeftOut(1))), "{served:?}");
+    assert_eq!(sent.unwrap(), [None]);
     assert_eq!(fs::read(scene.out().join("big")).unwrap(), b"old");
 }
 
@@ -145,7 +181,7 @@ async fn hostile_input_ends_with_a_sentence() {
         (file(b"../escape", 1), "\"..\" is not a plain file name"),
         (file(b"", 1), "the file name is empty"),
         (file(&[b'x'; 300], 1), "a file name of 300 bytes is too long (at most 255)"),
-        (file(b"\xff", 1), "the peer sent a name that is not UTF-8"),
+        (file(b"\xff\n", 1), "\"\\xff\\u{a}\" contains a control character, or one that changes the direction of text"),
     ] {
         let (error, answer) = scene.hears(&bytes).await;
         assert_eq!(error, expected);
@@ -159,43 +195,50 @@ async fn hostile_input_ends_with_a_sentence() {
         error,
         "receiving cut failed after 0 of 300000 bytes: the peer closed the connection in the middle of a message"
     );
-    let (error, answer) = scene.hears(&file(b"huge", 1 << 60)).await;
-    assert!(error == "cannot write huge: it needs 1048576.00 TiB of space, and less is free", "{error}");
-    assert!(answer.get(11..).unwrap().starts_with(b"cannot write it: it needs"));
+    let huge = [file(b"huge", 1 << 60), vec![protocol::ABANDONED]].concat();
+    let (errors, replies) = scene.leaves_out(&huge).await;
+    assert_eq!(errors, ["cannot write huge: it needs 1048576.00 TiB of space, and less is free"]);
+    assert_eq!(replies, [declined(0, "cannot write it: it needs 1048576.00 TiB of space, and less is free")]);
     assert!(scene.names().is_empty(), "{:?}", scene.names());
 }
 
-/// An empty file counts as 4 KiB, so that a budget ends the flood. The sender reads no reply before the end.
+fn header(kind: Kind, name: &str, mode: u32) -> Vec<u8> {
+    let modified = protocol::Timestamp::default();
+    let (name, keeps) = (name.into(), kind == Kind::Directory);
+    protocol::encode_header(&FileHeader { kind, name, size: None, modified, mode, keeps, asks: false, data: None })
+        .unwrap()
+}
+
+/// Empty files, directories and links count as 4 KiB each, and so do directories above them.
 #[tokio::test]
-async fn a_million_empty_files_end_with_the_budget() {
-    let mut scene = Scene::new();
-    scene.receiver.budget = Budget::new(Some(1 << 20));
-    let (mut ours, theirs) = tokio::io::duplex(64 << 10);
-    let (mut replies, mut files) = tokio::io::split(theirs);
-    let flood = async {
-        files.write_all(&protocol::MAGIC).await.unwrap();
-        let end = [&[protocol::END][..], blake3::hash(b"").as_bytes()].concat();
-        for number in 0..1_000_000 {
-            let file = file(format!("empty-{number}").as_bytes(), 0);
-            let file = file.strip_prefix(&protocol::MAGIC).unwrap();
-            // The receiver discards the rest, so that its reason arrives.
-            if files.write_all(&[file, &end].concat()).await.is_err() {
-                return;
+async fn a_budget_counts_whatever_takes_room() {
+    for limit in [64 << 10, 256 << 10] {
+        let mut scene = Scene::new();
+        scene.receiver.budget = Budget::new(Some(limit));
+        let mut bytes = protocol::MAGIC.to_vec();
+        for number in 0..200 {
+            bytes.extend(next(whole(&format!("file-{number}"), b"")));
+            bytes.extend(next(whole(&format!("deep-{number}/{}/file", vec!["x"; 60].join("/")), b"")));
+            bytes.extend(header(Kind::Directory, &format!("directory-{number}/below"), 0o755));
+            bytes.extend(header(Kind::Link("directory-0".into()), &format!("link-{number}"), 0));
+            // What is there costs nothing.
+            bytes.extend(header(Kind::Directory, "deep-0", 0o755));
+        }
+        let (left_out, replies) = scene.leaves_out(&bytes).await;
+        assert_eq!(replies.len(), 1000);
+        assert!(left_out.len() >= 700 && left_out.iter().any(|error| error.contains("would exceed --max-bytes")));
+        let mut entries = 0;
+        let mut left = vec![scene.out().to_owned()];
+        while let Some(directory) = left.pop() {
+            for entry in fs::read_dir(directory).unwrap() {
+                let entry = entry.unwrap();
+                entries += 1;
+                left.extend(entry.file_type().unwrap().is_dir().then(|| entry.path()));
             }
         }
-        files.shutdown().await.unwrap();
-    };
-    let serve = async {
-        let error = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap_err();
-        drop(ours);
-        error.to_string()
-    };
-    let (error, ()) = tokio::join!(serve, flood);
-    assert_eq!(error, "empty-256 would exceed --max-bytes (1048576 bytes)");
-    assert_eq!(scene.names().len(), 256);
-    let mut told = Vec::new();
-    replies.read_to_end(&mut told).await.unwrap();
-    assert!(told.ends_with(b"it exceeds what the receiver accepts"));
+        // One more is the directory for unfinished files.
+        assert!(entries > 1 && entries <= limit / 4096 + 1, "{entries} entries");
+    }
 }
 
 fn packed(contents: &[u8]) -> Vec<u8> {
@@ -233,11 +276,10 @@ async fn compressed_chunks_are_bounded_and_have_to_be_valid() {
 #[tokio::test]
 async fn a_wrong_hash_leaves_no_file() {
     let scene = Scene::new();
-    let (error, answer) = scene
-        .hears(&[file(b"bad", 3), chunk(3), b"abc".to_vec(), vec![protocol::END], vec![0; HASH_LEN]].concat())
-        .await;
-    assert_eq!(error, "bad was damaged on the way: its hash is not the sender's");
-    assert_eq!(answer.get(11..), Some(b"it was damaged on the way".as_slice()));
+    let bad = [file(b"bad", 3), chunk(3), b"abc".to_vec(), vec![protocol::END], vec![0; HASH_LEN]].concat();
+    let (errors, replies) = scene.leaves_out(&bad).await;
+    assert_eq!(errors, ["bad was damaged on the way: its hash is not the sender's"]);
+    assert_eq!(replies, [declined(0, "it was damaged on the way")]);
     assert!(scene.names().is_empty());
 }
 
@@ -261,8 +303,8 @@ async fn contents_that_are_not_as_announced_leave_no_file() {
         assert_eq!(ours, format!("receiving lie {error}"));
         assert_eq!(answer.get(11..), Some(told.as_bytes()));
     }
-    let (error, _) = scene.hears(&[file(b"lie", 3), vec![protocol::ABANDONED]].concat()).await;
-    assert_eq!(error, "receiving lie failed after 0 of 3 bytes: the sender gave up");
+    let (errors, _) = scene.leaves_out(&[file(b"lie", 3), vec![protocol::ABANDONED]].concat()).await;
+    assert_eq!(errors, ["the sender gave lie up"]);
     assert!(scene.names().is_empty());
 }
 
@@ -304,12 +346,11 @@ async fn names_of_its_own_and_hidden_ones_are_refused() {
     assert_eq!(error, "\".longhaul-incoming-x\" is reserved for unfinished files");
     assert_eq!(answer.get(11..), Some(error.as_bytes()));
     for name in [".bashrc", "-rf"] {
-        let (error, answer) = scene.hears(&file(name.as_bytes(), 1)).await;
-        assert_eq!(
-            error,
-            format!("\"{name}\" begins with a dot or a dash (receive with --allow-hidden to accept such names)")
-        );
-        assert_eq!(answer.get(11..), Some(format!("\"{name}\" begins with a dot or a dash").as_bytes()));
+        let (errors, replies) = scene.leaves_out(&[file(name.as_bytes(), 1), vec![protocol::ABANDONED]].concat()).await;
+        let error = format!("\"{name}\" begins with a dot or a dash");
+        let hint = "(receive with --allow-hidden to accept such names)";
+        assert_eq!(errors, [format!("{name} is not wanted: {error} {hint}")]);
+        assert_eq!(replies, [declined(0, &error)]);
     }
     assert!(scene.names().is_empty());
     scene.receiver.hidden = true;
@@ -328,9 +369,9 @@ async fn names_of_its_own_and_hidden_ones_are_refused() {
 async fn no_more_is_accepted_than_was_asked_for() {
     let mut scene = Scene::new();
     scene.receiver.budget = Budget::new(Some(10_000));
-    let (error, answer) = scene.hears(&file(b"large", 10_001)).await;
-    assert_eq!(error, "large would exceed --max-bytes (10000 bytes)");
-    assert_eq!(answer.get(11..), Some(b"it exceeds what the receiver accepts".as_slice()));
+    let (errors, replies) = scene.leaves_out(&[file(b"large", 10_001), vec![protocol::ABANDONED]].concat()).await;
+    assert_eq!(errors, ["large would exceed --max-bytes (10000 bytes)"]);
+    assert_eq!(replies, [declined(0, "it exceeds what the receiver accepts")]);
     assert!(scene.names().is_empty());
 }
 

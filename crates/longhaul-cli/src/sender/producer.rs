@@ -16,6 +16,8 @@ use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply};
 
 /// Number of bytes from which a batch is sent without waiting for more.
 const BATCH: usize = 128 << 10;
+/// The same for the number of its marks.
+const MARKS: usize = 4096;
 
 /// Bytes to be written.
 #[derive(Debug, Default)]
@@ -37,6 +39,8 @@ pub(super) enum Mark {
     Ended(End),
     /// The file cannot be opened, and is not sent.
     Failed { source: Arc<Source>, error: io::Error },
+    /// The rest of the file cannot be read, and is not sent.
+    Unread(io::Error),
 }
 
 /// End of a file's contents.
@@ -58,12 +62,13 @@ impl End {
 enum Stop {
     /// The connection has failed.
     Gone,
-    Failed(SendError),
+    /// The file cannot be read. Those after it are sent.
+    Unread(io::Error),
 }
 
-impl From<SendError> for Stop {
-    fn from(error: SendError) -> Self {
-        Self::Failed(error)
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Unread(io::Error::new(error.kind(), format!("cannot read it: {error}")))
     }
 }
 
@@ -86,8 +91,10 @@ pub(super) struct Producer {
     batch: Batch,
     /// Number of the next file.
     next: u64,
-    /// Compresses chunks, if they are to be compressed.
+    /// Compresses chunks, once some are to be compressed.
     packer: Option<Packer>,
+    /// Whether chunks of the file are to be compressed.
+    packs: bool,
 }
 
 impl Producer {
@@ -99,7 +106,7 @@ impl Producer {
         screen: Screen,
     ) -> Self {
         let batch = Batch { bytes: protocol::MAGIC.to_vec(), marks: Vec::new() };
-        Self { feed, spares, replies, options, screen, batch, next: 0, packer: None }
+        Self { feed, spares, replies, options, screen, batch, next: 0, packer: None, packs: false }
     }
 
     /// Produces the batches of `sources` until the connection has failed.
@@ -107,28 +114,40 @@ impl Producer {
         if self.options.compress {
             self.packer = Some(Packer::new().map_err(SendError::Compress)?);
         }
-        let mut all = sources.iter().map(|source| self.file(source));
-        match all.by_ref().collect::<Result<(), Stop>>().and_then(|()| self.flush()) {
-            Ok(()) | Err(Stop::Gone) => Ok(()),
-            Err(Stop::Failed(error)) => Err(error),
+        for source in &sources {
+            match self.file(source) {
+                Ok(()) => {}
+                Err(Stop::Gone) => return Ok(()),
+                Err(Stop::Unread(error)) => {
+                    self.batch.bytes.push(protocol::ABANDONED);
+                    self.batch.marks.push(Mark::Unread(error));
+                }
+            }
         }
+        // If the connection has failed, that is known.
+        let _ = self.flush();
+        Ok(())
     }
 
     fn file(&mut self, source: &Arc<Source>) -> Result<(), Stop> {
-        let failed = |error| SendError::Read { path: source.path().to_owned(), error };
-        let (mut header, contents) = match source.begin() {
+        let begun = source.begin().and_then(|(mut header, contents)| {
+            header.asks = self.options.resume && header.size.is_some_and(|size| size > MAX_UNASKED);
+            header.keeps = self.options.attributes && (header.size.is_some() || header.kind == Kind::Directory);
+            let bytes = protocol::encode_header(&header).map_err(io::Error::other)?;
+            Ok((bytes, header, contents))
+        });
+        let (bytes, header, contents) = match begun {
             Ok(begun) => begun,
             Err(error) => {
                 self.batch.marks.push(Mark::Failed { source: Arc::clone(source), error });
-                return Ok(());
+                return self.flush_if_full();
             }
         };
         let number = self.next;
         self.next += 1;
-        header.asks = self.options.resume && header.size.is_some_and(|size| size > MAX_UNASKED);
-        header.keeps = self.options.attributes && (header.size.is_some() || header.kind == Kind::Directory);
-        let bytes = protocol::encode_header(&header);
-        self.batch.bytes.extend(bytes.map_err(|error| SendError::Name { path: source.path().to_owned(), error })?);
+        self.batch.bytes.extend(bytes);
+        // Chunks of zeros are a few bytes then.
+        self.packs = self.options.compress || header.data.is_some();
         let (size, asks) = (header.size, header.asks);
         self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size, asks });
         let Some(mut contents) = contents else {
@@ -153,13 +172,13 @@ impl Producer {
                 self.batch.bytes.push(protocol::ABANDONED);
                 return Ok(());
             }
-            let read = self.chunk(&mut contents, left, &mut hasher).map_err(failed)?;
+            let read = self.chunk(&mut contents, left, &mut hasher)?;
             match header.size {
                 None if read == 0 => break,
                 // More may come much later.
                 None => self.flush()?,
                 Some(_) if read == 0 => {
-                    return Err(failed(io::Error::other("it became shorter while it was sent")).into());
+                    return Err(Stop::Unread(io::Error::other("it became shorter while it was sent")));
                 }
                 Some(_) => left -= read,
             }
@@ -179,14 +198,13 @@ impl Producer {
         contents: &mut Contents,
         header: &FileHeader,
     ) -> Result<Option<GroupHasher>, Stop> {
-        let failed = |error| SendError::Read { path: source.path().to_owned(), error };
         let (name, size) = (source.name(), header.size.unwrap_or_default());
         let mut hasher = GroupHasher::default();
         match self.reply(number)? {
             Reply::Go => {}
             Reply::Anew => self.screen.say(&format!("{name} has changed since it was interrupted, and is sent anew")),
             Reply::Offer { groups, digest } => {
-                let prefix = Prefix::read(&mut *contents, groups.min(size / GROUP)).map_err(failed)?;
+                let prefix = Prefix::read(&mut *contents, groups.min(size / GROUP))?;
                 let mut from = 0;
                 if prefix.groups == groups && prefix.digest.finalize() == digest {
                     from = groups;
@@ -194,18 +212,18 @@ impl Producer {
                     self.screen.say(&format!("{name} is continued after {} of {size} bytes", hasher.len()));
                     self.batch.marks.push(Mark::Resumed(hasher.len()));
                 } else {
-                    contents.rewind().map_err(failed)?;
+                    contents.rewind()?;
                     self.screen.say(&format!("{name} is not what was interrupted, and is sent anew"));
                 }
                 self.batch.bytes.push(protocol::START);
                 self.batch.bytes.extend(from.to_be_bytes());
             }
             Reply::Same => {
-                let whole = GroupHasher::read(&mut *contents, size).map_err(failed)?;
+                let whole = GroupHasher::read(&mut *contents, size)?;
                 self.batch.bytes.push(protocol::CLAIM);
                 self.hash(&whole, whole.len());
                 match self.reply(number)? {
-                    Reply::Go => contents.rewind().map_err(failed)?,
+                    Reply::Go => contents.rewind()?,
                     _ => return Ok(None),
                 }
             }
@@ -255,7 +273,10 @@ impl Producer {
         }
         let contents = bytes.get(body..).unwrap_or_default();
         hasher.update(contents, |_| io::Result::Ok(()))?;
-        if let Some(packed) = self.packer.as_mut().and_then(|packer| packer.pack(contents)) {
+        if self.packs && self.packer.is_none() {
+            self.packer = Some(Packer::new()?);
+        }
+        if let Some(packed) = self.packer.as_mut().filter(|_| self.packs).and_then(|packer| packer.pack(contents)) {
             bytes.truncate(start);
             bytes.extend(protocol::packed_start(packed.len() as u32));
             bytes.extend(packed);
@@ -272,7 +293,7 @@ impl Producer {
     }
 
     fn flush_if_full(&mut self) -> Result<(), Stop> {
-        if self.batch.bytes.len() >= BATCH { self.flush() } else { Ok(()) }
+        if self.batch.bytes.len() >= BATCH || self.batch.marks.len() >= MARKS { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<(), Stop> {

@@ -1,21 +1,21 @@
 //! Files to be sent.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal as _, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::SendError;
-use crate::names::{self, NameError};
-use crate::progress::Screen;
+use super::tree::{Directory, Found};
+use crate::names::{self, Name, NameError};
 use crate::protocol::{FileHeader, Kind, Timestamp};
 
 /// A file, directory or symbolic link to be sent.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
-    name: String,
+    name: Name,
     size: Option<u64>,
     input: Input,
 }
@@ -24,10 +24,13 @@ pub struct Source {
 enum Input {
     /// A file named on the command line, which is open.
     Open(File),
-    /// A file in a directory, which is opened when it is sent.
-    Closed,
-    Directory,
-    Link(String),
+    /// A file in this directory or below, which is opened when it is sent.
+    Closed(Arc<Directory>),
+    /// This directory, or one below.
+    Directory(Arc<Directory>),
+    Link(Name),
+    /// Something that is not sent, for this reason.
+    LeftOut(String),
     Stdin {
         /// Whether it has been read from, so that it cannot be sent from its beginning any more.
         begun: AtomicBool,
@@ -72,8 +75,14 @@ impl Source {
         }
         let file = File::open(path).map_err(open)?;
         let size = file.metadata().map_err(open)?.len();
-        let name = name(path, None).map_err(|error| SendError::Name { path: path.to_owned(), error })?;
+        let name = name(path).map_err(|error| SendError::Name { path: path.to_owned(), error })?;
         Ok(Self { path: path.to_owned(), name, size: Some(size), input: Input::Open(file) })
+    }
+
+    /// Stands for a file that is not sent, for this reason.
+    #[must_use]
+    pub fn left_out(path: &Path, reason: String) -> Self {
+        Self { path: path.to_owned(), name: path.as_os_str().into(), size: Some(0), input: Input::LeftOut(reason) }
     }
 
     /// Uses standard input, whose contents are sent under the name `stdin`.
@@ -86,28 +95,29 @@ impl Source {
             return Err(SendError::Read { path, error: io::Error::other("standard input is a terminal") });
         }
         let input = Input::Stdin { begun: AtomicBool::new(false) };
-        Ok(Self { path, name: "stdin".to_owned(), size: None, input })
+        Ok(Self { path, name: "stdin".into(), size: None, input })
     }
 
     /// Returns everything in the directory `path`, and each directory after what is in it. Symbolic links are only
-    /// included with `links`, if they stay inside. What is not included is named on `screen`.
+    /// sent with `links`, if they stay inside. What is not sent is [left out](Self::left_out).
     ///
     /// # Errors
     /// Returns an error if the directory itself cannot be read or its name cannot be sent.
-    pub fn walk(path: &Path, links: bool, screen: &Screen) -> Result<Vec<Self>, SendError> {
+    pub fn walk(path: &Path, links: bool) -> Result<Vec<Self>, SendError> {
         let open = |error| SendError::Open { path: path.to_owned(), error };
         // `.` and `..` have other names.
         let named = if path.file_name().is_some() { path.to_owned() } else { path.canonicalize().map_err(open)? };
-        let root = name(&named, None).map_err(|error| SendError::Name { path: path.to_owned(), error })?;
-        fs::read_dir(path).map_err(open)?;
-        let mut walk = Walk { links, screen, found: Vec::new() };
-        walk.directory(path.to_owned(), root);
+        let name = name(&named).map_err(|error| SendError::Name { path: path.to_owned(), error })?;
+        let root = Arc::new(Directory::open(path).map_err(open)?);
+        let names = root.names().map_err(open)?;
+        let mut walk = Walk { links, root: Arc::clone(&root), found: Vec::new() };
+        walk.directory(&root, names, path.to_owned(), name);
         Ok(walk.found)
     }
 
     /// Returns the path under which the file is sent.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Name {
         &self.name
     }
 
@@ -126,7 +136,7 @@ impl Source {
     /// Returns whether this is a file, rather than a directory or a link.
     #[must_use]
     pub fn is_file(&self) -> bool {
-        !matches!(self.input, Input::Directory | Input::Link(_))
+        !matches!(self.input, Input::Directory(_) | Input::Link(_))
     }
 
     /// Returns whether the file can be sent from its beginning.
@@ -136,111 +146,112 @@ impl Source {
 
     /// Returns the header of the file as it is now, with `keeps` and `asks` unset, and its contents from the beginning.
     pub(super) fn begin(&self) -> io::Result<(FileHeader, Option<Contents>)> {
-        let header = |kind, size, metadata: Option<Metadata>| {
-            let modified = metadata.as_ref().map(Metadata::modified).transpose()?;
-            io::Result::Ok(FileHeader {
-                kind,
-                name: self.name.clone(),
-                size,
-                modified: modified.map_or(Timestamp::default(), |time| Timestamp::from(time).clamped()),
-                mode: metadata.as_ref().map_or(0o644, mode),
-                keeps: false,
-                asks: false,
-            })
-        };
+        let opened = |error: io::Error| io::Error::new(error.kind(), format!("cannot open it: {error}"));
         let file = match &self.input {
-            Input::Directory => return Ok((header(Kind::Directory, None, Some(self.path.metadata()?))?, None)),
-            Input::Link(target) => return Ok((header(Kind::Link(target.clone()), None, None)?, None)),
+            Input::Directory(root) => {
+                let metadata = root.metadata(&self.name).map_err(opened)?;
+                return Ok((self.header(Kind::Directory, None, Some(&metadata))?, None));
+            }
+            Input::Link(target) => return Ok((self.header(Kind::Link(target.clone()), None, None)?, None)),
+            Input::LeftOut(reason) => return Err(io::Error::other(reason.clone())),
             Input::Stdin { begun } => {
                 begun.store(true, Ordering::Relaxed);
-                return Ok((header(Kind::File, None, None)?, Some(Contents::Stdin)));
+                return Ok((self.header(Kind::File, None, None)?, Some(Contents::Stdin)));
             }
-            Input::Open(file) => file.try_clone()?,
-            Input::Closed => open_regular(&self.path)?,
+            Input::Open(file) => file.try_clone().map_err(opened)?,
+            Input::Closed(root) => root.file(&self.name).map_err(opened)?,
         };
-        let metadata = file.metadata()?;
-        let header = header(Kind::File, Some(metadata.len()), Some(metadata))?;
+        let metadata = file.metadata().map_err(opened)?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let header = self.header(Kind::File, Some(metadata.len()), Some(&metadata))?;
         let mut contents = Contents::File(file);
         contents.rewind()?;
         Ok((header, Some(contents)))
     }
+
+    fn header(&self, kind: Kind, size: Option<u64>, metadata: Option<&Metadata>) -> io::Result<FileHeader> {
+        let modified = metadata.map(Metadata::modified).transpose()?;
+        Ok(FileHeader {
+            kind,
+            name: self.name.clone(),
+            size,
+            modified: modified.map_or(Timestamp::default(), |time| Timestamp::from(time).clamped()),
+            mode: metadata.map_or(0o644, mode),
+            keeps: false,
+            asks: false,
+            data: metadata.filter(|_| size.is_some()).and_then(data),
+        })
+    }
 }
 
 /// A walk through a directory.
-struct Walk<'a> {
+struct Walk {
     links: bool,
-    screen: &'a Screen,
+    root: Arc<Directory>,
     found: Vec<Source>,
 }
 
-impl Walk<'_> {
-    /// Adds what is in the directory `path`, which is sent under `name`, and the directory.
-    fn directory(&mut self, path: PathBuf, name: String) {
-        let entries = fs::read_dir(&path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        match entries {
-            Ok(mut entries) => {
-                entries.sort_by_key(fs::DirEntry::file_name);
-                for entry in entries {
-                    if let Err(reason) = self.entry(&entry.path(), &name) {
-                        self.screen.warn(&format!("{} is not sent: {reason}", shown(&entry.path())));
-                    }
-                }
+impl Walk {
+    /// Adds the entries `names` of a directory, which is sent under `name`, and the directory.
+    fn directory(&mut self, directory: &Directory, mut names: Vec<Name>, path: PathBuf, name: Name) {
+        names.sort();
+        for entry in names {
+            let (path, name) = (path.join(entry.to_local()), name.join(&entry));
+            if let Err(reason) = self.entry(directory, &entry, &path, name) {
+                self.found.push(Source::left_out(&path, reason));
             }
-            Err(error) => self.screen.warn(&format!("{} is not read: {error}", shown(&path))),
         }
-        self.found.push(Source { path, name, size: Some(0), input: Input::Directory });
+        self.found.push(Source { path, name, size: Some(0), input: Input::Directory(Arc::clone(&self.root)) });
     }
 
-    fn entry(&mut self, path: &Path, parent: &str) -> Result<(), String> {
-        let name = name(path, Some(parent)).map_err(|error| error.to_string())?;
-        let metadata = path.symlink_metadata().map_err(|error| error.to_string())?;
-        let (size, input) = if metadata.is_dir() {
-            self.directory(path.to_owned(), name);
-            return Ok(());
-        } else if metadata.is_file() {
-            (metadata.len(), Input::Closed)
-        } else if !metadata.is_symlink() {
-            return Err("it is neither a file nor a directory".to_owned());
-        } else if self.links {
-            let target = path.read_link().map_err(|error| error.to_string())?;
-            let target = target.to_str().ok_or("its target is not UTF-8")?.to_owned();
-            names::check_link(&name, &target).map_err(|error| error.to_string())?;
-            (0, Input::Link(target))
-        } else {
-            return Err("it is a symbolic link (send with --links to include those that stay inside)".to_owned());
+    fn entry(&mut self, directory: &Directory, entry: &Name, path: &Path, name: Name) -> Result<(), String> {
+        names::check_path(&name).and_then(|()| names::check_here(&name)).map_err(|error| error.to_string())?;
+        let (size, input) = match directory.find(entry).map_err(|error| error.to_string())? {
+            Found::Directory => {
+                let below = directory.below(entry).and_then(|below| Ok((below.names()?, below)));
+                let (names, below) = below.map_err(|error| format!("cannot read it: {error}"))?;
+                self.directory(&below, names, path.to_owned(), name);
+                return Ok(());
+            }
+            Found::File(len) => (len, Input::Closed(Arc::clone(&self.root))),
+            Found::Link if self.links => {
+                let target = directory.target(entry).map_err(|error| error.to_string())?;
+                names::check_link(&name, &target).map_err(|error| error.to_string())?;
+                (0, Input::Link(target))
+            }
+            Found::Link => {
+                return Err("it is a symbolic link (send with --links to include those that stay inside)".to_owned());
+            }
+            Found::Other => return Err("it is neither a file nor a directory".to_owned()),
         };
         self.found.push(Source { path: path.to_owned(), name, size: Some(size), input });
         Ok(())
     }
 }
 
-/// Returns a path for display.
-fn shown(path: &Path) -> String {
-    names::escaped(&path.to_string_lossy())
+/// Returns the name under which a file or directory of the command line is sent.
+fn name(path: &Path) -> Result<Name, NameError> {
+    let name = path.file_name().unwrap_or_default().into();
+    names::check_path(&name).and_then(|()| names::check_here(&name)).map(|()| name)
 }
 
-/// Returns the path under which `path` is sent, which is in the directory `parent`.
-fn name(path: &Path, parent: Option<&str>) -> Result<String, NameError> {
-    let name = path.file_name().unwrap_or_default();
-    let name = name.to_str().ok_or_else(|| NameError::NotPlain(name.to_string_lossy().into_owned()))?;
-    names::check(name)?;
-    let name = parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}/{name}"));
-    names::check_path(&name).map(|()| name)
-}
-
-/// Opens a file that was a regular one when its directory was read. A symbolic link is not followed, and a pipe is not
-/// waited for.
-fn open_regular(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true);
+/// Returns the number of bytes of a file with holes that are stored.
+fn data(metadata: &Metadata) -> Option<u64> {
     #[cfg(unix)]
     {
-        use rustix::fs::OFlags;
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits() as i32);
+        use std::os::unix::fs::MetadataExt as _;
+        /// Length of a block of a file system, below which a difference is no hole.
+        const BLOCK: u64 = 4096;
+        let data = metadata.blocks().saturating_mul(512);
+        (data.saturating_add(BLOCK) <= metadata.len()).then_some(data)
     }
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        None
+    }
 }
 
 /// Files to be sent, and how many of them need not be sent any more.
@@ -274,6 +285,11 @@ impl Plan {
     /// Returns the files that are to be sent.
     pub(super) fn rest(&self) -> &[Arc<Source>] {
         self.sources.get(self.settled..).unwrap_or_default()
+    }
+
+    /// Returns the files that are neither at the receiver nor known not to be.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Source> {
+        self.rest().iter().map(|source| &**source)
     }
 
     /// The receiver has replied.

@@ -99,3 +99,32 @@ async fn a_receiver_that_always_talks_keeps_nothing_from_being_sent() {
     }
     assert_eq!((written, sender.inbox.len()), (5 * 4, 5));
 }
+
+/// Whoever may write to a directory can replace one in it by a link while its files are sent.
+#[cfg(unix)]
+#[test]
+fn links_that_appear_in_a_directory_lead_nowhere() {
+    use std::os::unix::fs::symlink;
+    let directory = TempDir::create().unwrap();
+    let (tree, outside) = (directory.path().join("tree"), directory.path().join("outside"));
+    for below in [&tree.join("sub/deep"), &outside.join("deep")] {
+        fs::create_dir_all(below).unwrap();
+        fs::write(below.join("file"), "x").unwrap();
+    }
+    let sources = Source::walk(&tree, false).unwrap();
+    let names: Vec<_> = sources.iter().map(|source| source.name().text()).collect();
+    assert_eq!(names, ["tree/sub/deep/file", "tree/sub/deep", "tree/sub", "tree"]);
+    assert!(sources.iter().all(|source| source.begin().is_ok()));
+    fs::rename(tree.join("sub"), tree.join("moved")).unwrap();
+    symlink(&outside, tree.join("sub")).unwrap();
+    let opened: Vec<_> = sources.iter().map(|source| source.begin().is_ok()).collect();
+    assert_eq!(opened, [false, false, false, true]);
+    // The directory itself is the one that was named, whatever has its name now.
+    fs::rename(&tree, directory.path().join("elsewhere")).unwrap();
+    symlink(&outside, &tree).unwrap();
+    assert!(sources[3].begin().is_ok());
+    // Nor is a directory entered that becomes a link after it was found.
+    let root = tree::Directory::open(&directory.path().join("elsewhere")).unwrap();
+    assert!(matches!(root.find(&"moved".into()).unwrap(), tree::Found::Directory));
+    assert!(root.below(&"sub".into()).is_err() && root.below(&"moved".into()).is_ok());
+}

@@ -81,7 +81,9 @@ struct Running {
 /// Starts to send a file to `address`, or to the receiver itself.
 fn start(there: &Machine, here: &Machine, patience: &str, through: impl FnOnce(&str) -> String) -> Running {
     let file = here.file("file", 0);
-    fs::File::options().write(true).open(&file).unwrap().set_len(1 << 30).unwrap();
+    // Allocated, so that it is sent as it is, although nothing is written to it.
+    let contents = fs::File::options().write(true).open(&file).unwrap();
+    rustix::fs::fallocate(&contents, rustix::fs::FallocateFlags::empty(), 0, 1 << 30).unwrap();
     let receiver = receive(there, &["--timeout", patience]);
     let address = through(&receiver.address);
     let mut command = send(here, &address, &[&file, "--timeout", patience]);

@@ -78,7 +78,7 @@ fn a_directory_arrives_with_everything_in_it() {
     assert_eq!(tree(&there.path("out/tree")), tree(&root));
     drop(receiver);
     let receiver = there.receive(&["--allow", &here.key(), "--overwrite"]);
-    assert!(here.send(&receiver, &[root.to_str().unwrap(), "--no-attributes"]).status.success());
+    assert!(here.send(&receiver, &[root.to_str().unwrap(), "--links", "--no-attributes"]).status.success());
     let large = there.path("out/tree/sub/deep/large").metadata().unwrap();
     assert!(
         large.permissions().mode() & 0o777 != 0o444
@@ -99,13 +99,17 @@ fn what_is_not_sent_is_named() {
     assert!(Command::new("mkfifo").arg(root.join("pipe")).status().unwrap().success());
     let receiver = there.receive(&["--allow", &here.key()]);
     for (options, reason) in [(&["--links"][..], "may lead outside the directory"), (&[], "it is a symbolic link")] {
-        let arguments = [&[root.to_str().unwrap()], options].concat();
-        let said = failed(&here.send(&receiver, &arguments), 1);
+        let arguments = [&[root.to_str().unwrap(), "--json"], options].concat();
+        let sent = here.send(&receiver, &arguments);
+        let said = failed(&sent, 1);
+        assert!(said.contains("longhaul send: 5 files were not sent"), "{said}");
+        let listed = json_lines(&sent.stdout).iter().filter(|line| line["error"].is_string()).count();
+        assert_eq!(listed, 5);
         for (name, reason) in [
             ("absolute", reason),
             ("sub/up", reason),
             ("pipe", "it is neither a file nor a directory"),
-            ("bad\\u{a}name", "contains an invisible character"),
+            ("bad\\u{a}name", "contains a control character"),
             (".hidden", "the receiver does not want it"),
         ] {
             let named = |line: &str| line.contains(&format!("tree/{name} is not sent: ")) && line.contains(reason);
@@ -141,6 +145,74 @@ fn a_link_that_is_swapped_in_is_not_followed() {
     stdin.write_all(b"now").unwrap();
     drop(stdin);
     let said = failed(&sender.wait_with_output().unwrap(), 1);
-    assert!(said.contains("the receiver refused tree/a: cannot write it"), "{said}");
+    assert!(said.contains("tree/a is not sent: the receiver does not want it: cannot write it"), "{said}");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+/// Also paths on the command line. The names of `--json` are texts.
+#[cfg(target_os = "linux")]
+#[test]
+fn whatever_a_unix_file_is_called_arrives() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let (there, here) = (Machine::new(), Machine::new());
+    let root = here.path("tree").join(OsStr::from_bytes(b"r\xe9pertoire"));
+    let names = [
+        &b"backup 12:30:00.log"[..],
+        b"a\\b",
+        b"etc.",
+        b"aux.c",
+        b"caf\xe9",
+        "\u{2764}\u{fe0f}.jpg".as_bytes(),
+        "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}".as_bytes(),
+    ];
+    fs::create_dir_all(&root).unwrap();
+    for name in names {
+        file(&root.join(OsStr::from_bytes(name)), b"x", 0o644);
+    }
+    symlink(OsStr::from_bytes(b"caf\xe9"), root.join("link")).unwrap();
+    let receiver = there.receive(&["--allow", &here.key(), "--once", "--json"]);
+    let mut command = here.command(&["send", "--accept-new", "--links", "--json", &receiver.address]);
+    let sent = command.arg(&root).output().unwrap();
+    assert!(sent.status.success(), "{sent:?}");
+    assert!(
+        json_lines(&sent.stdout).iter().any(|line| line["file"].as_str().unwrap().ends_with("r\\xe9pertoire/caf\\xe9"))
+    );
+    let (code, said, received) = receiver.end();
+    assert_eq!(code, Some(0), "{said}");
+    let received = json_lines(&received);
+    assert!(received.iter().any(|line| line["file"] == "r\\xe9pertoire/\u{2764}\u{fe0f}.jpg"), "{received:?}");
+    assert_eq!(received.len(), names.len());
+    let there = there.path("out").join(root.file_name().unwrap());
+    assert!(names.iter().all(|name| there.join(OsStr::from_bytes(name)).is_file()));
+    assert_eq!(there.join("link").read_link().unwrap(), OsStr::from_bytes(b"caf\xe9"));
+}
+
+/// A tree with a read-only directory, once more and with something new.
+#[test]
+fn a_tree_that_has_grown_is_sent_again() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let root = here.path("tree");
+    fs::create_dir_all(root.join("fixed")).unwrap();
+    for name in ["fixed/a", "b-changes", "c"] {
+        file(&root.join(name), b"old", 0o444);
+    }
+    fs::set_permissions(root.join("fixed"), PermissionsExt::from_mode(0o555)).unwrap();
+    let receiver = there.receive(&["--allow", &here.key()]);
+    let root = root.to_str().unwrap();
+    assert!(here.send(&receiver, &[root]).status.success());
+    assert!(here.send(&receiver, &[root]).status.success());
+    fs::remove_file(here.path("tree/b-changes")).unwrap();
+    for (name, contents) in [("b-changes", "changed"), ("d-new", "new")] {
+        file(&here.path("tree").join(name), contents.as_bytes(), 0o644);
+    }
+    // A file of the command line that is missing is told, too.
+    let sent = here.send(&receiver, &["missing", root, "--json"]);
+    let said = failed(&sent, 1);
+    assert!(said.contains("tree/b-changes is not sent: the receiver does not want it: it exists already"), "{said}");
+    assert!(said.contains("missing is not sent: cannot open missing"), "{said}");
+    let lines = json_lines(&sent.stdout);
+    assert_eq!(lines.iter().filter(|line| line["error"].is_string()).count(), 2, "{lines:?}");
+    assert_eq!(fs::read(there.path("out/tree/d-new")).unwrap(), b"new");
+    assert_eq!(fs::read(there.path("out/tree/b-changes")).unwrap(), b"old");
 }

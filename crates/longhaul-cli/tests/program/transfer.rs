@@ -118,7 +118,10 @@ fn existing_files_are_refused_replaced_renamed_or_skipped() {
         assert_eq!(receiver.end().0, Some(code), "{option:?}");
         let said = failed(&sent, code);
         match option {
-            None => assert!(said.contains("the receiver refused file.txt: it exists already"), "{said}"),
+            None => assert!(
+                said.contains("file.txt is not sent: the receiver does not want it: it exists already"),
+                "{said}"
+            ),
             Some("--skip") => assert!(said.contains("skipped, because the receiver has a file"), "{said}"),
             Some(_) => assert!(said.contains(" confirmed"), "{said}"),
         }

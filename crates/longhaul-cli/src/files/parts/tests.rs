@@ -8,7 +8,7 @@ use crate::files::TempDir;
 
 fn version(name: &str, seconds: i64) -> Description {
     let modified = Timestamp { seconds, nanos: 0 };
-    Description { peer: "SHA256:x".to_owned(), name: name.to_owned(), size: 10 * GROUP, modified }
+    Description { peer: "SHA256:x".to_owned(), name: name.into(), size: 10 * GROUP, modified }
 }
 
 /// Writes `groups` groups to a new part of `name`, and interrupts it.
@@ -33,7 +33,7 @@ async fn leave_version(staging: &Arc<Staging>, version: Description, groups: u64
 async fn continued(staging: &Arc<Staging>, name: &str) -> u64 {
     let (claim, found) = staging.claim(version(name, 1)).await.unwrap();
     let Found::Part(left) = found else { return 0 };
-    let (mut part, prefix) = staging.reopen(claim, &left).unwrap();
+    let (mut part, prefix) = staging.reopen(claim, left, &Stop::default()).unwrap();
     part.continue_at(prefix.groups).unwrap();
     assert_eq!(part.file.as_file().metadata().unwrap().len(), prefix.groups * GROUP);
     prefix.groups

@@ -1,0 +1,70 @@
+//! Files that are there already.
+
+use std::io;
+use std::sync::Arc;
+
+use super::body::{Body, Peer};
+use super::{Placed, ReceiveError, Receiver, disk};
+use crate::files::Staging;
+use crate::files::hashing::Stop;
+use crate::groups::{GROUP, GroupHasher};
+use crate::names::Name;
+use crate::protocol::{self, FileHeader, ProtocolError, Reply, Timestamp};
+use crate::transport::Transport;
+
+impl Receiver {
+    /// Returns the existing file if the sender proves by its hash that it has the same one.
+    pub(super) async fn claimed<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
+        number: u64,
+        name: &Name,
+        body: &mut Body,
+        staging: &Arc<Staging>,
+    ) -> Result<Option<Placed>, ReceiveError> {
+        peer.reply(number, &Reply::Same);
+        let size = body.size.unwrap_or_default();
+        body.wait_for_hash(size / GROUP);
+        let claim = match body.message(peer).await {
+            Ok(protocol::CLAIM) => body.hash(peer).await,
+            Ok(other) => Err(ProtocolError::BadMessage(other).into()),
+            Err(fault) => Err(fault),
+        };
+        let claim = claim.map_err(|fault| fault.of(name, body))?;
+        body.received = size;
+        let ours = self.hash_here(peer, staging, name, body).await?.filter(|ours| *ours == claim);
+        Ok(ours.map(|hash| Placed { name: name.clone(), bytes: size, resumed: size, hash, kept: Ok(()) }))
+    }
+
+    /// Returns the hash of the existing file if it has the size of `body`.
+    pub(super) async fn hash_here<T: Transport>(
+        &self,
+        peer: &mut Peer<'_, T>,
+        staging: &Arc<Staging>,
+        name: &Name,
+        body: &Body,
+    ) -> Result<Option<blake3::Hash>, ReceiveError> {
+        let (files, path, size) = (Arc::clone(staging), name.clone(), body.received);
+        let hash = move |stop: &Stop| {
+            let file = files.existing(&path)?;
+            let fits = file.metadata()?.len() == size;
+            let hasher = fits.then(|| GroupHasher::read(stop.reader(file), size)).transpose()?;
+            io::Result::Ok(hasher.filter(|hasher| hasher.len() == size).map(|hasher| hasher.finalize()))
+        };
+        let hashed = peer.hash(staging, hash).await.map_err(|fault| fault.of(name, body))?;
+        Ok(hashed.ok().flatten())
+    }
+}
+
+/// Returns whether the existing file may be the one that is sent: an earlier connection may have ended before the
+/// sender heard of the success.
+pub(super) async fn may_be_here(staging: &Arc<Staging>, header: &FileHeader) -> bool {
+    let FileHeader { name, size, modified, keeps, asks, .. } = header.clone();
+    let staging = Arc::clone(staging);
+    let same = move || {
+        let metadata = staging.existing(&name)?.metadata()?;
+        let unchanged = !asks || !keeps || Timestamp::from(metadata.modified()?).clamped() == modified;
+        io::Result::Ok(Some(metadata.len()) == size && unchanged)
+    };
+    disk::blocking(same).await.unwrap_or(false)
+}

@@ -1,0 +1,151 @@
+//! Directories that are sent, opened one below the other, so that a file outside cannot be reached through a link that somebody
+//! puts there meanwhile.
+
+#[cfg(not(unix))]
+pub(super) use elsewhere::Directory;
+#[cfg(unix)]
+pub(super) use unix::Directory;
+
+use crate::names::Name;
+
+/// What an entry of a directory is.
+pub(super) enum Found {
+    Directory,
+    /// A regular file of this length.
+    File(u64),
+    /// A symbolic link.
+    Link,
+    /// Something else, such as a pipe.
+    Other,
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::fs::{File, Metadata};
+    use std::io;
+    use std::path::Path;
+
+    use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+
+    use super::{Found, Name};
+    use crate::names;
+
+    /// An open directory.
+    #[derive(Debug)]
+    pub(in super::super) struct Directory(File);
+
+    impl Directory {
+        /// Opens a directory that a person has named. Links in its path are followed.
+        pub(in super::super) fn open(path: &Path) -> io::Result<Self> {
+            let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+            Ok(Self(rustix::fs::open(path, flags, Mode::empty())?.into()))
+        }
+
+        /// Opens a directory in this one.
+        pub(in super::super) fn below(&self, name: &Name) -> io::Result<Self> {
+            open(&self.0, name.as_bytes(), OFlags::DIRECTORY).map(Self)
+        }
+
+        /// Returns the names in this directory.
+        pub(in super::super) fn names(&self) -> io::Result<Vec<Name>> {
+            let mut names = Vec::new();
+            for entry in Dir::read_from(&self.0)? {
+                let name = entry?.file_name().to_bytes().to_vec();
+                if name != b"." && name != b".." {
+                    names.push(name.into());
+                }
+            }
+            Ok(names)
+        }
+
+        pub(in super::super) fn find(&self, name: &Name) -> io::Result<Found> {
+            let stat = rustix::fs::statat(&self.0, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => Found::Directory,
+                FileType::RegularFile => Found::File(u64::try_from(stat.st_size).unwrap_or_default()),
+                FileType::Symlink => Found::Link,
+                _ => Found::Other,
+            })
+        }
+
+        /// Returns the target of a link in this directory.
+        pub(in super::super) fn target(&self, name: &Name) -> io::Result<Name> {
+            Ok(rustix::fs::readlinkat(&self.0, name.as_bytes(), Vec::new())?.into_bytes().into())
+        }
+
+        /// Opens a file. The first name in its path is that of this directory. No link is followed, and a pipe is not waited for.
+        pub(in super::super) fn file(&self, path: &Name) -> io::Result<File> {
+            let mut names: Vec<_> = names::parts(path).skip(1).collect();
+            let name = names.pop().unwrap_or_default();
+            open(&self.walk(&names)?, name, OFlags::NONBLOCK)
+        }
+
+        /// Returns the attributes of a directory. The first name in its path is that of this directory.
+        pub(in super::super) fn metadata(&self, path: &Name) -> io::Result<Metadata> {
+            self.walk(&names::parts(path).skip(1).collect::<Vec<_>>())?.metadata()
+        }
+
+        fn walk(&self, names: &[&[u8]]) -> io::Result<File> {
+            names.iter().try_fold(self.0.try_clone()?, |directory, name| open(&directory, name, OFlags::DIRECTORY))
+        }
+    }
+
+    fn open(directory: &File, name: &[u8], flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?.into())
+    }
+}
+
+#[cfg(not(unix))]
+mod elsewhere {
+    use std::fs::{self, File, Metadata};
+    use std::io;
+    use std::path::{Path, PathBuf};
+
+    use super::{Found, Name};
+
+    /// The path of a directory.
+    #[derive(Debug)]
+    pub(in super::super) struct Directory(PathBuf);
+
+    impl Directory {
+        pub(in super::super) fn open(path: &Path) -> io::Result<Self> {
+            fs::read_dir(path).map(|_| Self(path.to_owned()))
+        }
+
+        pub(in super::super) fn below(&self, name: &Name) -> io::Result<Self> {
+            Ok(Self(self.0.join(name.to_local())))
+        }
+
+        pub(in super::super) fn names(&self) -> io::Result<Vec<Name>> {
+            fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().as_os_str().into())).collect()
+        }
+
+        pub(in super::super) fn find(&self, name: &Name) -> io::Result<Found> {
+            let metadata = self.0.join(name.to_local()).symlink_metadata()?;
+            Ok(match metadata.file_type() {
+                kind if kind.is_dir() => Found::Directory,
+                kind if kind.is_file() => Found::File(metadata.len()),
+                kind if kind.is_symlink() => Found::Link,
+                _ => Found::Other,
+            })
+        }
+
+        pub(in super::super) fn target(&self, name: &Name) -> io::Result<Name> {
+            fs::read_link(self.0.join(name.to_local())).map(|target| target.as_os_str().into())
+        }
+
+        pub(in super::super) fn file(&self, path: &Name) -> io::Result<File> {
+            File::open(self.path(path))
+        }
+
+        pub(in super::super) fn metadata(&self, path: &Name) -> io::Result<Metadata> {
+            self.path(path).metadata()
+        }
+
+        fn path(&self, path: &Name) -> PathBuf {
+            let names = crate::names::parts(path).skip(1).map(|name| Name::from(name.to_owned()));
+            names.fold(self.0.clone(), |directory, name| directory.join(name.to_local()))
+        }
+    }
+}
