@@ -174,8 +174,7 @@ fn plot(args: &PlotArgs) -> Result<()> {
 }
 
 fn identity(args: &IdentityArgs) -> Result<()> {
-    let home = Home::find()?;
-    let identity = home.identity()?;
+    let (identity, home) = Home::with_key()?;
     let fingerprint = identity.fingerprint();
     if args.json {
         let line = serde_json::json!({ "fingerprint": fingerprint.to_string(), "file": home.identity_file() });

@@ -5,7 +5,7 @@ mod link;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -177,10 +177,17 @@ fn command_line() -> String {
 }
 
 fn address(text: &str) -> Result<SocketAddr> {
-    match text.parse() {
-        Ok(address) => Ok(address),
-        Err(_) => bail!("{text:?} is not an address with a port; write it as 127.0.0.1:7000 or [::1]:7000"),
+    match text.parse().ok().or_else(|| with_zone(text)) {
+        Some(address) => Ok(address),
+        None => bail!("{text:?} is not an address with a port; write it as 127.0.0.1:7000 or [::1]:7000"),
     }
+}
+
+/// Parses an address with the name of an interface, such as `[fe80::1%eth0]:7000`, which the system knows.
+fn with_zone(text: &str) -> Option<SocketAddr> {
+    let (host, port) = text.strip_prefix('[')?.split_once("]:")?;
+    host.split_once('%')?.0.parse::<Ipv6Addr>().ok()?;
+    (host, port.parse().ok()?).to_socket_addrs().ok()?.next()
 }
 
 fn duration(text: &str) -> Result<Duration> {

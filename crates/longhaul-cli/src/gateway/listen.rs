@@ -1,8 +1,10 @@
 //! Addresses on which a gateway may listen for forwarders.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+
+use crate::address;
 
 /// The lowest port that is permitted without a rule. Those below belong to services of the system.
 const UNPRIVILEGED: u16 = 1024;
@@ -37,13 +39,14 @@ impl ListenPermits {
 
     /// Returns the address on which the gateway listens if a forwarder asks for `bind`, unless that is not permitted.
     #[must_use]
-    pub fn address(&self, bind: &str, port: u16) -> Option<IpAddr> {
-        let address = match bind {
-            "" | "localhost" => Ipv4Addr::LOCALHOST.into(),
-            "*" => Ipv4Addr::UNSPECIFIED.into(),
-            _ => bind.parse::<IpAddr>().ok()?,
+    pub fn address(&self, bind: &str, port: u16) -> Option<SocketAddr> {
+        let mut address = match bind {
+            "" | "localhost" => SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            "*" => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            _ => address::parse_host(bind).ok()?,
         };
-        self.0.iter().any(|rule| rule.matches(address, port)).then_some(address)
+        address.set_port(port);
+        self.0.iter().any(|rule| rule.matches(address.ip(), port)).then_some(address)
     }
 }
 
@@ -121,11 +124,13 @@ mod tests {
             (&["0.0.0.0:80", "[::1]:any"], "::1", 0, Some("::1")),
             (&["any:1024-65535"], "::", 0, Some("::")),
             (&["any:any"], "192.0.2.1", 1, Some("192.0.2.1")),
+            (&["any:any"], "fe80::1%no-such-link", 1, None),
+            (&[], "fe80::1%1", 8080, None),
         ] {
             let permits = ListenPermits::new(rules.iter().map(|rule| rule.parse().unwrap()).collect());
             assert_eq!(
                 permits.address(bind, port),
-                expected.map(|text| text.parse().unwrap()),
+                expected.map(|text| SocketAddr::new(text.parse().unwrap(), port)),
                 "{rules:?} {bind}:{port}"
             );
         }

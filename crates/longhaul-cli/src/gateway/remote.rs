@@ -243,7 +243,7 @@ pub(super) async fn listen<S: AsyncRead + AsyncWrite + Unpin + Observed>(
 
 async fn bind(session: &Session<'_>, asked: &Listen) -> Result<(TcpListener, SocketAddr), Reason> {
     let address = session.gateway.listen.address(&asked.bind, asked.port).ok_or(Reason::NotPermitted)?;
-    let listener = TcpListener::bind((address, asked.port)).await.map_err(|_| Reason::Unreachable)?;
+    let listener = TcpListener::bind(address).await.map_err(|_| Reason::Unreachable)?;
     let address = listener.local_addr().map_err(|_| Reason::Unreachable)?;
     Ok((listener, address))
 }

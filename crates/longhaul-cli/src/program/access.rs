@@ -7,7 +7,6 @@ use longhaul_tls::Fingerprint;
 use tokio::sync::watch;
 
 use super::Screen;
-use super::home::Home;
 use super::lists::{AllowedPeers, ListError, Permission};
 use super::signals::Hangups;
 
@@ -28,11 +27,14 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Reads `allowed-peers`, and adds the keys of `--allow`.
-    pub(super) fn open(home: &Home, allow: impl Iterator<Item = (Fingerprint, Permission)>) -> Result<Self, ListError> {
+    /// Reads the `file` allowed-peers, and adds the keys of `--allow`.
+    pub(super) fn open(
+        file: PathBuf,
+        allow: impl Iterator<Item = (Fingerprint, Permission)>,
+    ) -> Result<Self, ListError> {
         let (current, _) = watch::channel(Arc::default());
         let extra = allow.map(|(key, permission)| Extra { key, permission, by: "--allow" }).collect();
-        let access = Self { file: home.allowed_file(), extra: Mutex::new(extra), current };
+        let access = Self { file, extra: Mutex::new(extra), current };
         access.read()?;
         Ok(access)
     }

@@ -50,8 +50,7 @@ impl Dialer<'_> {
             Err(_) => return Err(TlsError::TimedOut).with_context(|| self.failed()),
         }
         if remember && !known {
-            self.known.add(&self.name, stream.peer())?;
-            screen.say(&format!("{}: remembered the key {}", self.name, stream.peer()));
+            self.remember(stream.peer(), screen)?;
         }
         Ok(stream)
     }
@@ -155,8 +154,10 @@ impl CodeDesk {
             return;
         }
         let name = peer.ip().to_canonical().to_string();
-        let file = Home::find().map(|home| home.allowed_file());
-        let added = file.and_then(|file| Ok(AllowedPeers::remember(&file, stream.peer(), &name, &self.remember)?));
+        let home = Home::with_key();
+        let added = home.and_then(|(_, home)| {
+            Ok(AllowedPeers::remember(&home.allowed_file(), stream.peer(), &name, &self.remember)?)
+        });
         match added {
             Ok(()) => self.screen.say(&format!("{peer}: remembered the key {} as {name}", stream.peer())),
             Err(error) => self.screen.warn(&format!("warning: the key of {peer} is not remembered: {error:#}")),

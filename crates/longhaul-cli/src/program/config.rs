@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -52,9 +52,18 @@ fn read(named: Option<&PathBuf>) -> Result<Option<(PathBuf, String)>> {
     });
     match text {
         Ok(text) => Ok(Some((file, text))),
-        Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if named.is_none() && is_nowhere(&file, &error) => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
     }
+}
+
+/// Returns whether a file does not exist, or is in a directory of another user, who is not asked for options.
+fn is_nowhere(file: &Path, error: &io::Error) -> bool {
+    let closed = || {
+        let directory = file.parent().map(Path::metadata);
+        directory.is_some_and(|found| found.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied))
+    };
+    super::lists::is_missing(error) || error.kind() == io::ErrorKind::PermissionDenied && closed()
 }
 
 /// Returns the first line of clap's message, without `error: `.

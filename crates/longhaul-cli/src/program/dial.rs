@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use longhaul_tls::{Authority, AuthorityError, Fingerprint, Identity, SecureConnector, SecureStream, TlsError};
 use tokio::time::timeout;
 
-use super::lists::KnownPeers;
+use super::lists::{KnownPeers, ListError};
 use super::{Screen, WrongUse};
 use crate::address;
 use crate::transport::TransportArgs;
@@ -102,9 +102,24 @@ impl Dialer<'_> {
         // Another address of the name may be that of a machine with another key.
         let stream = self.dial(&[address], Some(key), self.transport).await?.1.with_context(|| self.failed())?;
         // The server has proved now that it has the key.
-        self.known.add(&self.name, key)?;
-        screen.say(&format!("{}: remembered the key {key} in {}", self.name, self.known.path().display()));
+        self.remember(key, screen)?;
         Ok(stream)
+    }
+
+    /// Adds the key of the peer to those that are known. If the file cannot be written, the connection is used nevertheless.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not valid, or has another key of the peer now.
+    pub(super) fn remember(&self, key: Fingerprint, screen: &Screen) -> Result<(), ListError> {
+        let name = &self.name;
+        match self.known.add(name, key) {
+            Ok(()) => screen.say(&format!("{name}: remembered the key {key} in {}", self.known.path().display())),
+            Err(error @ ListError::File { .. }) => {
+                screen.warn(&format!("warning: the key {key} of {name} is not remembered: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     pub(super) async fn attempt(

@@ -66,7 +66,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         return Err(WrongUse(what.to_owned()).into());
     }
     let transport = args.transport.clone();
-    let home = Home::find()?;
+    let (identity, home) = Home::open(args.code.is_some(), screen)?;
     // A capture or log that cannot be written is found before the program waits for the gateway.
     drop(transport.socket(SocketAddr::from(([0, 0, 0, 0], 0)))?);
     let dialer = Dialer {
@@ -74,8 +74,8 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         target: &gateway,
         name: gateway.to_string(),
         role: "gateway",
-        identity: home.identity()?,
-        known: home.known_peers()?,
+        identity,
+        known: Home::known_peers(home.as_ref())?,
         accept_new: args.accept_new,
         attempts: dial::ATTEMPTS,
         authority: dial::authority(args.ca.as_deref(), &gateway)?,

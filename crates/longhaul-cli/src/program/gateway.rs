@@ -1,6 +1,7 @@
 //! `longhaul gateway`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,9 +39,8 @@ const CLOSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     // The first start makes the key, whatever is missing.
-    let home = Home::find()?;
-    let identity = home.identity()?;
-    let access = forwarders(args, &home);
+    let (identity, home) = Home::open(args.code, screen)?;
+    let access = forwarders(args, Home::allowed_file_of(home.as_ref()));
     let access = access.with_context(|| format!("the key of this gateway is {}", identity.fingerprint()))?;
     let access = Arc::new(access);
     let mut terminated = pin!(super::signals::terminated());
@@ -223,17 +223,17 @@ fn report(screen: &Screen, from: &str, event: &Event<'_>) {
 }
 
 /// Returns the keys that may forward.
-fn forwarders(args: &GatewayArgs, home: &Home) -> Result<Access> {
+fn forwarders(args: &GatewayArgs, allowed: PathBuf) -> Result<Access> {
     if args.permit.is_empty() && args.permit_listen.is_empty() {
         bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");
     }
     let allow = args.allow.iter().flat_map(|key| permissions(args).iter().map(|permission| (*key, *permission)));
-    let access = Access::open(home, allow)?;
+    let access = Access::open(allowed.clone(), allow)?;
     if !args.code && args.ca.is_none() && access.count(Permission::Forward) + access.count(Permission::Listen) == 0 {
         bail!(
             "nobody may forward: give the forwarder's key, which `longhaul identity` shows there, by --allow, or add the \
              line `SHA256:... NAME forward` to {}",
-            home.allowed_file().display()
+            allowed.display()
         );
     }
     Ok(access)

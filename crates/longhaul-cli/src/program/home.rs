@@ -1,11 +1,13 @@
 //! The directory with the key of this machine and the keys of its peers.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
-use longhaul_tls::Identity;
+use anyhow::{Context, Result, anyhow};
+use longhaul_tls::{Identity, IdentityError};
 
+use super::Screen;
 use super::lists::{KnownPeers, ListError};
 
 /// Name of the directory.
@@ -15,12 +17,41 @@ const DIRECTORY: &str = "longhaul";
 #[derive(Debug)]
 pub(super) struct Home(PathBuf);
 
+/// There is no directory for the key of this machine, or it cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no place for the key of this machine; set XDG_DATA_HOME to a directory that this user can write, or \
+     authenticate by a one-time code, --code"
+)]
+struct NoPlace;
+
 impl Home {
-    pub(super) fn find() -> Result<Self> {
+    fn find() -> Result<Self> {
         match directory("XDG_DATA_HOME", ".local/share", |name| std::env::var_os(name)) {
             Some(data) => Ok(Self(data.join(DIRECTORY))),
-            None => bail!("there is no place for the key: neither XDG_DATA_HOME nor HOME is an absolute path"),
+            None => Err(anyhow!("neither XDG_DATA_HOME nor HOME is an absolute path")).context(NoPlace),
         }
+    }
+
+    /// Returns the key of this machine, which is made at first use, and the directory.
+    ///
+    /// If there is no place for a key, such as in a container or for a user of the system, and a one-time `code`
+    /// authenticates both ends, the key is one for this run.
+    pub(super) fn open(code: bool, screen: &Screen) -> Result<(Identity, Option<Self>)> {
+        match Self::find().and_then(|home| Ok((home.identity()?, home))) {
+            Ok((identity, home)) => Ok((identity, Some(home))),
+            Err(error) if code && error.is::<NoPlace>() => {
+                screen.warn(&format!("warning: the key is for this run only: {}", error.root_cause()));
+                Ok((Identity::generate()?, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`open`](Self::open), for programs that keep their key.
+    pub(super) fn with_key() -> Result<(Identity, Self)> {
+        let home = Self::find()?;
+        Ok((home.identity()?, home))
     }
 
     pub(super) fn identity_file(&self) -> PathBuf {
@@ -31,13 +62,31 @@ impl Home {
         self.0.join("allowed-peers")
     }
 
-    /// Returns the key of this machine, which is made at first use.
-    pub(super) fn identity(&self) -> Result<Identity> {
-        Ok(Identity::open(&self.identity_file())?)
+    fn identity(&self) -> Result<Identity> {
+        let no_place = |error: &IdentityError| {
+            matches!(error, IdentityError::File { error, .. } if matches!(
+                error.kind(),
+                ErrorKind::NotFound
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::StorageFull
+            ))
+        };
+        match Identity::open(&self.identity_file()) {
+            Err(error) if no_place(&error) => Err(error).context(NoPlace),
+            identity => Ok(identity?),
+        }
     }
 
-    pub(super) fn known_peers(&self) -> Result<KnownPeers, ListError> {
-        KnownPeers::open(self.0.join("known-peers"))
+    /// Returns the file `allowed-peers`, or a path at which there is none.
+    pub(super) fn allowed_file_of(home: Option<&Self>) -> PathBuf {
+        home.map(Self::allowed_file).unwrap_or_default()
+    }
+
+    /// Returns the keys of known peers, none without a directory.
+    pub(super) fn known_peers(home: Option<&Self>) -> Result<KnownPeers, ListError> {
+        home.map_or_else(|| Ok(KnownPeers::default()), |home| KnownPeers::open(home.0.join("known-peers")))
     }
 }
 

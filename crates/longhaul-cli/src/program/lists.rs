@@ -20,7 +20,7 @@ pub(super) enum ListError {
 }
 
 /// The keys of the receivers and gateways that were connected to: a line has the peer, `HOST:PORT`, and its fingerprint.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct KnownPeers {
     path: PathBuf,
     peers: HashMap<String, KnownPeer>,
@@ -222,11 +222,16 @@ pub(super) fn check_owner(file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns whether a file that could not be opened does not exist. A part of its path may be a file, as in `/dev/null`.
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// Calls `entry` with the number and the words of each line. A list that does not exist is empty.
 fn read(path: &Path, mut entry: impl FnMut(usize, &[&str]) -> Result<(), String>) -> Result<(), ListError> {
     let failed = |error| ListError::File { path: path.to_owned(), error };
     let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if is_missing(&error) => return Ok(()),
         opened => opened.map_err(failed)?,
     };
     check_owner(&file).map_err(failed)?;

@@ -82,7 +82,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let once = args.once || stdout;
     match keys {
         None if args.code => {
-            let identity = Home::find()?.identity()?;
+            let (identity, _) = Home::open(true, screen)?;
             let remember = args.remember.then_some(Permission::Send);
             serve(CodeDoor::open(listener, &identity, remember, screen)?, &server, true).await
         }
@@ -116,9 +116,8 @@ pub(super) fn count(keys: usize) -> String {
 
 /// Returns our key, the keys that may send, and the signals to read their list anew.
 fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)> {
-    let home = Home::find()?;
-    let identity = home.identity()?;
-    let access = Access::open(&home, args.allow.iter().map(|key| (*key, Permission::Send)))?;
+    let (identity, home) = Home::with_key()?;
+    let access = Access::open(home.allowed_file(), args.allow.iter().map(|key| (*key, Permission::Send)))?;
     if access.count(Permission::Send) == 0 && args.ca.is_none() {
         bail!(
             "nobody may send: give the sender's key, which `longhaul identity` shows there, by --allow, or add the line \

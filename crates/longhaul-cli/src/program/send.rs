@@ -39,14 +39,14 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         let again = async |transport: TransportArgs| transport.connect(&target.lookup().await?).await;
         return delivery.run(stream, watch, again).await;
     }
-    let home = Home::find()?;
+    let (identity, home) = Home::open(args.code.is_some(), screen)?;
     let dialer = Dialer {
         transport,
         target: &target,
         name: target.to_string(),
         role: "receiver",
-        identity: home.identity()?,
-        known: home.known_peers()?,
+        identity,
+        known: Home::known_peers(home.as_ref())?,
         accept_new: args.accept_new,
         attempts: if args.retry.is_zero() { 1 } else { dial::ATTEMPTS },
         authority: dial::authority(args.ca.as_deref(), &target)?,

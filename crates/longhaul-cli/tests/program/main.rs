@@ -15,6 +15,8 @@ mod disk;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod forward;
+#[cfg(unix)]
+mod homes;
 #[cfg(target_os = "linux")]
 mod link;
 #[cfg(unix)]
