@@ -422,9 +422,10 @@ impl Connection {
     }
 
     /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
-    /// report that only pure ACKs carry.
+    /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
     pub(super) fn on_piggybacked_ack(&mut self) {
-        if self.ext.network.has_answer_for_peer() || self.rcv.needs_pure_ack() {
+        let is_beyond = self.textless_offset() < self.snd.nxt();
+        if is_beyond || self.ext.network.has_answer_for_peer() || self.rcv.needs_pure_ack() {
             return;
         }
         self.timers.stop(Timer::Ack);

@@ -81,6 +81,18 @@ fn acks_while_the_peers_window_is_closed() {
     }
 }
 
+/// A probe may be dropped with its ACK: a delayed ACK follows alone.
+#[test]
+fn a_probe_does_not_replace_an_ack() {
+    let mut victim = closed(State::Established, (1, 2));
+    assert!(victim.act(|c| c.write(&[7; 100])).1.is_empty());
+    victim.wait(Span::from_millis(190));
+    assert_eq!(data(&mut victim, 0, 10), []);
+    let sent = victim.wait(Span::from_millis(50));
+    let seen: Vec<_> = sent.iter().map(|(_, reply)| (reply.payload.len(), reply.header.ack)).collect();
+    assert_eq!(seen, [(1, victim.next), (0, victim.next)]);
+}
+
 /// The same if the window closes below data in flight, and if it shrinks to a part of it.
 #[test]
 fn acks_beyond_a_window_that_has_shrunk() {
