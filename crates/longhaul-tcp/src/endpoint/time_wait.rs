@@ -1,6 +1,6 @@
 //! TIME-WAIT records, which answer late segments in place of a connection (RFC 9293, section 3.6.1).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
@@ -39,28 +39,33 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct TimeWait {
     records: HashMap<Tuple, Record, Keys>,
-    /// Expiry times in the order in which they were set; outdated entries are skipped.
-    order: VecDeque<(Time, Tuple)>,
+    /// The records by their time of expiry, each once.
+    order: BTreeSet<(Time, Tuple)>,
     limit: usize,
 }
 
 impl TimeWait {
     pub(super) fn new(keys: Keys, limit: usize) -> Self {
-        Self { records: HashMap::with_hasher(keys), order: VecDeque::new(), limit }
+        Self { records: HashMap::with_hasher(keys), order: BTreeSet::new(), limit }
     }
 
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
 
+    /// Returns the number of records and of places in the order.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> (usize, usize) {
+        (self.records.len(), self.order.len())
+    }
+
     pub(super) fn insert(&mut self, tuple: Tuple, record: Record) {
+        self.remove(&tuple);
         while self.records.len() >= self.limit.max(1) {
-            let Some((expires, oldest)) = self.order.pop_front() else { break };
-            if self.records.get(&oldest).is_some_and(|r| r.expires == expires) {
-                self.records.remove(&oldest);
-            }
+            let Some((_, oldest)) = self.order.pop_first() else { break };
+            self.records.remove(&oldest);
         }
-        self.order.push_back((record.expires, tuple));
+        self.order.insert((record.expires, tuple));
         self.records.insert(tuple, record);
     }
 
@@ -69,19 +74,18 @@ impl TimeWait {
     }
 
     pub(super) fn remove(&mut self, tuple: &Tuple) {
-        self.records.remove(tuple);
+        if let Some(record) = self.records.remove(tuple) {
+            self.order.remove(&(record.expires, *tuple));
+        }
     }
 
     pub(super) fn next_expiry(&self) -> Option<Time> {
-        self.order.front().map(|(at, _)| *at)
+        self.order.first().map(|(at, _)| *at)
     }
 
     pub(super) fn expire(&mut self, now: Time) {
-        while let Some((at, tuple)) = self.order.front().copied().filter(|(at, _)| *at <= now) {
-            self.order.pop_front();
-            if self.records.get(&tuple).is_some_and(|r| r.expires == at) {
-                self.records.remove(&tuple);
-            }
+        while let Some((_, tuple)) = self.order.first().copied().filter(|(at, _)| *at <= now) {
+            self.remove(&tuple);
         }
     }
 
@@ -110,11 +114,14 @@ impl TimeWait {
         let end = header.seq.wrapping_add(header.sequence_len(payload as u32));
         let fin = header.flags.contains(Flags::FIN) && end == record.rcv_nxt;
         if fin {
+            self.order.remove(&(record.expires, *tuple));
             record.expires = now + record.lasts;
-            self.order.push_back((record.expires, *tuple));
+            self.order.insert((record.expires, *tuple));
         }
-        // Answer only a FIN, data or a SYN; the latter two at most twice per second.
-        let worth = fin || payload > 0 || header.flags.contains(Flags::SYN);
+        // Answer a FIN each time, and anything else that is unacceptable at most twice per second (RFC 9293, section
+        // 3.10.7.4, first step; RFC 5961, section 7).
+        let acceptable = header.seq.wrapping_sub(record.rcv_nxt) < u32::from(record.window);
+        let worth = fin || payload > 0 || header.flags.contains(Flags::SYN) || !acceptable;
         let recently = record.answered_at.is_some_and(|at| now - at < Span::from_millis(500));
         if !worth || (!fin && recently) {
             return Some(Verdict::Ignore);

@@ -90,3 +90,52 @@ fn a_reused_pair_is_opened_without_a_cookie() {
     assert!(waiting.endpoint.accept().is_some());
     assert_eq!(waiting.endpoint.time_wait_len(), 0, "the new connection replaces the old one");
 }
+
+/// Whatever the peer repeats, a record has one place in the order of expiry; and it ends after the last FIN.
+#[test]
+fn repeated_fins_and_reuse_take_no_memory() {
+    let mut waiting = Waiting::new(EndpointConfig::new([5; 32]));
+    for i in 0..10_000 {
+        let now = NOW + Span::from_millis(i);
+        deliver(&mut waiting.endpoint, now, waiting.tuple, &waiting.fin, &[]);
+        assert_eq!(sent(&mut waiting.endpoint, now).len(), 1);
+        assert_eq!(waiting.endpoint.time_wait.places(), (1, 1));
+    }
+    let ends = NOW + Span::from_millis(9_999) + Span::from_secs(60);
+    assert_eq!(waiting.endpoint.poll_timeout(), Some(ends));
+    waiting.reuse();
+    let record = waiting.endpoint.time_wait.get(&waiting.tuple).unwrap();
+    for _ in 0..100 {
+        waiting.endpoint.time_wait.remove(&waiting.tuple);
+        waiting.endpoint.time_wait.insert(waiting.tuple, record);
+        waiting.endpoint.time_wait.insert(waiting.tuple, record);
+        assert_eq!(waiting.endpoint.time_wait.places(), (1, 1));
+    }
+    waiting.endpoint.handle_timeout(ends);
+    assert_eq!(waiting.endpoint.time_wait.places(), (0, 0));
+}
+
+/// RFC 9293, section 3.10.7.4, first step: an unacceptable ACK is answered, at most twice per second.
+#[test]
+fn a_record_answers_an_ack_outside_the_window() {
+    let mut waiting = Waiting::new(EndpointConfig::new([5; 32]));
+    let next = waiting.fin.seq.wrapping_add(1);
+    let answers = |waiting: &mut Waiting, millis, distance: u32| {
+        let now = NOW + Span::from_millis(millis);
+        let ack = Header { flags: Flags::ACK, seq: next.wrapping_add(distance), ..waiting.fin.clone() };
+        deliver(&mut waiting.endpoint, now, waiting.tuple, &ack, &[]);
+        sent(&mut waiting.endpoint, now)
+    };
+    for (millis, distance, count) in [
+        (1_000, 0, 0),
+        (1_000, 65_534, 0),
+        (1_000, u32::MAX, 1),
+        (1_499, 1 << 20, 0),
+        (1_500, 1 << 20, 1),
+        (2_000, 1 << 31, 1),
+    ] {
+        let found = answers(&mut waiting, millis, distance);
+        assert_eq!(found.len(), count, "{distance}");
+        assert!(found.iter().all(|ack| ack.flags == Flags::ACK && (ack.seq, ack.ack) == (waiting.last, next)));
+    }
+}
