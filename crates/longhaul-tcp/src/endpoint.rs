@@ -44,6 +44,7 @@ mod opening;
 mod prehashed;
 mod receiving;
 mod reflect;
+mod settling;
 mod sleeper;
 mod stray;
 mod table;
@@ -146,6 +147,8 @@ struct Slot {
     tuple: Tuple,
     connection: Sleeper,
     generation: u32,
+    /// Its place among the slots in use.
+    place: u32,
     /// Whether the slot is in the queue of connections that may have data to send.
     queued: bool,
     /// Whether the application holds the connection or will get it from `accept`.
@@ -187,7 +190,8 @@ pub struct Endpoint {
     reflector: Reflector,
     buckets: Buckets,
     memory: usize,
-    live: usize,
+    /// The slots in use.
+    live: Vec<u32>,
     stats: EndpointStats,
     /// The shortest patience of the connections that received something since it was taken.
     read_patience: Option<Span>,
@@ -220,7 +224,7 @@ impl Endpoint {
             reflector: Reflector::default(),
             buckets: Buckets::new(),
             memory: 0,
-            live: 0,
+            live: Vec::new(),
             stats: EndpointStats::default(),
             read_patience: None,
             now,
@@ -344,7 +348,7 @@ impl Endpoint {
     pub fn drive<R>(&mut self, now: Time, id: ConnId, act: impl FnOnce(&mut Connection) -> R) -> Option<R> {
         let now = self.advance(now);
         let connection = &mut self.slot_mut(id)?.connection;
-        connection.set_observed_time(now);
+        connection.begin_call(now);
         let result = act(connection);
         self.settle(id.slot);
         Some(result)
@@ -354,7 +358,7 @@ impl Endpoint {
     pub fn release(&mut self, now: Time, id: ConnId) {
         let now = self.advance(now);
         let Some(slot) = self.slot_mut(id) else { return };
-        slot.connection.set_observed_time(now);
+        slot.connection.begin_call(now);
         slot.held = false;
         slot.connection.orphan();
         self.settle(id.slot);
@@ -363,19 +367,19 @@ impl Endpoint {
     /// Returns the number of connections, including those that are closing, without TIME-WAIT records.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live
+        self.live.len()
     }
 
     /// Returns whether there are neither connections nor TIME-WAIT records.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.live == 0 && self.time_wait.len() == 0
+        self.live.is_empty() && self.time_wait.len() == 0
     }
 
     /// Returns whether there is no connection (TIME-WAIT records may remain).
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live == 0
+        self.live.is_empty()
     }
 
     /// Returns the number of TIME-WAIT records.
@@ -464,7 +468,9 @@ impl Endpoint {
             self.membership.add_pending();
         }
         let connection = Sleeper::new(connection);
-        let slot = Slot { tuple, connection, generation, queued, held, pending, share, memory, charged, path_cache };
+        let place = self.live.len() as u32;
+        let slot =
+            Slot { tuple, connection, generation, place, queued, held, pending, share, memory, charged, path_cache };
         if index as usize == self.slots.len() {
             self.slots.push(None);
         }
@@ -473,113 +479,7 @@ impl Endpoint {
         }
         self.table.insert(tuple, index);
         self.membership.enter(&tuple);
-        self.live = self.live.saturating_add(1);
+        self.live.push(index);
         ConnId { slot: index, generation }
-    }
-
-    /// Processes the events of a connection after any call and queues it for transmission.
-    fn settle(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        if !slot.queued {
-            slot.queued = true;
-            self.queue.push_back(index);
-        }
-        self.settle_events(index);
-    }
-
-    /// Updates timer, memory and pressure of a connection that has nothing to send, and forgets it if it is over.
-    fn settle_idle(&mut self, index: u32) {
-        self.settle_sent(index);
-        self.reap(index);
-        self.rest(index);
-    }
-
-    /// Updates timer, memory and pressure of a connection that has nothing to send after the current batch.
-    fn settle_sent(&mut self, index: u32) {
-        self.settle_events(index);
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        slot.connection.settle_after_waking(self.now);
-        match slot.connection.poll_timeout() {
-            Some(at) => self.wheel.set(index, at),
-            None => self.wheel.cancel(index),
-        }
-        slot.learn_path(self.now);
-        self.charge(index);
-    }
-
-    /// Lets a connection take its smaller form if it has been idle for long enough.
-    fn rest(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        if slot.connection.may_rest() {
-            slot.connection.rest();
-        }
-    }
-
-    fn settle_events(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        let id = ConnId { slot: index, generation: slot.generation };
-        while let Some(event) = slot.connection.poll_event() {
-            if event == Event::Connected {
-                // The peer has confirmed the new connection, which therefore replaces the one in TIME-WAIT.
-                self.time_wait.remove(&slot.tuple);
-            }
-            if slot.pending {
-                if let (Event::Connected, Some(listener)) = (event, &mut self.listener) {
-                    listener.ready.push_back(id);
-                    self.membership.add_ready();
-                    self.events.push_back(EndpointEvent::Incoming);
-                }
-                continue;
-            }
-            if slot.held {
-                self.events.push_back(EndpointEvent::Connection(id, event));
-            }
-        }
-    }
-
-    /// Forgets a closed connection, or replaces one in TIME-WAIT by a record once the application has released it.
-    fn reap(&mut self, index: u32) {
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        let half_open = slot.pending
-            && slot.connection.state() == State::Closed
-            && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
-        let over = slot.connection.is_drained();
-        let waiting = slot.connection.state() == State::TimeWait && !slot.held;
-        let tuple = slot.tuple;
-        if over && self.find_slot(&tuple) == Some(index) {
-            // The addresses are free even if the application still holds the connection.
-            self.unmap(index, &tuple);
-        }
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        if waiting {
-            let record = slot.connection.time_wait_record();
-            self.time_wait.insert(tuple, record);
-            self.unmap(index, &tuple);
-        } else if !(over && (!slot.held || half_open)) {
-            return;
-        }
-        self.forget(index);
-    }
-
-    fn forget(&mut self, index: u32) {
-        let Some(mut slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
-        slot.connection.set_observed_time(self.now);
-        slot.connection.end_observation();
-        self.wheel.cancel(index);
-        self.discharge(&slot);
-        self.free.push((index, slot.generation.wrapping_add(1)));
-    }
-}
-
-impl Slot {
-    /// Updates the metrics cache once; anything that happens later says nothing about the path.
-    fn learn_path(&mut self, now: Time) {
-        let Some(cache) = self.path_cache.take_if(|_| self.connection.has_seen_its_path()) else { return };
-        let congestion = self.connection.config.congestion.name();
-        let remote = self.tuple.remote.ip();
-        cache.learn(now, remote, &congestion, &self.connection.path_metrics());
-        if let Some(checked_out) = self.connection.unspent_path() {
-            cache.give_back(remote, &congestion, checked_out);
-        }
     }
 }

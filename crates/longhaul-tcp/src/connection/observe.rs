@@ -131,9 +131,10 @@ impl Connection {
         observation.observers.push(observer);
     }
 
-    /// Sets the time of the events that the application is about to cause.
+    /// Sets the time of the application's call that follows, and of the events that it causes.
     #[inline]
-    pub(crate) fn set_observed_time(&mut self, now: Time) {
+    pub(crate) fn begin_call(&mut self, now: Time) {
+        let now = self.timers.advance(now);
         if let Some(observation) = &mut self.observers.0 {
             observation.now = observation.now.max(now);
         }

@@ -77,7 +77,6 @@ impl Endpoint {
     pub(super) fn discharge(&mut self, slot: &Slot) {
         self.memory = self.memory.saturating_sub(slot.memory);
         self.membership.publish(self.memory);
-        self.live = self.live.saturating_sub(1);
         self.membership.close(slot.tuple.remote.ip(), slot.share.as_deref(), slot.charged);
         if slot.pending {
             self.membership.remove_pending();

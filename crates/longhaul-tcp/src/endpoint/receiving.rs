@@ -87,11 +87,13 @@ impl Endpoint {
     /// time. A driver may pause for longer where it sees that the sender does not wait for it, but not where this is zero.
     pub fn take_read_patience(&mut self) -> Span {
         let patience = self.read_patience.take().unwrap_or(Span::ZERO);
-        if patience.is_zero() || self.slots.len() > MAX_PATIENT {
+        if patience.is_zero() || self.live.len() > MAX_PATIENT {
             return Span::ZERO;
         }
-        let others = self.slots.iter_mut().flatten().filter_map(|slot| slot.connection.tolerable_delay());
-        others.fold(patience, Span::min)
+        self.live.iter().fold(patience, |patience, index| {
+            let slot = self.slots.get_mut(*index as usize).and_then(Option::as_deref_mut);
+            slot.and_then(|slot| slot.connection.tolerable_delay()).map_or(patience, |delay| patience.min(delay))
+        })
     }
 
     /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the one that it

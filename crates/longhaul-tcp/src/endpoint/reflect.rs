@@ -18,13 +18,13 @@ const LIMIT: usize = 2048;
 #[derive(Debug, Default)]
 pub(super) struct Reflector {
     queue: VecDeque<(Tuple, [u8; ANSWER_LEN])>,
-    /// Whether probers were served first the last time. The order alternates, so that neither they nor connections
-    /// starve under load.
+    /// Whether answers that belong to no connection went first the last time. The order alternates, so that neither they
+    /// nor the data of connections starve under a flood.
     went_first: bool,
 }
 
 impl Reflector {
-    /// Returns whether probers are served before connections this time.
+    /// Returns whether answers that belong to no connection go before connections this time.
     pub(super) fn goes_first(&mut self) -> bool {
         self.went_first = !self.went_first;
         self.went_first

@@ -14,6 +14,7 @@ mod rules;
 mod runs;
 mod time_wait;
 mod trains;
+mod turns;
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
 

@@ -12,13 +12,8 @@ impl Endpoint {
     /// segments that the segmentation offload of the socket accepts per call.
     pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
         let now = self.advance(now);
-        if let Some((tuple, header)) = self.answers.pop_front() {
-            batch.clear();
-            batch.push(&header, 0, 0);
-            return Some(Destination { tuple, connection: None });
-        }
         if self.reflector.goes_first()
-            && let Some(destination) = self.reflector.poll(batch, max_segments)
+            && let Some(destination) = self.poll_answers(batch, max_segments)
         {
             return Some(destination);
         }
@@ -48,7 +43,17 @@ impl Endpoint {
             }
             return Some(Destination { tuple, connection });
         }
-        self.reflector.poll(batch, max_segments)
+        self.poll_answers(batch, max_segments)
+    }
+
+    /// Fills `batch` with the next answer that belongs to no connection, or with those to one prober.
+    fn poll_answers(&mut self, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
+        let Some((tuple, header)) = self.answers.pop_front() else {
+            return self.reflector.poll(batch, max_segments);
+        };
+        batch.clear();
+        batch.push(&header, 0, 0);
+        Some(Destination { tuple, connection: None })
     }
 
     /// Returns whether no other connection than `id` may have something to send.

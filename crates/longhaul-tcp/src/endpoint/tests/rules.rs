@@ -426,3 +426,22 @@ fn an_abandoned_endpoint_resets_its_resting_connections_in_portions() {
     }
     assert_eq!((resets, endpoint.len()), (COUNT.into(), 0));
 }
+
+/// The first ACK of a connection that a cookie opens may have been lost, and its later segments do not match the cookie.
+#[test]
+fn late_segments_of_a_cookie_are_not_reset() {
+    let config = EndpointConfig { always_cookies: true, ..EndpointConfig::new([5; 32]) };
+    let mut endpoint = Endpoint::new(config, NOW);
+    endpoint.listen(Arc::new(Config::default()));
+    let mut resets = |after: u64| {
+        let (now, stray) = (NOW + Span::from_secs(after), Header { flags: Flags::ACK, seq: 7, ..Header::default() });
+        deliver(&mut endpoint, now, tuple(there(), here()), &stray, &[]);
+        let answers = sent(&mut endpoint, now);
+        if after == 0 {
+            deliver(&mut endpoint, now, tuple(there(), here()), &syn(), &[]);
+            sent(&mut endpoint, now);
+        }
+        answers.len()
+    };
+    assert_eq!([0, 1, 128, 129].map(&mut resets), [1, 0, 0, 1]);
+}

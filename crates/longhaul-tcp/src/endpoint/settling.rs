@@ -1,0 +1,120 @@
+//! After each call: events, timers, memory and the end of connections.
+
+use longhaul_units::Time;
+
+use super::{ConnId, Endpoint, EndpointEvent, Slot};
+use crate::connection::Event;
+use crate::state::State;
+
+impl Endpoint {
+    /// Processes the events of a connection after any call and queues it for transmission.
+    pub(super) fn settle(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push_back(index);
+        }
+        self.settle_events(index);
+    }
+
+    /// Updates timer, memory and pressure of a connection that has nothing to send, and forgets it if it is over.
+    pub(super) fn settle_idle(&mut self, index: u32) {
+        self.settle_sent(index);
+        self.reap(index);
+        self.rest(index);
+    }
+
+    /// Updates timer, memory and pressure of a connection that has nothing to send after the current batch.
+    pub(super) fn settle_sent(&mut self, index: u32) {
+        self.settle_events(index);
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        slot.connection.settle_after_waking(self.now);
+        match slot.connection.poll_timeout() {
+            Some(at) => self.wheel.set(index, at),
+            None => self.wheel.cancel(index),
+        }
+        slot.learn_path(self.now);
+        self.charge(index);
+    }
+
+    /// Lets a connection take its smaller form if it has been idle for long enough.
+    fn rest(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        if slot.connection.may_rest() {
+            slot.connection.rest();
+        }
+    }
+
+    pub(super) fn settle_events(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let id = ConnId { slot: index, generation: slot.generation };
+        while let Some(event) = slot.connection.poll_event() {
+            if event == Event::Connected {
+                // The peer has confirmed the new connection, which therefore replaces the one in TIME-WAIT.
+                self.time_wait.remove(&slot.tuple);
+            }
+            if slot.pending {
+                if let (Event::Connected, Some(listener)) = (event, &mut self.listener) {
+                    listener.ready.push_back(id);
+                    self.membership.add_ready();
+                    self.events.push_back(EndpointEvent::Incoming);
+                }
+                continue;
+            }
+            if slot.held {
+                self.events.push_back(EndpointEvent::Connection(id, event));
+            }
+        }
+    }
+
+    /// Forgets a closed connection, or replaces one in TIME-WAIT by a record once the application has released it.
+    fn reap(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let half_open = slot.pending
+            && slot.connection.state() == State::Closed
+            && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
+        let over = slot.connection.is_drained();
+        let waiting = slot.connection.state() == State::TimeWait && !slot.held;
+        let tuple = slot.tuple;
+        if over && self.find_slot(&tuple) == Some(index) {
+            // The addresses are free even if the application still holds the connection.
+            self.unmap(index, &tuple);
+        }
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        if waiting {
+            let record = slot.connection.time_wait_record();
+            self.time_wait.insert(tuple, record);
+            self.unmap(index, &tuple);
+        } else if !(over && (!slot.held || half_open)) {
+            return;
+        }
+        self.forget(index);
+    }
+
+    fn forget(&mut self, index: u32) {
+        let Some(mut slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
+        slot.connection.begin_call(self.now);
+        slot.connection.end_observation();
+        self.wheel.cancel(index);
+        self.live.swap_remove(slot.place as usize);
+        let moved = self.live.get(slot.place as usize).and_then(|moved| self.slots.get_mut(*moved as usize));
+        if let Some(moved) = moved.and_then(Option::as_deref_mut) {
+            moved.place = slot.place;
+        }
+        self.discharge(&slot);
+        self.free.push((index, slot.generation.wrapping_add(1)));
+    }
+}
+
+impl Slot {
+    /// Updates the metrics cache once; anything that happens later says nothing about the path.
+    fn learn_path(&mut self, now: Time) {
+        let Some(cache) = self.path_cache.take_if(|_| self.connection.has_seen_its_path()) else { return };
+        let congestion = self.connection.config.congestion.name();
+        let remote = self.tuple.remote.ip();
+        cache.learn(now, remote, &congestion, &self.connection.path_metrics());
+        if let Some(checked_out) = self.connection.unspent_path() {
+            cache.give_back(remote, &congestion, checked_out);
+        }
+    }
+}
