@@ -57,7 +57,7 @@ pub enum HostError {
     /// The interface is down.
     #[error("network down")]
     NetworkDown,
-    /// A filter of the local host dropped the packet.
+    /// A filter of the local host dropped the packet. This may be temporary, as while its rules are reloaded.
     #[error("sending prohibited by a local filter")]
     Prohibited,
     /// Another temporary error.
@@ -66,6 +66,11 @@ pub enum HostError {
 }
 
 impl HostError {
+    /// Returns whether the error says that the peer cannot be reached, not that the local host did not send.
+    pub(crate) const fn is_about_path(self) -> bool {
+        !matches!(self, Self::Prohibited | Self::Other)
+    }
+
     /// Returns a short name for logs.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -56,7 +56,8 @@ impl Connection {
     /// Handles a socket or ICMP error for packets to the peer. It is recorded but does not end the connection by
     /// itself, because it may be transient (RFC 1122, section 4.2.3.9) or forged (RFC 5927, section 4). Two errors
     /// take effect once confirmed. In SYN-SENT, an unreachable or refusing peer ends the attempt if the next SYN
-    /// fails in the same way. Later, a closed port ends the connection if three consecutive probes are refused and no
+    /// fails in the same way; after a local error such as a filter that is being reloaded, the SYN is retransmitted as if
+    /// it had been lost. Later, a closed port ends the connection if three consecutive probes are refused and no
     /// segment arrives from the peer meanwhile (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1,
     /// describes the risk).
     pub fn handle_host_error(&mut self, now: Time, error: HostError) {
@@ -67,7 +68,7 @@ impl Connection {
         self.peer.host_errors.note(error, now);
         self.observers.report(now, || ConnectionEvent::HostError(error));
         match self.life.state {
-            State::SynSent if error != HostError::Other => self.on_refusal(now, error),
+            State::SynSent if error.is_about_path() => self.on_refusal(now, error),
             state if state.is_synchronized() && error == HostError::Refused => self.probe_closed_port(now),
             _ => {}
         }

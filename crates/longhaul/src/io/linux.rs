@@ -322,8 +322,7 @@ fn host_error(report: &PathError) -> Option<HostError> {
         PathErrorKind::Other(3, 1 | 7 | 8 | 10 | 12 | 13) if v4 => Some(HostError::HostUnreachable),
         PathErrorKind::Other(2, _) if !v4 => None,
         PathErrorKind::Other(1, 0) if !v4 => Some(HostError::NetworkUnreachable),
-        PathErrorKind::Other(1, 2 | 3) if !v4 => Some(HostError::HostUnreachable),
-        PathErrorKind::Other(1, 1 | 5 | 6) if !v4 => Some(HostError::Prohibited),
+        PathErrorKind::Other(1, 1..=3 | 5 | 6) if !v4 => Some(HostError::HostUnreachable),
         PathErrorKind::Other(..) => Some(HostError::Other),
     }
 }
@@ -372,7 +371,7 @@ mod tests {
         assert_eq!((v4(3, 4), v6(2, 0)), (None, None), "too large");
         assert_eq!(v6(1, 0), Some(HostError::NetworkUnreachable));
         assert_eq!(v6(1, 3), Some(HostError::HostUnreachable));
-        assert_eq!(v6(1, 1), Some(HostError::Prohibited));
+        assert_eq!(v6(1, 1), Some(HostError::HostUnreachable), "prohibited by a remote filter, as v4(3, 13)");
         assert_eq!(v4(12, 0), Some(HostError::Other));
         for destination in ["192.0.2.1:9", "[2001:db8::1]:9"] {
             assert_eq!(read(destination, PathErrorKind::NoPort), Some(HostError::Refused));

@@ -152,9 +152,7 @@ fn keep_alive_probes_are_not_faster_than_their_answers() {
 /// a name.
 #[test]
 fn an_unreachable_peer_is_reported_after_one_confirmation() {
-    for what in
-        [HostError::HostUnreachable, HostError::NetworkUnreachable, HostError::NetworkDown, HostError::Prohibited]
-    {
+    for what in [HostError::HostUnreachable, HostError::NetworkUnreachable, HostError::NetworkDown] {
         let (mut net, id) = opening(Config::default());
         let begun = net.now;
         say(&mut net, what);
@@ -165,12 +163,33 @@ fn an_unreachable_peer_is_reported_after_one_confirmation() {
         assert_eq!(error(&net, id), Some(ConnectionError::Unreachable(what)));
         assert!(net.now - begun <= Span::from_millis(100));
     }
-    let (mut net, id) = opening(Config::default());
-    for _ in 0..5 {
-        say(&mut net, HostError::Other);
-        net.now += Span::from_millis(50);
+}
+
+/// A filter that is being reloaded, or an interface that has no address yet, delays the connection and does not end it:
+/// the SYN is retransmitted as usual, and the timeout names the cause if it remains.
+#[test]
+fn a_local_error_is_no_answer_to_a_syn() {
+    for what in [HostError::Prohibited, HostError::Other] {
+        let (mut net, id) = opening(Config { syn_retries: 2, ..Config::default() });
+        let begun = net.now;
+        let mut said = 0;
+        net.run_until(Span::from_secs(60), |net| {
+            while said < net.sent {
+                said += 1;
+                say(net, what);
+            }
+            error(net, id).is_some()
+        });
+        let connection = net.ends[0].connection(id).unwrap();
+        assert_eq!((connection.error(), connection.host_error()), (Some(ConnectionError::TimedOut), Some(what)));
+        assert_eq!((net.sent, net.now - begun), (3, Span::from_secs(7)), "RTOs of 1, 2 and 4 s");
+
+        let (mut net, id) = opening(Config::default());
+        say(&mut net, what);
+        net.ends[1].listen(Arc::new(Config::default()));
+        net.lose = Box::new(|_, _, _| false);
+        net.run_until(Span::from_secs(2), |net| net.ends[0].connection(id).unwrap().state() == State::Established);
     }
-    assert_eq!((error(&net, id), net.sent), (None, 1));
 }
 
 /// The peer's process was killed: its host refuses each segment, and the connection probes until the error is
