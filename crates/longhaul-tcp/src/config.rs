@@ -198,8 +198,8 @@ pub struct EndpointConfig {
     /// Maximum number of connections opened by one peer address, which is one IPv4 address or one IPv6 /64 prefix;
     /// further SYNs from it are dropped.
     pub max_per_address: usize,
-    /// Maximum memory, in bytes, of all connections together. Above it, receive windows stop growing and SYNs are
-    /// dropped.
+    /// Maximum memory, in bytes, of all connections together, with the receive buffers in which unread data lies. Above it,
+    /// receive windows stop growing and SYNs are dropped. The default is 4 GiB, or 1 GiB with a 32-bit address space.
     pub max_memory: usize,
     /// Maximum memory, in bytes, of all connections opened by one peer address, so that one address cannot use up
     /// the memory of all others. Above it, their receive windows stop growing; further connections are not refused.
@@ -218,6 +218,9 @@ pub struct EndpointConfig {
     #[doc(hidden)]
     pub initial_sequence: Option<u32>,
 }
+
+/// Default of [`EndpointConfig::max_memory`]: 4 GiB, or 1 GiB where the address space has 4.
+const MAX_MEMORY: usize = if usize::BITS < 64 { 1 << 30 } else { (1_u64 << 32) as usize };
 
 impl EndpointConfig {
     /// Returns the defaults for the socket at `local`, with a per-socket secret derived from the secret of the
@@ -240,8 +243,8 @@ impl EndpointConfig {
             always_cookies: false,
             max_connections: 1 << 20,
             max_per_address: 1 << 19,
-            max_memory: 4 << 30,
-            max_memory_per_address: 2 << 30,
+            max_memory: MAX_MEMORY,
+            max_memory_per_address: MAX_MEMORY / 2,
             max_time_wait: 131_072,
             reset_unknown: true,
             reflect: false,

@@ -50,8 +50,19 @@ const RECENT: usize = 4;
 pub(crate) struct Limits {
     /// Maximum number of out-of-order ranges, which is the number of holes.
     pub(crate) ranges: usize,
-    /// Maximum of [`memory`](Reassembly::memory) in bytes.
+    /// Maximum of [`memory`](Reassembly::memory) in bytes, with the length of in-order data.
     pub(crate) memory: usize,
+}
+
+/// A receive buffer that in-order data is kept in.
+#[derive(Clone, Copy, Debug)]
+struct Pin {
+    /// Its address, which is unique while the data is kept.
+    buffer: usize,
+    /// The offset after the last byte in it.
+    end: u64,
+    bytes: usize,
+    cost: usize,
 }
 
 /// Result of [`Reassembly::insert`].
@@ -85,6 +96,10 @@ pub(crate) struct Reassembly {
     /// Short in-order data after `ready`.
     tail: BytesMut,
     unread: usize,
+    /// The receive buffers with in-order data, and the sums of their data and costs.
+    pins: VecDeque<Pin>,
+    pinned: usize,
+    pin_cost: usize,
     /// Disjoint out-of-order data by offset.
     chunks: BTreeMap<u64, Bytes>,
     /// Ranges covered by `chunks`, from start to end: disjoint, not adjacent, all beyond `next`.
@@ -105,6 +120,9 @@ impl Reassembly {
             ready: VecDeque::new(),
             tail: BytesMut::new(),
             unread: 0,
+            pins: VecDeque::new(),
+            pinned: 0,
+            pin_cost: 0,
             chunks: BTreeMap::new(),
             ranges: BTreeMap::new(),
             out_of_order: 0,
@@ -131,11 +149,17 @@ impl Reassembly {
         self.out_of_order
     }
 
-    /// Returns the memory used by the buffer in bytes: data, free space in blocks, and bookkeeping. An uncopied slice
-    /// counts with its length if in order, and with at least 64 KiB if out of order, which is the most that it can
-    /// pin.
+    /// Returns the memory used by the buffer in bytes: data, free space in blocks, receive buffers that
+    /// [`pin`](Self::pin) has counted, and bookkeeping. An uncopied slice out of order counts with at least 64 KiB, which is
+    /// the most that it can pin.
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
+        let pins = self.pins.capacity().saturating_mul(size_of::<Pin>());
+        self.length().saturating_sub(self.pinned).saturating_add(self.pin_cost).saturating_add(pins)
+    }
+
+    /// Returns the same, but with the length of data instead of the receive buffers that it is in.
+    fn length(&self) -> usize {
         let parts = [
             self.unread.saturating_sub(self.tail.len()),
             self.tail.capacity(),
@@ -144,6 +168,34 @@ impl Reassembly {
             self.ranges.len().saturating_mul(RANGE_COST),
         ];
         parts.into_iter().fold(0, usize::saturating_add)
+    }
+
+    /// Counts `buffer`, in which the last `bytes` in-order bytes have arrived, until they have been read. Data that has been
+    /// copied out of it does not keep it.
+    pub(crate) fn pin(&mut self, buffer: &Bytes, bytes: usize) {
+        if bytes < GATHER_BELOW {
+            return;
+        }
+        let (len, buffer) = (buffer.len(), buffer.as_ptr() as usize);
+        self.pinned = self.pinned.saturating_add(bytes);
+        if let Some(last) = self.pins.back_mut().filter(|last| last.buffer == buffer) {
+            (last.end, last.bytes) = (self.next, last.bytes.saturating_add(bytes));
+            return;
+        }
+        // A message longer than a quarter of a receive buffer is not copied out of it.
+        let cost = if len > COPY_BELOW { len.max(RECEIVE_BUFFER) } else { len };
+        self.pin_cost = self.pin_cost.saturating_add(cost);
+        self.pins.push_back(Pin { buffer, end: self.next, bytes, cost });
+    }
+
+    /// Forgets the receive buffers whose data has been read.
+    fn unpin(&mut self) {
+        let read = self.next.saturating_sub(self.unread as u64);
+        while let Some(first) = self.pins.front().copied().filter(|first| first.end <= read) {
+            self.pins.pop_front();
+            self.pinned = self.pinned.saturating_sub(first.bytes);
+            self.pin_cost = self.pin_cost.saturating_sub(first.cost);
+        }
     }
 
     /// Inserts the bytes at `offset`. This takes constant time for in-order data without holes; otherwise it takes
@@ -170,6 +222,7 @@ impl Reassembly {
         self.next = self.next.saturating_add(len as u64);
         self.unread = self.unread.saturating_add(len);
         self.ready.push_back(Piece::train(buffer.slice_ref(part), payload, header));
+        self.pin(buffer, len);
         true
     }
 
@@ -246,7 +299,7 @@ impl Reassembly {
         holes.count(end);
         // Store the new bytes unless a limit is exceeded.
         if holes.bytes > 0 {
-            let memory = self.memory().saturating_add(holes.cost).saturating_add(RANGE_COST);
+            let memory = self.length().saturating_add(holes.cost).saturating_add(RANGE_COST);
             if memory > limits.memory || (is_new_range && self.ranges.len() >= limits.ranges) {
                 inserted.dropped_over_cap = true;
                 return;
@@ -373,9 +426,11 @@ impl Reassembly {
 
     fn on_read(&mut self, bytes: usize) {
         self.unread = self.unread.saturating_sub(bytes);
+        self.unpin();
         if self.unread == 0 {
             self.tail = BytesMut::new();
             self.ready.shrink_to(READY_MIN);
+            self.pins.shrink_to(READY_MIN);
         }
     }
 
@@ -407,7 +462,10 @@ impl Reassembly {
     pub(crate) fn rest(&mut self) {
         match self.is_empty() {
             true => *self = Self::new(self.next),
-            false => self.ready.shrink_to_fit(),
+            false => {
+                self.ready.shrink_to_fit();
+                self.pins.shrink_to_fit();
+            }
         }
     }
 

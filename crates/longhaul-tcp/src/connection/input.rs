@@ -445,6 +445,9 @@ impl Connection {
         let in_order_before = self.rcv.out_of_order() == 0;
         let same_block = !in_order_before && self.rcv.continues_range(start);
         let inserted = self.rcv.insert(start, part.keep());
+        if let Some(buffer) = part.shared.filter(|_| inserted.advanced) {
+            self.rcv.pin(buffer, inserted.new_bytes);
+        }
         add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
         if let Some(duplicate) = &inserted.duplicate {
             self.rcv.acks.report_duplicate(duplicate.start, duplicate.end);

@@ -154,6 +154,11 @@ impl Receiver {
         self.data.insert(start, data, Limits { ranges, memory })
     }
 
+    /// Counts the receive buffer in which the last `bytes` in-order bytes have arrived.
+    pub(super) fn pin(&mut self, buffer: &Bytes, bytes: usize) {
+        self.data.pin(buffer, bytes);
+    }
+
     /// Adds a train in order. Returns `false` without a change if there is data beyond a hole, or if its payloads are short.
     pub(super) fn append_train(&mut self, train: &Train<'_>) -> bool {
         let Train { buffer, part, count, payload, header } = *train;

@@ -451,3 +451,47 @@ proptest! {
         run(1, ops, Limits { ranges, memory });
     }
 }
+
+/// Receive buffers of 64 KiB that in-order data keeps are charged, however little of each it is, and however it is read.
+#[test]
+fn in_order_data_is_charged_with_the_buffers_that_it_keeps() {
+    let message = |len: usize| Bytes::from(vec![7; 64 << 10]).slice(..len);
+    for (len, each) in [(64 << 10, 1_448), (17 << 10, 1_448), (20 << 10, 600)] {
+        let mut buffer = Reassembly::new(1);
+        let mut unread = 0;
+        for _ in 0..100 {
+            let whole = message(len);
+            // Of each message a segment or two are new.
+            for part in [&whole[..each], &whole[2 * each..3 * each]] {
+                let inserted = buffer.insert(buffer.next(), whole.slice_ref(part), FREE);
+                buffer.pin(&whole, inserted.new_bytes);
+                unread += each;
+            }
+        }
+        let held = 100 * (64 << 10);
+        assert!((held..held + held / 50).contains(&buffer.memory()), "{} of {held}", buffer.memory());
+        assert_eq!(buffer.unread(), unread);
+        // Half of the buffers are left when half of the data has been read.
+        while buffer.unread() > unread / 2 {
+            assert!(buffer.read(1_000).is_some() && buffer.read_into(&mut [0; 100]) > 0);
+        }
+        assert!(buffer.memory().abs_diff(held / 2) < held / 20, "{}", buffer.memory());
+        while buffer.read(usize::MAX).is_some() {}
+        assert_eq!((buffer.pins.len(), buffer.pinned, buffer.pin_cost), (0, 0, 0));
+        buffer.rest();
+        assert_eq!(buffer.memory(), 0);
+    }
+    // Trains keep their buffer once, short messages and copies nothing more than their length.
+    let mut buffer = Reassembly::new(1);
+    let whole = message(40 << 10);
+    for train in whole.chunks(10 << 10) {
+        assert!(buffer.append_train(&whole, &train[20..], 5, (2_028, 20)));
+    }
+    assert_eq!(buffer.pin_cost, 64 << 10);
+    let short = message(2_000);
+    buffer.insert(buffer.next(), short.clone(), FREE);
+    buffer.pin(&short, 2_000);
+    buffer.insert(buffer.next(), short.slice(..100), FREE);
+    buffer.pin(&whole, 100);
+    assert_eq!((buffer.pin_cost, buffer.pins.len()), ((64 << 10) + 2_000, 2));
+}

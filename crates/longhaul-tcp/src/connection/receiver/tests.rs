@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::reassembly::Limits;
 
-const LIMITS: Limits = Limits { ranges: 1 << 16, memory: 1 << 40 };
+const LIMITS: Limits = Limits { ranges: 1 << 16, memory: usize::MAX };
 
 fn receiver(capacity: usize) -> Receiver {
     let config = Config { recv_buffer: capacity, recv_buffer_max: capacity, ..Config::default() };
