@@ -96,7 +96,8 @@ pub struct Config {
     pub moderation: bool,
     /// Duration of TIME-WAIT: twice the maximum segment lifetime.
     pub time_wait: Span,
-    /// Maximum time that a closed connection waits in FIN-WAIT-2 for the peer's FIN.
+    /// Maximum time that a closed connection waits in FIN-WAIT-2 for the peer's FIN, or, if data of the peer is discarded,
+    /// for the next acknowledgment of queued data before it is reset.
     pub fin_wait2_timeout: Span,
     /// Maximum pacing rate.
     pub max_pacing_rate: Rate,

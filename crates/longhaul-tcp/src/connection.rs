@@ -36,6 +36,7 @@ mod acking;
 mod app;
 mod arrivals;
 mod burst_length;
+mod closing;
 mod congestion;
 mod dormant;
 mod ecn_check;

@@ -4,10 +4,8 @@ use bytes::{Buf, Bytes};
 use longhaul_cc::PathEvent;
 use longhaul_units::Time;
 
-use super::timers::Timer;
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
-use crate::observer::ConnectionEvent;
 use crate::reassembly::Chunks;
 use crate::state::State;
 
@@ -63,6 +61,7 @@ impl Connection {
         let unsent = self.snd.unsent();
         unsent > 0
             && unsent < BATCH
+            && !self.life.resets
             && (writes_next || self.snd.has_outstanding())
             && !self.snd.is_fin_queued()
             && !self.rcv.acks.is_due()
@@ -81,7 +80,7 @@ impl Connection {
         if let Some(error) = self.life.error {
             return Err(error.into());
         }
-        if self.snd.is_fin_queued() || !self.life.state.can_send() {
+        if self.snd.is_fin_queued() || self.life.resets || !self.life.state.can_send() {
             return Err(Blocked::ShutDown);
         }
         if self.life.pressure == Pressure::Hard && !self.snd.is_buffer_empty() {
@@ -125,7 +124,7 @@ impl Connection {
     /// Returns whether nothing more can be written: the stream was shut down or the connection is over.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {
-        self.life.error.is_some() || self.snd.is_fin_queued() || !self.life.state.can_send()
+        self.life.error.is_some() || self.check_writable() == Err(Blocked::ShutDown)
     }
 
     /// Returns the current configuration.
@@ -278,47 +277,6 @@ impl Connection {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.snd.fin_acknowledged() || (self.life.state == State::Closed && self.life.error.is_none())
-    }
-
-    /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
-    /// tells it that the data was lost (RFC 9293, section 3.6.1).
-    pub fn close_read(&mut self) {
-        if self.rcv.is_closed() {
-            return;
-        }
-        self.rcv.close();
-        if self.rcv.unread() > 0 && self.life.state.is_synchronized() {
-            self.abort_unread(self.timers.now());
-        }
-        if self.life.state == State::FinWait2 {
-            self.timers.arm(Timer::Linger, self.timers.now() + self.config.fin_wait2_timeout);
-        }
-    }
-
-    /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
-    pub fn orphan(&mut self) {
-        self.life.orphaned = true;
-        self.observers.report(self.timers.now(), || ConnectionEvent::Released);
-        self.shutdown();
-        self.close_read();
-    }
-
-    /// Aborts the connection and sends a RST to the peer (RFC 9293, section 3.10.5).
-    pub fn abort(&mut self) {
-        if matches!(self.life.state, State::Closed) {
-            return;
-        }
-        if self.life.state.is_synchronized() && self.life.state != State::TimeWait
-            || self.life.state == State::SynReceived
-        {
-            self.life.reset = Some(Box::new(self.reset_header(self.timers.now())));
-        }
-        self.finish(Some(ConnectionError::Aborted));
-    }
-
-    pub(super) fn abort_unread(&mut self, now: Time) {
-        self.life.reset = Some(Box::new(self.reset_header(now)));
-        self.finish(Some(ConnectionError::Aborted));
     }
 
     /// Handles the error that a datagram of the current size exceeds the MTU of the first hop.

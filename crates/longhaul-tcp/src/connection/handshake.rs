@@ -456,6 +456,11 @@ impl Connection {
         }
     }
 
+    /// Returns whether the handshake was begun by the peer.
+    pub(super) fn is_passive(&self) -> bool {
+        self.life.handshake.as_ref().is_some_and(|handshake| handshake.passive.is_some())
+    }
+
     /// Retransmits the SYN-ACK, which is no longer than the SYN, because the peer retransmitted its SYN.
     pub(super) fn retransmit_syn_ack(&mut self) {
         if let Some(handshake) = &mut self.life.handshake {

@@ -136,7 +136,7 @@ impl Connection {
         // First: check the sequence number, after PAWS (RFC 7323, section 5.3).
         let mut is_repeated = false;
         if self.life.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
-            if !self.handle_repeated_syn(&mut segment) {
+            if !self.handle_repeated_syn(now, &mut segment) {
                 return false;
             }
         } else if !self.passes_paws(now, &segment) {
@@ -152,8 +152,10 @@ impl Connection {
             self.handle_reset(now, &segment);
             return false;
         }
-        // Fourth: check the SYN bit (RFC 5961, section 4.2).
-        if segment.has(Flags::SYN) && self.life.state != State::SynReceived {
+        // Fourth: check the SYN bit (RFC 5961, section 4.2). In SYN-RECEIVED as well: a SYN that only has to hit the window
+        // would else remove a half-open connection, which otherwise takes a RST at RCV.NXT. That is how a peer that has
+        // restarted answers.
+        if segment.has(Flags::SYN) && (self.life.state != State::SynReceived || segment.start != 0) {
             self.challenge(now);
             return false;
         }
@@ -170,12 +172,13 @@ impl Connection {
         self.take_user_timeout(segment.header.options.user_timeout);
         self.arm_keep_alive(now);
         let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
+        let advances = ack > self.snd.una();
         self.process_ack(&AckSegment { now, meta, header, start, ack, len });
         self.on_segment_after_outage(now);
         self.deny_unanswered_request();
         self.report_network_answer(now);
         self.pmtu.note_episodes(self.stats.incidents().recoveries);
-        self.after_ack(now);
+        self.after_ack(now, advances);
         if is_repeated || self.life.state == State::Closed {
             return false;
         }
@@ -198,8 +201,13 @@ impl Connection {
 
     /// Handles a SYN that was already answered: our SYN-ACK may have been lost. In a simultaneous open, a SYN-ACK
     /// acknowledges our SYN, and the rest of the segment is ignored. Returns whether to process the segment further.
-    fn handle_repeated_syn(&mut self, segment: &mut Arrival<'_>) -> bool {
+    fn handle_repeated_syn(&mut self, now: Time, segment: &mut Arrival<'_>) -> bool {
         if segment.has(Flags::RST) {
+            return false;
+        }
+        if segment.has(Flags::ACK) && self.is_passive() {
+            // A peer whose SYN we have answered does not answer ours.
+            self.challenge(now);
             return false;
         }
         if segment.has(Flags::ACK) {
@@ -373,8 +381,16 @@ impl Connection {
         Some(ack.max(0) as u64)
     }
 
-    /// Changes state if our FIN is acknowledged (RFC 9293, section 3.10.7.4, fifth step).
-    fn after_ack(&mut self, now: Time) {
+    /// Changes state if our FIN is acknowledged (RFC 9293, section 3.10.7.4, fifth step), or sends the RST that waits for
+    /// the acknowledgment.
+    fn after_ack(&mut self, now: Time, advances: bool) {
+        if self.life.resets {
+            if advances {
+                self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
+            }
+            self.reset_if_acknowledged(now);
+            return;
+        }
         if !self.snd.fin_acknowledged() {
             return;
         }
@@ -422,7 +438,9 @@ impl Connection {
         let end = segment.data_end();
         if self.rcv.is_closed() && end > next {
             // The application will not read: the peer must learn that its data is lost (RFC 9293, section 3.6.1).
-            self.abort_unread(now);
+            if !self.life.resets {
+                self.reset_after_queued(now);
+            }
             return false;
         }
         // Trim the segment to the receive window and to the end of the stream.

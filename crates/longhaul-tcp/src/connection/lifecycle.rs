@@ -75,6 +75,8 @@ pub(super) struct Lifecycle {
     pub(super) created_at: Time,
     /// The application dropped the connection: nothing will be read.
     pub(super) orphaned: bool,
+    /// Data of the peer is discarded: a RST follows the queued data, once that is acknowledged.
+    pub(super) resets: bool,
     pub(super) pressure: Pressure,
     /// Whether the connection may rest at the end of this call.
     pub(super) may_rest: bool,
@@ -92,6 +94,7 @@ impl Lifecycle {
             events: EventSet::default(),
             created_at: now,
             orphaned: false,
+            resets: false,
             pressure: Pressure::None,
             may_rest: false,
             woken_at: None,

@@ -217,6 +217,11 @@ impl Receiver {
         self.closed = true;
     }
 
+    /// Discards the data that has arrived, without offering its room again.
+    pub(super) fn discard(&mut self) {
+        self.data = Reassembly::new(self.data.next());
+    }
+
     /// Frees memory that is kept for speed.
     pub(super) fn free_spare_memory(&mut self) {
         self.data.rest();

@@ -15,6 +15,8 @@ use crate::{
 };
 
 mod ack_frequency;
+mod calls;
+mod early_answer;
 mod ecn_check;
 mod icmp_errors;
 mod idleness;

@@ -27,7 +27,8 @@ pub(super) enum Timer {
     KeepAlive,
     /// User timeout (RFC 9293, section 3.8.3).
     User,
-    /// End of TIME-WAIT, or of waiting for the peer's FIN in FIN-WAIT-2.
+    /// End of TIME-WAIT, of waiting for the peer's FIN in FIN-WAIT-2, or of waiting for the acknowledgment of what precedes
+    /// a RST.
     Linger,
     /// The controller's periodic timer.
     Tick,
@@ -210,7 +211,7 @@ impl Connection {
             Timer::KeepAlive => self.on_keep_alive(now),
             Timer::PortProbe => self.on_port_probe_timeout(now),
             Timer::User => self.finish(Some(ConnectionError::TimedOut)),
-            Timer::Linger => self.finish(None),
+            Timer::Linger => self.on_linger_timeout(now),
             Timer::Tick => {
                 let path = self.path();
                 self.cc.controller.on_tick(now, &path);

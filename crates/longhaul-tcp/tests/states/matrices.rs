@@ -146,6 +146,73 @@ fn syns_in_synchronised_states() {
     }
 }
 
+/// RFC 9293, section 3.10.7.4, fourth step, with RFC 5961, section 4.2, also before the handshake is complete: whatever SYN is
+/// not the peer's own, it neither completes the handshake nor ends it. A peer that has restarted ends it by a RST.
+#[test]
+fn syns_in_syn_received() {
+    for (isn, victim_isn) in ISNS {
+        // A SYN with our own number in SYN-SENT is an echo.
+        for passive in [true, false].into_iter().filter(|passive| *passive || isn != victim_isn) {
+            for (distance, place) in places(State::SynReceived) {
+                for (extra, payload) in
+                    [(Flags::NONE, 0), (Flags::ACK, 0), (Flags::NONE, 9), (Flags::ACK, 9), (Flags::FIN, 0)]
+                {
+                    let mut victim =
+                        Victim::in_state(if passive { State::SynReceived } else { State::SynSent }, isn, victim_isn);
+                    if !passive {
+                        victim.send(Flags::SYN, &[]);
+                        victim.acked = victim_isn.wrapping_add(1);
+                    }
+                    let mut header = victim.header(Flags::SYN | extra);
+                    header.seq = victim.next.wrapping_add(distance);
+                    let own = distance == u32::MAX;
+                    let what = format!("{passive} {place:?} {distance} {:?} {payload} {isn}", header.flags);
+                    let replies = victim.inject(&header, &[b'x'; 9][..payload]);
+                    if own && !passive && extra == Flags::ACK {
+                        assert_eq!(victim.state(), State::Established, "{what}");
+                        continue;
+                    }
+                    assert_eq!(victim.state(), State::SynReceived, "{what}");
+                    if own && extra != Flags::ACK {
+                        assert!(
+                            replies.iter().all(|r| r.header.flags == Flags::SYN | Flags::ACK),
+                            "{what}: {replies:?}"
+                        );
+                    } else {
+                        assert!(is_challenge(&victim, &replies), "{what}: {replies:?}");
+                        assert!(victim.inject(&header, &[]).is_empty(), "{what}: within half a second");
+                    }
+                    // The half-open connection has not changed.
+                    victim.send(Flags::ACK, &[]);
+                    victim.id = victim.id.or_else(|| victim.endpoint.accept());
+                    assert_eq!(victim.state(), State::Established, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// A client that has restarted answers the challenge by a RST, and its SYN, when it is repeated, is answered anew.
+#[test]
+fn a_new_syn_in_syn_received_opens_after_a_reset() {
+    for distance in [1, BUFFER / 2, BUFFER + 1, 1 << 31] {
+        let mut victim = Victim::in_state(State::SynReceived, 5, 8);
+        let mut syn = victim.header(Flags::SYN);
+        syn.seq = victim.next.wrapping_add(distance);
+        let challenge = victim.inject(&syn, &[]);
+        let mut reset = victim.header(Flags::RST);
+        reset.seq = challenge[0].header.ack;
+        assert!(victim.inject(&reset, &[]).is_empty());
+        assert!(victim.endpoint.is_empty());
+        let replies = victim.inject(&syn, &[]);
+        assert!(
+            matches!(replies.as_slice(), [one] if one.header.flags == Flags::SYN | Flags::ACK
+            && one.header.ack == syn.seq.wrapping_add(1)),
+            "{replies:?}"
+        );
+    }
+}
+
 /// RFC 6191, section 2: without timestamps, a later sequence number ends TIME-WAIT, whether the application still
 /// holds the connection or not.
 #[test]

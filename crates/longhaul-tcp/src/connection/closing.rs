@@ -1,0 +1,78 @@
+//! The end of a connection whose application does not read on (RFC 9293, sections 3.6.1, 3.10.4 and 3.10.5).
+
+use longhaul_units::Time;
+
+use super::Connection;
+use super::timers::Timer;
+use crate::error::ConnectionError;
+use crate::observer::ConnectionEvent;
+use crate::state::State;
+
+impl Connection {
+    /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
+    /// tells it that the data was lost (RFC 9293, section 3.6.1). The RST follows the acknowledgment of what is queued,
+    /// because many stacks discard unread data when a RST arrives. Nothing more can be written then.
+    pub fn close_read(&mut self) {
+        if self.rcv.is_closed() {
+            return;
+        }
+        self.rcv.close();
+        if self.rcv.unread() > 0 && self.life.state.is_synchronized() {
+            self.reset_after_queued(self.timers.now());
+        } else if self.life.state == State::FinWait2 {
+            self.timers.arm(Timer::Linger, self.timers.now() + self.config.fin_wait2_timeout);
+        }
+    }
+
+    /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
+    pub fn orphan(&mut self) {
+        self.life.orphaned = true;
+        self.observers.report(self.timers.now(), || ConnectionEvent::Released);
+        // A FIN would tell the peer that everything is in order, unless the application has said so itself.
+        self.close_read();
+        if !self.life.resets {
+            self.shutdown();
+        }
+    }
+
+    /// Aborts the connection and sends a RST to the peer (RFC 9293, section 3.10.5).
+    pub fn abort(&mut self) {
+        if matches!(self.life.state, State::Closed) {
+            return;
+        }
+        if self.life.state.is_synchronized() && self.life.state != State::TimeWait
+            || self.life.state == State::SynReceived
+        {
+            self.life.reset = Some(Box::new(self.reset_header(self.timers.now())));
+        }
+        self.finish(Some(ConnectionError::Aborted));
+    }
+
+    /// Discards what has arrived, and sends a RST: at once if nothing is queued, else once that is acknowledged. Until then,
+    /// arriving data is dropped without an acknowledgment. A peer that acknowledges nothing new for the time of
+    /// [`fin_wait2_timeout`](crate::Config::fin_wait2_timeout) gets the RST then.
+    pub(super) fn reset_after_queued(&mut self, now: Time) {
+        self.life.resets = true;
+        self.rcv.discard();
+        self.snd.set_nodelay(true);
+        self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
+        self.reset_if_acknowledged(now);
+    }
+
+    /// Sends the RST for discarded data if everything queued has been acknowledged.
+    pub(super) fn reset_if_acknowledged(&mut self, now: Time) {
+        if self.life.resets && !self.snd.has_unsent() && !self.snd.has_outstanding() {
+            self.abort_unread(now);
+        }
+    }
+
+    pub(super) fn abort_unread(&mut self, now: Time) {
+        self.life.reset = Some(Box::new(self.reset_header(now)));
+        self.finish(Some(ConnectionError::Aborted));
+    }
+
+    /// Handles the end of TIME-WAIT, or of a closed connection's patience with the peer.
+    pub(super) fn on_linger_timeout(&mut self, now: Time) {
+        if self.life.resets { self.abort_unread(now) } else { self.finish(None) }
+    }
+}
