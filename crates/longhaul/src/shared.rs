@@ -335,9 +335,11 @@ impl State {
     pub(crate) fn abandon(&mut self, shared: &Shared, now: Time) {
         self.driver = None;
         if self.fatal.is_none() {
-            self.endpoint.abandon(now);
             self.busy = None;
             let mut pauses = LAST_PAUSES;
+            // The resets discard what is queued: what may be sent goes first.
+            self.transmit_last(shared, now, &mut pauses);
+            self.endpoint.abandon(now);
             let mut resting = Some(0);
             self.transmit_last(shared, now, &mut pauses);
             while let Some(first) = resting {
