@@ -181,14 +181,16 @@ impl Connection {
 
     fn on_send_limit(&mut self, now: Time, limit: SendLimit) {
         self.set_limit(now, limit);
-        match limit {
-            SendLimit::Cwnd => self.cc.rounds.limited = true,
-            SendLimit::App if self.pipe() < self.cc.control.cwnd.0 => {
-                let pipe = self.pipe();
-                self.cc.rate.on_app_limited(pipe);
-                self.snd.on_app_limited(now);
-            }
-            _ => {}
+        let (pipe, cwnd) = (self.pipe(), self.cc.control.cwnd.0);
+        // A full window limits the sender, even if the application has no more data: otherwise a window of one segment
+        // would never grow while each message is one segment.
+        let is_full = pipe >= cwnd || pipe > 0 && cwnd <= u64::from(self.mss());
+        if limit == SendLimit::Cwnd || is_full {
+            self.cc.rounds.limited = true;
+        }
+        if limit == SendLimit::App && pipe < cwnd {
+            self.cc.rate.on_app_limited(pipe);
+            self.snd.on_app_limited(now);
         }
     }
 

@@ -106,9 +106,10 @@ impl Connection {
             return;
         }
         self.snd.persist.on_probe(front.is_none(), self.snd.last_sent());
-        // A single octet yields no delivery rate and is not paced.
+        // A single octet yields no delivery rate, is not paced, and is not limited by cwnd.
         let pipe = self.pipe();
         self.cc.rate.on_app_limited(pipe);
+        (self.cc.rounds.limited, self.cc.rounds.was_limited) = (false, false);
         self.loss.grant.forced = true;
         self.repeat_front();
         self.timers.arm(Timer::Persist, now + self.persist_interval());

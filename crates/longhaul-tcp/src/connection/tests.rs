@@ -34,6 +34,7 @@ mod rc3;
 mod reordering;
 mod reuse;
 mod spurious;
+mod tail_probes;
 mod two_way;
 mod unread;
 mod user_timeout;

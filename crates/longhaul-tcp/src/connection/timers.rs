@@ -153,9 +153,14 @@ impl Timers {
 
     /// Stops and returns a timer that has expired at `now`, if any.
     pub(super) fn expire(&mut self, now: Time) -> Option<Timer> {
-        let due = Timer::ALL.into_iter().find(|t| self.deadlines[*t as usize] <= now && self.is_armed(*t))?;
+        let due = Timer::ALL.into_iter().find(|timer| self.is_due(*timer, now))?;
         self.stop(due);
         Some(due)
+    }
+
+    /// Returns whether a timer has expired at `now`.
+    fn is_due(&self, timer: Timer, now: Time) -> bool {
+        self.deadlines[timer as usize] <= now && self.is_armed(timer)
     }
 }
 
@@ -164,6 +169,11 @@ impl Connection {
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.timers.advance(now);
         let user_late = self.timers.get(Timer::User).map(|at| now - at);
+        if self.timers.is_due(Timer::Probe, now) && !self.loss.in_episode() {
+            // A tail loss probe takes the place of a timeout that is due as well, and arms the timer again (RFC 8985,
+            // sections 7.2 and 8).
+            self.timers.stop(Timer::Rto);
+        }
         let mut fired = [None; Timer::COUNT];
         for slot in &mut fired {
             *slot = self.timers.expire(now);

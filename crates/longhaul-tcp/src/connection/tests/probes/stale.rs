@@ -61,7 +61,9 @@ fn r17_startup_after_a_timeout_counts_only_its_own_probes() {
         let last = &known[5];
         assert_eq!((last.timeouts, last.phase), (1, "congestion-avoidance"), "{last:?}");
         if extensions {
-            assert_eq!((windows[1], windows[5]), (64, 67), "{windows:?}");
+            // In the first flight, the tail loss probe is lost too, and its repair costs the answer of one probe.
+            let most = if in_recovery { 64 } else { 63 };
+            assert_eq!((windows[1], windows[5]), (most, most + 3), "{windows:?}");
             continue;
         }
         assert_eq!(probes(last).sent, probes(&known[0]).sent, "no probe is sent after the timeout: {last:?}");
