@@ -26,6 +26,8 @@ pub(crate) use runs::Told;
 
 const NIL: u32 = u32::MAX;
 const MIN_CAPACITY: usize = 16;
+/// Index of the first record. Split segments extend the scoreboard below its head, and no connection splits this many.
+const FIRST: u64 = 1 << 48;
 
 /// Record of one segment. It has 32 bytes, because 10 Gb/s with a round-trip time of 600 ms need 520,000 records.
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +181,7 @@ pub(crate) struct RestingBoard {
 
 impl Scoreboard {
     pub(crate) fn new() -> Self {
-        Self { oldest: NIL, newest: NIL, ..Self::default() }
+        Self::wake(RestingBoard { next_tx: 0, head: FIRST })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -492,22 +494,17 @@ impl Scoreboard {
 
     /// Unmarks all lost segments that were not retransmitted yet (the congestion response was spurious).
     pub(crate) fn forgive(&mut self) {
-        let mut end = self.tail;
-        // Proceed downwards and prepend each segment to the list, so that the list stays in sequence order.
-        while end > self.head {
-            let index = end - 1;
-            end -= 1;
-            if !self.record(index).is_lost() {
-                continue;
-            }
-            let bytes = self.record(index).sequence_len();
-            self.record_mut(index).flags &= !LOST;
+        let mut forgiven = Vec::new();
+        while let Some(index) = self.next_lost() {
             self.lost.clear(index);
+            let record = self.record_mut(index);
+            record.flags &= !LOST;
+            let bytes = record.sequence_len();
             self.lost_bytes -= bytes;
             self.in_flight += bytes;
-            self.link_oldest(index);
+            forgiven.push(index);
         }
-        self.lost_hint = self.tail;
+        self.link_in_order(forgiven);
     }
 
     /// Returns the lowest segment that waits for retransmission.
@@ -523,14 +520,16 @@ impl Scoreboard {
 
     /// Discards all SACK information because the receiver reneged (RFC 2018, section 8).
     pub(crate) fn renege(&mut self) {
-        for index in self.head..self.tail {
-            if self.record(index).is_sacked() {
-                let bytes = self.record(index).sequence_len();
-                self.record_mut(index).flags &= !(SACKED | PASSED);
-                self.in_flight += bytes;
-                self.link_newest(index);
-            }
+        let mut reneged = Vec::new();
+        let mut from = self.head;
+        while let Some(index) = self.sacked.next_set(from, self.tail) {
+            let record = self.record_mut(index);
+            record.flags &= !(SACKED | PASSED);
+            self.in_flight += self.record(index).sequence_len();
+            reneged.push(index);
+            from = index + 1;
         }
+        self.link_in_order(reneged);
         self.sacked.clear_all();
         (self.sacked_bytes, self.passed_bytes) = (0, 0);
         self.sacked_top = self.head;
@@ -584,6 +583,7 @@ impl Scoreboard {
 
     /// Returns the scoreboard as it was.
     pub(crate) fn wake(RestingBoard { next_tx, head }: RestingBoard) -> Self {
-        Self { next_tx, head, tail: head, lost_hint: head, sacked_top: head, ..Self::new() }
+        let ends = Self { oldest: NIL, newest: NIL, ..Self::default() };
+        Self { next_tx, head, tail: head, lost_hint: head, sacked_top: head, ..ends }
     }
 }

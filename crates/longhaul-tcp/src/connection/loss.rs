@@ -469,8 +469,10 @@ impl Connection {
     /// Adapts to a changed segment size: splits longer segments in flight and reports the change to the controller.
     pub(super) fn change_mss(&mut self, now: Time) {
         let mss = self.mss();
-        self.snd.resegment(mss);
-        self.loss.on_renumbered();
+        if Bytes::from(mss) < self.cc.mss {
+            self.snd.resegment(mss, None);
+            self.loss.on_renumbered();
+        }
         let event = PathEvent::Mss { now, old: self.cc.mss };
         self.cc.mss = Bytes::from(mss);
         self.tell(&event);

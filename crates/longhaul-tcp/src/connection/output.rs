@@ -269,7 +269,7 @@ impl Connection {
             if record.len <= mss {
                 return Some(index);
             }
-            self.resegment_to_mss();
+            self.resegment_to_mss(index);
             // A tail loss probe is the last piece of the segment (RFC 8985, section 7.3), a probe of an outage the first.
             let (board, in_episode) = (self.snd.board(), self.loss.in_episode());
             let after = board.index_at_or_after(record.end());
@@ -281,17 +281,17 @@ impl Connection {
         };
         let record = self.snd.board().get(index)?;
         if record.len > mss {
-            self.resegment_to_mss();
+            self.resegment_to_mss(index);
             return self.next_retransmission(room);
         }
         (self.loss.grant.forced || room >= record.sequence_len()).then_some(index)
     }
 
-    /// Splits segments in flight that are longer than the current SMSS, such as a lost path MTU probe.
-    fn resegment_to_mss(&mut self) {
+    /// Splits a segment that is longer than the current SMSS: a lost path MTU probe.
+    fn resegment_to_mss(&mut self, index: u64) {
         let mss = self.mss();
         self.pmtu.on_probe_lost(self.timers.now());
-        self.snd.resegment(mss);
+        self.snd.resegment(mss, Some(index));
         self.loss.on_renumbered();
     }
 

@@ -16,33 +16,42 @@ impl Scoreboard {
         self.head + u64::from(link).wrapping_sub(self.head) % TURN
     }
 
+    /// Appends a record.
     pub(super) fn link_newest(&mut self, index: u64) {
+        self.link_before(index, NIL);
+    }
+
+    /// Inserts records where they belong in order of transmission.
+    pub(super) fn link_in_order(&mut self, mut indices: Vec<u64>) {
+        // The pieces of a split segment have the same transmission and are in sequence order.
+        let order = |board: &Self, index: u64| (board.record(index).tx, index);
+        indices.sort_unstable_by_key(|index| order(self, *index));
+        let mut after = self.oldest;
+        for index in indices {
+            while after != NIL && order(self, self.widen(after)) < order(self, index) {
+                after = self.record(self.widen(after)).next;
+            }
+            self.link_before(index, after);
+        }
+    }
+
+    /// Inserts a record before the one with the link `after`, or at the end if that is [`NIL`].
+    fn link_before(&mut self, index: u64, after: u32) {
         let link = link(index);
-        let before = self.newest;
+        let before = if after == NIL {
+            std::mem::replace(&mut self.newest, link)
+        } else {
+            let after = self.widen(after);
+            std::mem::replace(&mut self.record_mut(after).prev, link)
+        };
         let record = self.record_mut(index);
         record.flags |= LINKED;
-        (record.prev, record.next) = (before, NIL);
-        self.newest = link;
+        (record.prev, record.next) = (before, after);
         if before == NIL {
             self.oldest = link;
         } else {
             let before = self.widen(before);
             self.record_mut(before).next = link;
-        }
-    }
-
-    pub(super) fn link_oldest(&mut self, index: u64) {
-        let link = link(index);
-        let after = self.oldest;
-        let record = self.record_mut(index);
-        record.flags |= LINKED;
-        (record.prev, record.next) = (NIL, after);
-        self.oldest = link;
-        if after == NIL {
-            self.newest = link;
-        } else {
-            let after = self.widen(after);
-            self.record_mut(after).prev = link;
         }
     }
 

@@ -58,6 +58,8 @@ pub(crate) enum Op {
     Forgive,
     Renege,
     Resegment(u16),
+    /// Only up to the segment with this number.
+    ResegmentTo(u64, u16),
 }
 
 impl Twins {
@@ -118,6 +120,15 @@ impl Twins {
             Op::Resegment(mss) => {
                 self.board.resegment(mss);
                 self.model = self.model.iter().flat_map(|segment| segment.pieces(mss.into())).collect();
+            }
+            Op::ResegmentTo(nth, mss) => {
+                let index = self.board.head_index() + nth;
+                if self.board.get(index).is_some() {
+                    self.board.resegment_to(index, mss);
+                    let rest = self.model.split_off(nth as usize + 1);
+                    self.model = self.model.iter().flat_map(|segment| segment.pieces(mss.into())).collect();
+                    self.model.extend(rest);
+                }
             }
         }
     }
@@ -213,8 +224,12 @@ impl Twins {
             assert_eq!(board.next_in_doubt(offset), doubtful.map(index));
         }
         let next = |at: &u64| Some(board.record(*at).next).filter(|next| *next != NIL).map(|next| board.widen(next));
-        let linked = std::iter::successors(board.oldest_sent(), next).count();
-        assert_eq!(linked, model.iter().filter(|segment| segment.is_in_flight()).count());
+        let linked: Vec<_> = std::iter::successors(board.oldest_sent(), next).collect();
+        assert_eq!(linked.len(), model.iter().filter(|segment| segment.is_in_flight()).count());
+        assert!(linked.is_sorted_by_key(|index| (board.record(*index).tx, *index)), "order of transmission");
+        assert_eq!(linked.last().copied(), (board.newest != NIL).then(|| board.widen(board.newest)));
+        let live: u32 = board.bursts.iter().map(|burst| burst.live).sum();
+        assert_eq!(live as usize, model.len());
     }
 }
 
@@ -247,6 +262,7 @@ pub(crate) fn play(script: &[u8]) {
             13 => Op::Retransmit,
             14 if c == 0 => Op::Renege,
             14 => Op::Forgive,
+            _ if c < 128 => Op::ResegmentTo(c.into(), 1 + word % 1500),
             _ => Op::Resegment(1 + word % 1500),
         });
         twins.agree();

@@ -54,6 +54,28 @@ fn resegmenting_keeps_bytes_flags_and_order() {
     assert_eq!(board.acknowledge(4001, Told::All, |_, _| {}), 3000);
 }
 
+/// The number of records written when a lost path MTU probe is split does not depend on the data in flight after it. A
+/// decrease of the path MTU writes each record once.
+#[test]
+fn only_records_up_to_a_lost_probe_are_written() {
+    let mut board = Scoreboard::new();
+    board.begin_burst(Burst::new(Time::ZERO));
+    board.push(1, 1400, false, false);
+    board.push(1401, 1500, false, true);
+    board.push_run(2901, 1400, 100_000);
+    let probe = board.head_index() + 1;
+    board.mark_lost(probe);
+    assert_eq!(board.resegment_to(probe, 1400), 3);
+    let pieces = [(1, 1400), (1401, 1400), (2801, 100), (2901, 1400)];
+    let head = board.head_index();
+    for (index, piece) in (head..).zip(pieces) {
+        assert_eq!(board.get(index).map(|record| (record.start, record.len)), Some(piece));
+    }
+    assert_eq!((board.next_lost(), board.lost_bytes(), board.len()), (Some(head + 1), 1500, 100_003));
+    assert_eq!((board.resegment_to(head + 1, 1400), board.resegment(1400)), (0, 0));
+    assert_eq!(board.resegment(700), 1 + 200_004);
+}
+
 /// A flipped pair is in sequence order in the ring, but in order of sending in the list and by transmission number.
 #[test]
 fn a_flipped_pair_is_in_order_of_sending_in_the_list() {
@@ -127,6 +149,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Forgive),
         1 => Just(Op::Renege),
         1 => (1u16..1500).prop_map(Op::Resegment),
+        1 => (0u64..60, 1u16..1500).prop_map(|(nth, mss)| Op::ResegmentTo(nth, mss)),
     ]
 }
 

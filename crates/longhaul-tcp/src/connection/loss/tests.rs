@@ -51,6 +51,35 @@ fn rack_marks_segments_overtaken_by_more_than_the_window() {
     assert_eq!((lost(&board), outcome.check_at, outcome.retransmission_lost), (vec![0, 1], None, false));
 }
 
+/// RACK visits segments in order of transmission, also after a spurious recovery and after the receiver has reneged.
+#[test]
+fn segments_that_are_in_flight_again_hide_none_from_rack() {
+    let detect = |board: &mut Scoreboard| {
+        let mut rack = Rack::default();
+        sack(board, 5, |record, sent_at| rack.on_delivered(record, sent_at, at(105), false));
+        rack.detect(at(300), Span::ZERO, TxId(0), &mut marking(board));
+        lost(board)
+    };
+    // The retransmission of the first segment was marked lost as well, and the recovery was spurious.
+    let mut forgiven = board(6);
+    let head = forgiven.head_index();
+    forgiven.mark_lost(head);
+    forgiven.begin_burst(Burst::new(at(200)));
+    forgiven.retransmit(head);
+    forgiven.mark_lost(head);
+    forgiven.forgive();
+    assert_eq!(detect(&mut forgiven), [1, 2, 3, 4]);
+    // The receiver has discarded two segments, after which another one was sent.
+    let mut reneged = board(6);
+    for nth in [1, 2] {
+        sack(&mut reneged, nth, |_, _| ());
+    }
+    reneged.begin_burst(Burst::new(at(10)));
+    reneged.push(6001, MSS, false, false);
+    reneged.renege();
+    assert_eq!(detect(&mut reneged), [0, 1, 2, 3, 4]);
+}
+
 #[test]
 fn racks_window_opens_with_reordering_and_shrinks_after_sixteen_episodes() {
     let mut rack = Rack::default();
