@@ -146,7 +146,9 @@ impl Loss {
     pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
         self.grant.extra = self.grant.extra.saturating_sub(1);
         (self.grant.forced, self.grant.probe) = (false, None);
-        self.sack.high_rxt = self.sack.high_rxt.max(record.end());
+        if let Phase::Recovery(point) | Phase::Timeout(point) = self.phase {
+            self.sack.on_retransmit(record, point);
+        }
         self.spurious.on_retransmit(record, value);
     }
 
@@ -155,8 +157,7 @@ impl Loss {
         if self.detection != Detection::Sack || room < u64::from(mss) || new_data {
             return None;
         }
-        let Phase::Recovery(point) = self.phase else { return None };
-        self.sack.rescue(board, point)
+        self.in_fast_recovery().then(|| self.sack.rescue(board)).flatten()
     }
 
     /// Processes a delivered segment. `ambiguous` means that the ACK may belong to an earlier transmission.

@@ -380,10 +380,10 @@ impl Connection {
     }
 
     /// Returns the next new segment, whose header has `extra` more bytes than usual, or the limit that prevents it.
-    fn next_segment(&mut self, fill: &Fill<'_>, room: u64, extra: u16) -> Result<Choice, SendLimit> {
+    fn next_segment(&self, fill: &Fill<'_>, room: u64, extra: u16) -> Result<Choice, SendLimit> {
         let mss = self.mss().saturating_sub(extra);
         let (unsent, window) = (self.snd.unsent(), self.snd.usable_window());
-        if self.snd.has_unsent() && self.snd.persist.take_due() {
+        if self.snd.has_unsent() && self.snd.persist.is_due() {
             return Ok(Choice { len: unsent.min(1) as u16, mtu_probe: false });
         }
         if unsent == 0 {
@@ -419,7 +419,7 @@ impl Connection {
     /// Applies the Nagle algorithm and silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1). Nagle's original
     /// rule delays the end of each message by a round trip. With Minshall's change (draft-minshall-nagle-01), a short
     /// segment waits only for another short one.
-    fn avoid_silly_window(&mut self, len: u64, unsent: u64, mss: u16) -> Option<SendLimit> {
+    fn avoid_silly_window(&self, len: u64, unsent: u64, mss: u16) -> Option<SendLimit> {
         if len == u64::from(mss) {
             return None;
         }

@@ -40,9 +40,9 @@ pub(super) struct Persist {
 }
 
 impl Persist {
-    /// Returns whether one octet of new data, or the FIN, may be sent beyond the window, and records that it is.
-    pub(super) fn take_due(&mut self) -> bool {
-        std::mem::take(&mut self.due)
+    /// Records that new data, or the FIN, was sent: what was due beyond the window, if anything was.
+    pub(super) fn on_new_data(&mut self) {
+        self.due = false;
     }
 
     /// Records that SND.UNA advanced.

@@ -219,6 +219,9 @@ impl Sender {
         let tx = self.board.push(start, len, fin, mtu_probe);
         self.nxt = end + u64::from(fin);
         self.fin_sent |= fin;
+        // Both permissions hold for one segment.
+        self.persist.on_new_data();
+        self.override_sws = false;
         let was_sent_by_rc3 = self.advance_rc3(start, self.nxt);
         if was_sent_by_rc3 {
             self.board.note_early();
@@ -322,9 +325,9 @@ impl Sender {
     }
 
     /// Returns whether a segment that the peer's window shortens to `len` bytes may be sent (RFC 9293, section
-    /// 3.8.6.2.1). The permission after an override timeout holds for one segment.
-    pub(super) fn admits_shortened(&mut self, len: u64) -> bool {
-        len > 0 && (len >= self.max_window / 2 || std::mem::take(&mut self.override_sws))
+    /// 3.8.6.2.1).
+    pub(super) fn admits_shortened(&self, len: u64) -> bool {
+        len > 0 && (len >= self.max_window / 2 || self.override_sws)
     }
 
     /// Begins a response to ECE. Returns whether to reduce the window: once per window of data, until the data in

@@ -170,14 +170,24 @@ pub(in crate::connection) struct SackCounting {
     /// Segments below this offset have been examined already.
     judged_to: u64,
     /// HighRxt and RescueRxt (RFC 6675, section 2).
-    pub(super) high_rxt: u64,
+    high_rxt: u64,
     rescue_rxt: Option<u64>,
+    /// Where the segment of rule 4 starts that may be sent next.
+    offered: Option<u64>,
 }
 
 impl SackCounting {
     /// Resets HighRxt and RescueRxt when an episode begins.
     pub(super) fn begin_episode(&mut self) {
-        (self.high_rxt, self.rescue_rxt) = (0, None);
+        (self.high_rxt, self.rescue_rxt, self.offered) = (0, None, None);
+    }
+
+    /// Records a retransmission while data up to `point`, RecoveryPoint, is recovered.
+    pub(super) fn on_retransmit(&mut self, record: &Record, point: u64) {
+        self.high_rxt = self.high_rxt.max(record.end());
+        if self.offered.take() == Some(record.start) {
+            self.rescue_rxt = Some(point);
+        }
     }
 
     /// Forgets offsets that depend on segment boundaries, because the scoreboard was resegmented.
@@ -227,9 +237,9 @@ impl SackCounting {
     }
 
     /// Returns the segment of NextSeg rules 3 and 4 (RFC 6675, section 4) if neither lost nor new data can be sent:
-    /// the lowest segment that may be lost or, once per episode, the highest outstanding one. `point` is
-    /// RecoveryPoint.
-    pub(super) fn rescue(&mut self, board: &Scoreboard, point: u64) -> Option<u64> {
+    /// the lowest segment that may be lost or, once per episode, the highest outstanding one.
+    pub(super) fn rescue(&mut self, board: &Scoreboard) -> Option<u64> {
+        self.offered = None;
         let in_doubt = board.next_in_doubt(self.high_rxt);
         if in_doubt.is_some() {
             return in_doubt;
@@ -238,8 +248,9 @@ impl SackCounting {
         if self.rescue_rxt.is_some_and(|r| una <= r) {
             return None;
         }
-        self.rescue_rxt = Some(point);
-        board.last_unsacked_below(u64::MAX)
+        let (index, last) = board.last_unsacked()?;
+        self.offered = Some(last.start);
+        Some(index)
     }
 }
 

@@ -113,8 +113,13 @@ fn sack_counting_needs_three_segments_above() {
         assert_eq!(lost(&board), expected);
     }
     // NextSeg rule 4: no other segment may be lost, so the highest one is sent once.
-    assert_eq!(counting.rescue(&board, 6001).and_then(|i| board.get(i)).map(|r| r.start), Some(5001));
-    assert_eq!(counting.rescue(&board, 6001), None);
+    // If the window or the batch has no room, it is offered again.
+    for _ in 0..2 {
+        let last = counting.rescue(&board).and_then(|i| board.get(i)).copied();
+        assert_eq!(last.map(|record| record.start), Some(5001));
+    }
+    counting.on_retransmit(board.last_unsacked().unwrap().1, 6001);
+    assert_eq!(counting.rescue(&board), None);
 }
 
 /// RFC 5681, section 3.2, and RFC 6582, section 3.2, step 3.

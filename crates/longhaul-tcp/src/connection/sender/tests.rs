@@ -187,7 +187,10 @@ fn segments_shortened_by_the_window_wait() {
     assert!(!snd.admits_shortened(499) && snd.admits_shortened(500));
     snd.override_silly_window();
     assert!(!snd.admits_shortened(0), "there has to be some room");
-    assert!(snd.admits_shortened(1) && !snd.admits_shortened(1));
+    assert!(snd.admits_shortened(1) && snd.admits_shortened(1), "until the segment is sent");
+    queue(&mut snd, 1);
+    snd.send_new(1, false);
+    assert!(!snd.admits_shortened(1));
 }
 
 /// RFC 9293, section 3.10.7.4: an ACK of something not yet sent is not acceptable; neither is a SACK.
