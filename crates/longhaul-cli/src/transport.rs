@@ -58,6 +58,9 @@ pub struct ConnectionArgs {
     /// must support them
     #[arg(long)]
     pub routers_answer: bool,
+    /// Do not use ECN; for paths that drop ECN-capable packets or conceal marks without longhaul noticing it
+    #[arg(long)]
+    pub no_ecn: bool,
     /// Highest rate at which data is sent, for programs with an option for it.
     #[arg(skip)]
     pub limit: Option<Rate>,
@@ -192,7 +195,7 @@ impl TransportArgs {
         let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         let config = socket.config();
         config.path_cache(self.connection.path_cache.as_ref().map(Memory::paths));
-        config.routers_answer(self.connection.routers_answer);
+        config.routers_answer(self.connection.routers_answer).ecn(!self.connection.no_ecn);
         if let Some(Choice::Use(congestion)) = &self.congestion {
             socket.set_congestion(congestion.clone())?;
         }

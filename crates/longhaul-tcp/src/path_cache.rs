@@ -45,6 +45,8 @@ pub struct PathMetrics {
     pub rttvar: Span,
     /// Window and rate that the path delivered: the starting point of Careful Resume (RFC 9959) and Fast Start.
     pub saved: Option<SavedPath>,
+    /// The path drops packets that are marked as ECN-capable (ECT), while others pass.
+    pub drops_ect: bool,
 }
 
 /// Per-destination metrics cache for [`Config::path_cache`](crate::Config::path_cache) (RFC 9040). Clones share one
@@ -66,6 +68,7 @@ pub struct PathMetrics {
 ///   round-trip time, or is impossible, is removed; [`SavedPathInfo`](crate::SavedPathInfo) counts these cases.
 /// * SRTT and RTTVAR, if the connection had at least 8 samples. A longer value replaces the old one, a shorter one is
 ///   weighted with 1/8.
+/// * That the path drops ECN-capable packets. Connections neither offer nor accept ECN until this is too old.
 ///
 /// A new connection starts with the stored slow-start threshold, which ends its first slow start; its initial window
 /// is not enlarged. Until it has its own round-trip time sample, its retransmission timeout covers the stored SRTT
@@ -97,6 +100,7 @@ struct Entry {
     ssthresh: Option<Learnt<Bytes>>,
     rtt: Option<Learnt<Rtt>>,
     saved: Option<Learnt<SavedPath>>,
+    drops_ect: Option<Learnt<()>>,
     turn: u64,
 }
 
@@ -152,9 +156,10 @@ impl PathCache {
         let rtt = self.fresh(now, entry.rtt);
         let ssthresh = self.fresh(now, entry.ssthresh);
         let saved = self.fresh(now, entry.saved);
-        let known = ssthresh.is_some() || rtt.is_some() || saved.is_some();
+        let drops_ect = self.fresh(now, entry.drops_ect).is_some();
         let rttvar = rtt.map_or(Span::ZERO, |r| r.rttvar);
-        known.then(|| PathMetrics { ssthresh, srtt: rtt.map(|r| r.srtt), rttvar, saved })
+        let known = PathMetrics { ssthresh, srtt: rtt.map(|r| r.srtt), rttvar, saved, drops_ect };
+        (known != PathMetrics::default()).then_some(known)
     }
 
     /// Checks out the saved path: no other connection gets it until the caller stores one again. An impossible or too
@@ -230,6 +235,7 @@ impl PathCache {
                 ssthresh: self.merge(now, old.ssthresh, new.ssthresh, mean),
                 rtt: self.merge(now, old.rtt, rtt, Rtt::after),
                 saved: self.merge(now, old.saved, new.saved, |_, new| new),
+                drops_ect: self.merge(now, old.drops_ect, new.drops_ect.then_some(()), |(), ()| ()),
                 turn: 0,
             },
         );

@@ -146,6 +146,8 @@ pub struct PathMetrics {
     pub rttvar: Duration,
     /// Window and rate that the path delivered.
     pub saved: Option<SavedPath>,
+    /// The path drops packets that are marked as ECN-capable, while others pass.
+    pub drops_ect: bool,
 }
 
 impl PathMetrics {
@@ -155,6 +157,7 @@ impl PathMetrics {
             srtt: metrics.srtt.map(Duration::from),
             rttvar: metrics.rttvar.into(),
             saved: metrics.saved.map(SavedPath::from_engine),
+            drops_ect: metrics.drops_ect,
         }
     }
 
@@ -162,7 +165,7 @@ impl PathMetrics {
         let mut metrics = longhaul_tcp::PathMetrics::default();
         metrics.ssthresh = self.ssthresh_bytes.map(Bytes);
         (metrics.srtt, metrics.rttvar) = (self.srtt.map(Span::from), self.rttvar.into());
-        metrics.saved = self.saved.map(SavedPath::to_engine);
+        (metrics.saved, metrics.drops_ect) = (self.saved.map(SavedPath::to_engine), self.drops_ect);
         metrics
     }
 }

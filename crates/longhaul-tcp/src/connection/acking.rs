@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use longhaul_cc::estimate::PairSample;
 use longhaul_cc::{Ack, Episode, RateSample, RttSample};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{Arrivals, Flags, Header, SackBlock, SackBlocks};
+use longhaul_wire::{Arrivals, Ecn, Flags, Header, SackBlock, SackBlocks};
 
 use super::arrivals::Reports;
 use super::loss::AckOutcome;
@@ -174,6 +174,8 @@ impl Connection {
         let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min(), self.ext.ecn_check.asked_at());
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
         let each = self.cc.sending().is_some_and(|sending| sending.lists_each_segment());
+        let nxt = self.snd.nxt();
+        let mut ecn_check = (self.ecn() != Ecn::NotEct).then_some(&mut self.ext.ecn_check);
         let (loss, mut segments) = (&mut self.loss, self.cc.segments_mut());
         // Segments of a run add nothing that its first and last segment do not show, unless one of them is looked for.
         let reported: ArrayVec<u64, { Arrivals::CAPACITY }> =
@@ -187,6 +189,9 @@ impl Connection {
             loss.on_delivered(record, burst.sent_at, at, origin.is_ambiguous);
             delivery.proves_spurious |= loss.proves_spurious(record);
             delivery.add(record, burst, origin);
+            if let Some(check) = ecn_check.as_mut().filter(|_| origin.is_known(record)) {
+                check.on_arrival(record.start, record.is_retransmitted(), nxt);
+            }
             if let Some(lists) = &mut segments {
                 let acked = acked_segment(record, burst, reports);
                 if each || acked.arrival.is_some() {

@@ -30,7 +30,7 @@ pub(super) struct Handshake {
     /// Number of retransmissions by timer.
     retries: u32,
     /// The SYN was sent more than once, for any reason, or its send time is unknown.
-    repeated: bool,
+    pub(super) repeated: bool,
     /// The peer has answered the SYN, though not with a SYN-ACK: the path does not drop SYNs like it.
     arrived: bool,
     /// Time and TSval of the last transmission.
@@ -129,8 +129,12 @@ impl Connection {
             handshake.first = (now, handshake.stamp);
         }
         let (first, max_header_len) = (!handshake.repeated, handshake.max_header_len);
-        let passes = first || handshake.arrived;
-        let mut header = if self.life.state == State::SynSent { self.syn(now, passes) } else { self.syn_ack(now) };
+        if !first && !handshake.arrived {
+            // A path may drop an ECN-setup SYN or SYN-ACK: one that was perhaps lost is retransmitted without. After that, no
+            // data is sent as ECN-capable, whatever the peer has received (RFC 3168, sections 6.1.1 and 6.1.1.1).
+            self.ext.ecn_check.turn_off();
+        }
+        let mut header = if self.life.state == State::SynSent { self.syn(now) } else { self.syn_ack(now) };
         match self.life.state {
             State::SynSent => self.add_network_to_syn(&mut header, first),
             _ => self.add_network_to_syn_ack(&mut header, first),
@@ -152,9 +156,9 @@ impl Connection {
         true
     }
 
-    fn syn(&self, now: Time, passes: bool) -> Header {
-        // A path may drop ECN-setup SYNs: a SYN that was perhaps lost is retransmitted without (RFC 3168, section 6.1.1.1).
-        let ecn = if self.config.ecn && passes { Flags::ECE | Flags::CWR } else { Flags::NONE };
+    fn syn(&self, now: Time) -> Header {
+        let offers_ecn = self.config.ecn && !self.ext.ecn_check.has_failed();
+        let ecn = if offers_ecn { Flags::ECE | Flags::CWR } else { Flags::NONE };
         let mut header =
             Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.numbers.iss, ..Header::default() };
         let options = &mut header.options;
@@ -173,7 +177,8 @@ impl Connection {
     }
 
     fn syn_ack(&mut self, now: Time) -> Header {
-        let ecn = if self.negotiated.ecn { Flags::ECE } else { Flags::NONE };
+        let accepts_ecn = self.negotiated.ecn && !self.ext.ecn_check.has_failed();
+        let ecn = if accepts_ecn { Flags::ECE } else { Flags::NONE };
         let mut header = Header {
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.syn_window(),
@@ -404,7 +409,7 @@ impl Connection {
         granted.whole_window = self.negotiated.whole_window;
         granted.saved_path = self.cc.history.has_saved_path();
         self.ext.start(self.negotiated, &needs, self.config.probe_pairs, &mut granted);
-        if self.negotiated.ecn {
+        if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
         // Close the connection if a required capability is missing.

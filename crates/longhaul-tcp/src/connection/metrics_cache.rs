@@ -120,6 +120,11 @@ impl Connection {
         let Some(cache) = &self.config.path_cache else { return };
         let name = self.config.congestion.name();
         let known = cache.find(now, remote, &name).unwrap_or_default();
+        if known.drops_ect {
+            self.ext.ecn_check.turn_off();
+            // A SYN cookie may have accepted ECN, and the peer's marks are echoed then.
+            self.negotiated.ecn &= self.life.handshake.as_ref().is_some_and(|handshake| handshake.repeated);
+        }
         let needs = self.cc.controller.needs();
         if needs.required.saved_path || needs.preferred.saved_path {
             let taken = cache.take_saved(now, remote, &name);
@@ -147,7 +152,7 @@ impl Connection {
 
     /// Returns the metrics to store in the cache.
     pub(crate) fn path_metrics(&self) -> PathMetrics {
-        let mut metrics = PathMetrics::default();
+        let mut metrics = PathMetrics { drops_ect: self.ext.ecn_check.drops_ect(), ..PathMetrics::default() };
         if self.is_mostly_window_limited() {
             let now = settled_ssthresh(&self.cc.control, self.loss.in_episode());
             metrics.ssthresh = now.filter(|_| is_window(self.cc.limits.current)).or(self.cc.history.kept_ssthresh);

@@ -343,7 +343,9 @@ impl Connection {
         };
         // Data already sent by the RC3 loop is ambiguous: an ECN echo may belong to either copy.
         let alone = next.mtu_probe || self.snd.unsent_before_rc3() < u64::from(next.len);
-        let ecn = self.next_ecn(next.len, alone);
+        // A lost window probe goes unnoticed, so that it is neither ECN-capable nor carries CWR (RFC 3168, section 6.1.6).
+        let window_probe = self.snd.persist.is_due();
+        let ecn = if window_probe { Ecn::NotEct } else { self.next_ecn(next.len, alone) };
         // A path MTU probe is sent alone, because it is longer than the segments of any batch.
         if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len.saturating_add(extra), ecn) {
             return Step::Last;
@@ -368,7 +370,7 @@ impl Connection {
             flags |= Flags::FIN;
         }
         flags |= self.push_flag(start, next.len);
-        if self.snd.take_cwr() {
+        if !window_probe && self.snd.take_cwr() {
             flags |= Flags::CWR;
         }
         let network = asked.map(|(rate, _)| self.ask_quick_start(fill.now, rate, end));

@@ -18,6 +18,7 @@ mod ack_frequency;
 mod calls;
 mod early_answer;
 mod ecn_check;
+mod ecn_path;
 mod icmp_errors;
 mod idleness;
 mod listed;

@@ -2,7 +2,7 @@
 //!
 //! Each line is one entry, least recently updated first, as words separated by spaces: address, congestion
 //! controller, and then for each of threshold, round-trip time and saved path either `-` or the age in milliseconds
-//! and the values, separated by commas. Ages are stored because times relative to the start of a process are
+//! and the values, separated by commas. If the path drops ECN-capable packets, the age of that follows. Ages are stored because times relative to the start of a process are
 //! meaningless in another one.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
@@ -45,7 +45,7 @@ pub enum LoadReason {
     Congestion,
     /// Numbers are missing, invalid or too many.
     #[error(
-        "each of the last three words must be `-` or an age in ms and values: ssthresh; srtt,rttvar in us; window,rate,rtt"
+        "each of the next three words must be `-` or an age in ms and values: ssthresh; srtt,rttvar in us; window,rate,rtt; then nothing or the age of lost ECT"
     )]
     Numbers,
     /// The values of the saved path are impossible ([`SavedPath::is_possible`]).
@@ -67,8 +67,12 @@ impl PathCache {
             let saved = entry.saved.filter(|saved| saved.value.is_possible());
             let saved =
                 word(now, saved, |saved| vec![saved.window.0, saved.rate.as_bytes_per_sec(), micros(saved.rtt)]);
+            let drops_ect = entry.drops_ect.map(|_| word(now, entry.drops_ect, |()| Vec::new()));
+            let words = [Some(ssthresh), Some(rtt), Some(saved), drops_ect].into_iter().flatten();
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{} {} {ssthresh} {rtt} {saved}", name.0, name.1);
+            let _ = write!(text, "{} {}", name.0, name.1);
+            words.for_each(|word| text.extend([" ", &word]));
+            text.push('\n');
         }
         text
     }
@@ -119,13 +123,14 @@ fn parse(now: Time, ago: Span, line: &str) -> Result<((IpAddr, String), Entry), 
     let saved = learnt((now, ago), next()?, |[window, rate, rtt]| {
         SavedPath::new(Bytes(window), Rate::from_bytes_per_sec(rate), span(rtt))
     })?;
+    let drops_ect = words.next().map_or(Ok(None), |word| learnt((now, ago), word, |[]: [u64; 0]| ()))?;
     if words.next().is_some() {
         return Err(LoadReason::Numbers);
     }
     if saved.is_some_and(|saved| !saved.value.is_possible()) {
         return Err(LoadReason::Impossible);
     }
-    Ok((key(address, name), Entry { ssthresh, rtt, saved, turn: 0 }))
+    Ok((key(address, name), Entry { ssthresh, rtt, saved, drops_ect, turn: 0 }))
 }
 
 fn span(micros: u64) -> Span {

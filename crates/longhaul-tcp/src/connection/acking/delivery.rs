@@ -93,6 +93,14 @@ pub(super) struct Origin {
     pub(super) is_asked: bool,
 }
 
+impl Origin {
+    /// Returns whether it is known which transmission has arrived: no copy of a probe or of the RC3 loop, and of a
+    /// retransmitted segment the retransmission.
+    pub(super) fn is_known(&self, record: &Record) -> bool {
+        !(record.is_copied() || record.is_retransmitted() && self.is_ambiguous)
+    }
+}
+
 impl Attribution {
     /// Returns the origin of a delivered segment that was last sent in `burst`.
     pub(super) fn of(&self, record: &Record, burst: &Burst) -> Origin {
