@@ -101,6 +101,11 @@ pub struct Flow {
     pub congestion: Text,
     /// Bytes that each connection sends. Without it, the connections never end.
     pub bytes: Option<Text>,
+    /// Bytes of a message. The sending application writes one each `message-every`, instead of as much as it can. Only
+    /// experiments in real time can have messages.
+    pub message: Option<Text>,
+    /// Time between the messages.
+    pub message_every: Option<Text>,
     /// The flows that must end before these begin. `start` counts from that time.
     pub after: Option<Text>,
     /// The flows whose hosts these use, which requires the same congestion controller: what those hosts have cached

@@ -100,6 +100,8 @@ pub struct FlowSetup {
     pub kernel: Option<String>,
     /// Bytes that each connection sends.
     pub bytes: u64,
+    /// Bytes of a message and the time between two, if the application writes messages.
+    pub messages: Option<(u64, Span)>,
     /// Index of the flows that must end before these begin.
     pub after: Option<usize>,
     /// Index of the flows whose hosts these use, if they have no hosts of their own.

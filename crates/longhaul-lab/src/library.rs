@@ -29,6 +29,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("limited-slow-start.toml", include_str!("../experiments/limited-slow-start.toml")),
     ("matrix-loss.toml", include_str!("../experiments/matrix-loss.toml")),
     ("matrix.toml", include_str!("../experiments/matrix.toml")),
+    ("messages.toml", include_str!("../experiments/messages.toml")),
     ("modern-starts.toml", include_str!("../experiments/modern-starts.toml")),
     ("peers.toml", include_str!("../experiments/peers.toml")),
     ("picoquic-satellite.toml", include_str!("../experiments/picoquic-satellite.toml")),

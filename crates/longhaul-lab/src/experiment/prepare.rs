@@ -82,6 +82,10 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     if let Some((Flow { transport: Some(transport), .. }, _)) = of_kernel.filter(|_| !definition.real_time) {
         return Err(source.fault(transport, "flows.transport", "the kernel's TCP needs `real-time = true`"));
     }
+    let of_messages = definition.flows.iter().find_map(|flow| flow.message.as_ref());
+    if let Some(message) = of_messages.filter(|_| !definition.real_time) {
+        return Err(source.fault(message, "flows.message", "messages need `real-time = true`"));
+    }
     let connections = flows.iter().map(|flow| u64::from(flow.count)).sum::<u64>();
     let seconds = duration.as_nanos() / 1_000_000_000;
     if seconds * (connections + FLOWS_OF_LINK * links.len() as u64) > MOST_COUNTED {
@@ -218,7 +222,10 @@ impl Filling<'_> {
         let span = |text, field| self.optional(text, |text| self.span(text, field));
         let access = |text, field| self.optional(text, |text| self.link(text, field));
         let kernel = self.kernel(flow)?;
-        let config = if kernel.is_some() { Config::default() } else { self.config(&flow.congestion, &flow.tcp)? };
+        let mut config = if kernel.is_some() { Config::default() } else { self.config(&flow.congestion, &flow.tcp)? };
+        let messages = self.messages(flow)?;
+        // Each write is a message, as with the kernel's TCP_NODELAY.
+        config.nagle &= messages.is_none();
         Ok(FlowSetup {
             name: flow.name.get_ref().clone(),
             count,
@@ -228,6 +235,7 @@ impl Filling<'_> {
                 Some(text) => self.read(text, "flows.bytes", value::size)?,
                 None => u64::MAX,
             },
+            messages,
             after: None,
             hosts: None,
             knows_path: self.knows_path(&flow.tcp)?,
@@ -244,6 +252,17 @@ impl Filling<'_> {
             left: access(&flow.left, "flows.left")?,
             right: access(&flow.right, "flows.right")?,
         })
+    }
+
+    /// Returns the size of the messages and the time between them.
+    fn messages(self, flow: &Flow) -> Result<Option<(u64, Span)>, Fault> {
+        let Some(message) = &flow.message else { return Ok(None) };
+        let bytes = self.read(message, "flows.message", value::size)?;
+        let every = self.optional(&flow.message_every, |text| self.span(text, "flows.message-every"))?;
+        if bytes == 0 || every.is_zero() {
+            return Err(self.fault(message, "flows.message", "messages need a size and `message-every`"));
+        }
+        Ok(Some((bytes, every)))
     }
 
     /// Returns the congestion control of the kernel's TCP, if that is the transport of these flows.

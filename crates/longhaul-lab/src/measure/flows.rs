@@ -52,6 +52,19 @@ pub(super) const MEASURES: &[Measure] = &[
         value: |part| part.outcome.reached.get(&(part.flows().start, part.asked.bytes)).copied(),
     },
     Measure {
+        name: "message-delay",
+        parameters: &[Flows, Parameter::Quantile],
+        usage: "message-delay(FLOWS, QUANTILE)",
+        about: "ms from the time at which a message is due to be written until its last byte is read, of all messages of \
+               all flows; only in real time",
+        better: Better::Less,
+        watch: Watch::Nothing,
+        value: |part| {
+            let delays = part.outcome.messages.get(part.flows())?.concat();
+            part.asked.quantile.of(delays).map(|delay| delay * 1e3)
+        },
+    },
+    Measure {
         name: "data-packets",
         parameters: &[Flows, Bytes],
         usage: "data-packets(FLOWS, BYTES)",

@@ -18,7 +18,7 @@ pub const MOST_FLOWS: u32 = 100;
 const ESTIMATES: [&str; 7] = ["bandwidth", "delivery-rate", "pacing-rate", "capacity", "srtt", "latest-rtt", "min-rtt"];
 
 /// Measures of flows that are taken from the receiving applications only.
-const OF_RECEIVERS: [&str; 3] = ["completion", "goodput", "time-to"];
+const OF_RECEIVERS: [&str; 4] = ["completion", "goodput", "message-delay", "time-to"];
 
 /// Reason why a cell cannot be run in real time.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -57,6 +57,8 @@ pub(super) struct Plan {
     /// Congestion control of the kernel's TCP, if that is the transport.
     pub(super) kernel: Option<String>,
     pub(super) bytes: u64,
+    /// Bytes of a message and the time between two, if the application writes messages.
+    pub(super) messages: Option<(u64, Span)>,
     /// Start time since the start of the run, or since the end of the flows in `after`.
     pub(super) start: Span,
     pub(super) reads_after: Span,
@@ -72,6 +74,9 @@ pub(super) struct Flow {
     /// was reached.
     pub(super) read: Cell<u64>,
     read_at: Cell<f64>,
+    /// When the first message was due, in seconds, and the delays of those that were read.
+    messages_from: Cell<f64>,
+    pub(super) message_delays: RefCell<Vec<f64>>,
     pub(super) has_ended: Cell<bool>,
     /// Whether the sender has finished.
     is_done: Cell<bool>,
@@ -92,6 +97,8 @@ impl Flow {
             opened: Cell::default(),
             read: Cell::default(),
             read_at: Cell::default(),
+            messages_from: Cell::default(),
+            message_delays: RefCell::default(),
             has_ended: Cell::default(),
             is_done: Cell::default(),
             stream: RefCell::default(),
@@ -134,6 +141,10 @@ impl Flow {
         let stream = socket.connect(to).await?;
         self.stream.replace(Some(stream));
         let mut left = self.plan.bytes;
+        if let Some((bytes, every)) = self.plan.messages {
+            self.write_messages(clock, bytes, every).await?;
+            left = 0;
+        }
         while left > 0 {
             let chunk = usize::try_from(left).ok().and_then(|left| ZEROS.get(..left)).unwrap_or(&ZEROS);
             let written = self.with_stream(|stream, cx| stream.poll_write(cx, chunk)).await?;
@@ -145,6 +156,31 @@ impl Flow {
         }
         self.is_done.set(true);
         Ok(())
+    }
+
+    /// Writes messages, each at its time, as long as they are within the bytes of the plan.
+    async fn write_messages(&self, clock: Stopwatch, bytes: u64, every: Span) -> io::Result<()> {
+        let begun = clock.seconds();
+        self.messages_from.set(begun);
+        for number in 0..self.plan.bytes / bytes {
+            sleep_until(clock, begun + number as f64 * every.as_secs_f64()).await;
+            let mut left = bytes;
+            while left > 0 {
+                let chunk = &ZEROS[..usize::try_from(left).map_or(ZEROS.len(), |left| left.min(ZEROS.len()))];
+                left -= self.with_stream(|stream, cx| stream.poll_write(cx, chunk)).await? as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the delays of the messages of which the last byte has been read.
+    fn note_messages(&self, now: f64) {
+        let Some((bytes, every)) = self.plan.messages else { return };
+        let mut delays = self.message_delays.borrow_mut();
+        while (delays.len() as u64 + 1) * bytes <= self.read.get() {
+            let due = self.messages_from.get() + delays.len() as f64 * every.as_secs_f64();
+            delays.push(now - due);
+        }
     }
 
     /// Polls the stream, which is borrowed only during each poll, because samples are taken in between.
@@ -196,6 +232,7 @@ impl Flow {
             }
             self.read.set(self.read.get() + read as u64);
             self.read_at.set(now);
+            self.note_messages(now);
             hear();
         }
         self.has_ended.set(true);

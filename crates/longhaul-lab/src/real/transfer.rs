@@ -119,7 +119,8 @@ fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usi
             let hosts = shared.map_or_else(|| Hosts::new(&flow.config), |other| other.plan.hosts.clone());
             let start = build::start(flow, nth, flows.len(), seed);
             let (kernel, reads_after) = (flow.kernel.clone(), flow.reads_after);
-            let plan = Plan { hosts, kernel, bytes: flow.bytes, start, reads_after, after: after.clone() };
+            let (bytes, messages) = (flow.bytes, flow.messages);
+            let plan = Plan { hosts, kernel, bytes, messages, start, reads_after, after: after.clone() };
             flows.push(Flow::new(plan));
         }
         ranges.insert(flow.name.clone(), begin..flows.len());
@@ -250,6 +251,7 @@ impl All {
             flows,
             begun: self.flows.iter().map(begun).collect(),
             rtts: vec![Histogram::default(); self.flows.len()],
+            messages: self.flows.iter().map(|flow| flow.message_delays.borrow().clone()).collect(),
             reached: self.goals.iter().filter_map(reached).collect(),
             data: BTreeMap::new(),
             windows_reached: BTreeMap::new(),

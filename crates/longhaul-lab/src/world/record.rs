@@ -146,6 +146,7 @@ impl World {
             flows: self.ranges,
             begun: self.flows.iter().map(begun).collect(),
             rtts: followed().map(|followed| followed.rtts).collect(),
+            messages: Vec::new(),
             reached: self.goals.into_iter().filter_map(of_goal).collect(),
             data,
             windows_reached: self.window_goals.into_iter().filter_map(of_window).collect(),
