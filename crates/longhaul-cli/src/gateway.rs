@@ -14,7 +14,7 @@ use self::permit::Permits;
 use self::remote::{Groups, Listen};
 use crate::monitor::{Monitor, Observed, TunnelGuard, warm_up};
 use crate::tunnel::rate::Limits;
-use crate::tunnel::{self, Ended, Flow, Frame, Group, Reason, Target, Traffic, Tunnel, TunnelError};
+use crate::tunnel::{self, Ended, Flow, Frame, Group, Lookups, Reason, Target, Traffic, Tunnel, TunnelError};
 
 pub mod listen;
 pub mod permit;
@@ -48,6 +48,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Limits of the rate of its streams.
     pub limits: Limits,
+    /// Limit of its simultaneous lookups of names.
+    pub lookups: Lookups,
     /// Whether it may open streams.
     pub may_forward: bool,
     /// Whether it may listen.
@@ -183,7 +185,8 @@ impl Session<'_> {
         if !self.peer.may_forward || !permits.may_permit(target) {
             return Err(Reason::NotPermitted);
         }
-        tunnel::connect(target, self.gateway.patience, |address| permits.permits(target, address)).await
+        let permitted = |address| permits.permits(target, address);
+        tunnel::connect(target, &self.peer.lookups, self.gateway.patience, permitted).await
     }
 }
 

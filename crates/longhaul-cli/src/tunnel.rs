@@ -41,6 +41,7 @@ mod relay;
 mod shared;
 mod target;
 
+pub use connect::Lookups;
 pub(crate) use connect::connect;
 pub use frame::{Frame, Group, Reason};
 pub use relay::{Ended, Flow, Local, Traffic, prepare, relay};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tokio::time::{MissedTickBehavior, sleep, timeout};
 use super::persist::persist;
 use crate::monitor::{Monitor, PoolState, warm_up};
 use crate::progress::Screen;
+use crate::report::Stopwatch;
 use crate::transport::Connection;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel};
@@ -42,6 +43,10 @@ const SUSPECT_ROUND_TRIPS: u32 = 8;
 const CLOSE: Duration = Duration::from_secs(5);
 /// Interval between checks of whether all connections have ended.
 const CHECK: Duration = Duration::from_millis(50);
+/// Life of a tunnel that was of use, also if it has carried nothing.
+const OF_USE: Duration = Duration::from_secs(10);
+/// First pause before a tunnel is built if the latest one was of no use, and the longest one.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// Time after which an idle tunnel is closed if there are more than the warm ones.
 const SURPLUS: Duration = Duration::from_secs(300);
 
@@ -84,6 +89,8 @@ struct Shared {
     changed: Notify,
     /// The gateway could not be reached at the last attempt.
     failing: AtomicBool,
+    /// Number of the latest tunnels that ended soon and carried nothing.
+    useless: AtomicU32,
     /// Smoothed round-trip time of the latest tunnel in microseconds.
     rtt: AtomicU64,
     /// Number of the present interval of [`PROBE`], and the one in which the pool was used last.
@@ -143,6 +150,7 @@ impl Pool {
             state: Mutex::default(),
             changed: Notify::new(),
             failing: AtomicBool::new(false),
+            useless: AtomicU32::new(0),
             rtt: AtomicU64::new(0),
             now: AtomicU64::new(0),
             used: AtomicU64::new(0),
@@ -198,6 +206,7 @@ impl Pool {
             while self.shared.begin_building() {
                 let counted = Counted { shared: Arc::clone(&self.shared), count: |state| &mut state.building };
                 building.spawn(async move {
+                    sleep(pause(counted.shared.useless.load(Ordering::Relaxed))).await;
                     let tunnel = counted.shared.build().await;
                     counted.shared.add(tunnel);
                 });
@@ -307,7 +316,14 @@ impl Shared {
         let counted = Counted { shared: Arc::clone(self), count: |state| &mut state.tunnels };
         tokio::spawn(async move {
             let shared = Arc::clone(&counted.shared);
-            let left = shared.serve(tunnel).await;
+            let (life, mut carried) = (Stopwatch::start(), false);
+            let left = shared.serve(tunnel, &mut carried).await;
+            // A gateway that ends tunnels after their greeting is not asked for the next ones without a pause.
+            if carried || life.elapsed() >= OF_USE {
+                shared.useless.store(0, Ordering::Relaxed);
+            } else {
+                shared.useless.fetch_add(1, Ordering::Relaxed);
+            }
             drop(counted);
             match left {
                 Some(stream) => {
@@ -319,8 +335,9 @@ impl Shared {
         });
     }
 
-    /// Serves connections until the tunnel ends. Returns the connection if it did not fail.
-    async fn serve(&self, mut tunnel: Tunnel<SecureStream>) -> Option<SecureStream> {
+    /// Serves connections until the tunnel ends. Returns the connection if it did not fail. `carried` becomes true when a
+    /// stream has ended.
+    async fn serve(&self, mut tunnel: Tunnel<SecureStream>, carried: &mut bool) -> Option<SecureStream> {
         let address = tunnel.inspect(|stream| stream.tcp().peer_addr().ok()).flatten()?;
         let seen = self.config.monitor.tunnel(&self.config.gateway, address, &tunnel);
         while !tunnel.is_leaving() {
@@ -343,6 +360,7 @@ impl Shared {
             let relayed = relayed.await;
             stream.ended(relayed.as_ref().ok().copied());
             drop(stream);
+            *carried |= relayed.is_ok();
             match relayed {
                 Ok(Ended::Orderly) => {}
                 Ok(Ended::Here(reason)) => tracing::debug!(target: "longhaul::forward", "{target}: {reason}"),
@@ -407,6 +425,14 @@ impl Shared {
     }
 }
 
+/// Returns how long to wait before a tunnel is built if this many of the latest ones were of no use.
+fn pause(useless: u32) -> Duration {
+    match useless.checked_sub(1) {
+        Some(more) => PAUSES.0.saturating_mul(2_u32.saturating_pow(more)).min(PAUSES.1),
+        None => Duration::ZERO,
+    }
+}
+
 /// A tunnel that counts until this is dropped, however its task ends.
 struct Counted {
     shared: Arc<Shared>,
@@ -428,4 +454,15 @@ enum Next {
     Close,
     /// It has failed.
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_limit() {
+        let millis = [0, 1, 2, 5, 6, u32::MAX].map(|useless| pause(useless).as_millis());
+        assert_eq!(millis, [0, 50, 100, 800, 1000, 1000]);
+    }
 }

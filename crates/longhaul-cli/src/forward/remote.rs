@@ -14,7 +14,7 @@ use super::pool::{Connect, PoolConfig};
 use crate::monitor::{TunnelGuard, warm_up};
 use crate::progress::Screen;
 use crate::transport::Connection;
-use crate::tunnel::{self, Ended, Flow, Frame, Group, Reason, Target, Traffic, Tunnel, TunnelError};
+use crate::tunnel::{self, Ended, Flow, Frame, Group, Lookups, Reason, Target, Traffic, Tunnel, TunnelError};
 
 /// Number of idle tunnels that are offered to the gateway.
 const OFFERED: usize = 4;
@@ -22,6 +22,8 @@ const OFFERED: usize = 4;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Maximum time to close a tunnel in order.
 const CLOSE: Duration = Duration::from_secs(5);
+/// Maximum number of simultaneous lookups of targets.
+const LOOKUPS: usize = 16;
 
 /// Reason why the gateway does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +71,8 @@ pub struct Remote {
 struct Shared {
     forwards: Vec<RemoteForward>,
     connect: Connect,
+    /// The gateway decides when targets are looked up.
+    lookups: Lookups,
     config: PoolConfig,
     screen: Screen,
     group: Group,
@@ -94,7 +98,8 @@ impl Remote {
         let mut group = Group::default();
         getrandom::fill(&mut group)?;
         let next = AtomicUsize::new(first);
-        Ok(Self { shared: Arc::new(Shared { forwards, connect, config, screen, group, next }) })
+        let lookups = Lookups::new(LOOKUPS);
+        Ok(Self { shared: Arc::new(Shared { forwards, connect, config, screen, group, next, lookups }) })
     }
 
     /// Asks the gateway to listen.
@@ -285,7 +290,7 @@ impl Shared {
         // The gateway names targets, but only those of our forwards are connected.
         let known = self.forwards.iter().any(|forward| forward.target == *target);
         let connected = if known {
-            tunnel::connect(target, self.config.patience, |_| true).await
+            tunnel::connect(target, &self.lookups, self.config.patience, |_| true).await
         } else {
             Err(Reason::NotPermitted)
         };

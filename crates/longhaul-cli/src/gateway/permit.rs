@@ -1,6 +1,6 @@
 //! Targets that a gateway permits.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -122,26 +122,60 @@ fn plain(host: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// Returns whether an address has a meaning only on this host or this link.
+/// Returns whether an address has a meaning only on this host or this link, or may be translated to one that has.
 fn is_special(address: IpAddr) -> bool {
+    special_bits(address).is_some()
+}
+
+/// Returns whether all addresses of a prefix are special, so that a rule with it names such addresses.
+fn is_special_prefix(prefix: &Prefix) -> bool {
+    special_bits(prefix.first()).is_some_and(|bits| prefix.bits() >= bits)
+}
+
+/// Returns the length of the longest prefix of a special address that only special addresses have, or `None` if the
+/// address is not special.
+fn special_bits(address: IpAddr) -> Option<u8> {
     match address.to_canonical() {
-        IpAddr::V4(address) => {
-            // 0.0.0.0/8 is this host (RFC 1122, section 3.2.1.3), 240.0.0.0/4 is reserved.
-            let first = address.octets()[0];
-            first == 0 || first >= 224 || address.is_loopback() || address.is_link_local()
-        }
-        IpAddr::V6(address) => {
-            // `::/96` contains the unspecified and the loopback address and the deprecated forms of IPv4 addresses.
-            let deprecated = address.segments()[..6] == [0; 6];
-            deprecated || address.is_unicast_link_local() || address.is_multicast()
-        }
+        IpAddr::V4(address) => match address.octets() {
+            // This host (RFC 1122, section 3.2.1.3), and loopback.
+            [0 | 127, ..] => Some(8),
+            [169, 254, ..] => Some(16),
+            // Multicast, reserved and broadcast.
+            [224..=255, ..] => Some(3),
+            _ => None,
+        },
+        IpAddr::V6(address) => match address.segments() {
+            // The unspecified and the loopback address, and the deprecated IPv4-compatible ones (RFC 4291, section 2.5.5.1).
+            [0, 0, 0, 0, 0, 0, ..] => Some(96),
+            // Local prefixes of translators, with IPv4 addresses at a place that only the translator knows (RFC 8215).
+            [0x64, 0xff9b, 1, ..] => Some(48),
+            [0xfe80..=0xfebf, ..] => Some(10),
+            [0xff00..=0xffff, ..] => Some(8),
+            segments => embedded(segments)
+                .into_iter()
+                .flatten()
+                .find_map(|(address, at)| special_bits(address.into()).map(|bits| at + bits)),
+        },
     }
 }
 
-/// Returns whether all addresses of a prefix are special. No set of consecutive special addresses is larger than a
-/// prefix of 8 bits, except for the multicast and reserved ones.
-fn is_special_prefix(prefix: &Prefix) -> bool {
-    prefix.bits() >= 8 && is_special(prefix.first()) && is_special(prefix.last())
+/// Returns the IPv4 addresses to which packets for an IPv6 address may be sent by a translator or a tunnel, and at which
+/// bit each begins.
+fn embedded(segments: [u16; 8]) -> [Option<(Ipv4Addr, u8)>; 2] {
+    let at = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    match segments {
+        // NAT64 (RFC 6052, section 2.1), and IPv4-translated (RFC 2765, section 2.1).
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => [Some((at(high, low), 96)), None],
+        // 6to4 (RFC 3056, section 2).
+        [0x2002, high, low, ..] => [Some((at(high, low), 16)), None],
+        // Teredo: the server, and the client, inverted (RFC 4380, section 4).
+        [0x2001, 0, high, low, _, _, client_high, client_low] => {
+            [Some((at(high, low), 32)), Some((at(!client_high, !client_low), 96))]
+        }
+        // ISATAP (RFC 5214, section 6.1).
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => [Some((at(high, low), 96)), None],
+        _ => [None; 2],
+    }
 }
 
 #[cfg(test)]
@@ -200,10 +234,36 @@ mod tests {
             "224.0.0.1",
             "255.255.255.255",
             "ff02::1",
+            // Forms that translators and tunnels send to 127.0.0.1 or 169.254.169.254.
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::1",
+            "::ffff:0:127.0.0.1",
+            "2002:7f00:1::",
+            "2002:a9fe:a9fe:1::1",
+            "2001:0:7f00:1::1",
+            "2001:0:c000:201:0:0:80ff:fffe",
+            "2001:db8::5efe:7f00:1",
+            "2001:db8::200:5efe:a9fe:a9fe",
         ];
         for address in special {
-            for rule in ["any", "any:80", "a.example:80", "0.0.0.0/0:80", "[::]/0:80", "128.0.0.0/1:80", "0.0.0.0/1:80"]
-            {
+            for rule in [
+                "any",
+                "any:80",
+                "a.example:80",
+                "0.0.0.0/0:80",
+                "[::]/0:80",
+                "[::]/80:80",
+                "[::ffff:0:0]/96:80",
+                "[2000::]/3:80",
+                "[2002::]/16:80",
+                "[2001::]/32:80",
+                "[64:ff9b::]/96:80",
+                "[64:ff9b::]/40:80",
+                "[2001:db8::]/32:80",
+                "128.0.0.0/1:80",
+                "0.0.0.0/1:80",
+            ] {
                 assert!(!permitted(&[rule], "a.example", 80, address), "{rule} {address}");
                 assert!(!permitted(&[rule], address, 80, address), "{rule} {address}");
             }
@@ -214,6 +274,16 @@ mod tests {
             ("[::1]:80", "::1", "::1"),
             ("[fe80::]/10:80", "fe80::1", "fe80::1"),
             ("169.254.0.0/16:80", "169.254.7.7", "169.254.7.7"),
+            ("[64:ff9b::127.0.0.0]/104:80", "a.example", "64:ff9b::127.0.0.1"),
+            ("[64:ff9b:1::]/48:80", "a.example", "64:ff9b:1::192.0.2.1"),
+            ("[2002:7f00::]/24:80", "a.example", "2002:7f00:1::1"),
+            ("[::ffff:127.0.0.0]/104:80", "a.example", "127.0.0.1"),
+            ("224.0.0.0/4:80", "224.0.0.1", "224.0.0.1"),
+            // Ordinary addresses in these forms.
+            ("any", "a.example", "64:ff9b::192.0.2.1"),
+            ("any", "a.example", "2002:c000:201::1"),
+            ("any", "a.example", "2001:0:c000:201:0:0:3fff:fdfe"),
+            ("[::ffff:0:0]/96:80", "a.example", "192.0.2.1"),
             ("localhost:80", "localhost", "127.0.0.1"),
             ("localhost:80", "::1", "::1"),
             ("localhost:80", "127.0.0.1", "::ffff:127.0.0.1"),

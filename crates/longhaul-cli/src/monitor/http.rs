@@ -23,9 +23,9 @@ use tokio::time::{sleep, timeout};
 use super::{Monitor, metrics, status};
 
 /// Maximum number of simultaneous clients. Further ones wait.
-const CLIENTS: usize = 32;
+const CLIENTS: usize = 256;
 /// Maximum time of a request's head, and of a request and its answer.
-const HEAD: Duration = Duration::from_secs(5);
+const HEAD: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(30);
 /// Maximum size of a request's head in bytes, and maximum number of its headers.
 const MAX_HEAD: usize = 16 << 10;

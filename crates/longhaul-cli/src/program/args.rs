@@ -10,9 +10,8 @@ use clap_complete::Shell;
 use longhaul_tls::Fingerprint;
 use longhaul_units::Rate;
 
-use super::{monitoring::MonitorArgs, units};
+use super::{code::CodeArg, monitoring::MonitorArgs, units};
 use crate::address;
-use crate::code::Code;
 use crate::forward::{DynamicForward, LocalForward, RemoteForward};
 use crate::gateway::listen::ListenPermit;
 use crate::gateway::permit::Permit;
@@ -144,9 +143,11 @@ pub(super) struct SendArgs {
     /// Also trust a receiver whose certificate the authority in this file (PEM) has signed for HOST
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plaintext", "code"])]
     pub(super) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows, instead of their keys
-    #[arg(long, value_name = "CODE", conflicts_with_all = ["plaintext", "accept_new"])]
-    pub(super) code: Option<Code>,
+    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows, instead of their keys. Without
+    /// CODE, or with `-`, it is asked for or read from standard input: other users can see the command line
+    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-",
+        conflicts_with_all = ["plaintext", "accept_new"])]
+    pub(super) code: Option<CodeArg>,
     /// Remember the key of a receiver that knows the code
     #[arg(long, requires = "code")]
     pub(super) remember: bool,
@@ -348,9 +349,10 @@ pub(super) struct ForwardArgs {
     /// Also trust a gateway whose certificate the authority in this file (PEM) has signed for its name or address
     #[arg(long, value_name = "FILE", conflicts_with = "code")]
     pub(super) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows, instead of their keys
-    #[arg(long, value_name = "CODE", conflicts_with = "accept_new")]
-    pub(super) code: Option<Code>,
+    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows, instead of their keys. Without
+    /// CODE, or with `-`, it is asked for or read from standard input: other users can see the command line
+    #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "accept_new")]
+    pub(super) code: Option<CodeArg>,
     /// Remember the key of a gateway that knows the code
     #[arg(long, requires = "code")]
     pub(super) remember: bool,

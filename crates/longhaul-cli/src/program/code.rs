@@ -1,8 +1,9 @@
 //! Connections that are authenticated by a one-time code.
 
-use std::io;
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +17,51 @@ use super::Screen;
 use super::dial::Dialer;
 use super::home::Home;
 use super::lists::{AllowedPeers, Permission};
-use crate::code::{self, Answerer, Code, CodeError};
+use crate::code::{self, Answerer, Code, CodeError, ParseCodeError};
 use crate::transport::rtt;
 
+/// Maximum length of the line with a code in bytes.
+const MAX_LINE: u64 = 1024;
 /// Time for which a code is valid.
 const LIFE: Duration = Duration::from_secs(600);
 /// Maximum time of an attempt, and maximum numbers of simultaneous attempts.
 const ATTEMPT: Duration = Duration::from_secs(10);
 const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
+
+/// Value of `--code` of a caller.
+#[derive(Clone, Debug)]
+pub(super) enum CodeArg {
+    /// The code is to be asked for.
+    Ask,
+    Given(Code),
+}
+
+impl FromStr for CodeArg {
+    type Err = ParseCodeError;
+
+    fn from_str(text: &str) -> Result<Self, ParseCodeError> {
+        if text == "-" { Ok(Self::Ask) } else { text.parse().map(Self::Given) }
+    }
+}
+
+impl CodeArg {
+    /// Returns the code, which a person is asked for at a terminal. Otherwise, it is the first line of standard input.
+    pub(super) async fn get(&self) -> Result<Code> {
+        match self {
+            Self::Given(code) => Ok(code.clone()),
+            Self::Ask => {
+                if io::stdin().is_terminal() {
+                    crate::output::say("The code that the peer shows:");
+                }
+                let line = tokio::task::spawn_blocking(|| {
+                    let mut line = String::new();
+                    io::stdin().lock().take(MAX_LINE).read_line(&mut line).map(|_| line)
+                });
+                Ok(line.await?.context("cannot read the code")?.parse()?)
+            }
+        }
+    }
+}
 
 impl Dialer<'_> {
     /// Opens a connection to a peer that knows `code`. Its key need not be known, and is added to the known ones if

@@ -178,7 +178,7 @@ async fn reach(
 
 async fn open(dialer: &Dialer<'_>, args: &ForwardArgs, screen: &Screen) -> Result<(Fingerprint, Tunnel<SecureStream>)> {
     let stream = match &args.code {
-        Some(code) => dialer.connect_by_code(code, args.remember, screen).await?,
+        Some(code) => dialer.connect_by_code(&code.get().await?, args.remember, screen).await?,
         None => dialer.connect(screen).await?,
     };
     let key = stream.peer();

@@ -29,11 +29,13 @@ use crate::gateway::remote::Groups;
 use crate::gateway::{Event, Gateway, Peer};
 use crate::monitor::{Monitor, Role};
 use crate::transport::{Connection, rtt};
-use crate::tunnel::Ended;
 use crate::tunnel::rate::Limits as RateLimits;
+use crate::tunnel::{Ended, Lookups};
 
 /// Maximum numbers of tunnels. Several forwarders may share an address.
 const LIMITS: Limits = Limits { all: 4096, per_address: 1024 };
+/// Maximum number of simultaneous lookups of names for a key: the resolver's threads are those of all keys.
+const LOOKUPS: usize = 16;
 /// Maximum time to close a tunnel in order.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -141,13 +143,20 @@ async fn known(desk: &mut Option<CodeDesk>) -> std::io::Result<(SecureStream, So
     }
 }
 
+/// What the tunnels of a key share.
+#[derive(Clone)]
+struct Share {
+    limits: RateLimits,
+    lookups: Lookups,
+}
+
 struct Service {
     gateway: Arc<Gateway>,
     access: Arc<Access>,
     /// Permissions of forwarders for which an authority vouches.
     vouched: &'static [Permission],
     admission: Admission,
-    places: Places<RateLimits>,
+    places: Places<Share>,
     /// Limit of the rate of all keys together.
     all: RateLimits,
     /// Limit of the rate of each key.
@@ -168,7 +177,8 @@ impl Service {
         let vouched = stream.is_vouched_for();
         let name = if vouched { "--ca".to_owned() } else { self.access.name(&key) };
         let from = format!("{address} ({name})");
-        let place = self.places.take(key, || self.all.and(self.each));
+        let share = || Share { limits: self.all.and(self.each), lookups: Lookups::new(LOOKUPS) };
+        let place = self.places.take(key, share);
         let Some((ticket, place)) = self.admission.admit(address.ip(), rtt(stream.tcp())).zip(place) else {
             stream.abort();
             self.gateway.monitor.refuse_tunnel();
@@ -186,7 +196,8 @@ impl Service {
             .into_iter()
             .filter_map(|(held, permission)| held.then_some(permission))
             .collect();
-        let peer = Peer { key, name, address, limits: place.shared.clone(), may_forward, may_listen };
+        let Share { limits, lookups } = place.shared.clone();
+        let peer = Peer { key, name, address, limits, lookups, may_forward, may_listen };
         let (gateway, access) = (Arc::clone(&self.gateway), Arc::clone(&self.access));
         let (screen, ending) = (self.screen.clone(), ending.clone());
         tunnels.spawn(async move {

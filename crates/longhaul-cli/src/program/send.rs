@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use longhaul_tls::{Fingerprint, TlsError, tls_error};
 
 use super::args::{PORT, SendArgs};
+use super::code::CodeArg;
 use super::dial::{self, Dialer, Target, is_outage};
 use super::home::Home;
 use super::{Screen, WrongUse};
@@ -28,6 +29,9 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     let (target, paths) = args.target_and_paths().unwrap_or_default();
     let target = target.to_str().ok_or_else(|| WrongUse("the name of the receiver is not UTF-8".to_owned()))?;
     let target = Target::parse(target, PORT)?;
+    if matches!(args.code, Some(CodeArg::Ask)) && paths.iter().any(|path| path == "-") {
+        return Err(WrongUse("--code without a value and the file - both read standard input".to_owned()).into());
+    }
     let plan = Plan::new(sources(paths, args.links)?);
     let transport = &args.transport.limited(args.limit);
     let plot = args.plot.as_ref().map(|file| Plot::new(file.clone(), screen));
@@ -56,7 +60,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         Some(code) => {
             // The code cannot be used again.
             delivery.retry = Duration::ZERO;
-            dialer.connect_by_code(code, args.remember, screen).await?
+            dialer.connect_by_code(&code.get().await?, args.remember, screen).await?
         }
         None => dialer.connect(screen).await?,
     };

@@ -1,5 +1,7 @@
 //! Transfers between machines that do not know each other's keys, by a one-time code.
 use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
 
 use crate::machine::{Machine, Receiver, failed};
 
@@ -25,6 +27,29 @@ fn a_code_serves_for_one_transfer_and_leaves_no_trace() {
     assert!(!here.data("known-peers").exists() && !there.data("allowed-peers").exists());
     // The receiver has ended, and the code with it.
     failed(&here.run(&["send", "--code", &code, &address, &file]), 1);
+}
+
+/// Other users can see the command line, but not standard input.
+#[test]
+fn a_code_is_read_from_standard_input() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let file = here.file("file", 1000);
+    let mut receiver = there.receive(&["--code"]);
+    let code = code(&mut receiver);
+    for arguments in
+        [&["send", &receiver.address, &file, "--code"][..], &["send", "--code", "-", &receiver.address, &file]]
+    {
+        let mut command = here.command(arguments);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let text = if arguments.ends_with(&["--code"]) { "4821-harbor\n".to_owned() } else { format!("{code}\n") };
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let sent = child.wait_with_output().unwrap();
+        let said = failed(&sent, i32::from(arguments.ends_with(&["--code"])));
+        assert_eq!(said.contains("a code has four digits and two words"), !sent.status.success(), "{said}");
+    }
+    assert_eq!(receiver.end().0, Some(0));
+    let both = failed(&here.run(&["send", "192.0.2.1", "-", "--code"]), 2);
+    assert!(both.contains("both read standard input"), "{both}");
 }
 
 #[test]

@@ -76,7 +76,16 @@ impl std::str::FromStr for Prefix {
         let address: IpAddr = address.parse().map_err(|_| fault())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), str::parse).map_err(|_| fault())?;
-        if bits > most { Err(fault()) } else { Ok(Self { address, bits }) }
+        if bits > most {
+            return Err(fault());
+        }
+        // Addresses are compared in their canonical form.
+        match address.to_canonical() {
+            canonical @ IpAddr::V4(_) if address.is_ipv6() && bits >= 96 => {
+                Ok(Self { address: canonical, bits: bits - 96 })
+            }
+            _ => Ok(Self { address, bits }),
+        }
     }
 }
 
@@ -95,6 +104,9 @@ mod tests {
             ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::1"),
             ("::/0", "2001:db8::", "192.0.2.1"),
             ("::1", "::1", "::2"),
+            ("::ffff:0:0/96", "192.0.2.1", "::1"),
+            ("::ffff:192.0.2.0/120", "192.0.2.1", "192.0.3.1"),
+            ("::ffff:192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
         ] {
             assert!(contains(prefix, inside) && !contains(prefix, outside), "{prefix}");
         }
