@@ -240,7 +240,7 @@ pub(super) struct ReceiveArgs {
     #[command(flatten)]
     pub(super) existing: ExistingArgs,
     /// Accept at most this many bytes in total, with a suffix K, M, G, T (of 1024), until the receiver ends; a file counts
-    /// as at least 4K, and bytes of interrupted files that can be continued count, too
+    /// as at least 4K, as do a directory and a link, and bytes of interrupted files that can be continued count, too
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(super) max_bytes: Option<u64>,
     /// Accept at most this many bytes from each key
@@ -271,7 +271,8 @@ pub(super) struct ReceiveArgs {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(super) struct ExistingArgs {
-    /// Replace existing files; without this option, --rename or --skip, they are refused
+    /// Replace existing files, and change the attributes of existing directories; without this option, --rename or --skip,
+    /// existing files are kept, and the new ones are left out
     #[arg(long)]
     overwrite: bool,
     /// Add a number to the names of files that exist already

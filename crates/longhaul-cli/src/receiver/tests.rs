@@ -16,6 +16,7 @@ impl Transport for DuplexStream {
 }
 
 mod one_file;
+mod random;
 
 struct Scene {
     directory: TempDir,

@@ -10,16 +10,23 @@ use crate::transport::Snapshot;
 
 /// Sends one file of `size` bytes to a receiver that answers its header with `replies`, and then only reads.
 async fn answered(size: u64, replies: &[(u64, Reply)]) -> Result<(), SendError> {
+    let mut bytes = Vec::new();
+    replies.iter().for_each(|(number, reply)| protocol::encode_reply(&mut bytes, *number, reply));
+    told(size, &bytes, false).await
+}
+
+async fn told(size: u64, bytes: &[u8], ends: bool) -> Result<(), SendError> {
     let directory = TempDir::create().unwrap();
     let path = directory.path().join("file");
     fs::File::create(&path).unwrap().set_len(size).unwrap();
     let (ours, mut theirs) = tokio::io::duplex(64 << 10);
-    let mut bytes = Vec::new();
-    replies.iter().for_each(|(number, reply)| protocol::encode_reply(&mut bytes, *number, reply));
     let receiver = async {
         theirs.read_exact(&mut [0; MAGIC.len() + 1]).await.unwrap();
         // The sender may have ended.
-        let _ = theirs.write_all(&bytes).await;
+        let _ = theirs.write_all(bytes).await;
+        if ends {
+            let _ = theirs.shutdown().await;
+        }
         let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
     };
     let send = async {
@@ -32,6 +39,39 @@ async fn answered(size: u64, replies: &[(u64, Reply)]) -> Result<(), SendError> 
         sent
     };
     tokio::join!(send, receiver).0
+}
+
+/// Any bytes of a receiver end the connection, or the file.
+#[tokio::test]
+async fn faulty_replies_end_the_connection() {
+    let mut state = 1_u64;
+    let mut below = |limit: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % limit
+    };
+    for _ in 0..100 {
+        let mut bytes = Vec::new();
+        for _ in 0..3 {
+            let number = [0, 0, 1, u64::MAX][below(4) as usize];
+            let reply = match below(8) {
+                0 => Reply::Confirmed,
+                1 => Reply::Skipped,
+                2 => Reply::Declined("x".repeat(below(2000) as usize)),
+                3 => Reply::Go,
+                4 => Reply::Anew,
+                5 => Reply::Same,
+                6 => Reply::Refused("x".to_owned()),
+                _ => Reply::Offer { groups: [0, 1, 2, u64::MAX][below(4) as usize], digest: blake3::hash(b"x") },
+            };
+            protocol::encode_reply(&mut bytes, number, &reply);
+        }
+        let at = below(bytes.len() as u64) as usize;
+        bytes[at] ^= (below(4) * 0x11) as u8;
+        // Any result will do.
+        let _ = told(MAX_UNASKED + 1, &bytes, true).await;
+    }
 }
 
 /// Each reply can be given once, to the file that is its turn. Otherwise, replies of nine bytes would fill the sender's memory.

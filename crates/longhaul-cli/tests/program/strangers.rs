@@ -209,3 +209,30 @@ async fn a_transfer_that_is_cut_leaves_no_file() {
     assert!(said.contains(": connection reset by peer"), "{said}");
     assert_eq!(there.names(), ["whole"]);
 }
+
+/// Replies of nine bytes, as fast as they go.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_receiver_that_replies_without_end_is_left() {
+    let here = Machine::new();
+    let file = here.file("file", 20_000_000);
+    let listener = longhaul::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut command = here.command(&["send", "--plaintext", "--retry", "0", &address, &file]);
+    let sender = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.read_exact(&mut [0; 9]).await.unwrap();
+    let mut replies = Vec::new();
+    (0..10_000).for_each(|_| protocol::encode_reply(&mut replies, 0, &Reply::Go));
+    let mut peak = 0;
+    while stream.write_all(&replies).await.is_ok() {
+        let status = fs::read_to_string(format!("/proc/{}/status", sender.id())).unwrap_or_default();
+        let shown =
+            status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok());
+        peak = peak.max(shown.unwrap_or(0));
+    }
+    let said = crate::machine::failed(&sender.wait_with_output().unwrap(), 1);
+    assert!(said.contains("the peer's reply is not valid"), "{said}");
+    eprintln!("the sender had {peak} kB at most");
+    assert!(peak < 64 << 10, "{peak} kB");
+}
