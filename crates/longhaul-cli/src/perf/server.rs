@@ -174,7 +174,11 @@ impl Test<'_> {
         self.wants_output = params.server_output;
         let limits = self.options.limits;
         let checked = params.check().and_then(|()| limits.check(&params)).map_err(anyhow::Error::msg);
-        let local = self.control.local_addr()?;
+        let mut local = self.control.local_addr()?;
+        if let (SocketAddr::V6(local), SocketAddr::V6(peer)) = (&mut local, peer) {
+            // Link-local addresses of a connection are on the same link, which only that of the peer names.
+            local.set_scope_id(peer.scope_id());
+        }
         let (ports, prepared) = match checked.and_then(|()| self.prepare(&params, local)) {
             Ok(prepared) => prepared,
             Err(error) => {
