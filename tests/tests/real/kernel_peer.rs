@@ -13,7 +13,7 @@ use longhaul_sys::linux::{NetNs, Tun};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const KERNEL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 9000);
 /// Our address as seen by the kernel.
@@ -368,7 +368,9 @@ async fn the_kernel_does_not_read() {
     let copy = data.clone();
     let write = theirs(kernel, move |stream| stream.write_all(&copy));
     let mut received = vec![0; data.len()];
-    let (read, (_kernel, written)) = tokio::join!(reader.read_exact(&mut received), write);
+    let both = async { tokio::join!(reader.read_exact(&mut received), write) };
+    // Without ACKs that the kernel accepts, it sends a window per probe, that is, per minute.
+    let (read, (_kernel, written)) = timeout(Duration::from_secs(60), both).await.expect("a stall");
     written.unwrap();
     read.unwrap();
     assert!(received == data);
@@ -391,7 +393,8 @@ async fn we_do_not_read() {
         let mut received = vec![0; 8 * MIB];
         stream.read_exact(&mut received).map(|()| received)
     });
-    let (written, (kernel, received)) = tokio::join!(ours.write_all(&data), read);
+    let both = async { tokio::join!(ours.write_all(&data), read) };
+    let (written, (kernel, received)) = timeout(Duration::from_secs(60), both).await.expect("a stall");
     written.unwrap();
     assert!(received.unwrap() == data);
     assert!(!unread.is_finished(), "the kernel has sent more than our window and its own buffer hold");
