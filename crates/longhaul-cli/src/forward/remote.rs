@@ -225,7 +225,8 @@ impl Shared {
             Ok(Tunnel::start(stream).await?)
         };
         let late = |_| RemoteError::Connect(anyhow::anyhow!("it does not answer"));
-        timeout(self.config.patience, start).await.map_err(late)?
+        // The connection, the handshake and the greeting take a round trip or more each.
+        timeout(self.config.patience * 3, start).await.map_err(late)?
     }
 
     /// Serves the streams that the gateway opens on a tunnel until it is not needed any more.
