@@ -48,18 +48,28 @@ impl Pair {
 }
 
 pub(crate) fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
+    socket.listen(1024).unwrap();
+    let listener = TcpListener::from(socket);
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
-/// Closes a listener, and holds its port without listening, so that no other program listens there.
+/// Returns a socket at an address that may have another one of this function.
+fn bound(address: SocketAddr) -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    #[cfg(unix)]
+    socket.set_reuse_port(true).unwrap();
+    #[cfg(not(unix))]
+    socket.set_reuse_address(true).unwrap();
+    socket.bind(&address.into()).unwrap();
+    socket
+}
+
+/// Closes a listener, and holds its port without listening, so that no other program listens there or is given the port.
 pub(crate) fn close(listener: TcpListener) -> socket2::Socket {
-    let address = listener.local_addr().unwrap();
+    let holder = bound(listener.local_addr().unwrap());
     drop(listener);
-    let holder = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    holder.set_reuse_address(true).unwrap();
-    holder.bind(&address.into()).unwrap();
     holder
 }
 
