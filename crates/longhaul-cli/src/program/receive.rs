@@ -29,6 +29,9 @@ use crate::transport::{Connection, Transport as _, rtt};
 const LIMITS: Limits = Limits { all: 256, per_address: 32 };
 /// Maximum number of connections of a key.
 const PER_KEY: usize = 32;
+/// Maximum number of files of a connection that are not received and named on standard error. Without keys, anyone can cause
+/// them. The sender and `--json` have all of them.
+const MAX_NAMED: usize = 100;
 
 pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let stdout = args.out == Path::new("-");
@@ -255,9 +258,16 @@ impl Server {
         from: &str,
         ticket: &Ticket,
     ) -> Result<(), ReceiveError> {
+        let mut missing = 0_usize;
         let received = |file: Result<File, LeftOut>| match file {
             Ok(file) => self.report(peer, from, file),
-            Err(left) => self.report_left_out(peer, from, &left),
+            Err(left) => {
+                missing = missing.saturating_add(1);
+                if missing <= MAX_NAMED {
+                    self.screen.warn(&format!("{}, from {from}", left.error));
+                }
+                self.report_left_out(peer, &left);
+            }
         };
         tokio::select! {
             result = session::receive(&self.receiver, stream, || ticket.is_known(), received) => result,
@@ -265,8 +275,7 @@ impl Server {
         }
     }
 
-    fn report_left_out(&self, peer: SocketAddr, from: &str, LeftOut { name, error }: &LeftOut) {
-        self.screen.warn(&format!("{error}, from {from}"));
+    fn report_left_out(&self, peer: SocketAddr, LeftOut { name, error }: &LeftOut) {
         if self.json {
             let line = serde_json::json!({ "file": name.text(), "error": error.to_string(), "peer": peer.to_string() });
             self.screen.print(&report::json_line(&line));
