@@ -26,8 +26,11 @@ use crate::stream::TcpStream;
 ///
 /// Dropping the connector does not affect its connections. The socket is closed when the last of them has ended.
 ///
-/// ```no_run
-/// # async fn example(peers: Vec<std::net::SocketAddr>) -> std::io::Result<()> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let listener = longhaul::TcpListener::bind("127.0.0.1:0").await?;
+/// # let peers = [listener.local_addr()?];
 /// let connector = longhaul::TcpConnector::bind("0.0.0.0:0").await?;
 /// let mut streams = Vec::new();
 /// for peer in peers {

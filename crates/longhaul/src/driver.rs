@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 
 use longhaul_units::{Span, Time};
@@ -28,6 +28,10 @@ const PORT_LINGER: Span = Span::from_millis(1000);
 /// Maximum number of lingering sockets in this process; any further socket is closed at once.
 const MAX_LINGERING: usize = 128;
 static LINGERING: AtomicUsize = AtomicUsize::new(0);
+/// Maximum number of client sockets in this process whose stream has been dropped and which wait for the peer to end its
+/// direction. Any further connection is reset instead, as by the kernel (`tcp_max_orphans`): each holds a descriptor.
+const MAX_ORPHANS: usize = if cfg!(test) { 8 } else { 256 };
+static ORPHANS: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -35,6 +39,8 @@ pub(crate) struct Driver {
     moderation: Moderation,
     /// Whether the next send is left to the next poll, after the tasks that are being woken.
     defers: bool,
+    /// Whether the socket is counted among [`ORPHANS`].
+    is_orphan: bool,
 }
 
 impl Driver {
@@ -42,7 +48,7 @@ impl Driver {
     pub(crate) fn spawn(shared: Arc<Shared>) {
         let receiver = shared.io.receiver();
         let moderation = Moderation::new(shared.buffers.recv);
-        tokio::spawn(Self { shared, receiver, moderation, defers: false });
+        tokio::spawn(Self { shared, receiver, moderation, defers: false, is_orphan: false });
     }
 
     /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made; `at_once` makes the first call
@@ -111,11 +117,27 @@ impl Driver {
         }
     }
 
+    /// Resets the connection of a client socket without a stream if only the peer's end is awaited and there are too many such
+    /// sockets.
+    fn limit_orphans(&mut self, mut state: MutexGuard<'_, State>, now: Time) {
+        let waiting = state.client.filter(|_| state.handles == 0).and_then(|tuple| state.endpoint.find(&tuple));
+        let waiting = waiting.filter(|id| state.endpoint.state(*id) == Some(longhaul_tcp::State::FinWait2));
+        let Some(id) = waiting.filter(|_| !self.is_orphan) else { return };
+        self.is_orphan = ORPHANS.fetch_add(1, Ordering::Relaxed) < MAX_ORPHANS;
+        if !self.is_orphan {
+            ORPHANS.fetch_sub(1, Ordering::Relaxed);
+            state.endpoint.drive(now, id, longhaul_tcp::Connection::abort);
+            self.shared.settle(state, now);
+        }
+    }
+
     /// Returns whether the socket may be closed.
-    fn is_over(&self, now: Time) -> bool {
-        let mut state = self.shared.lock();
+    fn is_over(&mut self, now: Time) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.lock();
         if !state.is_over() {
             stop_lingering(&mut state);
+            self.limit_orphans(state, now);
             return false;
         }
         // Neither TIME-WAIT nor anything else is left to serve: close at once.
@@ -148,6 +170,9 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // The runtime is shutting down, or all connections have ended: wake every waiting task, since no other
         // event will.
+        if self.is_orphan {
+            ORPHANS.fetch_sub(1, Ordering::Relaxed);
+        }
         let mut state = self.shared.lock();
         stop_lingering(&mut state);
         state.abandon(&self.shared, Io::now());

@@ -204,7 +204,10 @@ impl Io {
             #[cfg(target_os = "linux")]
             (Self::System(io), IoReceiver::System(receiver)) => io.poll_watch(cx, receiver),
             // Receive calls watch the socket.
-            _ => Poll::Pending,
+            _ => {
+                let _ = cx;
+                Poll::Pending
+            }
         }
     }
 

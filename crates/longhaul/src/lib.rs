@@ -4,16 +4,22 @@
 //! of the program stays as it is. The transport is then this library's own TCP, carried in UDP datagrams, with a
 //! choice of congestion controllers.
 //!
-//! ```no_run
+//! ```
 //! use std::time::Duration;
 //! use longhaul::{Config, KeepAlive, TcpStream};
 //! use tokio::io::AsyncWriteExt;
 //!
-//! # #[tokio::main]
+//! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let listener = longhaul::TcpListener::bind("127.0.0.1:0").await?;
+//! # let peer = listener.local_addr()?;
+//! # tokio::spawn(async move {
+//! #     let (mut stream, _) = listener.accept().await?;
+//! #     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+//! # });
 //! let mut config = Config::default();
-//! config.congestion("hybla".parse()?).keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
-//! let mut stream = TcpStream::connect_with("192.0.2.1:7000".parse()?, config).await?;
+//! config.congestion("bbr".parse()?).keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
+//! let mut stream = TcpStream::connect_with(peer, config).await?;
 //! stream.write_all(b"a long way").await?;
 //! println!("RTT {:?}", stream.info()?.rtt);
 //! stream.close().await?;

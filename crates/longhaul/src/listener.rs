@@ -169,9 +169,16 @@ impl TcpListener {
     /// New connections go to all of the listeners as long as their sockets exist: those of a listener that has been
     /// dropped or closed are refused until its last connection has ended. Drop all of them together.
     ///
-    /// ```no_run
-    /// # async fn example() -> std::io::Result<()> {
-    /// let listener = longhaul::TcpListener::bind_sharded("[::]:4433", 8).await?;
+    /// **The tasks of all shards run in the runtime that has bound the listener**, wherever their connections are accepted: a
+    /// shard stands still while that runtime does, as one with a single thread does outside `block_on`. For a runtime per core, give
+    /// each a socket of its own, with [`SO_REUSEPORT`](crate::TcpSocket::set_reuseport); the [guide](https://github.com/longhaul-rs/longhaul/blob/main/docs/guide.md#a-runtime-per-core)
+    /// shows how.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let listener = longhaul::TcpListener::bind_sharded("127.0.0.1:0", 8).await?;
+    /// # let peer = listener.local_addr()?;
     /// for shard in listener.into_shards() {
     ///     tokio::spawn(async move {
     ///         while let Ok((stream, peer)) = shard.accept().await {
@@ -179,6 +186,7 @@ impl TcpListener {
     ///         }
     ///     });
     /// }
+    /// # longhaul::TcpStream::connect(peer).await?.close().await?;
     /// # Ok(())
     /// # }
     /// ```

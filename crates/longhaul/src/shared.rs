@@ -177,8 +177,9 @@ impl Shared {
         Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers, shards })
     }
 
-    /// Locks the state. Poisoning is ignored: a panic elsewhere can at worst leave counters inconsistent, because the
-    /// engine's methods do not stop half-way.
+    /// Locks the state. Poisoning is ignored: the only foreign code that runs under the lock is that of the application's
+    /// buffers, which the engine calls where it is consistent
+    /// (`docs/decisions/0065-the-applications-code-under-the-lock.md`).
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! Sockets that are configured before they connect or listen.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::capture::Capture;
 use crate::config::{Config, KeepAlive};
 use crate::congestion::IntoCongestion;
-use crate::connect::connect_over;
+use crate::connect::{connect_over, unspecified};
 use crate::connector::TcpConnector;
 use crate::io::UdpBackend;
 use crate::listener::TcpListener;
@@ -24,18 +24,23 @@ use crate::stream::TcpStream;
 /// A TCP socket that is not yet connected or listening, like `tokio::net::TcpSocket`. It consists of a UDP socket and
 /// the settings for the TCP that the socket carries. A listener's settings apply to every connection that it accepts.
 ///
-/// ```no_run
-/// # async fn example() -> std::io::Result<()> {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let listener = longhaul::TcpListener::bind("127.0.0.1:0").await?;
+/// # let peer = listener.local_addr()?;
 /// let socket = longhaul::TcpSocket::new_v4()?;
 /// socket.set_congestion("new-reno")?;
 /// socket.set_nodelay(true)?;
-/// let stream = socket.connect("192.0.2.1:7000".parse().unwrap()).await?;
+/// let stream = socket.connect(peer).await?;
 /// # Ok(())
 /// # }
 /// ```
 pub struct TcpSocket {
     pub(crate) udp: Socket,
     setup: Mutex<Setup>,
+    /// The address to which an unbound socket is bound.
+    unspecified: SocketAddr,
 }
 
 impl TcpSocket {
@@ -44,7 +49,7 @@ impl TcpSocket {
     /// # Errors
     /// Fails with the system's error if no socket can be created.
     pub fn new_v4() -> io::Result<Self> {
-        Self::new(Domain::IPV4)
+        Self::new(Domain::IPV4, (Ipv4Addr::UNSPECIFIED, 0).into())
     }
 
     /// Creates a socket for IPv6. It serves IPv4, too, if the system's IPv6 sockets are dual-stack by default.
@@ -52,19 +57,21 @@ impl TcpSocket {
     /// # Errors
     /// Fails with the system's error if no socket can be created.
     pub fn new_v6() -> io::Result<Self> {
-        Self::new(Domain::IPV6)
+        Self::new(Domain::IPV6, (Ipv6Addr::UNSPECIFIED, 0).into())
     }
 
-    fn new(domain: Domain) -> io::Result<Self> {
-        Ok(Self { udp: non_blocking(domain)?, setup: Mutex::new(Setup::default()) })
+    fn new(domain: Domain, unspecified: SocketAddr) -> io::Result<Self> {
+        Ok(Self { udp: non_blocking(domain)?, setup: Mutex::new(Setup::default()), unspecified })
     }
 
     pub(crate) fn over(udp: Socket) -> io::Result<Self> {
         udp.set_nonblocking(true)?;
-        let is_v4 = udp.local_addr()?.is_ipv4();
+        let local = udp.local_addr()?;
+        let is_v4 = local.is_ipv4();
+        let unspecified = local.as_socket().map_or((Ipv4Addr::UNSPECIFIED, 0).into(), unspecified);
         // Options of a socket created elsewhere are kept.
         let tos = if is_v4 { udp.tos_v4() } else { tclass(&udp) }.unwrap_or(0);
-        Ok(Self { udp, setup: Mutex::new(Setup::with_dscp(tos)) })
+        Ok(Self { udp, setup: Mutex::new(Setup::with_dscp(tos)), unspecified })
     }
 
     pub(crate) fn setup(&self) -> MutexGuard<'_, Setup> {
@@ -476,8 +483,12 @@ impl TcpSocket {
     }
 
     fn bind_if_unbound(&self) -> io::Result<()> {
-        let local = self.local_addr()?;
-        if local.port() == 0 { self.bind(local) } else { Ok(()) }
+        match self.local_addr() {
+            Ok(local) if local.port() != 0 => Ok(()),
+            Ok(local) => self.bind(local),
+            // Windows reports no address of an unbound socket (WSAEINVAL).
+            Err(_) => self.bind(self.unspecified),
+        }
     }
 
     fn into_client(self) -> io::Result<(std::net::UdpSocket, Setup)> {

@@ -39,7 +39,8 @@ pub(crate) mod split_owned;
 ///
 /// * `shutdown()` (of `AsyncWriteExt`) queues a FIN after the data written so far and returns. The peer can still
 ///   send. Further calls have no effect.
-/// * [`close`](Self::close) does the same and waits until the peer's TCP has acknowledged everything.
+/// * [`close`](Self::close) does the same and waits until the peer's TCP has acknowledged everything, and then for the
+///   peer's end, at most 500 ms.
 /// * Dropping the stream is like `shutdown`, except that nothing can be read any more. The runtime still sends the
 ///   data written, as long as the runtime exists. If received data was not read, or more arrives later, the peer is
 ///   reset to tell it that the data was lost.
@@ -114,8 +115,9 @@ impl TcpStream {
 
     /// Writes all of `data`, which is [`Bytes`] or several pieces of them, such as a header and a body in a
     /// [`chain`](Buf::chain). Pieces of at least 4 KiB are not copied to the send buffer; their buffers are kept until
-    /// they have been acknowledged. Pieces of other types may be copied. The socket is locked while `data` is taken: its
-    /// methods must not use the socket's streams.
+    /// they have been acknowledged. Pieces of other types may be copied. The socket is locked while `data` is taken, and
+    /// when buffers are dropped after their acknowledgment: the methods of `data` and the destructors of
+    /// [owners](Bytes::from_owner) must not use the socket's streams.
     ///
     /// Cancel safety: this method is not cancel safe; part of the data may have been written. To keep track of the
     /// rest, use [`poll_write_bytes`](Self::poll_write_bytes), or [`try_write_bytes`](Self::try_write_bytes) after

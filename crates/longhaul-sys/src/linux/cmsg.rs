@@ -18,14 +18,12 @@ const INT: usize = space(size_of::<libc::c_int>());
 const PKTINFO4: usize = space(size_of::<libc::in_pktinfo>());
 const PKTINFO6: usize = space(size_of::<libc::in6_pktinfo>());
 
-const SEND_ROOM: usize = 128;
-/// Messages that may be sent together: TOS or traffic class, source address, segment size.
-const _: () = assert!(INT + PKTINFO6 + INT <= SEND_ROOM);
+/// Room for the messages that may be sent together: TOS or traffic class, source address, segment size.
+const SEND_ROOM: usize = (INT + PKTINFO6 + INT).next_multiple_of(128);
 
-const RECV_ROOM: usize = 256;
-/// Messages enabled by `options`: timestamp, drops, segment size, TOS, TTL, and destination address, which a dual-stack
-/// socket may report in both forms.
-const _: () = assert!(TIMESTAMP + 4 * INT + PKTINFO6 + PKTINFO4 <= RECV_ROOM);
+/// Room for the messages enabled by `options`: timestamp, drops, segment size, TOS, TTL, and destination address, which a
+/// dual-stack socket may report in both forms.
+const RECV_ROOM: usize = (TIMESTAMP + 4 * INT + PKTINFO6 + PKTINFO4).next_multiple_of(128);
 
 /// Control messages to send with a datagram.
 #[derive(Debug)]

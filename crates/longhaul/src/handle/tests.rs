@@ -106,6 +106,72 @@ async fn a_read_does_not_touch_the_rest_of_a_large_buffer() {
     client.shutdown().await.unwrap();
 }
 
+/// A buffer of the application that panics in the middle of a write.
+struct Faulty(usize);
+
+impl bytes::Buf for Faulty {
+    fn remaining(&self) -> usize {
+        usize::MAX
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &[7; 1000]
+    }
+
+    fn advance(&mut self, _: usize) {
+        self.0 -= 1;
+        assert!(self.0 > 0, "a fault of the application");
+    }
+}
+
+/// The lock is then poisoned, which is ignored: the engine is in order wherever it calls the application's code.
+#[tokio::test]
+async fn a_panic_of_the_applications_buffer_concerns_its_stream_only() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut pairs = Vec::new();
+    for _ in 0..2 {
+        pairs.push((TcpStream::connect(address).await.unwrap(), listener.accept().await.unwrap().0));
+    }
+    let (mut other, mut healthy) = pairs.pop().unwrap();
+    let (mut client, mut server) = pairs.pop().unwrap();
+    let fault = tokio::spawn(async move { server.write_bytes(Faulty(5)).await }).await.unwrap_err();
+    assert!(fault.is_panic());
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).await.unwrap();
+    assert!(received.len() >= 4000 && received.iter().all(|byte| *byte == 7), "{} bytes", received.len());
+    healthy.write_all(&[9; 100_000]).await.unwrap();
+    let mut received = vec![0; 100_000];
+    other.read_exact(&mut received).await.unwrap();
+    assert!(received.iter().all(|byte| *byte == 9));
+}
+
+/// The sockets of dropped streams wait for the peer's end, but not any number of them.
+#[tokio::test]
+async fn only_some_dropped_streams_keep_their_sockets() {
+    const COUNT: usize = 30;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    for _ in 0..COUNT {
+        clients.push(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        servers.push(listener.accept().await.unwrap().0);
+    }
+    let sockets: Vec<_> = clients.iter().map(|client| std::sync::Arc::downgrade(&client.handle.shared)).collect();
+    drop(clients);
+    for server in &mut servers {
+        assert_eq!(server.read(&mut [0]).await.unwrap_or(0), 0, "the end, or a reset after it");
+    }
+    // Other tests of this process may have such sockets, too.
+    let open = || sockets.iter().filter(|socket| socket.strong_count() > 0).count();
+    while open() > 8 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(servers);
+    while open() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// Waits until all data has been acknowledged.
 async fn all_acknowledged(client: &TcpStream) {
     while client.info().unwrap().in_flight_bytes > 0 {

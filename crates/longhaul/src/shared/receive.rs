@@ -54,7 +54,7 @@ impl Shared {
     /// at once: the ACK of the handshake or of a FIN then travels with that data or FIN, which saves the peer a
     /// datagram and a wake-up.
     pub(crate) fn settle_received(&self, mut state: MutexGuard<'_, State>, now: Time) -> bool {
-        let forwarded = std::mem::take(&mut state.forwarded);
+        let mut forwarded = std::mem::take(&mut state.forwarded);
         (state.reply_expected, state.is_behind) = (false, false);
         state.finish();
         let defers = state.reply_expected;
@@ -63,11 +63,16 @@ impl Shared {
         } else {
             self.settle(state, now);
         }
-        for Forwarded { shard, meta, data } in forwarded {
-            let Some(other) = self.shards.as_ref().and_then(|shards| shards.get(shard)) else { continue };
+        // What belongs to a shard is processed together, in the order of arrival.
+        forwarded.sort_by_key(|forwarded| forwarded.shard);
+        for group in forwarded.chunk_by(|one, next| one.shard == next.shard) {
+            let shard = group.first().and_then(|first| self.shards.as_ref()?.get(first.shard));
+            let Some(other) = shard else { continue };
             let mut state = other.lock();
             let now = Io::now();
-            state.endpoint.handle_datagram(now, &meta, &data, Some(&data));
+            for Forwarded { meta, data, .. } in group {
+                state.endpoint.handle_datagram(now, meta, data, Some(data));
+            }
             other.settle(state, now);
         }
         defers

@@ -374,19 +374,25 @@ fn accept_fails_when_the_runtime_of_the_shards_ends() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_capture_has_the_packets_of_all_shards() {
+#[test]
+fn a_capture_has_the_packets_of_all_shards() {
     let path = std::env::temp_dir().join(format!("longhaul-shards-{}.pcap", std::process::id()));
-    let socket = socket(2);
-    socket.set_pcap(&path).unwrap();
-    let listener = listen(socket);
-    let mut ports = HashSet::new();
-    for mut pair in connect_many(&listener, 20).await {
-        ports.insert(pair.0.local_addr().unwrap().port());
-        exchange(&mut pair, 3000).await;
-        end(pair).await;
-    }
-    soon(listener.close()).await.unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let ports = runtime.block_on(async {
+        let socket = socket(2);
+        socket.set_pcap(&path).unwrap();
+        let listener = listen(socket);
+        let mut ports = HashSet::new();
+        for mut pair in connect_many(&listener, 20).await {
+            ports.insert(pair.0.local_addr().unwrap().port());
+            exchange(&mut pair, 3000).await;
+            end(pair).await;
+        }
+        soon(listener.close()).await.unwrap();
+        ports
+    });
+    // The end of the sockets waits until the file is complete.
+    drop(runtime);
     let file = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     // Records of 16 bytes and a packet follow the header of 24 bytes; the ports are behind 20 bytes of IPv4.
@@ -457,4 +463,41 @@ fn a_number_of_shards_out_of_range_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(error.to_string().contains(&shards.to_string()), "{error}");
     }
+}
+
+/// The guide's way to a runtime per core.
+#[test]
+fn runtimes_with_sockets_of_their_own_share_a_port() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (bound, is_bound) = std::sync::mpsc::channel();
+    let (_ends, ended) = tokio::sync::watch::channel(());
+    let mut address = SocketAddr::from(([127, 0, 0, 1], 0));
+    for _ in 0..3 {
+        let (bound, mut ended) = (bound.clone(), ended.clone());
+        std::thread::spawn(move || {
+            runtime().block_on(async {
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.set_reuseport(true).unwrap();
+                socket.bind(address).unwrap();
+                let listener = socket.listen(64).unwrap();
+                bound.send(listener.local_addr().unwrap()).unwrap();
+                let accepting = async {
+                    loop {
+                        drop(listener.accept().await.unwrap());
+                    }
+                };
+                tokio::select! {
+                    () = accepting => {}
+                    _ = ended.changed() => {}
+                }
+            });
+        });
+        address = is_bound.recv().unwrap();
+    }
+    runtime().block_on(async {
+        for _ in 0..30 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+        }
+    });
 }
