@@ -22,6 +22,7 @@ mod link;
 #[cfg(unix)]
 mod lists;
 mod machine;
+mod messages;
 mod monitoring;
 mod outputs;
 mod packaging;
