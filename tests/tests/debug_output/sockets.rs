@@ -83,7 +83,7 @@ async fn debug_output_of_tls_has_no_keys() {
     let (mut stream, server) = (stream.unwrap(), accepted.unwrap().0);
     stream.write_all(DATA).await.unwrap();
     let admission = Admission::new(Limits { all: 1000, per_address: 1000 });
-    let tickets: Vec<_> = (0..200).map(|_| admission.admit(address.ip()).unwrap()).collect();
+    let tickets: Vec<_> = (0..200).map(|_| admission.admit(address.ip(), None).unwrap()).collect();
     let mut checked = Checked::new("longhaul-tls");
     values!(checked,
         Admission: admission,
