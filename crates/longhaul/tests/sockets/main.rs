@@ -17,8 +17,6 @@ mod net;
 mod piggyback;
 #[cfg(feature = "qlog")]
 mod qlog;
-#[cfg(feature = "qlog")]
-mod qlog_stall;
 #[cfg(target_os = "linux")]
 mod shards;
 mod share;

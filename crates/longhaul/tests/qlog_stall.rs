@@ -1,11 +1,15 @@
-//! A qlog on a disk that does not respond. The test has a process of its own because all logs of a process share the
-//! writing thread.
-#![cfg(unix)]
+//! A qlog on a disk that does not respond. The test has a process of its own because all logs and captures of a process
+//! share the writing thread.
+#![cfg(all(unix, feature = "qlog"))]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
+
+#[path = "sockets/common.rs"]
+mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{pair_with, pattern, soon};
+use common::{pair_with, pattern, soon};
 use longhaul::TcpSocket;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
