@@ -14,6 +14,7 @@ mod reach;
 mod resume;
 mod reverse;
 mod rounds;
+mod still;
 mod trial;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -27,6 +28,7 @@ use self::dip::Delay;
 use self::reach::Reach;
 use self::reverse::{Claim, Reverse};
 use self::rounds::{LossRate, Rounds};
+use self::still::Still;
 use self::trial::{Cause, Trial};
 use crate::avoidance::Cubic;
 use crate::classify::bbe::BbeLoss;
@@ -143,6 +145,7 @@ pub(crate) struct CopaCubic {
     losses: LossRate,
     acks: Acks,
     reverse: Reverse,
+    still: Still,
     level: CongestionLevel,
     /// Time between two trials in competitive mode, and the end of that mode.
     gap: Span,
@@ -182,6 +185,7 @@ impl CopaCubic {
             losses: LossRate::default(),
             acks: Acks::default(),
             reverse: Reverse::default(),
+            still: Still::default(),
             level: CongestionLevel::new(LEVEL.0).with_rtt_min_window(RTT_MIN_LIFETIME),
             gap: GAP.0,
             left: None,
@@ -327,6 +331,15 @@ impl CopaCubic {
         }
     }
 
+    /// Counts a queueing delay of `delay` seconds as that of the route.
+    fn ignore_delay(&mut self, delay: f64) {
+        self.copa.delays_mut().raise_floor(delay);
+        let reverse = self.copa.delays().reverse();
+        self.copa.delays_mut().limit_reverse(reverse);
+        self.reverse.raise_floor(reverse);
+        self.cruise.on_route();
+    }
+
     fn on_trial_ack(&mut self, mut trial: Trial, ack: &Ack<'_>, path: &Path) {
         let is_over = trial.on_ack(ack, self.copa.delays().queueing(), self.base().as_secs_f64());
         self.mode = Mode::Trial(trial);
@@ -346,9 +359,7 @@ impl CopaCubic {
                 self.begin_competition(window, ack.now, path);
             }
             Cause::NoQueue(delay) if self.config.floor => {
-                self.copa.delays_mut().raise_floor(delay);
-                self.reverse.raise_floor(self.copa.delays().reverse());
-                self.cruise.on_route();
+                self.ignore_delay(delay);
                 self.begin_cruise(trial.window(), false);
             }
             Cause::NoQueue(_) | Cause::Others => self.begin_cruise(trial.window(), false),
@@ -446,10 +457,14 @@ impl Controller for CopaCubic {
         if event.newly_lost > Bytes::ZERO {
             self.reverse.on_loss();
         }
+        if event.newly_lost > Bytes::ZERO || event.ecn_echo {
+            self.still = Still::default();
+        }
         if event.round_start {
             let most_jitter = self.capacity.most_jitter(event.now, self.mss.as_f64()).unwrap_or(f64::INFINITY);
             self.copa.delays_mut().limit_jitter(most_jitter);
             self.on_reverse_round();
+            self.on_still_round(event.cwnd_limited);
         }
         let touched = self.base() + Span::from_secs_f64(HOST_DELAY);
         if event.rtt.is_some_and(|sample| sample.rtt <= touched) {
@@ -466,7 +481,7 @@ impl Controller for CopaCubic {
 
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.mss = path.mss;
-        (self.sparse, self.resumed) = (None, None);
+        (self.sparse, self.resumed, self.still) = (None, None, Still::default());
         match &mut self.mode {
             Mode::Compete(mode) => {
                 mode.on_timeout();

@@ -9,6 +9,7 @@ mod fused_capacity;
 mod handover;
 mod handover_slow_start;
 mod liars;
+mod longer_route;
 mod one_way_delay;
 mod quick_start;
 mod rc3;

@@ -187,8 +187,9 @@ impl Delays {
     }
 
     /// Limits the queueing delay of the reverse path to `most` seconds.
-    pub(crate) const fn limit_reverse(&mut self, most: f64) {
+    pub(crate) fn limit_reverse(&mut self, most: f64) {
         self.most_reverse = most;
+        self.update_raw();
     }
 
     /// Limits the jitter of the forward path to `most` seconds, or a small part of the RTT. What exceeds it counts as a
@@ -296,6 +297,13 @@ impl Delays {
     /// Returns the queueing delay `dq = RTTstanding - RTTmin` in seconds, or zero while it is unknown.
     pub(crate) fn queueing(&self) -> f64 {
         (self.raw - self.floor - self.jitter()).max(0.0)
+    }
+
+    /// Returns the delay above RTTmin and the floor that each of both directions has, in seconds, or zero if it is unknown.
+    pub(crate) fn of_each_way(&self) -> f64 {
+        let reverse = self.reverse();
+        let forward = self.of_both_ways().as_secs_f64() - reverse;
+        (forward.min(reverse) - self.floor - self.jitter()).max(0.0)
     }
 
     /// Returns whether the queue is nearly empty: `dq < nearly (RTTmax - RTTmin)`, or at most `noise` seconds. A

@@ -193,6 +193,32 @@ fn the_floor_contains_what_looked_like_jitter() {
     assert!((delays.queueing() - 0.005).abs() < 1e-9);
 }
 
+/// A route that is longer by 15 ms in each direction, with a queue of 5 ms in one of them, and what is left after a part of
+/// it has become the floor. The directions are unknown without arrival times.
+#[test]
+fn both_directions_have_the_delay_of_a_longer_route() {
+    let rtt = Span::from_millis(30);
+    let of_each_way = |reports: bool, there: u64, back: u64, floor: u64| {
+        let mut delays = Delays::new(LONG);
+        delays.set_floor(Span::from_millis(floor));
+        for (round, is_longer) in [0, 0, 1, 1, 1].into_iter().enumerate() {
+            let now = Time::ZERO + rtt * 2 * (round as u64 + 1);
+            let (there, back) = (Span::from_millis(there * is_longer), Span::from_millis(back * is_longer));
+            if reports {
+                delays.sample_one_way(now, Time::ZERO, Time::ZERO + rtt + there);
+            }
+            delays.sample(now, rtt + there + back, rtt);
+        }
+        (delays.of_each_way() * 1e6).round()
+    };
+    assert_eq!(of_each_way(true, 20, 15, 0), 15_000.0);
+    assert_eq!(of_each_way(true, 15, 20, 0), 15_000.0);
+    assert_eq!(of_each_way(true, 20, 15, 10), 5000.0);
+    assert_eq!(of_each_way(true, 20, 15, 18), 0.0);
+    assert_eq!(of_each_way(true, 20, 0, 0), 0.0);
+    assert_eq!(of_each_way(false, 20, 15, 0), 0.0);
+}
+
 /// A queue that grows and falls again looks like jitter. If the delay is that of the forward path, it is no more than a
 /// limit, which is at least 0.03 of the RTT.
 #[test]

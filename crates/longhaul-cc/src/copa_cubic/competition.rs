@@ -92,6 +92,11 @@ impl Competition {
         self.gap
     }
 
+    /// Returns whether there was a loss in this mode.
+    pub(super) const fn has_lost(&self) -> bool {
+        self.at_loss > 0.0
+    }
+
     /// Returns the upper limit of the window in bytes.
     pub(super) fn limit(&self) -> f64 {
         let trial = self.trial.map_or(f64::INFINITY, |trial| trial.lowered());

@@ -261,14 +261,18 @@ impl CopaCubic {
         (has_lost && !is_over).then_some(rate)
     }
 
-    /// Finds the cause of a queue that remains. A queue of what Copa keeps needs none, unless it remains for long. The
-    /// rate is that of the last empty queue if that is higher: where others fill the queue, the flow gives way, and would
-    /// take their queue for what Copa keeps at its own shrinking rate.
+    /// Returns the queueing delay up to which a queue is what Copa keeps, in seconds. The rate is that of the last empty
+    /// queue if that is higher: where others fill the queue, the flow gives way, and would take their queue for what Copa
+    /// keeps at its own shrinking rate.
+    pub(super) fn tested_queueing(&self) -> f64 {
+        let before = self.kept_queueing(self.cruise.unfilled_rate).unwrap_or(f64::INFINITY);
+        self.usual_queueing().min(before).min(LONG * self.base().as_secs_f64())
+    }
+
+    /// Finds the cause of a queue that remains. A queue of what Copa keeps needs none, unless it remains for long.
     fn on_filled(&mut self, share: Option<f64>, is_new: bool) {
         let queueing = self.copa.delays().queueing();
-        let before = self.kept_queueing(self.cruise.unfilled_rate).unwrap_or(f64::INFINITY);
-        let usual = self.usual_queueing().min(before).min(LONG * self.base().as_secs_f64());
-        let is_due = is_new || queueing > usual || self.copa.filled_rounds() > PATIENCE;
+        let is_due = is_new || queueing > self.tested_queueing() || self.copa.filled_rounds() > PATIENCE;
         let Some(rate) = self.rounds.rate().filter(|_| is_due) else { return };
         let window = self.copa.window();
         if share.is_some_and(|share| share > ALONE) && self.cruise.since_own_queue > OWN_QUEUE_ROUNDS {
