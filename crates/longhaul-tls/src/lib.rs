@@ -5,27 +5,33 @@
 //! keys of clients that the application allows. Neither has a mode that accepts any key. Both may also trust an
 //! [`Authority`], which vouches for certificates that it has signed, as long as they are valid.
 //!
-//! ```no_run
+//! ```
 //! use longhaul::{TcpListener, TcpStream};
-//! use longhaul_tls::{Fingerprint, Identity, SecureConnector, SecureListener};
+//! use longhaul_tls::{Identity, SecureConnector, SecureListener};
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
-//! # async fn server(client: Fingerprint) -> Result<(), Box<dyn std::error::Error>> {
-//! let identity = Identity::open("identity".as_ref())?;
-//! let listener = TcpListener::bind("0.0.0.0:7000").await?;
-//! let mut listener = SecureListener::new(listener, &identity, move |key| *key == client)?;
-//! let (mut stream, peer) = listener.accept().await?;
-//! let mut text = String::new();
-//! stream.read_to_string(&mut text).await?;
-//! println!("{peer} ({}): {text}", stream.peer());
-//! # Ok(())
-//! # }
-//! # async fn client(server: Fingerprint) -> Result<(), Box<dyn std::error::Error>> {
-//! let identity = Identity::open("identity".as_ref())?;
-//! let connector = SecureConnector::new(&identity, Some(server))?;
-//! let mut stream = connector.connect(TcpStream::connect("192.0.2.1:7000").await?).await?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // `Identity::open` keeps a key in a file. Each end learns the other's fingerprint beforehand.
+//! let (server, client) = (Identity::generate()?, Identity::generate()?);
+//! let (server_key, client_key) = (server.fingerprint(), client.fingerprint());
+//!
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let address = listener.local_addr()?;
+//! let mut listener = SecureListener::new(listener, &server, move |key| *key == client_key)?;
+//! let served = tokio::spawn(async move {
+//!     let (mut stream, _) = listener.accept().await.unwrap();
+//!     let mut text = String::new();
+//!     stream.read_to_string(&mut text).await.unwrap();
+//!     (stream.peer(), text)
+//! });
+//!
+//! let connector = SecureConnector::new(&client, Some(server_key))?;
+//! let mut stream = connector.connect(TcpStream::connect(address).await?).await?;
 //! stream.write_all(b"a long way, in private").await?;
 //! stream.close().await?;
+//! # let (peer, text) = served.await?;
+//! # assert_eq!((peer, text.as_str()), (client_key, "a long way, in private"));
 //! # Ok(())
 //! # }
 //! ```

@@ -29,13 +29,23 @@ pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -
 /// echoes datagrams, and names what a congestion controller lacked. After a timeout, [`std::error::Error::source`] of the
 /// `io::Error`'s inner error is the [`HostError`] that was reported on the path, if there was one.
 ///
-/// ```no_run
-/// # async fn example() {
-/// if let Err(error) = longhaul::TcpStream::connect("192.0.2.7:7000").await
-///     && longhaul::connection_error(&error) == Some(longhaul::ConnectionError::Echoed)
-/// {
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let echo = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+/// # let address = echo.local_addr()?;
+/// # tokio::spawn(async move {
+/// #     let mut buffer = [0; 2048];
+/// #     while let Ok((len, client)) = echo.recv_from(&mut buffer).await {
+/// #         echo.send_to(&buffer[..len], client).await.ok();
+/// #     }
+/// # });
+/// let error = longhaul::TcpStream::connect(address).await.unwrap_err();
+/// if longhaul::connection_error(&error) == Some(longhaul::ConnectionError::Echoed) {
 ///     eprintln!("this is not a longhaul server");
 /// }
+/// # assert_eq!(longhaul::connection_error(&error), Some(longhaul::ConnectionError::Echoed));
+/// # Ok(())
 /// # }
 /// ```
 #[must_use]

@@ -162,13 +162,20 @@ impl TcpStream {
     /// returns its length. Zero means the end of the stream, unless `max` is zero. At high rates, this takes much less
     /// CPU time than one call of [`read_bytes`](Self::read_bytes) per piece, and less than a plain read.
     ///
-    /// ```no_run
+    /// ```
     /// # use tokio::io::AsyncWriteExt;
-    /// # async fn relay(mut from: longhaul::TcpStream, mut to: tokio::net::TcpStream) -> std::io::Result<()> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let listener = longhaul::TcpListener::bind("127.0.0.1:0").await?;
+    /// # let mut from = longhaul::TcpStream::connect(listener.local_addr()?).await?;
+    /// # let (mut server, mut to) = (listener.accept().await?.0, Vec::new());
+    /// # server.write_all(b"a long way").await?;
+    /// # server.shutdown().await?;
     /// let mut chunks = longhaul::Chunks::default();
     /// while from.read_chunks(&mut chunks, usize::MAX).await? > 0 {
     ///     to.write_all_buf(&mut chunks).await?;
     /// }
+    /// # assert_eq!(to, b"a long way");
     /// # Ok(())
     /// # }
     /// ```

@@ -10,6 +10,7 @@ mod cancel;
 mod capture;
 mod close;
 mod connector;
+mod documents;
 mod early_answer;
 mod fairness;
 mod moderation;
