@@ -17,6 +17,10 @@ use crate::metered::Metered;
 use crate::verify::{self, Allowed, AllowedClients};
 use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
 
+/// Number of round trips that a handshake may take, with lost messages, and the maximum time for them.
+const HANDSHAKE_TRIPS: u32 = 8;
+const MAX_TRIPS_TIME: Duration = Duration::from_secs(60);
+
 /// Limits on connections whose peers have not been authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -27,7 +31,7 @@ pub struct HandshakeLimits {
     /// Maximum number of concurrent handshakes with one address; with IPv6, with one /64 prefix. A further connection
     /// takes the place of one from there.
     pub per_address: usize,
-    /// Maximum duration of a handshake.
+    /// Maximum duration of a handshake on a short path; see [`time_on`](Self::time_on).
     pub time: Duration,
     /// Maximum number of bytes that a peer may send in its handshake. One record more, at most 16.3 KiB, may be read
     /// before the peer is authenticated, because data may follow at once.
@@ -46,6 +50,14 @@ impl HandshakeLimits {
     #[must_use]
     pub fn with_time(self, time: Duration) -> Self {
         Self { time, ..self }
+    }
+
+    /// Returns the maximum duration of a handshake on a path with this round-trip time: `time`, or eight round trips if that
+    /// is longer. They are counted up to one minute, because the peer can delay what is measured.
+    #[must_use]
+    pub fn time_on(&self, rtt: Option<Duration>) -> Duration {
+        let trips = rtt.unwrap_or_default().saturating_mul(HANDSHAKE_TRIPS).min(MAX_TRIPS_TIME);
+        self.time.max(trips)
     }
 }
 
@@ -161,8 +173,9 @@ impl SecureListener {
         };
         let acceptor = self.acceptor.clone();
         self.handshakes.spawn(async move {
+            let time = acceptor.limits.time_on(rtt);
             let result = tokio::select! {
-                result = acceptor.accept(stream, &ticket) => result,
+                result = acceptor.accept(stream, time, &ticket) => result,
                 () = ticket.evicted() => Err(TlsError::Crowded),
             };
             if result.is_ok() {
@@ -199,9 +212,9 @@ fn admission(limits: HandshakeLimits) -> Admission {
 }
 
 impl Acceptor {
-    async fn accept(&self, stream: TcpStream, ticket: &Ticket) -> Result<SecureStream, TlsError> {
+    async fn accept(&self, stream: TcpStream, time: Duration, ticket: &Ticket) -> Result<SecureStream, TlsError> {
         let stream = Metered::new(stream, self.limits.max_bytes);
-        let stream = tokio::time::timeout(self.limits.time, self.handshake(stream, ticket)).await;
+        let stream = tokio::time::timeout(time, self.handshake(stream, ticket)).await;
         let stream = match stream.map_err(|_| TlsError::TimedOut)? {
             Ok(stream) => SecureStream::new(stream.into())?,
             Err((error, stream)) => {
@@ -234,5 +247,19 @@ impl Acceptor {
         let max_bytes = Some(self.limits.max_bytes);
         let accepting = start.into_stream_with(Arc::clone(&self.tls), |session| session.set_buffer_limit(max_bytes));
         accepting.into_fallible().await.map_err(|(error, stream)| (error, Some(stream)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_has_time_for_eight_round_trips() {
+        let limits = HandshakeLimits::default();
+        let seconds = |millis| limits.time_on(Some(Duration::from_millis(millis))).as_secs();
+        assert_eq!([0, 600, 1250, 5000, 7500, 1 << 60].map(seconds), [10, 10, 10, 40, 60, 60]);
+        assert_eq!(limits.time_on(None).as_secs(), 10);
+        assert_eq!(limits.with_time(Duration::from_secs(90)).time_on(Some(Duration::MAX)).as_secs(), 90);
     }
 }

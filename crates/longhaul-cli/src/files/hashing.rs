@@ -12,6 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const ALL: usize = 2;
 
 /// Turns of senders that want files to be hashed: one at a time for each key, and for all senders without a key together.
+/// Hashes are not remembered: a file may change within the resolution of its times, and an old hash would confirm contents that
+/// are not there any more.
 #[derive(Debug)]
 pub(crate) struct Hashing {
     all: Arc<Semaphore>,

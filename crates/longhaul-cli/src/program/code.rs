@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_tls::admission::{Admission, Limits, Ticket};
-use longhaul_tls::{Identity, SecureListener, SecureStream, TlsError, limiter};
+use longhaul_tls::{HandshakeLimits, Identity, SecureListener, SecureStream, TlsError, limiter};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -24,8 +24,7 @@ use crate::transport::rtt;
 const MAX_LINE: u64 = 1024;
 /// Time for which a code is valid.
 const LIFE: Duration = Duration::from_secs(600);
-/// Maximum time of an attempt, and maximum numbers of simultaneous attempts.
-const ATTEMPT: Duration = Duration::from_secs(10);
+/// Maximum numbers of simultaneous attempts.
 const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
 
 /// Value of `--code` of a caller.
@@ -209,15 +208,17 @@ async fn attempt(
     answerer: Arc<Answerer>,
     ticket: Ticket,
 ) -> Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)> {
+    // As long as the handshake before it may take.
+    let time = HandshakeLimits::default().time_on(stream.info().ok().and_then(|info| info.rtt));
     let answered = tokio::select! {
-        answered = timeout(ATTEMPT, answerer.answer(&mut stream, || ticket.has_spoken())) => answered,
+        answered = timeout(time, answerer.answer(&mut stream, || ticket.has_spoken())) => answered,
         () = ticket.evicted() => Ok(Err(TlsError::Crowded.into())),
     };
     match answered.unwrap_or(Err(TlsError::TimedOut.into())) {
         Ok(()) => Ok((stream, peer)),
         Err(error) => {
             // The answer must be acknowledged before the connection is dropped.
-            let _ = timeout(ATTEMPT, crate::transport::Connection::close(stream)).await;
+            let _ = timeout(time, crate::transport::Connection::close(stream)).await;
             Err((peer, error))
         }
     }
