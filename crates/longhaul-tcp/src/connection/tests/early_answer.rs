@@ -134,3 +134,15 @@ fn the_wait_for_an_acknowledgment_is_limited() {
     net.run_until(Span::from_secs(300), |net| net.ends[1].is_empty());
     assert!(net.now - begun < Span::from_secs(62), "{}", net.now - begun);
 }
+
+/// Both ends discard, so that neither acknowledges what the other has queued.
+#[test]
+fn two_ends_that_discard_do_not_wait_for_each_other() {
+    let mut net = Net::new(Span::from_millis(20));
+    let (a, b) = uploading(&mut net, Config::default());
+    let begun = net.now;
+    net.ends[0].release(begun, a);
+    end(&mut net, b, End::Drop);
+    net.run_until(Span::from_secs(300), |net| net.ends.iter().all(|end| end.is_empty()));
+    assert!(net.now - begun < Span::from_secs(30), "{}", net.now - begun);
+}
