@@ -93,12 +93,12 @@ impl Side {
     pub(crate) fn on_sent(&mut self, now: Time, peer: &Self, header: &Header, payload: &[u8]) -> Result<(), String> {
         let has = |flag| header.flags.contains(flag);
         if has(Flags::RST) {
-            // The RST of a connection has an ACK and follows its data; a timer may send one when another arrives.
-            let answers = !has(Flags::ACK) || header.seq == 0;
-            rule!(!answers || self.reset_arrived != Some(now), "a RST answers a RST");
+            rule!(self.reset_arrived != Some(now), "a RST answers a RST");
             self.has_reset = true;
             return Ok(());
         }
+        // It has been answered by a challenge ACK. A RST that follows is that of a timer.
+        self.reset_arrived = None;
         // A duplicate SYN that arrives after a RST begins another connection, whose segments are not checked.
         self.has_answered_again |= self.has_reset && has(Flags::SYN) && has(Flags::ACK);
         if self.has_answered_again {

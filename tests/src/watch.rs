@@ -182,8 +182,8 @@ impl Watch {
         }
         let connection = host.endpoint.connection(session.id);
         let alive = connection.is_some_and(|c| c.state().is_synchronized() && c.state() != State::TimeWait);
-        // Data for an application that is gone is discarded, and no ACK claims otherwise.
-        let alive = alive && !session.released;
+        // A connection that discards data does not acknowledge it.
+        let alive = alive && !connection.is_some_and(Connection::discards);
         self.wire.borrow().sides[number].check_time(now, alive).map_err(|e| format!("host {number}: {e}"))?;
         let Some(connection) = connection else { return Ok(()) };
         let info = connection.info(host.clock(now));

@@ -48,6 +48,12 @@ impl Connection {
         self.finish(Some(ConnectionError::Aborted));
     }
 
+    /// Returns whether arriving data is discarded, and a RST follows what is queued.
+    #[must_use]
+    pub const fn discards(&self) -> bool {
+        self.life.resets
+    }
+
     /// Discards what has arrived, and sends a RST: at once if nothing is queued, else once that is acknowledged. Until then,
     /// arriving data is dropped without an acknowledgment. A peer that acknowledges nothing new for the time of
     /// [`fin_wait2_timeout`](crate::Config::fin_wait2_timeout) gets the RST then.
