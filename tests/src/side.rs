@@ -97,8 +97,10 @@ impl Side {
             self.has_reset = true;
             return Ok(());
         }
-        // It has been answered by a challenge ACK. A RST that follows is that of a timer.
-        self.reset_arrived = None;
+        if payload.is_empty() && !has(Flags::SYN) && !has(Flags::FIN) {
+            // A challenge ACK has answered it. A RST that follows is that of a timer.
+            self.reset_arrived = None;
+        }
         // A duplicate SYN that arrives after a RST begins another connection, whose segments are not checked.
         self.has_answered_again |= self.has_reset && has(Flags::SYN) && has(Flags::ACK);
         if self.has_answered_again {

@@ -181,9 +181,10 @@ impl Watch {
             return Err(format!("host {number} read what was not written"));
         }
         let connection = host.endpoint.connection(session.id);
-        let alive = connection.is_some_and(|c| c.state().is_synchronized() && c.state() != State::TimeWait);
         // A connection that discards data does not acknowledge it.
-        let alive = alive && !connection.is_some_and(Connection::discards);
+        let acknowledges =
+            |c: &Connection| c.state().is_synchronized() && c.state() != State::TimeWait && !c.discards();
+        let alive = connection.is_some_and(acknowledges);
         self.wire.borrow().sides[number].check_time(now, alive).map_err(|e| format!("host {number}: {e}"))?;
         let Some(connection) = connection else { return Ok(()) };
         let info = connection.info(host.clock(now));

@@ -50,7 +50,7 @@ const RECENT: usize = 4;
 pub(crate) struct Limits {
     /// Maximum number of out-of-order ranges, which is the number of holes.
     pub(crate) ranges: usize,
-    /// Maximum of [`memory`](Reassembly::memory) in bytes, with the length of in-order data.
+    /// Maximum of [`length`](Reassembly::length) in bytes.
     pub(crate) memory: usize,
 }
 

@@ -175,7 +175,9 @@ impl Connection {
         let attribution = Attribution { at, ack, echo: segment.echo(), clock, min_rtt, asked_at };
         let each = self.cc.sending().is_some_and(|sending| sending.lists_each_segment());
         let nxt = self.snd.nxt();
-        let mut ecn_check = (self.ecn() != Ecn::NotEct).then_some(&mut self.ext.ecn_check);
+        // A window probe is not ECN-capable, so that its arrival says nothing.
+        let is_ect = self.ecn() != Ecn::NotEct && !self.snd.persist.is_in_flight();
+        let mut ecn_check = is_ect.then_some(&mut self.ext.ecn_check);
         let (loss, mut segments) = (&mut self.loss, self.cc.segments_mut());
         // Segments of a run add nothing that its first and last segment do not show, unless one of them is looked for.
         let reported: ArrayVec<u64, { Arrivals::CAPACITY }> =

@@ -28,7 +28,7 @@ impl Connection {
     pub fn orphan(&mut self) {
         self.life.orphaned = true;
         self.observers.report(self.timers.now(), || ConnectionEvent::Released);
-        // A FIN would tell the peer that everything is in order, unless the application has said so itself.
+        // No FIN follows discarded data, because it would tell the peer that all is well. Only `shutdown` sends one.
         self.close_read();
         if !self.life.resets {
             self.shutdown();
@@ -43,7 +43,7 @@ impl Connection {
         if self.life.state.is_synchronized() && self.life.state != State::TimeWait
             || self.life.state == State::SynReceived
         {
-            self.life.reset = Some(Box::new(self.reset_header(self.timers.now())));
+            return self.reset(self.timers.now());
         }
         self.finish(Some(ConnectionError::Aborted));
     }
@@ -68,17 +68,18 @@ impl Connection {
     /// Sends the RST for discarded data if everything queued has been acknowledged.
     pub(super) fn reset_if_acknowledged(&mut self, now: Time) {
         if self.life.resets && !self.snd.has_unsent() && !self.snd.has_outstanding() {
-            self.abort_unread(now);
+            self.reset(now);
         }
     }
 
-    pub(super) fn abort_unread(&mut self, now: Time) {
+    /// Sends a RST and ends the connection.
+    pub(super) fn reset(&mut self, now: Time) {
         self.life.reset = Some(Box::new(self.reset_header(now)));
         self.finish(Some(ConnectionError::Aborted));
     }
 
-    /// Handles the end of TIME-WAIT, or of a closed connection's patience with the peer.
+    /// Handles [`Timer::Linger`]: ends TIME-WAIT or FIN-WAIT-2, or sends the RST of a connection that discards data.
     pub(super) fn on_linger_timeout(&mut self, now: Time) {
-        if self.life.resets { self.abort_unread(now) } else { self.finish(None) }
+        if self.life.resets { self.reset(now) } else { self.finish(None) }
     }
 }

@@ -129,7 +129,7 @@ impl EcnCheck {
 
     /// Records the arrival of a segment that starts at `start`: the ECN-capable transmission, or a `retransmission`, while
     /// data up to `nxt` has been sent. A path that drops ECN-capable segments passes only retransmissions (RFC 3168, section
-    /// 6.1.5). A flight counts if it was sent after the last one that did.
+    /// 6.1.5). A flight counts if it was first sent after the loss of the one that counted before was repaired.
     pub(super) fn on_arrival(&mut self, start: u64, retransmission: bool, nxt: u64) {
         if self.drops_ect() {
             return;

@@ -313,8 +313,10 @@ impl Connection {
     fn acknowledges_although_old(&self, now: Time, segment: &Arrival<'_>) -> bool {
         let header = segment.header;
         let has_news = || {
-            let news = self.acknowledged_by(header).is_some_and(|ack| ack > self.snd.una());
-            news || u64::try_from(segment.start).is_ok_and(|start| !self.keeps_window(header, start))
+            let Some(ack) = self.acknowledged_by(header) else { return false };
+            let window = u64::from(header.window) << self.negotiated.send_shift;
+            let changes = |start| !self.snd.keeps_window(start, ack, window);
+            ack > self.snd.una() || u64::try_from(segment.start).is_ok_and(changes)
         };
         self.life.state.is_synchronized()
             && !header.flags.intersects(Flags::SYN | Flags::RST)

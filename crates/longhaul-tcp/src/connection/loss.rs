@@ -31,8 +31,8 @@ const MAX_TIMEOUTS: u32 = 15;
 /// Maximum number of unanswered FIN retransmissions if both sides have closed and nothing else is unacknowledged, because
 /// a peer that closed and then exited does not answer. About 90 seconds at the minimum RTO.
 const MAX_FIN_TIMEOUTS: u32 = 8;
-/// Maximum number of consecutive timeouts of a connection that discards the peer's data, if the peer is heard: it discards
-/// ours as well.
+/// Maximum number of consecutive timeouts of a connection that discards the peer's data, if the peer was heard since the
+/// last one: it discards ours as well.
 const MAX_DISCARDED: u32 = 5;
 /// Minimum silence of the peer before R2 applies, at least 100 s (RFC 9293, section 3.8.3). It exceeds the longest
 /// RTO, so a peer that answers every retransmission is never considered silent.
@@ -392,8 +392,8 @@ impl Connection {
         let Some((index, front)) = self.snd.board().front().map(|(i, r)| (i, *r)) else { return };
         self.loss.timeouts += 1;
         self.loss.unanswered += 1;
-        if self.life.resets && self.loss.timeouts > MAX_DISCARDED && self.loss.unanswered < self.loss.timeouts {
-            self.abort_unread(now);
+        if self.life.resets && self.loss.timeouts > MAX_DISCARDED && self.loss.unanswered == 1 {
+            self.reset(now);
             return;
         }
         if self.loss.unanswered > MAX_FIN_TIMEOUTS && self.is_only_fin_unacked() {
@@ -478,7 +478,7 @@ impl Connection {
     pub(super) fn change_mss(&mut self, now: Time) {
         let mss = self.mss();
         if Bytes::from(mss) < self.cc.mss {
-            self.snd.resegment(mss, None);
+            self.snd.resegment(mss);
             self.loss.on_renumbered();
         }
         let event = PathEvent::Mss { now, old: self.cc.mss };

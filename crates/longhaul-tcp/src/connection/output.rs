@@ -291,7 +291,7 @@ impl Connection {
     fn resegment_to_mss(&mut self, index: u64) {
         let mss = self.mss();
         self.pmtu.on_probe_lost(self.timers.now());
-        self.snd.resegment(mss, Some(index));
+        self.snd.resegment_to(index, mss);
         self.loss.on_renumbered();
     }
 

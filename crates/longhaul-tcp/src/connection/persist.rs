@@ -2,8 +2,8 @@
 //! of silly-window avoidance (RFC 9293, section 3.8.6.2.1).
 //!
 //! A probe is the next octet of new data, sent beyond the right edge of the window, or the FIN if all data is sent. While
-//! it is unacknowledged, it is retransmitted from the scoreboard without being marked lost, because a missing answer is no sign of congestion.
-//! The retransmission timer is stopped meanwhile.
+//! it is unacknowledged, it is retransmitted from the scoreboard without being marked lost, because a missing answer is no
+//! sign of congestion. The retransmission timer is stopped meanwhile.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::PathEvent;
@@ -116,8 +116,8 @@ impl Connection {
         self.consider_r1();
     }
 
-    /// Lets the FIN leave at once if nothing else is unsent, although the peer's window is full: this end does not live until
-    /// it opens. Returns whether the FIN is sent, or was before.
+    /// Sends the FIN at once, beyond the peer's closed window, because this endpoint is about to be dropped. Does nothing
+    /// while data is unsent. Returns whether the FIN is sent, or was before.
     pub(crate) fn hurry_fin(&mut self) -> bool {
         let waits = self.snd.has_unsent_fin() && self.snd.unsent() == 0 && self.life.state.is_synchronized();
         if waits {

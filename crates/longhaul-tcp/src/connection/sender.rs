@@ -346,12 +346,14 @@ impl Sender {
         std::mem::take(&mut self.cwr_due)
     }
 
-    /// Splits outstanding segments that are longer than `mss`, at least up to the one at `last`, if that is given.
-    pub(super) fn resegment(&mut self, mss: u16, last: Option<u64>) {
-        match last {
-            Some(last) => self.board.resegment_to(last, mss),
-            None => self.board.resegment(mss),
-        };
+    /// Splits outstanding segments that are longer than `mss`.
+    pub(super) fn resegment(&mut self, mss: u16) {
+        self.board.resegment(mss);
+    }
+
+    /// Splits outstanding segments that are longer than `mss`, up to the one at `last`.
+    pub(super) fn resegment_to(&mut self, last: u64, mss: u16) {
+        self.board.resegment_to(last, mss);
     }
 
     /// Clears all SACK state because the receiver reneged (RFC 2018, section 8).

@@ -2,8 +2,8 @@
 //!
 //! Each line is one entry, least recently updated first, as words separated by spaces: address, congestion
 //! controller, and then for each of threshold, round-trip time and saved path either `-` or the age in milliseconds
-//! and the values, separated by commas. If the path drops ECN-capable packets, the age of that follows. Ages are stored because times relative to the start of a process are
-//! meaningless in another one.
+//! and the values, separated by commas. If the path drops ECN-capable packets, the age of that follows. Ages are stored
+//! because times relative to the start of a process are meaningless in another one.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::fmt::Write;
@@ -45,7 +45,7 @@ pub enum LoadReason {
     Congestion,
     /// Numbers are missing, invalid or too many.
     #[error(
-        "each of the next three words must be `-` or an age in ms and values: ssthresh; srtt,rttvar in us; window,rate,rtt; then nothing or the age of lost ECT"
+        "each of the next three words must be `-` or an age in ms and values: ssthresh; srtt,rttvar in us; window,rate,rtt; then, if the path drops ECN-capable packets, the age of that"
     )]
     Numbers,
     /// The values of the saved path are impossible ([`SavedPath::is_possible`]).

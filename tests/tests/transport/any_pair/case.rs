@@ -294,7 +294,8 @@ impl Case {
         self.ends[1 - number].reading == Reading::Never
     }
 
-    /// Checks that no end occupies more memory than its data needs, whatever the middlebox reports.
+    /// Checks that no end occupies more memory than its data needs, whatever the middlebox reports. Transfers without one
+    /// may be larger.
     fn uses_little_memory(&self, sim: &Sim) -> Result<(), String> {
         let memory = [0, 1].map(|node| sim.host(node).endpoint.memory());
         let holds = self.hostility == Hostility::None || memory.iter().all(|bytes| *bytes <= MAX_MEMORY);

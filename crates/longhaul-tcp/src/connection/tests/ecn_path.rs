@@ -70,6 +70,30 @@ fn a_path_that_drops_ecn_capable_data_is_noticed_by_either_end() {
     }
 }
 
+/// A window probe is not ECN-capable, and its arrival is no evidence between flights of which only retransmissions arrive.
+#[test]
+fn the_arrival_of_a_window_probe_says_nothing_about_the_path() {
+    let mut net = Net::new(ROUND_TRIP / 2);
+    let ids = net.connect(Config { recv_buffer: 1 << 20, recv_buffer_max: 1 << 20, ..Config::default() });
+    let note = |net: &mut Net, start| {
+        net.ends[0].drive(net.now, ids.0, |c| c.ext.ecn_check.on_arrival(start, true, start + 1)).unwrap();
+    };
+    let una = |net: &Net| net.ends[0].connection(ids.0).unwrap().snd.una();
+    net.run_until(Span::from_secs(60), |net| {
+        while let Some(Ok(1..)) = net.ends[0].drive(net.now, ids.0, |c| c.write(&[7; 10_000])) {}
+        net.pump();
+        net.ends[0].connection(ids.0).unwrap().snd.persist.is_in_flight()
+    });
+    let (probe, later) = (una(&net), 1 << 30);
+    note(&mut net, later);
+    note(&mut net, later + 1);
+    // The receiver has room for less than a unit of the window scale.
+    net.run_until(Span::from_secs(60), |net| una(net) > probe);
+    assert!(!is_off(&net, 0, ids.0));
+    note(&mut net, later + 2);
+    assert!(is_off(&net, 0, ids.0));
+}
+
 /// After an outage, ECN-capable segments arrive again.
 #[test]
 fn an_outage_is_not_taken_for_a_path_that_drops_ecn_capable_data() {

@@ -390,6 +390,24 @@ fn an_abandoned_endpoint_resets_connections_whose_fin_was_not_sent() {
     }
 }
 
+/// A peer whose data is discarded is told so, even if the FIN was sent.
+#[test]
+fn an_abandoned_endpoint_resets_connections_that_discard_data() {
+    for unread in [false, true] {
+        let (mut endpoint, tuple, id, ack) = established(Config::default());
+        if unread {
+            deliver(&mut endpoint, NOW, tuple, &Header { flags: Flags::ACK | Flags::PSH, ..ack }, b"unread");
+        }
+        endpoint.drive(NOW, id, |c| c.shutdown());
+        endpoint.release(NOW, id);
+        let left = sent(&mut endpoint, NOW);
+        assert!(left.iter().any(|header| header.flags.contains(Flags::FIN)), "{left:?}");
+        endpoint.abandon(NOW);
+        let resets = sent(&mut endpoint, NOW).iter().filter(|header| header.flags.contains(Flags::RST)).count();
+        assert_eq!(resets, usize::from(unread));
+    }
+}
+
 /// Few of many connections at rest take their larger form at a time.
 #[test]
 fn an_abandoned_endpoint_resets_its_resting_connections_in_portions() {
