@@ -55,6 +55,10 @@ impl AcceptQueue {
             return Poll::Ready(Err(kind.into()));
         }
         if let Some(shard) = queue.shards.pop_front() {
+            // A future that was polled without having been woken waits no more: the next connection is for another.
+            let former = key.and_then(|key| queue.tasks.forget(key));
+            drop(queue);
+            drop(former);
             return Poll::Ready(Ok(shard));
         }
         let former = match key {
@@ -150,15 +154,36 @@ mod tests {
         }
     }
 
+    fn poll(future: &mut Accepting<'_>, counter: &Arc<Counter>) -> Poll<io::Result<u32>> {
+        let waker = Waker::from(Arc::clone(counter));
+        let popped = future.queue.poll_pop(&Context::from_waker(&waker), Some(future.key));
+        future.waits = popped.is_pending();
+        popped
+    }
+
+    /// A runtime may poll a future without having been asked to.
+    #[test]
+    fn a_future_that_took_a_connection_unasked_is_not_woken_for_the_next() {
+        let (queue, counters) = (AcceptQueue::default(), [(); 2].map(|()| Arc::new(Counter::default())));
+        let mut futures = [Accepting::new(&queue), Accepting::new(&queue)];
+        for (future, counter) in futures.iter_mut().zip(&counters) {
+            assert!(poll(future, counter).is_pending());
+        }
+        let push = || {
+            let mut wake = Vec::new();
+            queue.push(0, &mut wake);
+            wake.into_iter().for_each(Waker::wake);
+        };
+        push();
+        assert!(poll(&mut futures[1], &counters[1]).is_ready());
+        assert!(poll(&mut futures[0], &counters[0]).is_pending());
+        push();
+        assert_eq!(counters.each_ref().map(|counter| counter.0.load(Ordering::Relaxed)), [2, 0]);
+    }
+
     #[test]
     fn one_connection_wakes_one_of_many_futures() {
         let (queue, counters) = (AcceptQueue::default(), [(); 100].map(|()| Arc::new(Counter::default())));
-        let poll = |future: &mut Accepting<'_>, counter: &Arc<Counter>| {
-            let waker = Waker::from(Arc::clone(counter));
-            let popped = queue.poll_pop(&Context::from_waker(&waker), Some(future.key));
-            future.waits = popped.is_pending();
-            popped
-        };
         let mut futures: Vec<_> = counters.iter().map(|_| Accepting::new(&queue)).collect();
         for (future, counter) in futures.iter_mut().zip(&counters) {
             assert!(poll(future, counter).is_pending() && poll(future, counter).is_pending());
