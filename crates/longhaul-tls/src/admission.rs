@@ -119,8 +119,8 @@ impl Admission {
         Some(Ticket { number, evicted, entries: Arc::clone(&self.entries) })
     }
 
-    /// Remembers that the host `peer` has been authenticated. Its later connections have precedence over others. At most 1,024 hosts are remembered, and the others are
-    /// forgotten first that were authenticated the longest time ago.
+    /// Remembers that the host `peer` has been authenticated. Its later connections have precedence over others. At most
+    /// 1,024 hosts are remembered; those are forgotten first that were authenticated the longest time ago.
     pub fn remember(&self, peer: IpAddr) {
         lock(&self.entries).remember(host(peer));
     }
@@ -164,7 +164,7 @@ impl Entries {
         let mut strangers: Vec<_> = strangers.map(|(at, entry)| (rank(entry), network(entry.host), at)).collect();
         strangers.sort_unstable();
         let mut equals = strangers.chunk_by(|a, b| a.0 == b.0);
-        let at = equals.find_map(|equals| self.choose(equals, (network(host), returning)))?;
+        let at = self.choose(equals.next()?, (network(host), returning))?;
         self.remove(at);
         Some(())
     }

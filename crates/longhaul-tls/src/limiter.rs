@@ -1,4 +1,4 @@
-//! A limit on the log messages that strangers cause: one per second and source, and ten per second in all.
+//! A limit on the log messages that strangers cause: in each second, one of each source and ten in all.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -26,9 +26,7 @@ impl Prefix {
             _ => false,
         }
     }
-}
 
-impl Prefix {
     /// Returns the length of the prefix in bits.
     #[must_use]
     pub fn bits(&self) -> u8 {

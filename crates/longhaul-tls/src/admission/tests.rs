@@ -215,3 +215,19 @@ fn a_returning_host_takes_the_place_of_others() {
     }
     assert!(returning.iter().all(|number| simulation.has(*number)));
 }
+
+/// A stranger whose network has its share already takes no place of a returning host, even if that has not spoken.
+#[test]
+fn strangers_take_no_place_of_a_returning_host() {
+    let mut simulation = Simulation::new(1);
+    let other = |number: u32| IpAddr::from(Ipv4Addr::from_bits(number << 8));
+    simulation.entries.remember(HONEST);
+    let returning = simulation.connect(0, HONEST, RTT).unwrap();
+    for number in 1..HANDSHAKES.all as u32 {
+        let place = simulation.connect(2000, other(number), RTT).unwrap();
+        simulation.entries.advance(place, Stage::Spoken);
+    }
+    // The round trips of the returning host have passed, those of the others have not.
+    assert_eq!(simulation.connect(2400, other(0), RTT), None);
+    assert!(simulation.has(returning));
+}
