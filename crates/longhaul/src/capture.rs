@@ -17,7 +17,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::pcap;
 use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
-use crate::disk::{CHUNK, DiskFile, Refused};
+use crate::disk::{CHUNK, DiskFile};
 use crate::io::{Incoming, Io, Outgoing};
 
 /// Limits on how long, and in how many bytes, sent segments are held back for received ones that are older but have
@@ -189,17 +189,7 @@ impl Capture {
 
     /// Passes the records to the thread that writes them. Returns whether it has accepted them.
     fn submit(&mut self) -> bool {
-        if self.records.is_empty() {
-            return true;
-        }
-        match self.file.submit(std::mem::take(&mut self.records)) {
-            Ok(()) => true,
-            Err(Refused::Full(records)) => {
-                self.records = records;
-                false
-            }
-            Err(Refused::Failed) => false,
-        }
+        self.records.is_empty() || self.file.submit(&mut self.records)
     }
 
     fn next_identification(&mut self, direction: usize) -> u16 {

@@ -28,15 +28,6 @@ pub(crate) struct DiskFile {
     failed: AtomicBool,
 }
 
-/// Why the thread has not taken a chunk.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// The queue is full. The chunk is given back.
-    Full(Vec<u8>),
-    /// There is no thread.
-    Failed,
-}
-
 impl DiskFile {
     /// Returns a file that is created with the first data, or that is open already.
     pub(crate) fn new(path: PathBuf, open: Option<File>) -> Arc<Self> {
@@ -48,19 +39,28 @@ impl DiskFile {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Passes a chunk to the thread.
-    pub(crate) fn submit(self: &Arc<Self>, chunk: Vec<u8>) -> Result<(), Refused> {
-        let Some(queue) = queue() else { return Err(Refused::Failed) };
-        match queue.try_send(Message::Write(Arc::clone(self), chunk)) {
-            Ok(()) => Ok(()),
-            Err(TrySendError::Full(Message::Write(_, chunk))) => Err(Refused::Full(chunk)),
-            Err(_) => Err(Refused::Failed),
+    /// Passes a chunk to the thread, and leaves an empty one. Returns `false`, and leaves the chunk as it is, if the queue is
+    /// full, or if there is no thread, which counts as a failure.
+    pub(crate) fn submit(self: &Arc<Self>, chunk: &mut Vec<u8>) -> bool {
+        let Some(queue) = queue() else {
+            self.failed.store(true, Ordering::Relaxed);
+            return false;
+        };
+        match queue.try_send(Message::Write(Arc::clone(self), std::mem::take(chunk))) {
+            Ok(()) => true,
+            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
+                if let Message::Write(_, refused) = message {
+                    *chunk = refused;
+                }
+                false
+            }
         }
     }
 
     /// Passes the last chunk to the thread. If its queue is full, it gets the chunk once the queue is empty.
-    pub(crate) fn submit_last(self: &Arc<Self>, chunk: Vec<u8>) {
-        if let Err(Refused::Full(chunk)) = self.submit(chunk)
+    pub(crate) fn submit_last(self: &Arc<Self>, mut chunk: Vec<u8>) {
+        if !chunk.is_empty()
+            && !self.submit(&mut chunk)
             && let Some(queue) = queue()
         {
             let mut last = last_chunks();
@@ -185,5 +185,5 @@ pub(crate) fn wait() {
         thread::sleep(PAUSE);
     }
     // A timeout is ignored: nothing else can be done for a disk that does not respond.
-    let _ = wait.recv_timeout(PATIENCE);
+    let _ = wait.recv_timeout(PATIENCE.saturating_sub(PAUSE * pauses));
 }

@@ -119,7 +119,7 @@ impl Driver {
 
     /// Resets the connection of a client socket without a stream if only the peer's end is awaited and there are too many such
     /// sockets.
-    fn limit_orphans(&mut self, mut state: MutexGuard<'_, State>, now: Time) {
+    fn limit_orphans(&mut self, shared: &Shared, mut state: MutexGuard<'_, State>, now: Time) {
         let waiting = state.client.filter(|_| state.handles == 0).and_then(|tuple| state.endpoint.find(&tuple));
         let waiting = waiting.filter(|id| state.endpoint.state(*id) == Some(longhaul_tcp::State::FinWait2));
         let Some(id) = waiting.filter(|_| !self.is_orphan) else { return };
@@ -127,19 +127,26 @@ impl Driver {
         if !self.is_orphan {
             ORPHANS.fetch_sub(1, Ordering::Relaxed);
             state.endpoint.drive(now, id, longhaul_tcp::Connection::abort);
-            self.shared.settle(state, now);
+            shared.settle(state, now);
+        }
+    }
+
+    /// Removes the socket from [`ORPHANS`].
+    fn stop_counting(&mut self) {
+        if std::mem::take(&mut self.is_orphan) {
+            ORPHANS.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Returns whether the socket may be closed.
-    fn is_over(&mut self, now: Time) -> bool {
-        let shared = Arc::clone(&self.shared);
+    fn is_over(&mut self, shared: &Shared, now: Time) -> bool {
         let mut state = shared.lock();
         if !state.is_over() {
             stop_lingering(&mut state);
-            self.limit_orphans(state, now);
+            self.limit_orphans(shared, state, now);
             return false;
         }
+        self.stop_counting();
         // Neither TIME-WAIT nor anything else is left to serve: close at once.
         if state.fatal.is_some() || state.endpoint.is_idle() {
             return true;
@@ -153,7 +160,7 @@ impl Driver {
                     return true;
                 }
                 state.lingers_until = Some(now + PORT_LINGER);
-                state.arm(&self.shared);
+                state.arm(shared);
                 false
             }
         }
@@ -168,11 +175,9 @@ fn stop_lingering(state: &mut State) {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        self.stop_counting();
         // The runtime is shutting down, or all connections have ended: wake every waiting task, since no other
         // event will.
-        if self.is_orphan {
-            ORPHANS.fetch_sub(1, Ordering::Relaxed);
-        }
         let mut state = self.shared.lock();
         stop_lingering(&mut state);
         state.abandon(&self.shared, Io::now());
@@ -262,6 +267,6 @@ impl Future for Driver {
             let _ = pin!(tokio::task::yield_now()).poll(cx);
         }
         // 5. Finish if no handle and no connection is left.
-        if self.is_over(now) && self.shared.lock().end() { Poll::Ready(()) } else { Poll::Pending }
+        if self.is_over(&shared, now) && shared.lock().end() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

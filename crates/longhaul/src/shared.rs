@@ -30,8 +30,8 @@ pub(crate) use transmit::{BATCHES_PER_TURN, BYTES_PER_TURN, Turn};
 
 /// Maximum number of send turns when the runtime shuts down, for each call, in addition to those for resets.
 const LAST_TURNS: usize = 1024;
-/// Maximum number of pauses until the socket accepts further resets, and their length: the system may need this long to
-/// send some 100,000.
+/// Maximum number of pauses until the socket accepts further resets, and their length: the end of a runtime takes one
+/// second longer at most.
 const LAST_PAUSES: u32 = 1000;
 const LAST_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 /// Number of connections that are woken to be reset before their resets are sent.

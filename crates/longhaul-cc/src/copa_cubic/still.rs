@@ -4,9 +4,9 @@ use longhaul_units::Span;
 
 use super::{CopaCubic, MOST_KEPT, Mode};
 
-/// Number of round trips for which the RTT must stand still,
+/// Number of round trips for which the RTT must stand still.
 const ROUNDS: u32 = 8;
-/// and the fraction of it by which it may vary.
+/// The fraction of it by which it may vary meanwhile.
 const VARIATION: f64 = 0.02;
 
 /// Share of the capacity below which a delay that stands still is no queue of this flow.

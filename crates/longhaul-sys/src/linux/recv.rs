@@ -236,17 +236,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_arrive_where_recvmmsg_is_denied() {
+    fn messages_arrive_where_calls_for_several_are_denied() {
         let bind = || UdpSocket::new(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
         let (from, to) = (bind(), bind());
         let mut batch = RecvBatch::new(&RecvPool::new(4, 4), 4);
         DENIED.set(true);
         assert_eq!(to.recv(&mut batch).unwrap_err().kind(), ErrorKind::WouldBlock);
-        for text in ["one", "another"] {
-            let slices = [IoSlice::new(text.as_bytes())];
-            let destination = Some(to.local_addr());
-            from.send(&Transmit { destination, tos: 2, src_ip: None, segment_size: None, slices: &slices }).unwrap();
-        }
+        let slices = ["one", "another"].map(|text| [IoSlice::new(text.as_bytes())]);
+        let destination = Some(to.local_addr());
+        let transmits =
+            slices.each_ref().map(|slices| Transmit { destination, tos: 2, src_ip: None, segment_size: None, slices });
+        assert_eq!(from.send_batch(&transmits).unwrap(), 1);
+        assert_eq!(from.send_batch(&transmits[1..]).unwrap(), 1);
         assert_eq!(to.recv(&mut batch).unwrap(), 2);
         let received: Vec<_> = batch.messages().map(|message| (message.data().to_vec(), message.meta.ecn())).collect();
         assert_eq!(received, [(b"one".to_vec(), 2), (b"another".to_vec(), 2)]);

@@ -54,12 +54,12 @@ pub(super) fn is_denied(error: &io::Error) -> bool {
 
 #[cfg(test)]
 thread_local! {
-    /// Whether `recvmmsg` fails in this thread, as behind a seccomp filter.
+    /// Whether `sendmmsg` and `recvmmsg` fail in this thread, as behind a seccomp filter.
     pub(super) static DENIED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 #[cfg(test)]
-fn recvmmsg_is_denied() -> bool {
+fn is_denied_in_test() -> bool {
     if DENIED.get() {
         // SAFETY: a system call that does not exist sets the error to ENOSYS.
         assert_eq!(unsafe { libc::syscall(-1) }, -1);
@@ -130,6 +130,10 @@ pub(super) fn sendmmsg(fd: BorrowedFd<'_>, messages: &[OutMessage<'_>]) -> io::R
     }
     let count = messages.len().min(MAX_BATCH) as libc::c_uint;
     let sent = retry(|| {
+        #[cfg(test)]
+        if is_denied_in_test() {
+            return -1;
+        }
         // SAFETY: the first `count` headers were filled with pointers and lengths from `messages`, which outlives the
         // call; the kernel reads through them and writes only `msg_len` of the headers.
         unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) }
@@ -167,7 +171,7 @@ pub(super) fn recvmmsg<'a>(
     let flags = flags | libc::MSG_DONTWAIT;
     let one_call = || {
         #[cfg(test)]
-        if recvmmsg_is_denied() {
+        if is_denied_in_test() {
             return -1;
         }
         // SAFETY: the first `count` headers point, with the right lengths, into distinct slots, iovecs and buffers, all

@@ -6,7 +6,7 @@ use longhaul_qlog::{Sink, write_record};
 use serde::Serialize;
 
 use super::Place;
-use crate::disk::{CHUNK, DiskFile, Refused};
+use crate::disk::{CHUNK, DiskFile};
 
 /// The records of a log that have not been passed to the writing thread yet.
 #[derive(Debug)]
@@ -18,7 +18,8 @@ pub(super) struct Records {
     dropped: u64,
     /// The last records are being appended, which are few and always accepted.
     ends: bool,
-    failed: bool,
+    /// Another connection has taken the file.
+    is_taken: bool,
 }
 
 impl Sink for Records {
@@ -37,8 +38,7 @@ impl Sink for Records {
     fn begin(&mut self, file_name: &str, beginning: impl FnOnce(&mut Self)) {
         let early = std::mem::take(&mut self.records);
         let Some(path) = self.place.take(file_name) else {
-            // Another connection has taken the file.
-            self.failed = true;
+            self.is_taken = true;
             return;
         };
         beginning(self);
@@ -57,15 +57,15 @@ impl Sink for Records {
         Some(std::mem::take(&mut self.dropped))
     }
 
-    /// Returns whether writing has failed.
+    /// Returns whether another connection has the file, or writing has failed.
     fn is_over(&self) -> bool {
-        self.failed || self.file.as_ref().is_some_and(|file| file.has_failed())
+        self.is_taken || self.file.as_ref().is_some_and(|file| file.has_failed())
     }
 }
 
 impl Records {
     pub(super) fn to(place: Place) -> Self {
-        Self { place, file: None, records: Vec::new(), dropped: 0, ends: false, failed: false }
+        Self { place, file: None, records: Vec::new(), dropped: 0, ends: false, is_taken: false }
     }
 
     fn has_room(&mut self) -> bool {
@@ -74,29 +74,14 @@ impl Records {
 
     /// Passes the last records to the thread. If its queue is full, it gets them once the queue is empty.
     pub(super) fn submit_last(&mut self) {
-        if let Some(file) = self.file.take().filter(|_| !self.failed)
-            && !self.records.is_empty()
-        {
+        if let Some(file) = self.file.take() {
             file.submit_last(std::mem::take(&mut self.records));
         }
     }
 
     /// Passes the collected records to the thread. Returns whether it has accepted them.
     pub(super) fn submit(&mut self) -> bool {
-        let Some(file) = self.file.as_ref().filter(|_| !self.failed) else { return false };
-        if self.records.is_empty() {
-            return true;
-        }
-        match file.submit(std::mem::take(&mut self.records)) {
-            Ok(()) => true,
-            Err(Refused::Full(records)) => {
-                self.records = records;
-                false
-            }
-            Err(Refused::Failed) => {
-                self.failed = true;
-                false
-            }
-        }
+        let Some(file) = &self.file else { return false };
+        self.records.is_empty() || file.submit(&mut self.records)
     }
 }
