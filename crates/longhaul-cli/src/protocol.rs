@@ -11,7 +11,8 @@
 //!                                                or 5, groups (8), digest (32): this part of the file is here
 //!                                                or 6: a file of this size and time is here
 //!   after 5: 2, groups (8): the contents follow from there
-//!   after 6: 3, BLAKE3 of the contents (32); the receiver confirms, or answers 3
+//!   after 6: 3, BLAKE3 of the contents (32); the receiver confirms, does not
+//!                                                want it (7), or answers 3
 //!   any number of chunks: 4, length (4), contents
 //!   or compressed chunks: 9, length (4), a Zstandard frame (RFC 8878) of at most 256 KiB of contents
 //!   5, BLAKE3 of the contents (32)

@@ -315,13 +315,13 @@ struct Waiting {
 /// Replies before the last one that the receiver may still send to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Informs {
-    /// None: the sender has not asked.
+    /// None, because the sender has not asked.
     Unasked,
-    /// One.
+    /// Any of those that answer the sender's question.
     Any,
     /// The sender has to prove that it has the same file, and may hear that it is to be sent nevertheless.
     Go,
-    /// None.
+    /// None any more: the question has been answered.
     Heard,
 }
 

@@ -47,7 +47,7 @@ pub async fn send_over(
         let after = Transport::snapshot(stream);
         let outcome = match delivery {
             Delivery::Confirmed { .. } if !source.is_file() => Outcome::Created(path),
-            Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver does not want it: {reason}")),
+            Delivery::Declined(reason) => Outcome::Failed(path, format!("the receiver says: {reason}")),
             Delivery::Failed(error) => Outcome::Failed(path, error.to_string()),
             Delivery::Confirmed { hash, bytes, resumed } => {
                 Outcome::Sent(Sent::new(path, (bytes, resumed), watch.elapsed(), &before, &after, &hash))

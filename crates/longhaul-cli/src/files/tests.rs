@@ -225,3 +225,16 @@ fn reserved_space_is_not_part_of_the_file() {
     file.persist(&"file".into(), false, &Owner::default()).unwrap();
     assert_eq!(fs::read(out.path().join("file")).unwrap(), b"contents");
 }
+
+/// What stands where a symbolic link would go beyond the limits of its owner is not removed.
+#[cfg(unix)]
+#[test]
+fn a_link_beyond_the_limits_replaces_nothing() {
+    let out = TempDir::create().unwrap();
+    fs::write(out.path().join("x"), "old").unwrap();
+    let staging = Staging::open(out.path()).unwrap();
+    let owner = crate::receiver::Budget::new(Some(0)).owner(None);
+    let error = staging.link(&"x".into(), &"target".into(), true, &owner).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded);
+    assert_eq!(fs::read(out.path().join("x")).unwrap(), b"old");
+}

@@ -183,13 +183,17 @@ impl Opened {
     /// Creates a symbolic link.
     pub(super) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         let (directory, name) = self.parent(path, Some(owner))?;
-        if overwrite {
-            match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
+        // What exists is removed only if the limits of the owner admit the link.
+        let create = || {
+            if overwrite {
+                match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
-        }
-        match owner.pay(|| Ok(rustix::fs::symlinkat(target.as_bytes(), &directory, name)?)) {
+            Ok(rustix::fs::symlinkat(target.as_bytes(), &directory, name)?)
+        };
+        match owner.pay(create) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let there = rustix::fs::readlinkat(&directory, name, Vec::new());
                 let same = there.is_ok_and(|there| there.to_bytes() == target.as_bytes());

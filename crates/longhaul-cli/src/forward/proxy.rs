@@ -52,7 +52,7 @@ pub(super) enum ProxyError {
     NotDiverted,
 }
 
-/// Reads and grants the request of a client within the time `patience`. Nothing after the request is read.
+/// Reads and grants the request of a client. Its first byte, and then the rest, may each take `patience`. Nothing after the request is read.
 pub(super) async fn negotiate(client: &mut TcpStream, patience: Duration) -> Result<Target, ProxyError> {
     let late = |_| ProxyError::from(io::Error::from(io::ErrorKind::TimedOut));
     let mut first = [0];

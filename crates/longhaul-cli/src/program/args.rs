@@ -143,8 +143,9 @@ pub(super) struct SendArgs {
     /// Also trust a receiver whose certificate the authority in this file (PEM) has signed for HOST
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plaintext", "code"])]
     pub(super) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows, instead of their keys. Without
-    /// CODE, or with `-`, it is asked for or read from standard input: other users can see the command line
+    /// Authenticate both ends by the one-time code that `longhaul receive --code` shows, instead of their keys. With
+    /// `-`, or as the last word without CODE, it is asked for or read from standard input: other users can see the command
+    /// line
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-",
         conflicts_with_all = ["plaintext", "accept_new"])]
     pub(super) code: Option<CodeArg>,
@@ -248,7 +249,7 @@ pub(super) struct ReceiveArgs {
     pub(super) max_bytes_per_peer: Option<u64>,
     /// End a connection if its sender delivers nothing for this long, such as 90s, 5m or 1h; without this option, a day for
     /// senders with a key, which may pause, and for others 60 s, in which 16 KiB have to come
-    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_limit)]
     pub(super) idle: Option<Duration>,
     /// Accept names that begin with a dot or a dash
     #[arg(long)]
@@ -350,8 +351,9 @@ pub(super) struct ForwardArgs {
     /// Also trust a gateway whose certificate the authority in this file (PEM) has signed for its name or address
     #[arg(long, value_name = "FILE", conflicts_with = "code")]
     pub(super) ca: Option<PathBuf>,
-    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows, instead of their keys. Without
-    /// CODE, or with `-`, it is asked for or read from standard input: other users can see the command line
+    /// Authenticate both ends by the one-time code that `longhaul gateway --code` shows, instead of their keys. With
+    /// `-`, or as the last word without CODE, it is asked for or read from standard input: other users can see the command
+    /// line
     #[arg(long, value_name = "CODE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "accept_new")]
     pub(super) code: Option<CodeArg>,
     /// Remember the key of a gateway that knows the code

@@ -32,7 +32,11 @@ impl Target {
         let fault = || WrongUse(format!("{text:?} is not an address, HOST or HOST:PORT"));
         let (host, given) = address::split(text).ok_or_else(fault)?;
         let port = given.unwrap_or(port);
-        if let (Ok(address), zone) = (address::without_zone(host).0.parse::<IpAddr>(), address::without_zone(host).1) {
+        let (bare, zone) = address::without_zone(host);
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            if zone.is_some() && !address::is_ipv6(host) {
+                return Err(fault());
+            }
             // Names of interfaces are case-sensitive.
             let host = zone.map_or_else(|| address.to_string(), |zone| format!("{address}%{zone}"));
             return Ok(Self { host, port });
@@ -114,7 +118,7 @@ impl Dialer<'_> {
         let name = &self.name;
         match self.known.add(name, key) {
             Ok(()) => screen.say(&format!("{name}: remembered the key {key} in {}", self.known.path().display())),
-            Err(error @ ListError::File { .. }) => {
+            Err(error @ (ListError::File { .. } | ListError::Nowhere)) => {
                 screen.warn(&format!("warning: the key {key} of {name} is not remembered: {error}"));
             }
             Err(error) => return Err(error),
@@ -244,9 +248,20 @@ mod tests {
         ] {
             assert_eq!(Target::parse(text, 7000).unwrap().to_string(), form);
         }
-        for bad in
-            ["", ":80", "host:", "host:x", "host:65536", "a b", "#:1", "a:b:c", "x\n:1", "fe80::1%", "fe80::1%a b"]
-        {
+        for bad in [
+            "",
+            ":80",
+            "host:",
+            "host:x",
+            "host:65536",
+            "a b",
+            "#:1",
+            "a:b:c",
+            "x\n:1",
+            "fe80::1%",
+            "fe80::1%a b",
+            "192.0.2.7%eth0",
+        ] {
             assert!(Target::parse(bad, 7000).is_err(), "{bad}");
         }
     }

@@ -53,6 +53,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     screen.warn(&format!("listening on {}", listener.local_addr()?));
     let count = super::receive::count(access.count(Permission::Forward));
     screen.say(&format!("the key is {}, and {count} may forward", identity.fingerprint()));
+    let permissions = permissions(args);
     let service = Service {
         gateway: Arc::new(Gateway {
             permits: Permits::new(args.permit.clone()),
@@ -63,7 +64,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
             groups: Groups::default(),
         }),
         access: Arc::clone(&access),
-        vouched: permissions(args),
+        vouched: permissions,
         admission: Admission::new(Limits {
             per_address: LIMITS.per_address.max(args.max_connections.into()),
             ..LIMITS
@@ -73,7 +74,6 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
         each: args.max_rate,
         screen: screen.clone(),
     };
-    let permissions = permissions(args);
     let remember = if args.remember { permissions } else { &[] };
     let what = "for a forwarder that connects within ten minutes";
     let mut desk = if args.code { Some(CodeDesk::open(remember, what, screen)?) } else { None };

@@ -15,6 +15,8 @@ const MAX_FILE: u64 = 16 << 20;
 pub(super) enum ListError {
     #[error("cannot use {path}: {error}", path = path.display())]
     File { path: PathBuf, error: io::Error },
+    #[error("there is no directory for a list of keys")]
+    Nowhere,
     #[error("{path}, line {line}: {fault}", path = path.display())]
     Line { path: PathBuf, line: usize, fault: String },
 }
@@ -185,6 +187,9 @@ impl AllowedPeers {
 
 /// Appends the line that `line` returns to a list, which no other program changes meanwhile.
 fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>) -> Result<(), ListError> {
+    if path.as_os_str().is_empty() {
+        return Err(ListError::Nowhere);
+    }
     let failed = |error| ListError::File { path: path.to_owned(), error };
     let mut options = File::options();
     options.read(true).append(true).create(true);

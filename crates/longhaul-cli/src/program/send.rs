@@ -102,7 +102,7 @@ impl Delivery<'_> {
             let reason = format!("{error:#}");
             for source in self.plan.unsettled() {
                 let file = Name::from(source.path().as_os_str()).text();
-                self.screen.print(&report::json_line(&serde_json::json!({ "file": file, "error": reason })));
+                self.screen.print(&not_sent(&file, &reason));
             }
         }
         sent
@@ -193,13 +193,18 @@ fn open(path: &Path, links: bool) -> Result<Vec<Source>, SendError> {
     }
 }
 
+/// Returns the line of `--json` for a file that has not been sent.
+fn not_sent(file: &str, reason: &str) -> String {
+    report::json_line(&serde_json::json!({ "file": file, "error": reason }))
+}
+
 fn report(json: bool, screen: &Screen, outcome: Outcome) {
     match outcome {
         Outcome::Sent(sent) if json => screen.print(&report::json_line(&sent)),
         Outcome::Sent(sent) => screen.say(&sent.text()),
         Outcome::Failed(file, reason) => {
             if json {
-                screen.print(&report::json_line(&serde_json::json!({ "file": file, "error": reason })));
+                screen.print(&not_sent(&file, &reason));
             }
             screen.warn(&format!("{} is not sent: {reason}", names::escaped(&file)));
         }

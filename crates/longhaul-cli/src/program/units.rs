@@ -37,6 +37,12 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("{text:?} is out of range"))
 }
 
+/// Parses a time limit, which is at least a second.
+pub(super) fn parse_limit(text: &str) -> Result<Duration, String> {
+    let limit = parse_duration(text)?;
+    if limit < Duration::from_secs(1) { Err(format!("{text:?} is less than 1s")) } else { Ok(limit) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +76,10 @@ mod tests {
         }
         for text in ["", "h", "1w", "-1s", "1h30m", "nan", "inf", "1e300h", "1 h"] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_limit("1000ms"), Ok(Duration::from_secs(1)));
+        for text in ["0", "999ms", "x"] {
+            assert!(parse_limit(text).is_err(), "{text}");
         }
     }
 }

@@ -44,7 +44,7 @@ pub enum ReceiveError {
         limit: Exceeded,
     },
     /// The file arrives too slowly.
-    #[error("receiving {name} ended after {}: less than {least} bytes came in {} s", of(*received, *size), time.as_secs())]
+    #[error("receiving {name} ended after {}: {} came in {} s", of(*received, *size), few(*least), time.as_secs())]
     Stalled {
         /// The file's name.
         name: Name,
@@ -160,6 +160,11 @@ impl ReceiveError {
 
 fn left_out(files: &usize) -> String {
     format!("{files} {} not received", if *files == 1 { "file was" } else { "files were" })
+}
+
+/// Returns how little has come where at least this many bytes have to.
+fn few(least: u64) -> String {
+    if least > 1 { format!("less than {least} bytes") } else { "nothing".to_owned() }
 }
 
 /// Formats how much of a file has been received.

@@ -63,7 +63,7 @@ impl Scene {
 
     /// Receives from a peer that sends `bytes` and closes; returns the error and the reply sent to the peer.
     async fn hears(&self, bytes: &[u8]) -> (String, Vec<u8>) {
-        let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         let talk = async {
             theirs.write_all(bytes).await.unwrap();
             theirs.shutdown().await.unwrap();
@@ -71,12 +71,13 @@ impl Scene {
             theirs.read_to_end(&mut answer).await.unwrap();
             answer
         };
-        let serve = async {
-            let error = self.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap_err();
-            drop(ours);
-            error.to_string()
-        };
-        tokio::join!(serve, talk)
+        let (served, answer) = tokio::join!(self.serve(ours), talk);
+        (served.unwrap_err().to_string(), answer)
+    }
+
+    /// Receives on a connection, and closes it.
+    async fn serve(&self, mut ours: DuplexStream) -> Result<(), ReceiveError> {
+        self.receiver.serve(&mut ours, || {}, |_, _| {}).await
     }
 }
 
@@ -411,7 +412,7 @@ async fn stalled_uploads_block_no_other_and_are_ended() {
 async fn a_trickle_is_ended_and_a_slow_upload_is_not() {
     for (step, arrives) in [(1024, true), (1, false)] {
         let scene = Scene::new();
-        let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         let contents = vec![5; step * 300];
         let talk = async {
             theirs.write_all(&file(b"slow", contents.len() as u64)).await.unwrap();
@@ -425,12 +426,7 @@ async fn a_trickle_is_ended_and_a_slow_upload_is_not() {
             theirs.write_all(blake3::hash(&contents).as_bytes()).await.unwrap();
             theirs.shutdown().await.unwrap();
         };
-        let serve = async {
-            let result = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await;
-            drop(ours);
-            result
-        };
-        let (served, ()) = tokio::join!(serve, talk);
+        let (served, ()) = tokio::join!(scene.serve(ours), talk);
         assert_eq!(served.is_ok(), arrives, "{served:?}");
     }
 }

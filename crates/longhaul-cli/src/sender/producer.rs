@@ -189,8 +189,8 @@ impl Producer {
         self.flush_if_full()
     }
 
-    /// Waits for the reply to a file's header, which says how much of the file the receiver has. Returns the hasher of the bytes that need not be sent, or `None` if
-    /// the file need not be sent.
+    /// Waits for the reply to a file's header, which says how much of the file the receiver has. Returns the hasher of the
+    /// bytes that need not be sent, or `None` if the file need not be sent.
     fn ask(
         &mut self,
         number: u64,

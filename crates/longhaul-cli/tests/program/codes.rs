@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::machine::{Machine, Receiver, failed};
 
 /// Reads the code that a receiver shows.
-fn code(receiver: &mut Receiver) -> String {
+pub(crate) fn code(receiver: &mut Receiver) -> String {
     let line = receiver.wait_for("the code is ");
     let code = line["the code is ".len()..].split(',').next().unwrap().to_owned();
     assert_eq!(code.split('-').count(), 3, "{line}");
@@ -95,6 +95,8 @@ fn codes_have_a_form_and_a_receiver_that_expects_them() {
     for wrong in [
         &["send", "--code", "4821-harbor", "192.0.2.1", &file][..],
         &["send", "--code", "4821-harbor-violet", "--plaintext", "192.0.2.1", &file],
+        // The word after the option is the code.
+        &["send", "--code", "192.0.2.1", &file],
         &["send", "--remember", "192.0.2.1", &file],
         &["receive", "--remember"],
         &["receive", "--code", "--plaintext"],

@@ -110,7 +110,7 @@ fn what_is_not_sent_is_named() {
             ("sub/up", reason),
             ("pipe", "it is neither a file nor a directory"),
             ("bad\\u{a}name", "contains a control character"),
-            (".hidden", "the receiver does not want it"),
+            (".hidden", "the receiver says: "),
         ] {
             let named = |line: &str| line.contains(&format!("tree/{name} is not sent: ")) && line.contains(reason);
             assert!(said.lines().any(named), "{name}: {said}");
@@ -145,7 +145,7 @@ fn a_link_that_is_swapped_in_is_not_followed() {
     stdin.write_all(b"now").unwrap();
     drop(stdin);
     let said = failed(&sender.wait_with_output().unwrap(), 1);
-    assert!(said.contains("tree/a is not sent: the receiver does not want it: cannot write it"), "{said}");
+    assert!(said.contains("tree/a is not sent: the receiver says: cannot write it"), "{said}");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
@@ -209,7 +209,7 @@ fn a_tree_that_has_grown_is_sent_again() {
     // A file of the command line that is missing is told, too.
     let sent = here.send(&receiver, &["missing", root, "--json"]);
     let said = failed(&sent, 1);
-    assert!(said.contains("tree/b-changes is not sent: the receiver does not want it: it exists already"), "{said}");
+    assert!(said.contains("tree/b-changes is not sent: the receiver says: it exists already"), "{said}");
     assert!(said.contains("missing is not sent: cannot open missing"), "{said}");
     let lines = json_lines(&sent.stdout);
     assert_eq!(lines.iter().filter(|line| line["error"].is_string()).count(), 2, "{lines:?}");

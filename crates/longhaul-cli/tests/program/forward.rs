@@ -453,3 +453,37 @@ fn the_number_of_connections_has_an_option() {
         }
     }
 }
+
+/// The longer time of the other end does not count.
+#[test]
+fn connections_that_are_idle_for_too_long_are_reset() {
+    for (gateways, forwarders) in [("1", "60"), ("60", "1")] {
+        let (listener, target) = listen();
+        let (there, here) = (Machine::new(), Machine::new());
+        let gateway = there.gateway(&["--allow", &here.key(), "--permit", &target.to_string(), "--idle", gateways]);
+        let forward = here.forward(&gateway.address, &["-L", &format!("0:{target}"), "--idle", forwarders]);
+        let mut client = TcpStream::connect(&forward.address).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        for end in [&mut client, &mut server] {
+            end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            assert_eq!(end.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        }
+    }
+}
+
+/// A gateway may serve fewer connections than a forwarder asks for.
+#[test]
+fn the_number_of_connections_is_limited_by_the_gateway_too() {
+    let (listener, target) = listen();
+    let (there, here) = (Machine::new(), Machine::new());
+    let gateway = there.gateway(&["--allow", &here.key(), "--permit", &target.to_string(), "--max-connections", "2"]);
+    let forward = here.forward(&gateway.address, &["-L", &format!("0:{target}"), "--timeout", "1"]);
+    let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
+    let _servers = [(); 2].map(|()| listener.accept().unwrap());
+    // One of them gets no place in time.
+    let ended = clients.into_iter().filter(|mut client| {
+        client.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::ConnectionReset)
+    });
+    assert_eq!(ended.count(), 1);
+}

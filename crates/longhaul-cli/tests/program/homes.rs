@@ -46,16 +46,13 @@ fn a_one_time_code_needs_no_home() {
         let receive = ["receive", "--code", "--listen", "127.0.0.1:0", "--overwrite", "--out", &out];
         let receive = command(&there, home, &receive).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut receiver = Receiver::new(receive).listening();
-        let line = if receiver.before.contains("the code is ") {
-            receiver.before.clone()
-        } else {
-            receiver.wait_for("the code is ")
-        };
-        let code = line.split("the code is ").nth(1).unwrap().split(',').next().unwrap().to_owned();
-        let sent = command(&here, home, &["send", &receiver.address, &file, "--code", &code]).output().unwrap();
+        let code = crate::codes::code(&mut receiver);
+        let sent =
+            command(&here, home, &["send", &receiver.address, &file, "--remember", "--code", &code]).output().unwrap();
         assert!(sent.status.success(), "{home:?}: {sent:?}");
         let said = String::from_utf8(sent.stderr).unwrap();
         assert!(said.contains("warning: the key is for this run only: "), "{said}");
+        assert!(said.contains("is not remembered: there is no directory for a list of keys"), "{said}");
         assert_eq!(receiver.end().0, Some(0));
         assert_eq!(there.names(), ["file"]);
     }

@@ -118,10 +118,7 @@ fn existing_files_are_refused_replaced_renamed_or_skipped() {
         assert_eq!(receiver.end().0, Some(code), "{option:?}");
         let said = failed(&sent, code);
         match option {
-            None => assert!(
-                said.contains("file.txt is not sent: the receiver does not want it: it exists already"),
-                "{said}"
-            ),
+            None => assert!(said.contains("file.txt is not sent: the receiver says: it exists already"), "{said}"),
             Some("--skip") => assert!(said.contains("skipped, because the receiver has a file"), "{said}"),
             Some(_) => assert!(said.contains(" confirmed"), "{said}"),
         }
@@ -193,5 +190,32 @@ fn contents_are_not_written_to_a_terminal() {
             assert_eq!(output.status.code(), Some(2), "{said}");
         }
         Err(error) => eprintln!("skipped: needs script: {error}"),
+    }
+}
+
+/// A sender with a key may pause for a day, unless an option says otherwise.
+#[test]
+fn a_sender_that_pauses_longer_than_the_option_says_is_ended() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let mut receiver = there.receive(&["--allow", &here.key(), "--idle", "1s"]);
+    let mut sender = here.command(&["send", "--accept-new", "--to", &receiver.address, "-"]);
+    let mut sender = sender.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    sender.stdin.as_mut().unwrap().write_all(b"first").unwrap();
+    receiver.wait_for(": nothing came in 1 s");
+    drop(sender.stdin.take());
+    failed(&sender.wait_with_output().unwrap(), 1);
+    assert!(failed(&here.run(&["receive", "--idle", "10ms"]), 2).contains("less than 1s"));
+}
+
+#[test]
+fn a_connection_may_do_without_ecn() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let (file, capture) = (here.file("file", 1), here.path("capture.pcap"));
+    let receiver = there.receive(&["--allow", &here.key(), "--overwrite"]);
+    for (option, flags) in [(&[][..], 0xc2), (&["--no-ecn"], 0x02)] {
+        let pcap = [&file, "--pcap", capture.to_str().unwrap()];
+        assert!(here.send(&receiver, &[&pcap[..], option].concat()).status.success());
+        // The flags of the SYN, after the headers of the file, the packet and IP.
+        assert_eq!(fs::read(&capture).unwrap()[24 + 16 + 20 + 13], flags, "SYN, with ECE and CWR or without");
     }
 }

@@ -165,7 +165,7 @@ async fn a_sender_may_pause_as_long_as_the_option_says() {
     for (pause, arrives) in [(50, true), (3_000, true), (4_000, false)] {
         let mut scene = Scene::new();
         scene.receiver.idle = Some(Duration::from_secs(3600));
-        let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         let talk = async {
             theirs.write_all(&protocol::MAGIC).await.unwrap();
             for part in [&next(file(b"dump", 2))[..], &chunk(1), b"x", &chunk(1), b"x", &[protocol::END]] {
@@ -177,14 +177,11 @@ async fn a_sender_may_pause_as_long_as_the_option_says() {
             theirs.write_all(blake3::hash(b"xx").as_bytes()).await.unwrap();
             theirs.shutdown().await.unwrap();
         };
-        let serve = async {
-            let result = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await;
-            drop(ours);
-            result
-        };
-        let (served, ()) = tokio::join!(serve, talk);
+        let (served, ()) = tokio::join!(scene.serve(ours), talk);
         assert_eq!(served.is_ok(), arrives, "{pause} s: {served:?}");
     }
     let scene = Scene::new();
-    assert!(scene.receiver.pace(true).time > Duration::from_secs(3600) && scene.receiver.pace(true).least == 1);
+    let day = Duration::from_secs(86_400);
+    assert_eq!(scene.receiver.pace(true), Pace { least: 1, time: day });
+    assert_eq!(scene.receiver.pace(false), Pace { least: 16 << 10, time: Duration::from_secs(60) });
 }
