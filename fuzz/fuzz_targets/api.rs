@@ -1,7 +1,7 @@
-//! Runs the check `order::api` of crates/longhaul-tcp/tests/support/order.rs.
+//! Runs the check `order::api` of crates/core/tcp/tests/support/order.rs.
 #![no_main]
 
-#[path = "../../crates/longhaul-tcp/tests/support/order.rs"]
+#[path = "../../crates/core/tcp/tests/support/order.rs"]
 mod order;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| order::api(script));

@@ -1,8 +1,8 @@
-//! Runs the check `established` of crates/longhaul-tcp/tests/support/hostile.rs.
+//! Runs the check `established` of crates/core/tcp/tests/support/hostile.rs.
 #![no_main]
 
 #[expect(dead_code, reason = "the other checks have targets of their own")]
-#[path = "../../crates/longhaul-tcp/tests/support/hostile.rs"]
+#[path = "../../crates/core/tcp/tests/support/hostile.rs"]
 mod hostile;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| hostile::established(script));

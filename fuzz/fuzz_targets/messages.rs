@@ -1,7 +1,7 @@
-//! Runs the check `messages::messages` of crates/longhaul-cli/tests/support/messages.rs.
+//! Runs the check `messages::messages` of crates/programs/cli/tests/support/messages.rs.
 #![no_main]
 
-#[path = "../../crates/longhaul-cli/tests/support/messages.rs"]
+#[path = "../../crates/programs/cli/tests/support/messages.rs"]
 mod messages;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| messages::messages(script));

@@ -2,7 +2,7 @@
 //! and back.
 #![no_main]
 
-#[path = "../../crates/longhaul-wire/tests/support/any_datagram.rs"]
+#[path = "../../crates/core/wire/tests/support/any_datagram.rs"]
 mod any_datagram;
 
 libfuzzer_sys::fuzz_target!(|datagram: &[u8]| any_datagram::check(datagram));

@@ -13,7 +13,7 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
-#[path = "../../crates/longhaul-tcp/tests/support/ends.rs"]
+#[path = "../../crates/core/tcp/tests/support/ends.rs"]
 #[allow(dead_code, reason = "other checks need the rest of it")]
 mod ends;
 

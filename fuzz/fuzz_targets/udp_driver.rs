@@ -1,10 +1,10 @@
 //! Checks the parser for the kernel's control messages of received datagrams
-//! (crates/longhaul-sys/src/linux/script.rs), and that the endpoint treats merged datagrams like single ones
-//! (`merged` of crates/longhaul-tcp/tests/support/hostile.rs).
+//! (crates/core/sys/src/linux/script.rs), and that the endpoint treats merged datagrams like single ones
+//! (`merged` of crates/core/tcp/tests/support/hostile.rs).
 #![no_main]
 
 #[expect(dead_code, reason = "the other checks have targets of their own")]
-#[path = "../../crates/longhaul-tcp/tests/support/hostile.rs"]
+#[path = "../../crates/core/tcp/tests/support/hostile.rs"]
 mod hostile;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| {

@@ -4,7 +4,7 @@
 pub mod bursts;
 mod intervals;
 mod side;
-#[path = "../../crates/longhaul-tcp/tests/support/victim.rs"]
+#[path = "../../crates/core/tcp/tests/support/victim.rs"]
 pub mod victim;
 pub mod watch;
 

@@ -10,7 +10,7 @@ use longhaul_units::Span;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
-#[path = "../../../crates/longhaul-tcp/tests/support/ends.rs"]
+#[path = "../../../crates/core/tcp/tests/support/ends.rs"]
 #[allow(dead_code, reason = "another check needs the rest of it")]
 mod ends;
 
