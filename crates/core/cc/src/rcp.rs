@@ -36,7 +36,7 @@ crate::options! {
     struct Options {
         rate: u64 = OptionSpec::int(
             "rate", 0, 1_000_000, 0,
-            "the most to ask for and to believe, Mb/s; with 0 there is no most",
+            "maximum rate to request and to accept, Mb/s; 0: unlimited",
         ),
     }
 }

@@ -74,7 +74,7 @@ crate::options! {
         /// Change of the window at the end of slow start.
         exit: Exit = OptionSpec::choice(
             "exit", Exit::NAMES,
-            "the window at the end: drained to what arrived in a round trip; as it is; less what arrived in two",
+            "window at the end: drained to what arrived in one RTT, unchanged, or reduced by what arrived in two",
         ),
         /// Whether counting starts again after a pause that is longer than the bins of a window.
         reset: bool = OptionSpec::flag("reset", true, "restart the measurement after an idle period of one window"),

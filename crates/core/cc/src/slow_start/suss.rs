@@ -38,7 +38,7 @@ crate::options! {
         /// Pace of the data that ACKs release, in windows per round trip.
         train: f64 = OptionSpec::float(
             "train", 16.0, 1000.0, 64.0,
-            "pace of what ACKs let go, in windows a round trip; the patch has no pace there",
+            "pace of the data released by ACKs, windows per RTT; the patch does not pace it",
         ),
     }
 }

@@ -30,14 +30,14 @@ pub(crate) const TICK: OptionSpec = OptionSpec::float(
     0.0,
     100.0,
     0.0,
-    "ms that the clock is read in and paced by; 0: it runs on, as the transport paces",
+    "resolution of the clock and of send times, ms; 0: continuous, paced by the transport",
 );
 pub(crate) const ABORT: OptionSpec = OptionSpec::int(
     "abort-timer",
     1,
     10_000,
     200,
-    "ms to wait for the second ACK: what receivers delay theirs at most",
+    "time to wait for the second ACK, ms: the longest for which receivers delay ACKs",
 );
 /// Registry entry of Swift Start.
 pub(crate) static ENTRY: Entry = Entry {
