@@ -51,7 +51,10 @@ impl Checked {
 
     /// Fails unless the types are those that the crate's sources declare, apart from `others`.
     fn are_all(&self, others: &[&'static str]) {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/core").join(self.package.trim_start_matches("longhaul-")).join("src");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../crates/core")
+            .join(self.package.trim_start_matches("longhaul-"))
+            .join("src");
         let mut declared = BTreeSet::new();
         declarations(&sources, &mut declared);
         let listed = self.names.iter().chain(others).map(|name| (*name).to_owned()).collect();

@@ -59,7 +59,7 @@
 //!
 //! # Features
 //!
-//! All features are additive. Only `qlog` is on by default.
+//! All features are additive. None is on by default.
 //!
 //! | feature | what it adds |
 //! |---|---|
