@@ -59,44 +59,19 @@ pub const ALL: &[Kind] = &[
         name: "goodput",
         what: What::Goodput,
         usage: "goodput(FLOWS)",
-        about: "goodput since the last sample, Mb/s, total of all flows",
+        about: "goodput since the last sample, Mb/s, total",
     },
-    Kind {
-        name: "read",
-        what: What::Read,
-        usage: "read(FLOWS)",
-        about: "bytes that applications have read, total of all flows",
-    },
-    Kind {
-        name: "cwnd",
-        what: What::Window,
-        usage: "cwnd(FLOWS)",
-        about: "congestion window in bytes, mean over the flows",
-    },
+    Kind { name: "read", what: What::Read, usage: "read(FLOWS)", about: "bytes that applications have read, total" },
+    Kind { name: "cwnd", what: What::Window, usage: "cwnd(FLOWS)", about: "congestion window in bytes, mean" },
     Kind {
         name: "ssthresh",
         what: What::Threshold,
         usage: "ssthresh(FLOWS)",
         about: "slow-start threshold in bytes, mean over the flows that have one",
     },
-    Kind {
-        name: "in-flight",
-        what: What::InFlight,
-        usage: "in-flight(FLOWS)",
-        about: "bytes in flight, total of all flows",
-    },
-    Kind {
-        name: "srtt",
-        what: What::Srtt,
-        usage: "srtt(FLOWS)",
-        about: "smoothed RTT in seconds, mean over the flows",
-    },
-    Kind {
-        name: "rate",
-        what: What::Rate,
-        usage: "rate(FLOWS)",
-        about: "latest delivery-rate sample, Mb/s, total of all flows",
-    },
+    Kind { name: "in-flight", what: What::InFlight, usage: "in-flight(FLOWS)", about: "bytes in flight, total" },
+    Kind { name: "srtt", what: What::Srtt, usage: "srtt(FLOWS)", about: "smoothed RTT in seconds, mean" },
+    Kind { name: "rate", what: What::Rate, usage: "rate(FLOWS)", about: "latest delivery-rate sample, Mb/s, total" },
     Kind { name: "queue", what: What::Queue, usage: "queue([link-N])", about: "bytes queued at the bottleneck" },
     Kind {
         name: "estimate",
@@ -132,8 +107,8 @@ pub const ALL: &[Kind] = &[
         name: "rtt-before-loss",
         what: What::RttBeforeLoss,
         usage: "rtt-before-loss(FLOWS)",
-        about: "by event: latest RTT sample in seconds before each recovery or timeout of a sender, of all flows: \
-               one point each, regardless of the number of lost segments",
+        about: "by event: latest RTT sample in seconds before each recovery or timeout of a sender, of all \
+               flows",
     },
     Kind {
         name: "drops",

@@ -15,8 +15,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "carried",
         parameters: PART,
         usage: "carried([link-N, ][FROM, ][TO])",
-        about: "rate of the IP packets that the shared link carried, Mb/s, including those that it then lost at \
-               random",
+        about: "rate of the IP packets that the shared link carried, including those that it then lost at \
+               random, Mb/s",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(carried(part) * 8e-6 / part.seconds()),
@@ -25,9 +25,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "utilisation",
         parameters: PART,
         usage: "utilisation([link-N, ][FROM, ][TO])",
-        about: "IP packets that the shared link carried, including those that it then lost at random, percent of its \
-               rate (RFC 5166, section 2.1.1); overhead that the link adds to packets is not counted; undefined for \
-               a link without a rate",
+        about: "`carried` in percent of the link's rate; overhead that the link adds is not counted (RFC 5166, \
+               section 2.1.1); undefined for a link without a rate",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?),
@@ -48,9 +47,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "lost",
         parameters: LOSSES,
         usage: "lost([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        about: "packets that the shared link dropped for these causes, percent of the packets offered; with a \
-               priority, only packets of normal or of low priority. Causes: queue-full, pushed-out, low-priority, \
-               aqm, policed, random, corrupted, outage, too-long, ttl-expired",
+        about: "packets dropped as in `dropped`, for these causes; with a priority, only packets of normal or \
+               of low priority. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, \
+               outage, too-long, ttl-expired",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
@@ -62,7 +61,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "drops",
         parameters: LOSSES,
         usage: "drops([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        about: "number of packets that the shared link dropped, with the arguments of `lost`",
+        about: "number of packets dropped, with the arguments of `lost`",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
@@ -74,8 +73,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "packets",
         parameters: &[Parameter::Link, Parameter::CausesAndClasses, ANY],
         usage: "packets([link-N, ][normal, | low, ][FROM, ][TO])",
-        about: "number of packets offered to the shared link; with a priority, only packets of normal or of low \
-               priority",
+        about: "number of packets offered to the shared link, with a priority as in `lost`",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
@@ -87,8 +85,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "first-drop",
         parameters: &[Parameter::Link, Parameter::Causes],
         usage: "first-drop([link-N, ][CAUSE, ...])",
-        about: "seconds from the start of the run until the shared link first drops a packet for one of these \
-               causes, or for any cause if none is given; undefined if it never does",
+        about: "seconds until the shared link first drops a packet for one of these causes, or for any if none \
+               is given; undefined if it never does",
         better: Better::Unknown,
         watch: Watch::Drops,
         value: |part| {
@@ -128,8 +126,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "queue-max",
         parameters: &[Parameter::Link, Parameter::Times(&[0, 1])],
         usage: "queue-max([link-N, ][TO])",
-        about: "maximum number of bytes queued at the shared link until then; a packet that passes through an empty \
-               queue counts",
+        about: "maximum number of bytes queued at the shared link until then, including a packet that passes \
+               through an empty queue",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(ends(part).1.stats.max_bytes as f64),

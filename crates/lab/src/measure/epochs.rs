@@ -12,10 +12,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "epoch",
         parameters: &[Workload, Parameter::Quantile, Sizes, ANY],
         usage: "epoch(WORKLOAD, QUANTILE[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        about: "seconds from the first byte of a request on an established connection until the last byte of its \
-               response has been read, for completed responses of at least FROM_BYTES and less than TO_BYTES whose \
-               requests were in this part of the run: the response time of an a-b-t epoch (Weigle et al., Tmix, CCR \
-               2006)",
+        about: "seconds from the first byte of a request on an established connection until its response has \
+               been read, for responses of at least FROM_BYTES and less than TO_BYTES whose requests were in \
+               this part of the run: the response time of an a-b-t epoch (Weigle et al., Tmix, CCR 2006)",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| part.asked.quantile.of(part.epochs().filter_map(seconds).collect()),

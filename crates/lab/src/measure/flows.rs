@@ -14,7 +14,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "goodput",
         parameters: PART,
         usage: "goodput(FLOWS[, FROM][, TO])",
-        about: "goodput: data that applications read, Mb/s, total of all flows (RFC 5166, section 2.1.1)",
+        about: "goodput: data that applications read, Mb/s, total (RFC 5166, section 2.1.1)",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.read) * 8e-6 / part.seconds()),
@@ -23,7 +23,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "sent",
         parameters: PART,
         usage: "sent(FLOWS[, FROM][, TO])",
-        about: "bytes of new data sent, total of all flows",
+        about: "bytes of new data sent, total",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.sent)),
@@ -32,8 +32,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "completion",
         parameters: WHOLE,
         usage: "completion(FLOWS)",
-        about: "seconds from connect to the last byte at the receiver, mean over the flows; undefined if one did not \
-               end",
+        about: "seconds from connect to the last byte at the receiver, mean; undefined if one did not end",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -45,7 +44,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "time-to",
         parameters: &[Flows, Bytes],
         usage: "time-to(FLOWS, BYTES)",
-        about: "seconds from the first connect until applications have read this many bytes, total of all flows: the \
+        about: "seconds from the first connect until applications have read this many bytes, total: the \
                ramp-up time of draft-irtf-iccrg-tcpeval-01, section 5.2, for the (1500 x 10^n)-th byte",
         better: Better::Less,
         watch: Watch::Bytes,
@@ -55,8 +54,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "message-delay",
         parameters: &[Flows, Parameter::Quantile],
         usage: "message-delay(FLOWS, QUANTILE)",
-        about: "ms from the time at which a message is due to be written until its last byte is read, of all messages of \
-               all flows; only in real time",
+        about: "ms from the time at which a message is due to be written until its last byte is read, of all \
+               messages; only in real time",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -68,8 +67,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "data-packets",
         parameters: &[Flows, Bytes],
         usage: "data-packets(FLOWS, BYTES)",
-        about: "data packets of any source that are offered to the first shared link until these flows have read \
-               this many bytes; low-priority probes, which repeat data, do not count",
+        about: "data packets of any source, without low-priority probes, that are offered to the first shared \
+               link until these flows have read this many bytes",
         better: Better::Unknown,
         watch: Watch::Data,
         value: |part| data(part).map(|[offered, _]| offered),
@@ -129,7 +128,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "timeouts",
         parameters: PART,
         usage: "timeouts(FLOWS[, FROM][, TO])",
-        about: "retransmission timeouts, total of all flows",
+        about: "retransmission timeouts, total",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.timeouts)),
@@ -148,7 +147,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "deviation",
         parameters: WHOLE,
         usage: "deviation(FLOWS)",
-        about: "standard deviation of the goodput per second, Mb/s, total of all flows",
+        about: "standard deviation of the goodput per second, Mb/s, total",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| population_deviation(&part.each_second(part.from)),
@@ -157,8 +156,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "oscillation",
         parameters: &[Flows, ONE],
         usage: "oscillation(FLOWS[, FROM])",
-        about: "coefficient of variation of the goodput per full second, total of all flows: its standard deviation \
-               divided by its mean (RFC 5166, section 2.2.2)",
+        about: "coefficient of variation of the goodput per full second, total: its standard deviation divided \
+               by its mean (RFC 5166, section 2.2.2)",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -196,8 +195,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "cwnd",
         parameters: &[Flows, ONE],
         usage: "cwnd(FLOWS[, TIME])",
-        about: "congestion window in bytes at a time, mean over the flows; after the end of a connection, its last \
-               value",
+        about: "congestion window in bytes at a time, mean; after the end of a connection, its last value",
         better: Better::Unknown,
         watch: Watch::State,
         value: |part| part.mean_state(|state| Some(state.cwnd)),
@@ -206,9 +204,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "time-to-window",
         parameters: &[Flows, Bytes, Parameter::Times(&[1])],
         usage: "time-to-window(FLOWS, BYTES, FROM)",
-        about: "seconds from a time until the congestion windows of all flows together first reach this many bytes: \
-               how fast bandwidth released by others is used (draft-irtf-iccrg-tcpeval-01, section 5.3); undefined \
-               if they never do",
+        about: "seconds from a time until the congestion windows, total, first reach this many bytes \
+               (draft-irtf-iccrg-tcpeval-01, section 5.3); undefined if they never do",
         better: Better::Less,
         watch: Watch::Window,
         value: |part| {
@@ -253,8 +250,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "cwnd-at-first-drop",
         parameters: WHOLE,
         usage: "cwnd-at-first-drop(FLOWS)",
-        about: "congestion window in bytes when a shared link first drops a packet of any source, mean over the \
-               flows; undefined without drops",
+        about: "congestion window in bytes when a shared link first drops a packet of any source, mean; \
+               undefined without drops",
         better: Better::Unknown,
         watch: Watch::FirstDrop,
         value: |part| {

@@ -14,8 +14,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-time",
         parameters: NAMED,
         usage: "phase-time(FLOWS, PHASE)",
-        about: "duration in seconds of a sender's first period in a phase, mean over the flows; undefined if a flow \
-               never enters it or is in it at the end. PHASE is the controller's name of the phase: slow-start, \
+        about: "seconds of a sender's first period in a phase, mean; undefined if a flow never enters it or is \
+               in it at the end. PHASE is the controller's name of the phase: slow-start, \
                congestion-avoidance, recovery, window-expanding and so on",
         better: Better::Unknown,
         watch: Watch::Phases,
@@ -25,8 +25,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-share",
         parameters: &[Parameter::Flows, Parameter::Phase, ANY],
         usage: "phase-share(FLOWS, PHASE[, FROM][, TO])",
-        about: "share of the time that a sender is in a phase, from 0 to 1, mean over the flows; 0 for controllers \
-               without this phase",
+        about: "share of the time that a sender is in a phase, from 0 to 1, mean; 0 for controllers without \
+               this phase",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| {
@@ -39,8 +39,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-segments",
         parameters: NAMED,
         usage: "phase-segments(FLOWS, PHASE)",
-        about: "data segments sent in this period, including retransmissions, mean over the flows; segments sent on \
-               the event that starts the period count, those sent on the event that ends it do not",
+        about: "data segments sent in this period, including retransmissions and those sent on the event that \
+               starts it, mean",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.segments as f64)),
@@ -49,7 +49,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-probes",
         parameters: NAMED,
         usage: "phase-probes(FLOWS, PHASE)",
-        about: "low-priority probes sent in this period, mean over the flows",
+        about: "low-priority probes sent in this period, mean",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.probes as f64)),
@@ -58,8 +58,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-window",
         parameters: NAMED,
         usage: "phase-window(FLOWS, PHASE)",
-        about: "congestion window in bytes at the end of this period, before the event that ends it, mean over the \
-               flows",
+        about: "congestion window in bytes at the end of this period, before the event that ends it, mean",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.window as f64)),
@@ -68,9 +67,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "answers-to-growth",
         parameters: &[Parameter::Flows],
         usage: "answers-to-growth(FLOWS)",
-        about: "answers to probes from the start of the first recovery until the window, after this recovery, first \
-               grows by at least one segment at once, including the answer that causes the growth, mean over the \
-               flows; undefined if a window never grows like this",
+        about: "answers to probes from the start of the first recovery until the window, after it, first grows \
+               by at least one segment at once, including the answer that causes this, mean; undefined if a \
+               window never does",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| {

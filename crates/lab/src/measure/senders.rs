@@ -69,8 +69,8 @@ pub(super) const ALL: &[Measure] = &[
         "rtt-overlap",
         WHOLE,
         "rtt-overlap(FLOWS)",
-        "overlap of the distribution of the RTT samples before losses with that of all RTT samples, percent: the sum \
-        of the smaller share of the two over bins of 1 ms",
+        "overlap of the distributions of the RTT samples before losses and of all, percent: the sum of the \
+         smaller share over bins of 1 ms",
         |part| {
             let before = part.losses().map(|(_, loss)| (loss.rtt.as_micros() / 1000, 1.0));
             overlap(&shares(before), &shares(part.rtts(BIN)))
@@ -80,8 +80,8 @@ pub(super) const ALL: &[Measure] = &[
         "buffer-delay",
         WHOLE,
         "buffer-delay(FLOWS)",
-        "ms from the peak of the distribution of all RTT samples to the peak of those before losses, mean over the \
-        flows that have such a peak",
+        "ms from the peak of all RTT samples to the peak of those before losses, mean over the flows that have \
+         such a peak",
         |part| {
             let delays = part.logs().filter_map(|log| log.buffer.delay());
             mean(&delays.map(|delay| delay.as_secs_f64() * 1e3).collect::<Vec<_>>())
@@ -91,7 +91,7 @@ pub(super) const ALL: &[Measure] = &[
         "random-loss",
         WHOLE,
         "random-loss(FLOWS)",
-        "bytes lost at a congestion level below 0.5, percent of the bytes delivered or lost, mean over the flows",
+        "bytes lost at a congestion level below 0.5, percent of the bytes delivered or lost, mean",
         |part| mean(&part.logs().map(|log| 100.0 * log.rate.random()).collect::<Vec<_>>()),
     ),
     measure(
@@ -112,7 +112,7 @@ pub(super) const ALL: &[Measure] = &[
         "pair-capacity",
         WHOLE,
         "pair-capacity(FLOWS)",
-        "last capacity estimate of TCPProbe, Mb/s of IP packets, mean over the flows; it requires `pairs`",
+        "last capacity estimate of TCPProbe, Mb/s of IP packets, mean; it requires `pairs`",
         |part| {
             let rates = part.logs().filter_map(|log| log.probe.capacity());
             mean(&rates.map(|rate| rate.as_bits_per_sec() as f64 * 1e-6).collect::<Vec<_>>())
@@ -122,8 +122,8 @@ pub(super) const ALL: &[Measure] = &[
         "pair-converged",
         WHOLE,
         "pair-converged(FLOWS)",
-        "seconds until the estimate of TCPProbe had converged and then stayed within 5 %, mean over the flows; \
-        undefined if one did not",
+        "seconds until the estimate of TCPProbe had converged and then stayed within 5 %, mean; undefined if one \
+         did not",
         |part| {
             let range = part.flows();
             let logs = part.outcome.logs.get(range.clone())?.iter().zip(&part.outcome.begun[range]);
@@ -138,14 +138,14 @@ pub(super) const ALL: &[Measure] = &[
         "pair-median",
         WHOLE,
         "pair-median(FLOWS)",
-        "median of the rates of the latest packet pairs, Mb/s of IP packets, mean over the flows; it requires `pairs`",
+        "median of the rates of the latest packet pairs, Mb/s of IP packets, mean; it requires `pairs`",
         |part| mean(&part.logs().filter_map(|log| log.pairs.median().map(mbps)).collect::<Vec<_>>()),
     ),
     measure(
         "fused-capacity",
         WHOLE,
         "fused-capacity(FLOWS)",
-        "last capacity estimate of BE fused with TCPProbe, Mb/s of IP packets, mean over the flows; it requires `pairs`",
+        "last capacity estimate of BE fused with TCPProbe, Mb/s of IP packets, mean; it requires `pairs`",
         |part| mean(&part.logs().filter_map(|log| log.fused.capacity().map(mbps)).collect::<Vec<_>>()),
     ),
     measure(

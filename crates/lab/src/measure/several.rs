@@ -29,8 +29,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "share",
         parameters: &[Flows, Flows, ANY],
         usage: "share(FLOWS, FLOWS[, FROM][, TO])",
-        about: "share of the first flows in the goodput of both, with the mean over the flows of each name: from 0 \
-               to 1, where 0.5 is equal",
+        about: "mean goodput of the first flows, divided by the sum of both means: from 0 to 1, where 0.5 is equal",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
@@ -43,9 +42,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "unfairness",
         parameters: &[Flows, Flows, ANY],
         usage: "unfairness(FLOWS, FLOWS[, FROM][, TO])",
-        about: "distance of the worst flow of both names from an equal share: the largest magnitude of ln(x / mean) \
-               over the goodput x of each flow, where mean is that of all flows. 0 is fair, and a flow with half or twice the \
-               mean has 0.69. Values of x below 0.001 of the mean count as this much. Both names may be the same",
+        about: "distance of the worst flow of both names from an equal share: the largest magnitude of ln(x / \
+               mean) over the goodput x of each flow, where mean is that of all. 0 is fair, and half or twice \
+               the mean is 0.69. Values of x count as at least 0.001 of the mean. Both names may be the same",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -58,10 +57,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "convergence",
         parameters: &[Flows, Flows],
         usage: "convergence(FLOWS, FLOWS)",
-        about: "seconds from the start of the last flow of both names until their shares in the goodput per second, \
-               with the mean over the flows of each name, are between 0.4 and 0.6 and stay there for five seconds: \
-               the delta-fair convergence time of RFC 5166, section 2.3.3, with delta 0.2; undefined if they never \
-               do",
+        about: "seconds from the start of the last flow of both names until their shares, as in `share`, in \
+               the goodput per second are between 0.4 and 0.6 and stay there for five seconds (RFC 5166, \
+               section 2.3.3, with delta 0.2); undefined if they never do",
         better: Better::Less,
         watch: Watch::Nothing,
         value: converged,
