@@ -5,7 +5,7 @@
 //! to them, so that replacing a directory by another one has no effect. Afterwards the name is looked up, and the
 //! file counts as delivered only if the name refers to the very file that was written.
 //!
-//! Some unfinished files stay if their transfer is interrupted: [`parts`] of files of known senders.
+//! If the transfer of a sender with a known key is interrupted, its unfinished files stay as [`parts`].
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write};
@@ -29,20 +29,20 @@ pub mod parts;
 #[cfg(unix)]
 mod unix;
 
-/// Start of the names of private directories.
+/// Name prefix of private directories.
 const DIRECTORY: &str = "incoming-";
-/// Start of the names of files in private directories.
+/// Name prefix of files in private directories.
 const PART: &str = "part-";
-/// Number of random characters in each of these names.
+/// Number of random characters after a prefix.
 const RANDOM: usize = 12;
-/// Length of the blocks of a file with holes that are not written if they are zero. That of most file systems.
+/// Granularity of holes in bytes: a block of zeros is not written. Most file systems have this block size.
 const BLOCK: usize = 4096;
-/// Maximum number of names that are tried for a file whose name is taken.
+/// Maximum number of alternative names to try if a name is taken.
 const MAX_COPIES: u32 = 10_000;
 
 /// A target directory and the private directory for unfinished files inside it. The private directory is removed when
-/// this and the last of its files are dropped, unless parts are left in it. The next process takes over the parts that
-/// earlier processes left, and removes everything else that killed processes left.
+/// the `Staging` and the last of its files are dropped, unless parts are left in it. The next process takes over the
+/// parts that earlier processes left, and removes everything else that killed processes left.
 #[derive(Debug)]
 pub struct Staging {
     out: PathBuf,
@@ -50,17 +50,16 @@ pub struct Staging {
     /// The two open directories. The private one is locked while this process lives.
     #[cfg(unix)]
     opened: unix::Opened,
-    /// Parts that are being received or were left.
+    /// Parts that are being received, and parts that interrupted transfers left.
     slots: Mutex<Slots>,
-    /// A part is no longer being received.
+    /// Notified when a connection stops receiving a part.
     released: Notify,
-    /// Turns of senders that want files to be hashed.
     pub(crate) hashing: Hashing,
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // It fails if parts are left in the directory.
+        // Fails, as it should, if parts are left in the directory.
         let _ = std::fs::remove_dir(&self.private);
     }
 }
@@ -122,10 +121,10 @@ impl Staging {
         Ok(TempFile { file, staging: Arc::clone(self), part: None, reserved: false, sparse: false })
     }
 
-    /// Returns whether a file of this path exists in the target directory, of any kind.
+    /// Returns whether the target directory has an entry of any kind at this path.
     ///
     /// # Errors
-    /// Returns the system's error, also if there is something on the way that is not a directory.
+    /// Returns the system's error, also if a component of the path is not a directory.
     pub fn exists(&self, path: &Name) -> io::Result<bool> {
         #[cfg(unix)]
         return self.opened.exists(path);
@@ -133,11 +132,11 @@ impl Staging {
         Ok(self.out.join(path.to_local()).symlink_metadata().is_ok())
     }
 
-    /// Finds out whether a file of this path can be created or replaced.
+    /// Checks whether a file can be created or replaced at this path.
     ///
     /// # Errors
-    /// Returns why not, as far as that is known before: no permission, a read-only or another file system, a name that is too
-    /// long for it, or something on the way that is not a directory.
+    /// Returns the obstacle if it can be known in advance: no permission, a read-only or a different file system, a
+    /// name that is too long, or a component of the path that is not a directory.
     pub fn check(&self, path: &Name) -> io::Result<()> {
         #[cfg(unix)]
         return self.opened.check(path);
@@ -145,11 +144,12 @@ impl Staging {
         Ok(drop(path))
     }
 
-    /// Creates a directory inside the target directory, with the directories above it, unless it exists. With
-    /// attributes, sets them if the directory was created for the same sender, or with `overwrite`. No symbolic link is followed.
+    /// Creates a directory inside the target directory, with its missing parents. If `attributes` are given, sets them
+    /// if the directory was created for the same sender or `overwrite` is true. Follows no symbolic link.
     ///
     /// # Errors
-    /// Returns the system's error, or that of the limits of `owner`; `Unsupported` on systems without handles of directories.
+    /// Returns the system's error, or an error if the directory would exceed the limits of `owner`; `Unsupported` on
+    /// systems without directory handles.
     pub fn directory(
         &self,
         path: &Name,
@@ -167,11 +167,11 @@ impl Staging {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Creates a symbolic link inside the target directory. One with the same target may exist.
+    /// Creates a symbolic link inside the target directory. Succeeds if a link with the same target exists already.
     ///
     /// # Errors
-    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error, or that of the
-    /// limits of `owner`; `Unsupported` on systems without handles of directories.
+    /// Returns `AlreadyExists` if the name is taken and `overwrite` is false, otherwise the system's error, or an error
+    /// if the link would exceed the limits of `owner`; `Unsupported` on systems without directory handles.
     pub fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         #[cfg(unix)]
         return self.opened.link(path, target, overwrite, owner);
@@ -179,10 +179,10 @@ impl Staging {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Opens the file of this path in the target directory if it is a regular file.
+    /// Opens the file at this path in the target directory if it is a regular file.
     ///
     /// # Errors
-    /// Returns the system's error, also if there is a symbolic link in the path.
+    /// Returns the system's error, also if the path contains a symbolic link.
     pub fn existing(&self, path: &Name) -> io::Result<File> {
         #[cfg(unix)]
         let file = self.opened.existing(path)?;
@@ -199,9 +199,9 @@ pub struct TempFile {
     file: NamedTempFile,
     staging: Arc<Staging>,
     part: Option<Part>,
-    /// Space behind the end of the file is reserved.
+    /// Whether space beyond the end of the file is reserved.
     reserved: bool,
-    /// The sender's file has holes.
+    /// Whether the sender's file has holes.
     sparse: bool,
 }
 
@@ -211,7 +211,7 @@ impl Drop for TempFile {
             let kept = part.leave();
             self.file.disable_cleanup(kept);
             if let (true, true, Ok(metadata)) = (kept, self.reserved, self.file.as_file().metadata()) {
-                // Nobody may continue it. A failure only keeps the space reserved.
+                // Frees the reserved space, because the part may never be continued. A failure wastes only that space.
                 let _ = self.file.as_file().set_len(metadata.len());
             }
         }
@@ -219,7 +219,7 @@ impl Drop for TempFile {
 }
 
 impl TempFile {
-    /// Appends `data`. Of a file with holes, blocks of zeros become holes.
+    /// Appends `data`. If the file has holes, blocks of zeros become holes.
     ///
     /// # Errors
     /// Returns the system's error if the write fails.
@@ -245,13 +245,14 @@ impl TempFile {
         Ok(())
     }
 
-    /// Makes holes of what is zero from now on, or does not.
+    /// Sets whether blocks of zeros in later writes become holes.
     pub fn keep_holes(&mut self, sparse: bool) {
         self.sparse = sparse;
     }
 
-    /// Finds out whether there is space for the contents from the byte `from` up to `size`, and reserves some of it, if the
-    /// file system can do that. With `data`, the file has holes, and only as many bytes need space; none are reserved.
+    /// Checks whether there is space for the contents from byte `from` up to `size`, and reserves some of it if the
+    /// file system supports that. `data` is given for a file with holes: then `data` bytes are needed, and none are
+    /// reserved.
     ///
     /// # Errors
     /// Returns `StorageFull` if there is not enough space, otherwise the system's error.
@@ -270,7 +271,7 @@ impl TempFile {
         self.part.as_mut().map_or(Ok(()), |part| part.record(group))
     }
 
-    /// Returns the link to a connection that wants to take over this part, if the file is one.
+    /// Returns the lease through which another connection can take over the file, if the file is a part.
     #[must_use]
     pub fn lease(&self) -> Option<Arc<Lease>> {
         self.part.as_ref().map(Part::lease)
@@ -345,14 +346,13 @@ impl TempFile {
         std::fs::rename(self.file.path(), target)
     }
 
-    /// Returns the file's present path.
     #[cfg(test)]
     fn path(&self) -> &Path {
         self.file.path()
     }
 }
 
-/// Attributes of a file that are kept.
+/// File attributes that a transfer preserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Permissions, as in `st_mode`. Only bits for reading, writing and executing are set, and none that the umask of the
@@ -395,10 +395,10 @@ fn numbered(path: &Name, copy: u32) -> Name {
     let (stem, extension) = name.split_at(dot);
     let number = format!(" ({copy})");
     let room = MAX_NAME.saturating_sub(number.len());
-    // An extension that fills the name is none.
+    // An extension that leaves no room for the stem is treated as part of the stem.
     let (stem, extension) = if extension.len() < room { (stem, extension) } else { (name, &[][..]) };
     let mut end = stem.len().min(room - extension.len());
-    // A character of UTF-8 has at most three bytes after the first one, and is not cut.
+    // Cuts between UTF-8 characters, which have at most three bytes after the first one.
     let is_inside = |at| stem.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     for _ in 0..3 {
         end -= usize::from(end > 0 && is_inside(end));

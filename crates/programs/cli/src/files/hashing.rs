@@ -1,4 +1,4 @@
-//! Limits on hashing that a sender can ask for with few bytes.
+//! Limits on the hashing that a sender can request with few bytes.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use longhaul_tls::Fingerprint;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of files that are hashed on demand at a time.
+/// Maximum number of files that are hashed on demand at the same time.
 const ALL: usize = 2;
 
-/// Turns of senders that want files to be hashed: one at a time for each key, and for all senders without a key together.
-/// Hashes are not remembered: a file may change within the resolution of its times, and an old hash would confirm contents that
-/// are not there any more.
+/// Admits requests to hash files: one at a time per key, and one at a time for all senders without a key. Hashes are
+/// not cached: a file may change within the resolution of its modification time, and an old hash would confirm contents
+/// that are gone.
 #[derive(Debug)]
 pub(crate) struct Hashing {
     all: Arc<Semaphore>,
@@ -27,25 +27,26 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    /// Waits for the turn of a sender, which ends when the result is dropped.
+    /// Waits for the turn of a sender. The turn ends when the result is dropped.
     pub(crate) async fn turn(&self, peer: Option<Fingerprint>) -> Vec<OwnedSemaphorePermit> {
         let own = {
             let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
             peers.retain(|_, turns| Arc::strong_count(turns) > 1);
             Arc::clone(peers.entry(peer).or_insert_with(|| Arc::new(Semaphore::new(1))))
         };
-        // The own turn comes first, so that a sender takes one of the others' places at most. Neither is ever closed.
+        // The sender's own permit comes first, so that a sender occupies at most one of the shared permits. Neither
+        // semaphore is ever closed.
         let own = own.acquire_owned().await;
         own.into_iter().chain(Arc::clone(&self.all).acquire_owned().await).collect()
     }
 }
 
-/// Tells a thread that hashes to stop.
+/// Flag that tells a hashing thread to stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Returns a value that sets this when it is dropped.
+    /// Returns a guard that sets the flag when dropped.
     pub(crate) fn on_drop(&self) -> impl Drop + Send + use<> {
         struct Guard(Stop);
         impl Drop for Guard {
@@ -60,7 +61,7 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Returns a reader of `file` that fails when this is set.
+    /// Returns a reader of `file` that fails once the flag is set.
     pub(crate) fn reader<R: Read>(&self, file: R) -> impl Read + use<R> {
         struct Reader<R>(R, Stop);
         impl<R: Read> Read for Reader<R> {

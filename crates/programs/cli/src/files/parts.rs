@@ -1,8 +1,9 @@
 //! Parts: unfinished files that are continued by a later connection of the same sender.
 //!
-//! A part is in the private directory as other unfinished files, under a random name. Its description is in a file
-//! beside it, which begins with a line of JSON, followed by the chaining values of the complete groups. A part belongs to
-//! the key of its sender, and only that sender learns of it. What is on the disk is hashed before it is continued.
+//! Like other unfinished files, a part lies in the private directory under a random name. Its description is in a file
+//! beside it, which begins with a line of JSON, followed by the chaining values of the complete groups. A part belongs
+//! to the key of its sender, and only that sender learns of it. The stored contents are hashed again before a transfer
+//! continues after them.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -24,15 +25,15 @@ use crate::groups::{GROUP, Prefix};
 use crate::names::Name;
 use crate::protocol::{HASH_LEN, Timestamp};
 
-/// Start of the names of descriptions. The random part of the name is that of the part.
+/// Name prefix of descriptions, followed by the same random characters as in the name of the part.
 pub(super) const ABOUT: &str = "about-";
-/// Maximum number of parts that nobody is sending. The sender with the most makes room, by the one that it left first.
+/// Maximum number of parts that are not being received. Beyond it, the sender with the most parts loses its oldest one.
 pub const MAX_PARTS: usize = 64;
-/// Maximum length of a description without the chaining values.
+/// Maximum length of a description without the chaining values, in bytes.
 const MAX_ABOUT: u64 = 32 << 10;
-/// How long to wait until an older connection has released a part.
+/// Time to wait until an older connection has released a part.
 const TAKE_OVER: Duration = Duration::from_secs(10);
-/// Time without data after which a connection that receives another version of a file is told to stop.
+/// Time without data after which an older connection that receives another version of a file is told to stop.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Sender and version of a file.
@@ -54,25 +55,23 @@ impl Description {
     }
 }
 
-/// Key of the sender and name of the file.
+/// Key fingerprint of the sender, and name of the file.
 pub(super) type Key = (String, Name);
 
-/// The parts that this process has.
 pub(super) type Slots = HashMap<Key, Slot>;
 
 #[derive(Debug)]
 pub(super) enum Slot {
-    /// Nobody is sending the rest.
+    /// No connection is receiving the rest.
     Left(Leftover),
-    /// A connection is sending the rest.
+    /// A connection is receiving the rest.
     Busy { version: Description, lease: Arc<Lease> },
 }
 
-/// Link between the connection that receives a part and one that wants to take it over.
+/// Shared by the connection that receives a part and a newer one that wants to take it over.
 #[derive(Debug, Default)]
 pub struct Lease {
     evicted: Notify,
-    /// Number of times that something arrived.
     arrivals: AtomicU64,
 }
 
@@ -82,7 +81,7 @@ impl Lease {
         self.evicted.notified().await;
     }
 
-    /// Notes that something arrived.
+    /// Records that data arrived.
     pub fn arrived(&self) {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
     }
@@ -94,22 +93,22 @@ pub struct Leftover {
     pub(super) version: Description,
     /// Name of the part in the private directory.
     pub(super) part: OsString,
-    /// The more, the later it was left.
+    /// Rank in the order in which parts were left; a larger one is later.
     pub(super) age: u64,
 }
 
 /// What an earlier connection left of a file.
 #[derive(Debug)]
 pub enum Found {
-    /// Nothing.
+    /// No part.
     Nothing,
     /// A part of another version, which has been removed.
     Changed,
-    /// A part.
+    /// A part of the same version.
     Part(Leftover),
 }
 
-/// The right to receive a file. It is given up when dropped.
+/// The right to receive a file, given up when dropped.
 #[derive(Debug)]
 pub struct Claim {
     staging: Arc<Staging>,
@@ -129,9 +128,9 @@ impl Drop for Claim {
 }
 
 impl Staging {
-    /// Claims a file as a part, with what an earlier connection left of it. An older connection that receives the same
-    /// version is told to stop, because its sender has come back before the failure was noticed here. If it receives
-    /// another version, it is told to stop only if nothing arrives. `None` if it does not stop.
+    /// Claims a file, and returns what an earlier connection left of it. If an older connection is receiving the same
+    /// version, it is told to stop: its sender has reconnected before the failure was noticed here. If it is receiving
+    /// another version, it is told to stop only if no data arrives. Returns `None` if it does not stop.
     pub async fn claim(self: &Arc<Self>, version: Description) -> Option<(Claim, Found)> {
         loop {
             let mut released = std::pin::pin!(self.released.notified());
@@ -154,7 +153,8 @@ impl Staging {
         }
     }
 
-    /// Returns the version that an older connection receives if there is one.
+    /// Claims the file, unless an older connection is receiving it: then returns the version and the lease of that
+    /// connection.
     fn try_claim(self: &Arc<Self>, version: &Description) -> Result<(Claim, Found), (Description, Arc<Lease>)> {
         let mut slots = self.slots();
         if let Some(Slot::Busy { version, lease }) = slots.get(&version.key()) {
@@ -190,11 +190,11 @@ impl Staging {
         Ok(temp)
     }
 
-    /// Opens a part, hashes it, and returns the hasher of the groups that are as they were received. If there are
-    /// none, or the files cannot be used, the part is removed and a new one is created.
+    /// Opens a part and hashes its groups up to the first one that has changed since it was received. Returns the
+    /// hasher. If the first group has changed, or a file cannot be read, the part is removed and a new one is created.
     ///
     /// # Errors
-    /// Returns the system's error if a new part cannot be created, and an error if `stop` is set. The part stays then.
+    /// Returns the system's error if a new part cannot be created. Fails if `stop` is set; the part stays then.
     pub(crate) fn reopen(
         self: &Arc<Self>,
         claim: Claim,
@@ -233,7 +233,7 @@ impl Staging {
         }
     }
 
-    /// Returns the parts that nobody is sending, with the bytes that each takes.
+    /// Returns the parts that are not being received, each with the number of bytes that it occupies.
     #[must_use]
     pub fn parts(&self) -> Vec<(Description, u64)> {
         let slots = self.slots();
@@ -244,10 +244,9 @@ impl Staging {
         left.collect()
     }
 
-    /// Removes a part and its description.
     fn remove(&self, part: &OsStr) {
         for name in [part, &about_name(part)] {
-            // What cannot be removed is removed by the next process.
+            // The next process removes what cannot be removed now.
             let _ = std::fs::remove_file(self.private.join(name));
         }
     }
@@ -295,16 +294,13 @@ impl TempFile {
     }
 }
 
-/// A part that is being received.
 #[derive(Debug)]
 pub(super) struct Part {
     claim: Claim,
-    /// Name of the part in the private directory.
     name: OsString,
     about: File,
-    /// Length of the description without the chaining values.
+    /// Length of the description without the chaining values, in bytes.
     header: u64,
-    /// Number of complete groups.
     groups: u64,
 }
 
@@ -319,7 +315,7 @@ impl Part {
         Arc::clone(&self.claim.lease)
     }
 
-    /// Leaves the part for a later connection; returns false if it has no complete group and is of no use.
+    /// Leaves the part for a later connection. Returns false if the part has no complete group and is of no use.
     pub(super) fn leave(self) -> bool {
         if self.groups == 0 {
             self.remove();
@@ -340,26 +336,25 @@ impl Part {
 
     /// Removes the description; the file is removed by its owner.
     pub(super) fn remove(self) {
-        // What cannot be removed is removed by the next process.
+        // The next process removes what cannot be removed now.
         let _ = std::fs::remove_file(self.claim.staging.private.join(about_name(&self.name)));
     }
 }
 
-/// Reads a description from the beginning of its file; returns it with its length.
+/// Reads a description from the beginning of its file, and returns it with its length in bytes.
 pub(super) fn read_about(about: &mut impl BufRead) -> io::Result<(Description, u64)> {
     let mut line = Vec::new();
     about.take(MAX_ABOUT).read_until(b'\n', &mut line)?;
     Ok((serde_json::from_slice(&line)?, line.len() as u64))
 }
 
-/// Returns the name of the description of a part.
 pub(super) fn about_name(part: &OsStr) -> OsString {
     let part = part.to_string_lossy();
     format!("{ABOUT}{}", part.strip_prefix(PART).unwrap_or(&part)).into()
 }
 
-/// Removes parts from `slots` until no more than [`MAX_PARTS`] are left: the oldest part of the sender with the most, so that
-/// nobody can remove the parts of others by leaving many.
+/// Removes parts from `slots` until at most [`MAX_PARTS`] are left, each time the oldest part of the sender with the
+/// most, so that a sender cannot displace the parts of others by leaving many.
 pub(super) fn take_surplus(slots: &mut Slots) -> Vec<OsString> {
     let mut left: Vec<_> = slots
         .iter()

@@ -80,7 +80,8 @@ fn files_under_way_are_private_and_their_names_random() {
     assert_eq!(one.path().parent().unwrap().parent().unwrap(), out.path());
 }
 
-/// Whoever may write to the target directory may rename its entries and put another file in place of one of them.
+/// Anybody with write access to the target directory may rename its entries and put another file in place of one of
+/// them.
 #[cfg(unix)]
 #[test]
 fn only_the_file_that_was_written_is_confirmed() {
@@ -96,7 +97,7 @@ fn only_the_file_that_was_written_is_confirmed() {
         file.persist(&"target".into(), overwrite, &Owner::default()).unwrap();
         assert_eq!(fs::read(out.path().join("target")).unwrap(), b"ours");
 
-        // In the private directory only the owner can do that; the check would notice it there too.
+        // In the private directory only the owner can replace a file; the check would notice that, too.
         let staging = Staging::open(out.path()).unwrap();
         let mut file = staging.create().unwrap();
         file.write_all(b"ours").unwrap();
@@ -152,7 +153,7 @@ fn paths_at_which_no_file_can_be_created_are_known_before() {
     }
 }
 
-/// Only those that were created for the same sender get attributes, and only once.
+/// A directory gets attributes only if it was created for the same sender, and only once.
 #[cfg(unix)]
 #[test]
 fn directories_that_were_there_keep_their_attributes() {
@@ -200,7 +201,7 @@ fn zeros_of_a_file_with_holes_become_holes() {
         let blocks = out.path().join("file").metadata().unwrap().blocks();
         assert!(blocks <= most, "{blocks} blocks of 512 bytes");
     }
-    // Much more than any disk has.
+    // 2^62 bytes are more than any disk has.
     let mut file = staging.create().unwrap();
     file.reserve(0, 1 << 62, Some(1 << 20)).unwrap();
     assert!(file.reserve(0, 1 << 62, Some(1 << 60)).is_err());
@@ -226,7 +227,7 @@ fn reserved_space_is_not_part_of_the_file() {
     assert_eq!(fs::read(out.path().join("file")).unwrap(), b"contents");
 }
 
-/// What stands where a symbolic link would go beyond the limits of its owner is not removed.
+/// If a symbolic link would exceed the limits of its owner, the entry that it would replace stays.
 #[cfg(unix)]
 #[test]
 fn a_link_beyond_the_limits_replaces_nothing() {

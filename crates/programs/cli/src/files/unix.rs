@@ -19,18 +19,16 @@ use crate::names;
 /// Maximum age of a part that is taken over.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Maximum number of directories that are remembered as created. A sender has finished those inside a directory before it sends
-/// the attributes of the directory, so that there are few at a time.
+/// Maximum number of created directories that wait for their attributes. Few wait at a time: a sender finishes the
+/// entries of a directory before it sends the attributes of the directory.
 const MAX_CREATED: usize = 4096;
 
-/// The two open directories.
 #[derive(Debug)]
 pub(super) struct Opened {
     out: File,
     private: File,
-    /// Directories that were created and have not got their attributes.
+    /// Directories that were created and have no attributes yet.
     created: Mutex<VecDeque<Created>>,
-    /// The file mode creation mask of the process.
     pub(super) umask: u32,
 }
 
@@ -39,8 +37,8 @@ fn open_directory(path: &Path) -> io::Result<File> {
     fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
-/// Creates and locks a private directory. Another process that starts at the same time may remove it as a
-/// leftover before it is locked; then another one is created.
+/// Creates and locks a private directory. If another process that starts at the same time removes it as a leftover
+/// before it is locked, another one is created.
 pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Result<(tempfile::TempDir, Opened)> {
     const ATTEMPTS: u32 = 100;
     for _ in 0..ATTEMPTS {
@@ -90,8 +88,8 @@ impl Opened {
         Ok(rustix::fs::renameat(&self.private, part, out, name)?)
     }
 
-    /// Opens the directory of `path` in the target directory; returns it and the last name of the path. No symbolic link
-    /// is followed. With an owner, missing directories are created for it.
+    /// Opens the parent directory of `path` inside the target directory, and returns it with the last component of the
+    /// path. Follows no symbolic link. With an owner, creates missing directories for it.
     fn parent<'a>(&self, path: &'a Name, owner: Option<&Owner>) -> io::Result<(File, &'a [u8])> {
         let mut names: Vec<_> = names::parts(path).collect();
         let name = names.pop().unwrap_or_default();
@@ -131,7 +129,6 @@ impl Opened {
         self.created.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether a file of this path exists, of any kind.
     pub(super) fn exists(&self, path: &Name) -> io::Result<bool> {
         let found = self.parent(path, None).and_then(|(directory, name)| {
             rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
@@ -142,11 +139,10 @@ impl Opened {
         }
     }
 
-    /// Returns why a file of this path could not be created.
     pub(super) fn check(&self, path: &Name) -> io::Result<()> {
         let mut directory = self.out.try_clone()?;
         let mut names = names::parts(path).peekable();
-        // The last directory on the way that exists, and the first name below it.
+        // Finds the last directory of the path that exists, and the first name below it.
         let first = loop {
             let name = names.next().unwrap_or_default();
             if names.peek().is_none() {
@@ -159,7 +155,7 @@ impl Opened {
             }
         };
         rustix::fs::accessat(&directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
-        // Files are renamed from the private directory into their place.
+        // A rename from the private directory cannot cross file systems.
         if rustix::fs::fstat(&directory)?.st_dev != rustix::fs::fstat(&self.private)?.st_dev {
             return Err(io::ErrorKind::CrossesDevices.into());
         }
@@ -170,8 +166,8 @@ impl Opened {
         Ok(())
     }
 
-    /// Creates a directory with the directories above it, unless it exists, and opens it. Returns whether it was created for
-    /// the owner, for the first call only.
+    /// Opens a directory, and creates it and its parents if they are missing. Also returns whether the directory was
+    /// created for this owner and is opened for the first time since.
     pub(super) fn directory(&self, path: &Name, owner: &Owner) -> io::Result<(File, bool)> {
         let directory = self.walk(&names::parts(path).collect::<Vec<_>>(), Some(owner))?;
         let identity = identity(&directory, owner)?;
@@ -180,10 +176,9 @@ impl Opened {
         Ok((directory, at.and_then(|at| created.remove(at)).is_some()))
     }
 
-    /// Creates a symbolic link.
     pub(super) fn link(&self, path: &Name, target: &Name, overwrite: bool, owner: &Owner) -> io::Result<()> {
         let (directory, name) = self.parent(path, Some(owner))?;
-        // What exists is removed only if the limits of the owner admit the link.
+        // An existing entry is removed only if the owner's limits admit the link.
         let create = || {
             if overwrite {
                 match rustix::fs::unlinkat(&directory, name, AtFlags::empty()) {
@@ -204,7 +199,7 @@ impl Opened {
     }
 }
 
-/// A directory that was created, by its device and inode, and for whom.
+/// Owner, device and inode of a created directory.
 type Created = (Option<Fingerprint>, u64, u64);
 
 fn identity(directory: &File, owner: &Owner) -> io::Result<Created> {
@@ -213,14 +208,14 @@ fn identity(directory: &File, owner: &Owner) -> io::Result<Created> {
     Ok((owner.peer(), metadata.dev(), metadata.ino()))
 }
 
-/// Opens the directory `name` in another one. It may not be a symbolic link.
+/// Opens the directory `name` in another one. Fails if `name` is a symbolic link.
 fn open_below(directory: &File, name: &[u8]) -> rustix::io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty()).map(File::from)
 }
 
-/// Returns the file mode creation mask of the process. Only the system call that sets it returns it, during which files of
-/// other threads could get wrong modes; Linux shows it.
+/// Returns the file mode creation mask of the process. Linux shows it in `/proc`. Elsewhere, only `umask(2)` returns
+/// it, by setting another one, with which other threads could create files meanwhile.
 #[cfg_attr(target_os = "linux", expect(clippy::useless_conversion, reason = "modes of other systems have 16 bits"))]
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -233,9 +228,9 @@ fn umask() -> u32 {
 }
 
 impl Opened {
-    /// Takes over the parts in the private directories of ended processes, whose locks nobody holds, and removes these
-    /// directories. Only files with names that this module creates are removed; a directory that contains anything
-    /// else is kept. Parts are taken only from directories of this user that nobody else can access.
+    /// Takes over the parts in the private directories of processes that have ended and therefore hold no lock, and
+    /// removes these directories. Only files with names that this module creates are removed; a directory that contains
+    /// anything else is kept. Parts are taken only from directories of this user that nobody else can access.
     pub(super) fn adopt(&self, out: &Path, prefix: &str) -> io::Result<Slots> {
         let mut slots = Slots::new();
         for entry in fs::read_dir(out)?.flatten() {
@@ -267,12 +262,11 @@ impl Opened {
             }
             let _ = fs::remove_dir(&path);
         }
-        // Another part of the same file, or one too many, is removed by the next process.
+        // The next process removes parts beyond the limit, and further parts of the same file.
         parts::take_surplus(&mut slots);
         Ok(slots)
     }
 
-    /// Moves a part and its description into our directory.
     fn take_over(&self, directory: &File, part: &OsStr) -> io::Result<Description> {
         let about = parts::about_name(part);
         let mut reader = BufReader::new(open_own(directory, &about)?);
@@ -288,28 +282,25 @@ impl Opened {
         Ok(version)
     }
 
-    /// Creates a file in the private directory.
     pub(super) fn create_private(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.private, name, flags, Mode::from_raw_mode(0o600))?.into())
     }
 
-    /// Opens a file in the private directory for reading and writing.
     pub(super) fn open_private(&self, name: &OsStr) -> io::Result<File> {
         open_own(&self.private, name)
     }
 
-    /// Opens a file in the target directory for reading.
     pub(super) fn existing(&self, path: &Name) -> io::Result<File> {
         let (directory, name) = self.parent(path, None)?;
-        // A pipe is not waited for.
+        // `NONBLOCK`: opening a pipe must not wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&directory, name, flags, Mode::empty())?.into())
     }
 }
 
-/// Opens a regular file of this user that has no other name: a file with another name may be one that has been
-/// delivered.
+/// Opens a regular file of this user that has no other hard link: a file with another link may have been delivered
+/// already.
 fn open_own(directory: &File, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file: File = rustix::fs::openat(directory, name, flags, Mode::empty())?.into();
@@ -322,15 +313,16 @@ fn open_own(directory: &File, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// Largest space that is reserved. A sender that announces much and sends little takes no more from others.
+/// Largest space that is reserved, in bytes, so that a sender that announces much and sends little takes no more from
+/// others.
 #[cfg(target_os = "linux")]
 const MAX_RESERVED: u64 = 64 << 20;
 
-/// Finds out whether there is space for the contents of a file from the byte `from` up to `size`, and reserves at most
-/// [`MAX_RESERVED`] of it with `reserves`, without changing the file's length.
+/// Checks whether there is space for the contents of a file from byte `from` up to `size`. If `reserves` is true,
+/// reserves at most [`MAX_RESERVED`] of it, without changing the file's length.
 pub(super) fn reserve(file: &File, from: u64, size: u64, reserves: bool) -> io::Result<()> {
     let needed = size.saturating_sub(from);
-    // How much is free is not for the sender, who hears this.
+    // The sender sees this message, and must not learn how much is free.
     let full = || {
         let needed = text::size(needed);
         io::Error::new(io::ErrorKind::StorageFull, format!("it needs {needed} of space, and less is free"))
@@ -346,7 +338,7 @@ pub(super) fn reserve(file: &File, from: u64, size: u64, reserves: bool) -> io::
             Err(Errno::NOSPC) => return Err(full()),
             Err(Errno::DQUOT) => return Err(io::ErrorKind::QuotaExceeded.into()),
             Err(Errno::FBIG) => return Err(io::ErrorKind::FileTooLarge.into()),
-            // Some file systems cannot, and the write finds out.
+            // Some file systems cannot reserve space. On them, a write fails when the disk is full.
             Ok(()) | Err(_) => {}
         }
     }

@@ -29,7 +29,6 @@ async fn leave_version(staging: &Arc<Staging>, version: Description, groups: u64
     part.write_all(b"the beginning of a group").unwrap();
 }
 
-/// Returns the number of groups that are continued.
 async fn continued(staging: &Arc<Staging>, name: &str) -> u64 {
     let (claim, found) = staging.claim(version(name, 1)).await.unwrap();
     let Found::Part(left) = found else { return 0 };
@@ -39,7 +38,6 @@ async fn continued(staging: &Arc<Staging>, name: &str) -> u64 {
     prefix.groups
 }
 
-/// Returns the files in the private directories inside `out`.
 fn private(out: &Path) -> Vec<std::path::PathBuf> {
     let inside = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     inside(out).iter().filter(|path| path.is_dir()).flat_map(|path| inside(path)).collect()
@@ -63,7 +61,7 @@ async fn a_part_stays_and_the_next_process_takes_it_over() {
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
 }
 
-/// Whoever can write to the target directory can put a directory there that looks like ours, or a link.
+/// Anybody with write access to the target directory can create a directory or a link there that looks like ours.
 #[tokio::test]
 async fn parts_of_strangers_are_not_taken_over() {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -118,7 +116,7 @@ async fn the_number_of_parts_is_limited() {
     assert_eq!(continued(&staging, "1").await, 1);
 }
 
-/// The parts of others stay, however many one sender leaves, and whoever was first.
+/// The parts of others stay, however many parts one sender leaves, and whoever was first.
 #[tokio::test]
 async fn the_sender_with_the_most_parts_makes_room() {
     let out = TempDir::create().unwrap();
@@ -149,7 +147,7 @@ async fn a_second_connection_takes_over_and_another_version_only_from_a_silent_o
     };
     let (second, ()) = tokio::join!(staging.claim(version("a", 1)), release);
     let (second, _) = second.unwrap();
-    // The other version waits while something arrives.
+    // The claim of another version waits as long as data arrives.
     let lease = Arc::clone(&second.lease);
     let arrive = async {
         time::sleep(SILENCE / 2).await;
