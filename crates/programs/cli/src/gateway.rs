@@ -1,4 +1,4 @@
-//! Far end of tunnels: opens the connections to the targets, and listens for forwarders.
+//! Far end of tunnels: connects to targets, and listens on behalf of forwarders.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,37 +22,37 @@ pub mod remote;
 
 /// Far end of tunnels.
 pub struct Gateway {
-    /// What may be reached.
+    /// Targets that may be connected.
     pub permits: Permits,
     /// Time after which a stream without traffic is reset.
     pub idle: Duration,
-    /// Maximum time to connect to a target, and that a connection to a listener waits for a tunnel.
+    /// Maximum time to connect to a target, and maximum time that a connection to a listener waits for a tunnel.
     pub patience: Duration,
     /// Observes the tunnels.
     pub monitor: Monitor,
-    /// Where forwarders may listen.
+    /// Addresses on which forwarders may listen.
     pub listen: ListenPermits,
     /// The listeners of forwarders.
     pub groups: Groups,
 }
 
-/// A forwarder.
+/// A forwarder that is connected to the gateway.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "the program sets all fields")]
 pub struct Peer {
-    /// Its key.
+    /// Key of the forwarder.
     pub key: Fingerprint,
-    /// Its name.
+    /// Name of the forwarder.
     pub name: String,
     /// Address of the tunnel.
     pub address: SocketAddr,
-    /// Limits of the rate of its streams.
+    /// Rate limits of its streams.
     pub limits: Limits,
-    /// Limit of its simultaneous lookups of names.
+    /// Limit of its simultaneous name look-ups.
     pub lookups: Lookups,
-    /// Whether it may open streams.
+    /// Whether the forwarder may open streams.
     pub may_forward: bool,
-    /// Whether it may listen.
+    /// Whether the forwarder may ask the gateway to listen.
     pub may_listen: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Peer {
 pub enum Event<'a> {
     /// The target was connected.
     Opened(&'a Target),
-    /// The target was not connected. The address is the one that failed, if there was any.
+    /// The target was not connected.
     Refused(&'a Target, Reason),
     /// The stream has ended.
     Ended(&'a Target, Ended),
@@ -73,10 +73,11 @@ pub enum Event<'a> {
 }
 
 impl Gateway {
-    /// Serves a tunnel until the peer ends it, which it is told to do when `ending` becomes true. Returns the connection.
+    /// Serves a tunnel until the peer ends it, and returns the connection. When `ending` becomes true, asks the peer to
+    /// end the tunnel.
     ///
     /// # Errors
-    /// Returns why the tunnel failed.
+    /// Returns the reason if the tunnel failed.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         stream: S,
@@ -96,22 +97,18 @@ impl Gateway {
     }
 }
 
-/// What a peer uses a tunnel for.
 enum Purpose {
-    /// For streams that it opens. The peer has ended the tunnel.
     Ended,
-    /// To ask for listeners, of which this is the first one.
+    /// Requests to listen, of which this is the first one.
     Listeners(Listen),
-    /// For connections to the listeners of this group.
+    /// Streams of the gateway, for connections to the listeners of this group.
     Offered(Group),
 }
 
-/// A tunnel that is being served.
 struct Session<'a> {
     gateway: &'a Gateway,
     peer: &'a Peer,
     seen: &'a TunnelGuard,
-    /// Whether the program is to end.
     ending: watch::Receiver<bool>,
 }
 
@@ -127,7 +124,7 @@ impl Session<'_> {
         loop {
             let frame = tokio::select! {
                 frame = tunnel.next() => frame?,
-                // The peer may have opened a stream meanwhile, which is still served.
+                // The peer may have opened a stream meanwhile; it is still served.
                 () = becomes(&mut self.ending), if !said => {
                     tunnel.send(&Frame::Bye).await?;
                     said = true;
@@ -152,7 +149,7 @@ impl Session<'_> {
                     }
                 }
                 Some(Frame::Ping) => tunnel.send(&Frame::Pong).await?,
-                // A reset of a stream that had ended already.
+                // A late reset of a stream that has ended.
                 Some(Frame::Reset { .. }) => {}
                 Some(Frame::Listen { group, bind, port, target }) if !used => {
                     return Ok(Purpose::Listeners(Listen { group, bind, port, target }));
@@ -164,7 +161,6 @@ impl Session<'_> {
         }
     }
 
-    /// Relays the stream that was opened on `tunnel`.
     async fn relay<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         tunnel: &mut Tunnel<S>,
@@ -190,7 +186,6 @@ impl Session<'_> {
     }
 }
 
-/// Waits until the value is true.
 async fn becomes(value: &mut watch::Receiver<bool>) {
     if value.wait_for(|value| *value).await.is_err() {
         std::future::pending::<()>().await;

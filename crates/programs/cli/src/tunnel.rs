@@ -20,10 +20,10 @@
 //! | 9 | `LISTENING` | port in two bytes |
 //! | 10 | `OFFER` | group in 16 bytes |
 //!
-//! A forwarder that wants the gateway to listen sends `LISTEN` on a tunnel of its own, as often as it wants listeners. Each
-//! is answered by `LISTENING` or by `RESET` for stream 0. The listeners are closed at the end of this tunnel. For their
-//! connections, the forwarder offers further tunnels by `OFFER` with the same random group. On these, the gateway opens the
-//! streams, and names the target that the forwarder has given for the listener.
+//! A forwarder that wants the gateway to listen opens a tunnel for this purpose, and sends one `LISTEN` per listener.
+//! The gateway answers each with `LISTENING`, or with `RESET` for stream 0. The listeners are closed when this tunnel
+//! ends. For their connections, the forwarder offers further tunnels by `OFFER` with the same random group. On these,
+//! the gateway opens the streams, and names the target that the forwarder has given for the listener.
 
 use std::io;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub use target::{ParseTargetError, Target};
 
 /// First bytes of a tunnel; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longfwd\x01";
-/// Maximum time for both directions of a stream to end after a reset. The tunnel is given up otherwise: the data before
+/// Maximum time for both directions of a stream to end after a reset. Then the tunnel is abandoned: the data ahead of
 /// the reset may not be worth its transmission.
 pub const SETTLE: Duration = Duration::from_secs(10);
 
@@ -73,7 +73,7 @@ pub enum TunnelError {
 }
 
 impl TunnelError {
-    /// Returns whether the connection has failed, and not because of a key, so that another one may succeed.
+    /// Returns whether another connection may succeed: this one failed, but not because of a key.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         matches!(self, Self::Connection(error) if tls_error(error).is_none())
@@ -91,10 +91,10 @@ pub struct Tunnel<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
-    /// Sends [`MAGIC`] and waits for that of the peer.
+    /// Sends [`MAGIC`] and waits for the peer's.
     ///
     /// # Errors
-    /// Fails if the connection does, or if the peer sends something else.
+    /// Fails if the connection fails, or if the peer sends something else.
     pub async fn start(mut stream: S) -> Result<Self, TunnelError> {
         stream.write_all(&MAGIC).await?;
         stream.flush().await?;
@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// Fails if the connection does, or if the frame is not valid.
+    /// Fails if the connection fails, or if the frame is not valid.
     pub async fn next(&mut self) -> Result<Option<Frame<'_>>, TunnelError> {
         let frame = self.frames.next().await?;
         self.leaving |= matches!(frame, Some(Frame::Bye));
@@ -124,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Cancel safety: this method is not cancel safe; part of the frame may have been sent.
     ///
     /// # Errors
-    /// Fails if the connection does.
+    /// Fails if the connection fails.
     pub async fn send(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         self.writer.write_all(&frame.encode()).await?;
         self.writer.flush().await
@@ -135,29 +135,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Cancel safety: this method is not cancel safe; part of the frame may have been sent.
     ///
     /// # Errors
-    /// Fails if the connection does.
+    /// Fails if the connection fails.
     pub async fn open(&mut self, target: Target) -> io::Result<()> {
         self.begin();
         self.send(&Frame::Open(target)).await
     }
 
-    /// Counts a stream that begins: the peer has opened it.
+    /// Counts a stream that the peer has opened.
     pub fn begin(&mut self) {
         self.stream = self.stream.wrapping_add(1);
     }
 
-    /// Ends a stream that the peer has opened, before any data of it was read.
+    /// Refuses a stream that the peer has opened, before any of its data is read.
     ///
     /// # Errors
-    /// Returns why the tunnel failed, which cannot be used any more.
+    /// Returns the reason if the tunnel failed; it cannot be used any more.
     pub async fn refuse(&mut self, reason: Reason) -> Result<(), TunnelError> {
         self.send(&Frame::Reset { stream: self.stream, reason }).await?;
         let settle = relay::discard(self);
         tokio::time::timeout(SETTLE, settle).await.map_err(|_| TunnelError::Unsettled)?
     }
 
-    /// Returns whether the peer has said that it does not need the tunnel any more. It accepts a stream that was opened
-    /// before it had an answer.
+    /// Returns whether the peer has sent `BYE`. It still accepts a stream that was opened before it received an answer.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving
@@ -168,7 +167,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
         self.writer.inspect(f)
     }
 
-    /// Returns a handle for looking at the connection while the tunnel is in use, which does not keep it open.
+    /// Returns a handle to inspect the connection while the tunnel is in use. The handle does not keep the connection
+    /// open.
     #[must_use]
     pub fn watch(&self) -> Watch<S> {
         self.writer.watch()

@@ -15,11 +15,10 @@ use super::pool::Pool;
 use super::proxy::{self, ProxyError};
 use crate::tunnel::{self, Target};
 
-/// Maximum number of clients of a port whose requests have not been read.
+/// Maximum number of clients per port that have not sent their complete request.
 const NEGOTIATING: usize = 256;
-/// Maximum length in bytes of an address to listen on.
 const MAX_BIND: usize = 255;
-/// Time to wait after a failure to accept, such as too many open files.
+/// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A forward from a local port to a target: `[BIND:]PORT:HOST:HOSTPORT`.
@@ -101,14 +100,12 @@ pub struct Source {
     targets: Targets,
 }
 
-/// Where connections lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Targets {
-    /// To one target.
     One(Target),
-    /// To the targets that clients name.
+    /// Each client names its target in a request.
     Named,
-    /// To the destinations that the connections had before the packet filter diverted them to this address.
+    /// Each connection keeps the destination that it had before the packet filter diverted it to this address.
     #[cfg(target_os = "linux")]
     Original(SocketAddr),
 }
@@ -124,8 +121,8 @@ impl Source {
         Ok(Self { listener: TcpListener::bind((bind.unwrap_or("127.0.0.1"), port)).await?, targets })
     }
 
-    /// Listens on `address` for connections that the packet filter diverts there. Returns the error that makes TPROXY
-    /// impossible, too, if there is one.
+    /// Listens on `address` for connections that the packet filter diverts there. Also returns the error that rules out
+    /// TPROXY, if there is one.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -136,7 +133,7 @@ impl Source {
         Ok((Self { listener, targets }, error))
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the local address of the listener.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -144,7 +141,7 @@ impl Source {
         self.listener.local_addr()
     }
 
-    /// Returns what the connections are for, for messages.
+    /// Describes in messages what the connections are for.
     #[must_use]
     pub fn purpose(&self) -> String {
         match &self.targets {
@@ -216,7 +213,7 @@ fn parse_dynamic(text: &str) -> Option<DynamicForward> {
     words.is_empty().then_some(DynamicForward { bind, port })
 }
 
-/// Splits at colons that are not in brackets, and removes the brackets.
+/// Splits a text at the colons outside of brackets, and removes the brackets.
 fn words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut rest = text;

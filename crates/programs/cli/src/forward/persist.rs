@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::time::{sleep, timeout};
 
-/// Minimum and maximum time between two attempts of which the first has failed.
+/// Minimum and maximum pause after a failed attempt.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// Maximum time of an attempt.
+/// Maximum duration of an attempt.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Repeats `attempt` until it succeeds. `failed` is called with the error of each failure.
@@ -57,9 +57,9 @@ mod tests {
 
     use super::*;
 
-    /// Returns the seconds until an attempt over a path succeeds that is interrupted until `back` and has this round-trip time
-    /// afterwards, and the number of attempts. An attempt needs three round trips, and its SYN is retransmitted after 1, 3, 7,
-    /// ... seconds.
+    /// Returns the time in seconds until an attempt succeeds, and the number of attempts. The path is down until `back`
+    /// and has the round-trip time `rtt` afterwards. An attempt needs three round trips, and its SYN is retransmitted
+    /// after 1, 3, 7, ... seconds.
     #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused: the test moves it")]
     async fn seconds(back: u64, rtt: Duration) -> (f64, u32) {
         let (start, attempts) = (Instant::now(), Cell::new(0));

@@ -21,33 +21,33 @@ use crate::transport::Connection;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{self, Ended, Flow, Frame, Reason, Target, Traffic, Tunnel};
 
-/// Maximum number of tunnels that are built at a time. A gateway has few places for handshakes per address, and each
-/// tunnel that is being built makes up to two [attempts](persist) at the same time.
+/// Maximum number of tunnels that are being built. A gateway admits few handshakes per address, and each tunnel that is
+/// being built makes up to two [attempts](persist) at the same time.
 const BUILDING: usize = 2;
-/// Minimum time after which a second attempt is made next to one that has not been answered.
+/// Minimum time after which an unanswered attempt is joined by a second one.
 const HEDGE: Duration = Duration::from_secs(1);
-/// Round-trip times of the path after which a second attempt is made. A tunnel is built in three.
+/// Round trips after which an unanswered attempt is joined by a second one. A tunnel takes three to build.
 const HEDGE_ROUND_TRIPS: u32 = 4;
 /// Maximum number of connections that wait for a tunnel.
 const WAITING: usize = 1024;
 /// Interval between probes of the idle tunnel that will be used next.
 const PROBE: Duration = Duration::from_secs(1);
-/// Intervals after the last use of the pool during which probes are sent. Afterwards, the keep-alive of the connections
-/// finds that the gateway is lost.
+/// Number of intervals after the last use of the pool in which probes are sent. Later, the keep-alive of the
+/// connections detects that the gateway is lost.
 const PROBES: u64 = 300;
-/// Minimum time after which an idle tunnel whose probe was not answered is given up.
+/// Minimum time after which an idle tunnel counts as failed if its probe is not answered.
 const SUSPECT: Duration = Duration::from_secs(3);
-/// Round-trip times of the path after which it is given up, because queues may be long.
+/// The same in round trips, because queues may be long.
 const SUSPECT_ROUND_TRIPS: u32 = 8;
-/// Maximum time to close a tunnel in order.
+/// Maximum duration of an orderly close of a tunnel.
 const CLOSE: Duration = Duration::from_secs(5);
 /// Interval between checks of whether all connections have ended.
 const CHECK: Duration = Duration::from_millis(50);
-/// Life of a tunnel that was of use, also if it has carried nothing.
+/// Lifetime from which on a tunnel counts as useful, even if it has carried nothing.
 const OF_USE: Duration = Duration::from_secs(10);
-/// First pause before a tunnel is built if the latest one was of no use, and the longest one.
+/// First and longest pause before the next tunnel is built if the previous one was not useful.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
-/// Time after which an idle tunnel is closed if there are more than the warm ones.
+/// Time after which an idle tunnel is closed if there are more of them than are kept ready.
 const SURPLUS: Duration = Duration::from_secs(300);
 
 /// Opens an authenticated connection to the gateway. The argument counts the connections, from 0.
@@ -87,13 +87,13 @@ struct Shared {
     state: Mutex<State>,
     /// Notified when a tunnel may have to be built.
     changed: Notify,
-    /// The gateway could not be reached at the last attempt.
+    /// Whether the latest attempt to reach the gateway failed.
     failing: AtomicBool,
-    /// Number of the latest tunnels that ended soon and carried nothing.
+    /// Number of consecutive tunnels, up to the latest, that ended soon and carried nothing.
     useless: AtomicU32,
     /// Smoothed round-trip time of the latest tunnel in microseconds.
     rtt: AtomicU64,
-    /// Number of the present interval of [`PROBE`], and the one in which the pool was used last.
+    /// Number of the current interval of [`PROBE`]; `used` is that of the last use of the pool.
     now: AtomicU64,
     used: AtomicU64,
 }
@@ -106,7 +106,7 @@ struct State {
     tunnels: usize,
     building: usize,
     waiting: VecDeque<Waiting>,
-    /// Number of the next tunnel, connection to the gateway or waiting connection.
+    /// Next number for a tunnel, a connection to the gateway, or a waiting connection.
     next: usize,
 }
 
@@ -114,7 +114,6 @@ struct State {
 struct Idle {
     number: usize,
     jobs: oneshot::Sender<Job>,
-    /// Notified when the tunnel is to be probed.
     probe: Arc<Notify>,
 }
 
@@ -124,7 +123,6 @@ struct Waiting {
     job: Job,
 }
 
-/// A connection that is to be forwarded.
 #[derive(Debug)]
 struct Job {
     local: TcpStream,
@@ -165,13 +163,12 @@ impl Pool {
         self.shared.add(tunnel);
     }
 
-    /// Returns the maximum time that a connection waits.
     pub(super) fn patience(&self) -> Duration {
         self.shared.config.patience
     }
 
-    /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel takes it over in time, it
-    /// is reset.
+    /// Forwards a connection, which was [prepared](tunnel::prepare), to `target`. If no tunnel becomes free in time,
+    /// the connection is reset.
     pub async fn forward(&self, local: TcpStream, target: Target) {
         let Some(number) = self.shared.dispatch(Job { local, target }) else { return };
         sleep(self.shared.config.patience).await;
@@ -184,7 +181,7 @@ impl Pool {
         }
     }
 
-    /// Returns when no connection is being forwarded or waits.
+    /// Waits until no connection is being forwarded or waiting.
     pub async fn settled(&self) {
         loop {
             {
@@ -262,7 +259,7 @@ impl Shared {
         }
     }
 
-    /// Probes all idle tunnels: one has failed, and the others may have, too.
+    /// Probes all idle tunnels: after the failure of one, the others are suspect.
     fn probe_all(&self) {
         self.state().idle.iter().for_each(|idle| idle.probe.notify_one());
     }
@@ -278,7 +275,7 @@ impl Shared {
         Duration::from_micros(self.rtt.load(Ordering::Relaxed))
     }
 
-    /// Returns whether a further tunnel is to be built, which then counts.
+    /// Returns whether another tunnel is needed, and counts it as being built if so.
     fn begin_building(&self) -> bool {
         let mut state = self.state();
         let limit = if self.failing.load(Ordering::Relaxed) { 1 } else { BUILDING };
@@ -289,7 +286,7 @@ impl Shared {
         begin
     }
 
-    /// Builds a tunnel, with as many attempts as it takes.
+    /// Builds a tunnel. Repeats the attempt until it succeeds.
     async fn build(&self) -> Tunnel<SecureStream> {
         let attempt = || async {
             let number = self.state().number();
@@ -307,7 +304,7 @@ impl Shared {
         tunnel
     }
 
-    /// Takes up a tunnel, which serves connections until it ends.
+    /// Adds a tunnel to the pool, and serves connections over it until it ends.
     fn add(self: &Arc<Self>, tunnel: Tunnel<SecureStream>) {
         if let Some(rtt) = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten() {
             self.rtt.store(rtt.as_micros() as u64, Ordering::Relaxed);
@@ -318,7 +315,7 @@ impl Shared {
             let shared = Arc::clone(&counted.shared);
             let (life, mut carried) = (Stopwatch::start(), false);
             let left = shared.serve(tunnel, &mut carried).await;
-            // A gateway that ends tunnels after their greeting is not asked for the next ones without a pause.
+            // If a gateway ends tunnels right after their greeting, there is a pause before the next one is built.
             if carried || life.elapsed() >= OF_USE {
                 shared.useless.store(0, Ordering::Relaxed);
             } else {
@@ -327,7 +324,7 @@ impl Shared {
             drop(counted);
             match left {
                 Some(stream) => {
-                    // The gateway may be gone, which is of no consequence.
+                    // The gateway may be gone; a failure has no consequence.
                     let _ = timeout(CLOSE, Connection::close(stream)).await;
                 }
                 None => shared.probe_all(),
@@ -375,7 +372,6 @@ impl Shared {
         tunnel.into_inner()
     }
 
-    /// Waits until an idle tunnel is needed or ends.
     async fn next_job(&self, tunnel: &mut Tunnel<SecureStream>) -> Next {
         let ((jobs, mut job), probe) = (oneshot::channel(), Arc::new(Notify::new()));
         let number = {
@@ -399,7 +395,7 @@ impl Shared {
                 job = &mut job => return job.map_or(Next::Close, Next::Job),
                 frame = tunnel.next() => match frame {
                     Ok(Some(Frame::Pong)) => probed = false,
-                    // A reset of a stream that had ended already.
+                    // A late reset of a stream that has ended.
                     Ok(Some(Frame::Reset { .. })) => {}
                     Ok(Some(Frame::Bye) | None) => break Next::Close,
                     Ok(Some(_)) | Err(_) => break Next::Failed,
@@ -415,7 +411,7 @@ impl Shared {
                 () = sleep(SURPLUS) => if self.state().idle.len() > self.config.warm { break Next::Close },
             }
         };
-        // The tunnel may have been chosen at the same time.
+        // A connection may have been given to this tunnel at the same time.
         self.state().idle.retain(|idle| idle.number != number);
         job.close();
         if let Ok(job) = job.try_recv() {
@@ -425,7 +421,7 @@ impl Shared {
     }
 }
 
-/// Returns how long to wait before a tunnel is built if this many of the latest ones were of no use.
+/// Returns the pause before the next tunnel, if the last `useless` ones were not useful.
 fn pause(useless: u32) -> Duration {
     match useless.checked_sub(1) {
         Some(more) => PAUSES.0.saturating_mul(2_u32.saturating_pow(more)).min(PAUSES.1),
@@ -433,7 +429,7 @@ fn pause(useless: u32) -> Duration {
     }
 }
 
-/// A tunnel that counts until this is dropped, however its task ends.
+/// Keeps a tunnel counted until dropped, however its task ends.
 struct Counted {
     shared: Arc<Shared>,
     count: fn(&mut State) -> &mut usize,
@@ -446,13 +442,10 @@ impl Drop for Counted {
     }
 }
 
-/// What follows after a tunnel was idle.
 enum Next {
-    /// It carries a connection.
     Job(Job),
-    /// It is closed in order.
+    /// The tunnel ends in order.
     Close,
-    /// It has failed.
     Failed,
 }
 

@@ -16,7 +16,7 @@ use crate::tunnel::Target;
 
 /// Maximum length of the head of an HTTP request in bytes. Cookies and tokens make some of them long.
 const MAX_HEAD: usize = 64 << 10;
-/// Maximum time and bytes for which a client is listened to after it was refused.
+/// Maximum time, and maximum number of bytes, for which a refused client is read.
 const LINGER: Duration = Duration::from_secs(2);
 const MAX_REST: u64 = 1 << 20;
 
@@ -28,13 +28,12 @@ const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
-/// Replies of SOCKS (RFC 1928, section 6).
+/// SOCKS reply codes (RFC 1928, section 6).
 const SUCCEEDED: u8 = 0;
 const GENERAL_FAILURE: u8 = 1;
 const COMMAND_NOT_SUPPORTED: u8 = 7;
 const ADDRESS_TYPE_NOT_SUPPORTED: u8 = 8;
 
-/// Reason why a client's request is not granted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProxyError {
     #[error(transparent)]
@@ -52,7 +51,8 @@ pub(super) enum ProxyError {
     NotDiverted,
 }
 
-/// Reads and grants the request of a client. Its first byte, and then the rest, may each take `patience`. Nothing after the request is read.
+/// Reads and grants the request of a client. The first byte may take `patience`, and so may the rest. Nothing after the
+/// request is read.
 pub(super) async fn negotiate(client: &mut TcpStream, patience: Duration) -> Result<Target, ProxyError> {
     let late = |_| ProxyError::from(io::Error::from(io::ErrorKind::TimedOut));
     let mut first = [0];
@@ -87,7 +87,7 @@ async fn socks(client: &mut TcpStream) -> Result<Target, ProxyError> {
             let mut name = vec![0; length.into()];
             client.read_exact(&mut name).await?;
             let name = String::from_utf8(name).unwrap_or_default();
-            // Some clients name addresses as in URLs.
+            // Some clients put brackets around addresses, as in URLs.
             name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(str::to_owned).unwrap_or(name)
         }
         _ => return refuse(client, ADDRESS_TYPE_NOT_SUPPORTED, ProxyError::Invalid).await,
@@ -114,12 +114,13 @@ async fn refuse(client: &mut TcpStream, code: u8, error: ProxyError) -> Result<T
     Err(error)
 }
 
-/// Returns a reply of SOCKS. The address of the gateway's connection is not known; 0.0.0.0:0 takes its place.
+/// Returns a SOCKS reply. It contains 0.0.0.0:0, because the address of the gateway's connection to the target is not
+/// known.
 fn reply(code: u8) -> [u8; 10] {
     [VERSION, code, 0, IPV4, 0, 0, 0, 0, 0, 0]
 }
 
-/// Reads and grants a request of HTTP/1. Other requests get the status that RFC 9110 has for them.
+/// Reads and grants an HTTP/1 request. Other requests are answered with the status that RFC 9110 defines for them.
 async fn http(client: &mut TcpStream, patience: Duration) -> Result<Target, ProxyError> {
     let (status, error) = match timeout(patience, read_head(client)).await {
         Err(_) => ("408 Request Timeout", io::Error::from(io::ErrorKind::TimedOut).into()),
@@ -139,7 +140,7 @@ async fn http(client: &mut TcpStream, patience: Duration) -> Result<Target, Prox
     Err(error)
 }
 
-/// A status of HTTP for the client, empty if it hears no more, and the reason.
+/// HTTP status line for the client, empty if no answer is sent, and the reason.
 type Fault = (&'static str, ProxyError);
 
 /// Returns the target of a request, whose lines may end in LF only (RFC 9112, section 2.2).
@@ -160,7 +161,8 @@ fn request(head: &[u8]) -> Result<Target, Fault> {
         }
         _ => return Err(("501 Not Implemented", ProxyError::NotSupported)),
     }
-    // RFC 9112, sections 3.2 and 5.1. Values may have bytes outside ASCII (RFC 9110, section 5.5).
+    // Checks the header fields (RFC 9112, sections 3.2 and 5.1). Values may have bytes outside ASCII (RFC 9110, section
+    // 5.5).
     let mut hosts = 0;
     for field in lines.filter(|line| !line.is_empty()) {
         let name = field.iter().position(|byte| *byte == b':').and_then(|colon| field.get(..colon));
@@ -174,7 +176,7 @@ fn request(head: &[u8]) -> Result<Target, Fault> {
     authority.replacen("%25", "%", 1).parse().map_err(|_| bad())
 }
 
-/// Reads the head of a request, and nothing after it. Empty lines before it are left out (RFC 9112, section 2.2).
+/// Reads the head of a request, and nothing after it. Empty lines before it are skipped (RFC 9112, section 2.2).
 async fn read_head(client: &mut TcpStream) -> Result<Vec<u8>, Fault> {
     let (mut head, mut part) = (Vec::new(), vec![0; 4096]);
     let failed = |error: io::Error| ("", error.into());
@@ -182,7 +184,7 @@ async fn read_head(client: &mut TcpStream) -> Result<Vec<u8>, Fault> {
         let peeked = client.peek(&mut part).await.map_err(failed)?;
         let before = head.len();
         head.extend(part.iter().take(peeked));
-        // The end of the head may begin in bytes that were read before.
+        // The empty line at the end may begin in bytes that were read before.
         let from = before.saturating_sub(2);
         let end = head.get(from..).and_then(head_end).map(|end| from + end);
         let consumed = end.map_or(peeked, |end| end - before);
@@ -203,7 +205,7 @@ async fn read_head(client: &mut TcpStream) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Returns where the head of a request ends: after an empty line.
+/// Returns the length of the head of a request, which ends with an empty line.
 fn head_end(bytes: &[u8]) -> Option<usize> {
     (0..bytes.len()).find_map(|at| {
         let rest = bytes.get(at..)?;
@@ -211,8 +213,8 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-/// Sends a refusal and ends the connection. What the client still sends is read for a while: otherwise, the system resets the
-/// connection, and the client may not see the refusal (RFC 9112, section 9.6).
+/// Sends a refusal and ends the connection. Further data of the client is read for a while: unread data would make the
+/// system reset the connection, and the client might not see the refusal (RFC 9112, section 9.6).
 async fn leave(client: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
     client.write_all(answer).await?;
     client.shutdown().await?;
@@ -227,7 +229,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the target of a client that sends `request` in pieces, what it is answered, and what remains unread.
+    /// Returns the target that a client requests, the answer to it, and the bytes that remain unread. The client sends
+    /// `request` in pieces of `piece` bytes.
     async fn negotiated(request: &[u8], piece: usize) -> (Result<String, String>, Vec<u8>, Vec<u8>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -283,7 +286,7 @@ mod tests {
             ("a.example:443", "1.1", "X-Name: M\u{fc}ller\r\nHost: a\r\n", "a.example:443"),
             ("a.example:443", "1.0", &long, "a.example:443"),
         ] {
-            // A letter of Latin-1 is one byte there.
+            // Each of these characters is one byte in Latin-1.
             let head = format!("CONNECT {authority} HTTP/{version}\r\n{fields}\r\n");
             let head: Vec<u8> = head.chars().map(|c| c as u8).collect();
             let lines: Vec<u8> = head.iter().copied().filter(|byte| *byte != b'\r').collect();
@@ -318,16 +321,16 @@ mod tests {
             (&b""[..], &b""[..]),
             (b"\x04\x01", b""),
             (b"\x16\x03\x01", b""),
-            // Only authentication by name and password is offered.
+            // The client offers only authentication by name and password.
             (b"\x05\x01\x02", b"\x05\xff"),
-            // BIND, an unknown type of address, port 0, and a name that is none.
+            // BIND, an unknown type of address, port 0, and an invalid name.
             (b"\x05\x01\x00\x05\x02\x00\x01\xc0\x00\x02\x01\x00\x50", b"\x05\x00\x05\x07"),
             (b"\x05\x01\x00\x05\x01\x00\x02", b"\x05\x00\x05\x08"),
             (b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x00", b"\x05\x00\x05\x01"),
             (b"\x05\x01\x00\x05\x01\x00\x03\x01 \x00\x50", b"\x05\x00\x05\x01"),
             (b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 405 "),
             (b"CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 400 "),
-            // No Host, two, a field without a name, and a space before the colon.
+            // No Host field, two of them, a field without a name, and a space before the colon.
             (b"CONNECT a:1 HTTP/1.1\r\n\r\n", b"HTTP/1.1 400 "),
             (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", b"HTTP/1.1 400 "),
             (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", b"HTTP/1.1 400 "),

@@ -18,11 +18,11 @@ use crate::tunnel::{self, Ended, Flow, Frame, Group, Lookups, Reason, Target, Tr
 
 /// Number of idle tunnels that are offered to the gateway.
 const OFFERED: usize = 4;
-/// Minimum and maximum time between two attempts to reach the gateway.
+/// Minimum and maximum pause between attempts to reach the gateway.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Maximum time to close a tunnel in order.
+/// Maximum duration of an orderly close of a tunnel.
 const CLOSE: Duration = Duration::from_secs(5);
-/// Maximum number of simultaneous lookups of targets.
+/// Maximum number of simultaneous look-ups of targets.
 const LOOKUPS: usize = 16;
 
 /// Reason why the gateway does not listen.
@@ -41,7 +41,7 @@ pub enum RemoteError {
     /// The gateway refuses to listen.
     #[error("the gateway does not listen on {place} for {target}: {why}")]
     Refused {
-        /// Where it was to listen.
+        /// Address where the gateway was asked to listen.
         place: String,
         /// The target.
         target: Target,
@@ -71,20 +71,19 @@ pub struct Remote {
 struct Shared {
     forwards: Vec<RemoteForward>,
     connect: Connect,
-    /// The gateway decides when targets are looked up.
+    /// Limits look-ups, because the gateway chooses their number and time.
     lookups: Lookups,
     config: PoolConfig,
     screen: Screen,
     group: Group,
-    /// Number of the next connection to the gateway.
     next: AtomicUsize,
 }
 
-/// The listeners of a gateway, which are closed when this is dropped.
+/// Listeners of a gateway, closed when dropped.
 pub struct Listeners(Tunnel<SecureStream>);
 
 impl Remote {
-    /// Creates forwards that have no listeners yet. `first` is the number of the first connection to the gateway.
+    /// Creates forwards without listeners. `first` is the number of the first connection to the gateway.
     ///
     /// # Errors
     /// Fails if the system has no randomness.
@@ -140,9 +139,9 @@ impl Remote {
         Ok(Listeners(tunnel))
     }
 
-    /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, or does not listen yet, asks it
-    /// to listen again.
-    /// When `ending` becomes true, the listeners are closed, and this returns when all connections have ended.
+    /// Connects to the targets for connections that the gateway accepts. If the gateway is lost, or does not listen
+    /// yet, asks it to listen again. When `ending` becomes true, closes the listeners, and returns when all connections
+    /// have ended.
     pub async fn run(self, mut listeners: Option<Listeners>, mut ending: watch::Receiver<bool>) {
         let mut tunnels = JoinSet::new();
         loop {
@@ -225,11 +224,11 @@ impl Shared {
             Ok(Tunnel::start(stream).await?)
         };
         let late = |_| RemoteError::Connect(anyhow::anyhow!("it does not answer"));
-        // The connection, the handshake and the greeting take a round trip or more each.
+        // The connection, the handshake and the greeting each take at least one round trip.
         timeout(self.config.patience * 3, start).await.map_err(late)?
     }
 
-    /// Serves the streams that the gateway opens on a tunnel until it is not needed any more.
+    /// Serves the streams that the gateway opens on a tunnel, until the tunnel is not needed any more.
     async fn serve(
         &self,
         mut tunnel: Tunnel<SecureStream>,
@@ -250,7 +249,7 @@ impl Shared {
                 };
                 match next {
                     Next::Open(target) => {
-                        // Another tunnel takes the place of this one.
+                        // Another tunnel is offered in place of this one.
                         place = None;
                         self.forward(&mut tunnel, &target, &seen).await?;
                         place = Arc::clone(places).try_acquire_owned().ok();
@@ -258,7 +257,7 @@ impl Shared {
                     Next::Leave => {}
                     Next::Ended => break,
                 }
-                // The gateway may have opened a stream meanwhile, which is still served.
+                // The gateway may have opened a stream meanwhile; it is still served.
                 if !said && (place.is_none() || *ending.borrow()) {
                     tunnel.send(&Frame::Bye).await?;
                     said = true;
@@ -269,7 +268,7 @@ impl Shared {
         match served.await {
             Ok(()) => {
                 if let Some(stream) = tunnel.into_inner() {
-                    // The gateway may be gone, which is of no consequence.
+                    // The gateway may be gone; a failure has no consequence.
                     let _ = timeout(CLOSE, Connection::close(stream)).await;
                 }
             }
@@ -280,7 +279,6 @@ impl Shared {
         }
     }
 
-    /// Forwards the stream that the gateway has opened.
     async fn forward(
         &self,
         tunnel: &mut Tunnel<SecureStream>,
@@ -288,7 +286,7 @@ impl Shared {
         seen: &TunnelGuard,
     ) -> Result<(), TunnelError> {
         tunnel.begin();
-        // The gateway names targets, but only those of our forwards are connected.
+        // The gateway names targets, but only targets of our own forwards are connected.
         let known = self.forwards.iter().any(|forward| forward.target == *target);
         let connected = if known {
             tunnel::connect(target, &self.lookups, self.config.patience, |_| true).await
@@ -319,24 +317,21 @@ impl Shared {
     }
 }
 
-/// What follows on an offered tunnel that carries no stream.
 enum Next {
-    /// The gateway opens a stream.
     Open(Target),
     /// This end does not need the tunnel any more.
     Leave,
-    /// The gateway has ended the tunnel.
     Ended,
 }
 
-/// Waits for the gateway.
+/// Waits until the gateway opens a stream or ends the tunnel.
 ///
 /// Cancel safety: this function is cancel safe.
 async fn wait(tunnel: &mut Tunnel<SecureStream>) -> Result<Next, TunnelError> {
     loop {
         match tunnel.next().await? {
             Some(Frame::Open(target)) => return Ok(Next::Open(target)),
-            // A reset of a stream that had ended already.
+            // A late reset of a stream that has ended.
             Some(Frame::Reset { .. } | Frame::Pong) => {}
             Some(Frame::Bye) | None => return Ok(Next::Ended),
             Some(_) => return Err(TunnelError::Protocol("a frame is not allowed on an offered tunnel")),

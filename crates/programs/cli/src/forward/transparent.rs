@@ -1,7 +1,7 @@
 //! Connections that the packet filter diverts to a local port, with their original destinations (Linux).
 //!
-//! With REDIRECT, the destination of packets is changed, and connection tracking knows the original one
-//! (`SO_ORIGINAL_DST`). With TPROXY, packets are given to the socket unchanged, so that the address of the accepted
+//! With REDIRECT, the packet filter rewrites the destination of packets, and connection tracking knows the original one
+//! (`SO_ORIGINAL_DST`). With TPROXY, packets reach the socket unchanged, so that the local address of the accepted
 //! connection is the original destination; the listener needs `IP_TRANSPARENT`.
 
 use std::io;
@@ -12,13 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::tunnel::Target;
 
-/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// Mark of packets for TPROXY, and number of the routing table that delivers them.
+/// Packet mark for TPROXY, and number of the routing table that delivers marked packets.
 const MARK: &str = "0x6c68";
 const TABLE: &str = "27752";
 
-/// Listens for diverted connections. Returns the error that makes TPROXY impossible, too, if there is one: it needs
+/// Listens for diverted connections. Also returns the error that rules out TPROXY, if there is one: TPROXY needs
 /// `CAP_NET_ADMIN`.
 pub(super) fn listen(address: SocketAddr) -> io::Result<(TcpListener, Option<io::Error>)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -35,11 +34,11 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<(TcpListener, Option<io:
     Ok((TcpListener::from_std(socket.into())?, transparent.err()))
 }
 
-/// Returns the original destination of a diverted connection. `None` if it was not diverted, but made to the listener.
+/// Returns the original destination of a diverted connection, or `None` if the client connected to the listener itself.
 pub(super) fn destination(client: &TcpStream, listener: SocketAddr) -> io::Result<Option<Target>> {
     let (socket, local) = (SockRef::from(client), client.local_addr()?);
     let redirected = if local.is_ipv4() { socket.original_dst_v4() } else { socket.original_dst_v6() };
-    // Without connection tracking, or if it does not know the connection, nothing was redirected.
+    // The destination was not rewritten if there is no connection tracking, or if it does not know the connection.
     let original = redirected.ok().and_then(|address| address.as_socket()).unwrap_or(local);
     if original == local && original.port() == listener.port() {
         return Ok(None);
@@ -107,7 +106,7 @@ mod tests {
             let _client = TcpStream::connect(address).await.unwrap();
             let (accepted, _) = listener.accept().await.unwrap();
             assert_eq!(destination(&accepted, address).unwrap(), None);
-            // To the outside, it looks like one for another port.
+            // With another port for the listener, the connection looks like a diverted one.
             let other = SocketAddr::new(address.ip(), address.port() ^ 1);
             let target = destination(&accepted, other).unwrap().unwrap();
             assert_eq!((target.address(), target.port()), (Some(address.ip()), address.port()));

@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use crate::address;
 
-/// The lowest port that is permitted without a rule. Those below belong to services of the system.
+/// Lowest port that is permitted without a rule. Lower ones belong to system services.
 const UNPRIVILEGED: u16 = 1024;
 
-/// A rule of where forwarders may listen: `[ADDR:]PORT`.
+/// Rule for an address on which forwarders may listen: `[ADDR:]PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenPermit {
     place: Place,
@@ -23,12 +23,12 @@ enum Place {
     Address(IpAddr),
 }
 
-/// The rules of a gateway.
+/// All rules of a gateway for addresses to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenPermits(Vec<ListenPermit>);
 
 impl ListenPermits {
-    /// Creates a set of rules. Without any, ports of loopback addresses are permitted, from 1024 on.
+    /// Creates a set of rules. Without rules, ports from 1024 on are permitted on loopback addresses.
     #[must_use]
     pub fn new(mut rules: Vec<ListenPermit>) -> Self {
         if rules.is_empty() {
@@ -37,7 +37,7 @@ impl ListenPermits {
         Self(rules)
     }
 
-    /// Returns the address on which the gateway listens if a forwarder asks for `bind`, unless that is not permitted.
+    /// Returns the address to listen on if a forwarder asks for `bind`, or `None` if that is not permitted.
     #[must_use]
     pub fn address(&self, bind: &str, port: u16) -> Option<SocketAddr> {
         let mut address = match bind {
@@ -52,7 +52,7 @@ impl ListenPermits {
 
 impl ListenPermit {
     fn matches(&self, address: IpAddr, port: u16) -> bool {
-        // A port of the system's choice is one of the unprivileged ones.
+        // For port 0, the system chooses an unprivileged port.
         let ports = if port == 0 { UNPRIVILEGED..=u16::MAX } else { port..=port };
         let place = match self.place {
             Place::Any => true,

@@ -8,7 +8,7 @@ use longhaul_tls::admission::Prefix;
 
 use crate::tunnel::Target;
 
-/// A rule of what may be reached.
+/// Rule for the targets that may be connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
     host: Host,
@@ -17,22 +17,22 @@ pub struct Permit {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
-    /// Every host, with addresses that are not [special](is_special).
+    /// Every host, but no [special](is_special) address.
     Any,
-    /// A name as the peer gives it, with addresses that are not special.
+    /// A name as the peer gives it, but no special address.
     Name(String),
-    /// Addresses, also of names that lead there.
+    /// These addresses, even if the peer gives a name that resolves to them.
     Addresses(Prefix),
-    /// `localhost`: the name with its addresses, and these addresses.
+    /// The name `localhost`, and loopback addresses.
     Localhost,
 }
 
-/// The rules of a gateway. Without rules, nothing is permitted.
+/// All rules of a gateway for targets. Without rules, nothing is permitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permits(Vec<Permit>);
 
 impl Permits {
-    /// Creates a set of rules. A target that one of them permits is permitted.
+    /// Creates a set of rules. A target is permitted if one rule permits it.
     #[must_use]
     pub fn new(rules: Vec<Permit>) -> Self {
         Self(rules)
@@ -46,8 +46,8 @@ impl Permits {
 
     /// Returns whether `target`, whose name was resolved to `address`, may be connected.
     ///
-    /// Loopback, link-local, unspecified, multicast and broadcast addresses are only permitted by a rule that names such
-    /// addresses, so that a name of somebody else's choice cannot lead to the gateway itself.
+    /// Loopback, link-local, unspecified, multicast and broadcast addresses are permitted only by a rule that names
+    /// such addresses, so that whoever controls a name cannot direct it to the gateway itself.
     #[must_use]
     pub fn permits(&self, target: &Target, address: SocketAddr) -> bool {
         self.0.iter().any(|rule| rule.ports.contains(&target.port()) && rule.matches(target, address.ip()))
@@ -117,17 +117,18 @@ fn host_of(text: &str) -> Option<Host> {
     })
 }
 
-/// Returns a name without the dot that ends an absolute one.
+/// Strips the final dot of an absolute name.
 fn plain(host: &str) -> &str {
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// Returns whether an address has a meaning only on this host or this link, or may be translated to one that has.
+/// Returns whether an address is valid only on this host or link, or may be translated to such an address.
 fn is_special(address: IpAddr) -> bool {
     special_bits(address).is_some()
 }
 
-/// Returns whether all addresses of a prefix are special, so that a rule with it names such addresses.
+/// Returns whether all addresses of a prefix are special. A rule with such a prefix permits special addresses on
+/// purpose.
 fn is_special_prefix(prefix: &Prefix) -> bool {
     special_bits(prefix.first()).is_some_and(|bits| prefix.bits() >= bits)
 }
@@ -147,7 +148,8 @@ fn special_bits(address: IpAddr) -> Option<u8> {
         IpAddr::V6(address) => match address.segments() {
             // The unspecified and the loopback address, and the deprecated IPv4-compatible ones (RFC 4291, section 2.5.5.1).
             [0, 0, 0, 0, 0, 0, ..] => Some(96),
-            // Local prefixes of translators, with IPv4 addresses at a place that only the translator knows (RFC 8215).
+            // Local prefixes of translators, with the IPv4 address at a position that only the translator knows (RFC
+            // 8215).
             [0x64, 0xff9b, 1, ..] => Some(48),
             [0xfe80..=0xfebf, ..] => Some(10),
             [0xff00..=0xffff, ..] => Some(8),
@@ -159,8 +161,8 @@ fn special_bits(address: IpAddr) -> Option<u8> {
     }
 }
 
-/// Returns the IPv4 addresses to which packets for an IPv6 address may be sent by a translator or a tunnel, and at which
-/// bit each begins.
+/// Returns the IPv4 addresses to which a translator or a tunnel may send packets for an IPv6 address, and the bit at
+/// which each of them begins.
 fn embedded(segments: [u16; 8]) -> [Option<(Ipv4Addr, u8)>; 2] {
     let at = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match segments {

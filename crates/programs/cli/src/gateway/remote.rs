@@ -1,4 +1,4 @@
-//! Listeners that a gateway opens for forwarders, and the tunnels that these offer for the connections.
+//! Listeners that a gateway opens for forwarders, and the tunnels that forwarders offer for the accepted connections.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -21,10 +21,9 @@ const MAX_LISTENERS: usize = 32;
 const MAX_GROUPS: usize = 8;
 /// Maximum number of connections of a group that wait for a tunnel.
 const WAITING: usize = 64;
-/// Time to wait after a failure to accept, such as too many open files.
+/// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A request to listen.
 pub(super) struct Listen {
     pub(super) group: Group,
     pub(super) bind: String,
@@ -51,7 +50,6 @@ struct State {
     next: u64,
 }
 
-/// A connection that was accepted for a target of the forwarder.
 #[derive(Debug)]
 struct Job {
     local: TcpStream,
@@ -62,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A group, which ends when this is dropped.
+/// Keeps a group alive until dropped.
 struct Membership<'a> {
     groups: &'a Groups,
     name: (Fingerprint, Group),
@@ -70,7 +68,8 @@ struct Membership<'a> {
 }
 
 impl Groups {
-    /// Begins a group. If there is one of this name, the forwarder has lost its connection, and the old one ends.
+    /// Begins a group. An old group of the same name ends: its forwarder has lost the connection. Returns `None` if the
+    /// forwarder has too many groups.
     fn begin(&self, key: Fingerprint, group: Group) -> Option<Membership<'_>> {
         let mut groups = lock(&self.0);
         let name = (key, group);
@@ -94,7 +93,7 @@ impl Drop for Membership<'_> {
     fn drop(&mut self) {
         self.queue.end();
         let mut groups = lock(&self.groups.0);
-        // A later group may have the name.
+        // A newer group may have taken the name.
         if groups.get(&self.name).is_some_and(|queue| Arc::ptr_eq(queue, &self.queue)) {
             groups.remove(&self.name);
         }
@@ -107,7 +106,7 @@ impl Queue {
         *lock(&self.state) = State::default();
     }
 
-    /// Gives a connection to an idle tunnel, or lets it wait for one. It is reset if there is none in time.
+    /// Gives a connection to an idle tunnel, or queues it. If no tunnel becomes free in time, the connection is reset.
     async fn submit(&self, mut job: Job, patience: Duration, monitor: &Monitor) {
         let number = {
             let mut state = lock(&self.state);
@@ -138,7 +137,7 @@ impl Queue {
         }
     }
 
-    /// Waits for a connection. `None` if the group or the tunnel has ended.
+    /// Waits for a connection. Returns `None` if the group or the tunnel has ended.
     async fn next<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         tunnel: &mut Tunnel<S>,
@@ -165,7 +164,7 @@ impl Queue {
                 () = becomes(ending) => break Ok(None),
                 frame = tunnel.next() => match frame {
                     Ok(Some(Frame::Ping)) => if let Err(error) = tunnel.send(&Frame::Pong).await { break Err(error.into()) },
-                    // A reset of a stream that had ended already.
+                    // A late reset of a stream that has ended.
                     Ok(Some(Frame::Reset { .. })) => {}
                     Ok(Some(Frame::Bye) | None) => break Ok(None),
                     Ok(Some(_)) => break Err(TunnelError::Protocol("a frame is not allowed on an offered tunnel")),
@@ -174,8 +173,8 @@ impl Queue {
             }
         };
         lock(&self.state).idle.retain(|(idle, _)| *idle != number);
-        // A connection may have come at the same moment. A forwarder that only leaves still serves it; otherwise, another
-        // tunnel does, unless the gateway ends.
+        // A connection may have been given to this tunnel at the same moment. A forwarder that has sent `BYE` still
+        // serves it. After a failure, another tunnel does, unless the gateway ends.
         job.close();
         match job.try_recv() {
             Ok(job) if tunnel.is_leaving() => return Ok(Some(job)),
@@ -186,7 +185,7 @@ impl Queue {
     }
 }
 
-/// Listens for a forwarder until it ends the tunnel.
+/// Listens on behalf of a forwarder until the forwarder ends the tunnel.
 pub(super) async fn listen<S: AsyncRead + AsyncWrite + Unpin + Observed>(
     session: &mut Session<'_>,
     tunnel: &mut Tunnel<S>,
@@ -235,7 +234,7 @@ pub(super) async fn listen<S: AsyncRead + AsyncWrite + Unpin + Observed>(
             () = becomes(&mut session.ending) => break,
         }
     }
-    // The listeners are closed before the forwarder hears of it.
+    // The listeners are closed before the forwarder is told.
     listeners.shutdown().await;
     drop(membership);
     Ok(tunnel.send(&Frame::Bye).await?)
@@ -248,7 +247,6 @@ async fn bind(session: &Session<'_>, asked: &Listen) -> Result<(TcpListener, Soc
     Ok((listener, address))
 }
 
-/// Accepts connections until the task ends.
 async fn accept(listener: TcpListener, target: Target, queue: Arc<Queue>, (patience, monitor): (Duration, Monitor)) {
     let mut waiting = JoinSet::new();
     loop {
@@ -303,7 +301,7 @@ mod tests {
     use super::*;
     use crate::monitor::Role;
 
-    /// A tunnel on which a connection to the listener comes while its end is being read.
+    /// Transport that gives a connection to the tunnel while the end of the tunnel is being read.
     struct Coincidence {
         queue: Arc<Queue>,
         job: Option<Job>,
@@ -348,8 +346,8 @@ mod tests {
         fn share_window(&self, _bytes: u64) {}
     }
 
-    /// Lets a tunnel, on which the peer sends `frames`, end while it is chosen. Returns whether it carries the connection,
-    /// and how many connections wait for another tunnel.
+    /// Gives a connection to a tunnel at the moment when it ends; `frames` are the last ones of the peer. Returns
+    /// whether the tunnel carries the connection, and how many connections wait for another tunnel.
     async fn choose_while_it_ends(frames: Vec<u8>) -> (bool, usize) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let local = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -360,15 +358,15 @@ mod tests {
         let (_end, mut ending) = watch::channel(false);
         let monitor = Monitor::new(Role::Gateway);
         let next = queue.next(&mut tunnel, &mut ending, (Duration::from_secs(15), &monitor));
-        // A connection that waits for another tunnel does so for longer.
+        // The timeout expires if the connection waits for another tunnel.
         let next = tokio::time::timeout(Duration::from_millis(100), next).await;
         let carried = next.is_ok_and(|next| matches!(next, Ok(Some(_))));
         let waiting = lock(&queue.state).waiting.len();
         (carried, waiting)
     }
 
-    /// A forwarder that leaves serves the stream, which was opened before it had an answer. If the tunnel has failed, another
-    /// one takes the connection.
+    /// A forwarder that has sent `BYE` serves a stream that was opened before the gateway answered. If the tunnel has
+    /// failed, another one takes the connection.
     #[tokio::test]
     async fn a_connection_is_not_lost_when_its_tunnel_ends_at_the_same_moment() {
         assert_eq!(choose_while_it_ends(Frame::Bye.encode().to_vec()).await, (true, 0));

@@ -12,25 +12,24 @@ use tokio::time::timeout;
 use super::{Reason, Target, prepare};
 use crate::address;
 
-/// Limit of simultaneous lookups of names.
+/// Limit of simultaneous name look-ups.
 #[derive(Clone, Debug)]
 pub struct Lookups(Arc<Semaphore>);
 
 impl Lookups {
-    /// Allows `limit` lookups at a time.
+    /// Admits `limit` look-ups at a time.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Semaphore::new(limit)))
     }
 
-    /// Returns the addresses of a target.
     async fn look_up(&self, target: &Target) -> io::Result<Vec<SocketAddr>> {
         if target.address().is_some() {
             return address::lookup(target.host(), target.port()).await;
         }
         let place = Arc::clone(&self.0).acquire_owned().await.map_err(io::Error::other)?;
         let (host, port) = (target.host().to_owned(), target.port());
-        // The resolver occupies a thread until it is done, also if nobody waits for it any more, and its place with it.
+        // The resolver occupies a thread until it is done, even if nobody waits any more, and keeps its permit as long.
         let found = tokio::spawn(async move {
             let found = address::lookup(&host, port).await;
             drop(place);
@@ -40,8 +39,8 @@ impl Lookups {
     }
 }
 
-/// Connects to the first address of a target that is permitted and answers, within the time `patience`, the lookup of its name
-/// included. The connection is [prepared](prepare).
+/// Connects to the first permitted address of a target that answers. Fails after `patience`, which includes the name
+/// look-up. The connection is [prepared](prepare).
 pub(crate) async fn connect(
     target: &Target,
     lookups: &Lookups,

@@ -5,13 +5,12 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::target::MAX_HOST;
 use super::{Target, TunnelError};
 
-/// Length of a frame's kind and length in bytes.
+/// Length of the kind and length fields of a frame in bytes.
 pub(super) const HEAD: usize = 3;
 /// Size of a reader's buffer in bytes. A TLS record has up to 16 KiB.
 const BUFFER: usize = 32 << 10;
 /// Maximum length in bytes of the payload of a frame without data: that of `LISTEN`.
 const MAX_CONTROL: usize = GROUP + 2 + 1 + MAX_HOST + 2 + MAX_HOST;
-/// Length of a [`Group`] in bytes.
 const GROUP: usize = 16;
 
 const OPEN: u8 = 1;
@@ -34,15 +33,15 @@ pub type Group = [u8; GROUP];
 pub enum Frame<'a> {
     /// Opens a stream to a target.
     Open(Target),
-    /// Data of the stream, at most 65,535 bytes. A reader returns it as it arrives, also in parts.
+    /// Data of the stream, at most 65,535 bytes. A reader returns the data as it arrives, possibly in parts.
     Data(&'a [u8]),
     /// The sender's direction of the stream has ended in order.
     End,
-    /// The stream has ended because of a failure. It may follow [`Frame::End`] while the other direction goes on.
+    /// The stream has failed. A reset may follow [`Frame::End`] while the other direction goes on.
     Reset {
         /// Number of the stream. The first one of a tunnel has the number 1.
         stream: u32,
-        /// The reason.
+        /// Reason of the reset.
         reason: Reason,
     },
     /// Asks for [`Frame::Pong`].
@@ -54,13 +53,13 @@ pub enum Frame<'a> {
     /// Asks the gateway to listen, and to open a stream to `target` for each connection, on tunnels that are offered to the
     /// same group.
     Listen {
-        /// The group.
+        /// Group of the listener.
         group: Group,
         /// Address to listen on, as text; empty for the loopback address.
         bind: String,
         /// Port to listen on; 0 is any free port.
         port: u16,
-        /// The target, which the forwarder will connect to.
+        /// Target that the forwarder will connect to.
         target: Target,
     },
     /// The gateway listens on this port.
@@ -161,7 +160,7 @@ impl std::fmt::Display for Reason {
 }
 
 impl Frame<'_> {
-    /// Returns the bytes of the frame.
+    /// Encodes the frame.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (kind, payload) = match self {
@@ -201,7 +200,6 @@ fn head(kind: u8, len: usize) -> [u8; HEAD] {
     [kind, high, low]
 }
 
-/// Reads frames.
 #[derive(Debug)]
 pub(super) struct FrameReader<R> {
     source: R,
@@ -256,16 +254,15 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Some((kind, u16::from_be_bytes([high, low]).into()))
     }
 
-    /// Removes `len` bytes from the buffer.
     fn take(&mut self, len: usize) -> &[u8] {
         let start = self.start;
         self.start += len;
         self.buffer.get(start..self.start).unwrap_or_default()
     }
 
-    /// Reads more. Returns false at the end of the stream.
+    /// Reads more data. Returns false at the end of the stream.
     async fn fill(&mut self) -> Result<bool, TunnelError> {
-        // What remains is part of a frame without data, which is short.
+        // The rest belongs to a frame without data, which is short.
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -406,7 +403,7 @@ mod tests {
             let error = read(bytes, 1).await.unwrap_err().to_string();
             assert!(error.contains(reason), "{bytes:?}: {error}");
         }
-        // Reasons of later versions, and empty data, which is nothing.
+        // Reasons of later versions are accepted, and empty data is skipped.
         let later = [(Frame::Reset { stream: 2, reason: Reason::Other }, Vec::new())];
         assert_eq!(read(&[RESET, 0, 5, 0, 0, 0, 2, 200], 8).await.unwrap(), later);
         assert_eq!(read(&[DATA, 0, 0, END, 0, 0], 6).await.unwrap(), [(Frame::End, Vec::new())]);

@@ -1,4 +1,4 @@
-//! Limits of the rate of streams: token buckets that streams share.
+//! Rate limits of streams: token buckets that streams share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -6,19 +6,18 @@ use std::time::Duration;
 use longhaul_units::Rate;
 use tokio::time::{Instant, sleep_until};
 
-/// Time for which a bucket saves up tokens. Streams that were idle this long may send that much at once.
+/// Depth of a bucket as a time. Streams that were idle this long may send as much at once.
 const BURST: Duration = Duration::from_millis(50);
-/// Part of a second in which the data passes that a stream takes at once. Streams that share a bucket take turns, and each
-/// waits for all others.
+/// Turns per second. Streams that share a bucket take turns, and each waits for all others.
 const TURNS: u64 = 50;
-/// Minimum number of bytes that a stream takes at once.
+/// Minimum number of bytes per turn.
 const MIN_QUANTUM: u64 = 1400;
 
 /// A token bucket for one direction. Streams that share it get their turns in the order in which they ask.
 #[derive(Debug)]
 pub struct Bucket {
     bytes_per_second: u64,
-    /// Time at which all tokens that have been taken will have been paid for. `None` before the first use.
+    /// Time at which the bucket will have earned all tokens that were taken. `None` before the first use.
     paid: Mutex<Option<Instant>>,
 }
 
@@ -36,13 +35,12 @@ impl Bucket {
         sleep_until(self.reserve(bytes)).await;
     }
 
-    /// Returns the time at which `bytes` more bytes may pass.
     #[expect(clippy::disallowed_methods, reason = "the rate is limited in real time")]
     fn reserve(&self, bytes: usize) -> Instant {
         let now = Instant::now();
         let cost = Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / self.bytes_per_second);
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        // The bucket is full if nothing was taken for the time BURST.
+        // The bucket is full if nothing was taken for the time `BURST`.
         let full = now.checked_sub(BURST).unwrap_or(now);
         let after = paid.unwrap_or(full).max(full) + cost;
         *paid = Some(after);
@@ -50,15 +48,15 @@ impl Bucket {
     }
 }
 
-/// The buckets of a stream.
+/// Rate limits of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// A bucket for data to the tunnel, and one for data from it.
+    /// Pairs of a bucket for data to the tunnel and one for data from it.
     pairs: Vec<Arc<[Bucket; 2]>>,
 }
 
 impl Limits {
-    /// Returns these limits and a further one, whose rate holds in each direction. Clones share it.
+    /// Adds a limit that holds in each direction by itself. Clones of the result share it.
     #[must_use]
     pub fn and(&self, rate: Option<Rate>) -> Self {
         let mut limits = self.clone();
@@ -66,7 +64,7 @@ impl Limits {
         limits
     }
 
-    /// Returns how many bytes a stream takes at once, at most `max`.
+    /// Returns the number of bytes per turn, at most `max`.
     #[must_use]
     pub fn quantum(&self, max: usize) -> usize {
         let slowest = self.pairs.iter().map(|pair| pair[0].bytes_per_second).min();
@@ -100,7 +98,6 @@ mod tests {
         Limits::default().and(Some(Rate::from_bytes_per_sec(RATE)))
     }
 
-    /// Passes `count` times a quantum; returns the number of bytes.
     async fn pass(limits: &Limits, count: usize, sends: bool) -> u64 {
         let quantum = limits.quantum(usize::MAX);
         for _ in 0..count {
@@ -109,7 +106,7 @@ mod tests {
         (count * quantum) as u64
     }
 
-    /// Returns what `work` returns, in bytes per second of virtual time.
+    /// Divides the bytes that `work` returns by the virtual time that it takes. The result is in bytes per second.
     async fn rate(work: impl Future<Output = u64>) -> u64 {
         let now = || sleep_until(tokio::time::sleep(Duration::ZERO).deadline()).deadline();
         let start = now();

@@ -17,7 +17,7 @@ use super::{SETTLE, Tunnel, TunnelError};
 
 /// Size in bytes of the buffer between the forwarded connection and the tunnel.
 const BUFFER: usize = 32 << 10;
-/// An idle stream is detected after its idle time or up to this part of it later.
+/// An idle stream is detected up to the idle time divided by this too late.
 const IDLE_CHECKS: u32 = 8;
 
 /// The forwarded TCP connection, or a substitute for it in tests. Dropping it resets it, except after
@@ -27,14 +27,14 @@ pub trait Local {
     fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
     /// Writes, as `AsyncWrite` does.
     fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
-    /// Ends our direction.
+    /// Ends our direction of the connection.
     ///
     /// # Errors
     /// Returns the system's error.
     fn end(&self) -> io::Result<()>;
-    /// Completes when the connection has failed, also while it is not read or written.
+    /// Completes when the connection has failed, even while it is neither read nor written.
     fn failed(&self) -> impl Future<Output = ()> + Send;
-    /// Lets the connection end in order when it is dropped.
+    /// Lets the connection end in order when dropped.
     fn finish(&self);
 }
 
@@ -43,7 +43,7 @@ pub trait Local {
 /// # Errors
 /// Returns the system's error.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
-    // The peer of the tunnel has decided which data belongs together.
+    // The data was collected at the far end; delaying it again by Nagle's algorithm helps nobody.
     stream.set_nodelay(true)?;
     stream.set_zero_linger()
 }
@@ -83,12 +83,12 @@ impl Local for TcpStream {
     }
 
     fn finish(&self) {
-        // If the option cannot be set, the connection has failed already.
+        // If the option cannot be set, the connection has already failed.
         let _ = socket2::SockRef::from(self).set_linger(None);
     }
 }
 
-/// Bytes of a stream that have passed so far. They may be read while it runs.
+/// Bytes of a stream that have passed so far, readable while it runs.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// Bytes from the forwarded connection to the tunnel.
@@ -110,7 +110,7 @@ impl Traffic {
     }
 }
 
-/// How a stream is relayed.
+/// Settings and counters of a relayed stream.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::exhaustive_structs, reason = "a caller sets all fields")]
 pub struct Flow<'a> {
@@ -138,7 +138,7 @@ pub enum Ended {
 /// [prepared](prepare), is reset if the stream does not end in order.
 ///
 /// # Errors
-/// Returns why the tunnel failed, which cannot be used any more.
+/// Returns the reason if the tunnel failed; it cannot be used any more.
 pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
     tunnel: &mut Tunnel<S>,
     local: L,
@@ -161,7 +161,7 @@ pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
                     }
                 }
             }
-            // The peer may still reset the stream.
+            // One direction has ended; the peer may still reset the stream.
             while !sent {
                 tokio::select! {
                     biased;
@@ -188,7 +188,7 @@ pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
     let (ended, reason) = match halt {
         Halt::Tunnel(error) => return Err(error),
         Halt::Local(reason) => (Ended::Here(reason), Some(reason)),
-        // If the peer has our end already, it needs no answer to its reset.
+        // If our `END` has been sent, the reset of the peer needs no answer.
         Halt::Peer(reason) => (Ended::There(reason), (!up.ended).then_some(Reason::Reset)),
     };
     let settle = async {
@@ -205,7 +205,6 @@ pub async fn relay<S: AsyncRead + AsyncWrite + Unpin, L: Local>(
     Ok(ended)
 }
 
-/// Reads until the peer has ended the stream.
 pub(super) async fn discard<S: AsyncRead + AsyncWrite + Unpin>(tunnel: &mut Tunnel<S>) -> Result<(), TunnelError> {
     let mut down = Download { stream: tunnel.stream, ended: false, leaving: false };
     let result = down.discard(&mut tunnel.frames).await;
@@ -213,12 +212,9 @@ pub(super) async fn discard<S: AsyncRead + AsyncWrite + Unpin>(tunnel: &mut Tunn
     result
 }
 
-/// Reason why the relay stops before both directions have ended in order.
 #[derive(Debug)]
 enum Halt {
-    /// The forwarded connection failed.
     Local(Reason),
-    /// The peer reset the stream.
     Peer(Reason),
     Tunnel(TunnelError),
 }
@@ -239,7 +235,7 @@ struct Upload {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Whether the frame is the last one.
+    /// Whether the frame in the buffer is the last one.
     ended: bool,
 }
 
@@ -276,7 +272,6 @@ impl Upload {
         at + bytes.len()
     }
 
-    /// Writes the rest of the frame, so that the next one can follow.
     async fn write<S: AsyncWrite + Unpin>(&mut self, writer: &mut Side<S>) -> Result<(), TunnelError> {
         while let Some(rest) = self.buffer.get(self.start..self.end).filter(|rest| !rest.is_empty()) {
             match writer.write(rest).await? {
@@ -291,11 +286,9 @@ impl Upload {
 
 /// Direction from the tunnel to the forwarded connection.
 struct Download {
-    /// Number of the stream.
     stream: u32,
-    /// Whether the peer has ended the stream.
     ended: bool,
-    /// Whether the peer has said that it accepts no further stream.
+    /// Whether the peer has sent `BYE`.
     leaving: bool,
 }
 
@@ -321,7 +314,6 @@ impl Download {
         local.end().map_err(local_failed)
     }
 
-    /// Reads until the peer has ended the stream.
     async fn discard<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> Result<(), TunnelError> {
         while !self.ended {
             match self.next(frames).await {
@@ -333,7 +325,7 @@ impl Download {
         Ok(())
     }
 
-    /// Returns data if the next frame has some.
+    /// Returns data if the next frame is a data frame.
     async fn next<'a, R: AsyncRead + Unpin>(
         &mut self,
         frames: &'a mut FrameReader<R>,
@@ -345,7 +337,7 @@ impl Download {
                 self.ended = true;
                 return Err(Halt::Peer(reason));
             }
-            // A reset of a stream that had ended already, or an answer from the time when the tunnel was idle.
+            // A late reset of a stream that has ended, or a late answer to a probe of the idle tunnel.
             Some(Frame::Reset { .. } | Frame::Pong) => {}
             Some(Frame::Bye) => self.leaving = true,
             Some(Frame::Open(_) | Frame::Ping | Frame::Listen { .. } | Frame::Listening(_) | Frame::Offer(_)) => {

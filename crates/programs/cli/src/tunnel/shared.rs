@@ -1,4 +1,4 @@
-//! A stream whose two directions are used independently by the same task, and that others may look at.
+//! A stream whose two directions are used independently by the same task, while others can inspect it.
 
 use std::io;
 use std::pin::Pin;
@@ -7,17 +7,16 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Returns two handles of a stream. Other than with `tokio::io::split`, the stream stays accessible.
+/// Splits a stream. Unlike with `tokio::io::split`, the stream stays accessible.
 pub(super) fn split<S>(stream: S) -> (Side<S>, Side<S>) {
     let stream = Arc::new(Mutex::new(Some(stream)));
     (Side(Arc::clone(&stream)), Side(stream))
 }
 
-/// A handle of the stream.
 #[derive(Debug)]
 pub(super) struct Side<S>(Arc<Mutex<Option<S>>>);
 
-/// A handle that does not keep the stream open.
+/// Handle that does not keep the stream open.
 #[derive(Debug)]
 pub struct Watch<S>(Weak<Mutex<Option<S>>>);
 

@@ -40,7 +40,7 @@ impl Target {
         Ok(Self { host: zone.map_or(name.clone(), |zone| format!("{name}%{zone}")), port })
     }
 
-    /// Returns the name or address, in lower case (but for a zone) and without brackets.
+    /// Returns the name or address, without brackets and in lower case, except for a zone.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host

@@ -9,9 +9,9 @@ use super::*;
 use crate::tunnel::{MAGIC, Target};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// Maximum number of bytes between two sockets.
+/// Maximum number of bytes that two sockets buffer.
 const LIMIT: usize = 256 << 10;
-/// Size in bytes of the pipe in place of the socket that is read.
+/// Size of the pipe that replaces the socket at the reading end, in bytes.
 const SOCKET: usize = 1 << 20;
 
 /// A forwarded connection whose peer is the other end of a pipe.
@@ -75,7 +75,7 @@ fn flow(idle: Duration, traffic: &Traffic) -> Flow<'_> {
     Flow { idle, limits: &UNLIMITED, traffic }
 }
 
-/// Writes until nothing is taken any more; returns the number of bytes.
+/// Writes until the pipe is full; returns the number of bytes.
 async fn fill(to: &mut DuplexStream, part: &[u8]) -> usize {
     let mut written = 0;
     while let Ok(result) = timeout(Duration::from_secs(1), to.write(&part[written % part.len()..])).await {
@@ -154,7 +154,7 @@ async fn a_silent_stream_is_reset_after_its_time_and_a_busy_one_is_not() {
     assert_eq!(ended.unwrap(), Ended::Here(Reason::Idle));
     assert!(!local.finished.load(Ordering::Relaxed));
     let took = tokio::time::sleep(Duration::ZERO).deadline() - clock;
-    // The last byte was sent after 9 times 7 s.
+    // The last byte was sent after 9 * 7 s = 63 s.
     assert!((63 + 8..=63 + 10).contains(&took.as_secs()), "{took:?}");
 }
 
