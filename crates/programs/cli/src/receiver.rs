@@ -30,15 +30,16 @@ use disk::{Disk, Sink};
 pub use error::ReceiveError;
 use existing::may_be_here;
 
-/// Minimum number of bytes that an upload without a key must deliver in [`PROGRESS_TIME`] of waiting.
+/// Minimum number of bytes that an upload without a key must deliver per [`PROGRESS_TIME`] of waiting.
 const LEAST_PROGRESS: u64 = 16 << 10;
-/// Waiting time over which [`LEAST_PROGRESS`] is required; also the time that such a peer has to name its next file.
+/// Waiting time over which [`LEAST_PROGRESS`] is required. A sender without a key also has this long to name its next
+/// file.
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
-/// Waiting time over which a sender with a key must deliver something. What it sends may come from a program that pauses, and
-/// its path may be slow. Whether it is still there is known from keep-alive.
+/// Waiting time over which a sender with a key must deliver something. Its data may come from a program that pauses,
+/// and its path may be slow. Keep-alive tells whether it is still there.
 const KNOWN_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Size from which on space is reserved for a file. For smaller ones it would take longer than writing them.
+/// Size from which on space is reserved for a file. For a smaller file it would take longer than the writing.
 const LEAST_RESERVED: u64 = 1 << 20;
 
 /// What to do with a file whose name is taken.
@@ -68,22 +69,22 @@ pub enum Output {
 /// A received file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
-    /// Its final name.
+    /// Final name of the file.
     pub name: Name,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Bytes that were here from earlier connections.
+    /// Bytes that were received over earlier connections.
     pub resumed: u64,
     /// Time from the first byte of the header to the final renaming.
     pub took: Duration,
-    /// Its hash.
+    /// Hash of the contents.
     pub hash: blake3::Hash,
 }
 
-/// A file that was not received. Those after it may be.
+/// A file that was not received. Later files may still be.
 #[derive(Debug)]
 pub struct LeftOut {
-    /// Its name.
+    /// Name of the file.
     pub name: Name,
     /// The reason.
     pub error: ReceiveError,
@@ -98,24 +99,25 @@ pub struct Receiver {
     pub existing: Existing,
     /// Whether file names may begin with a dot or a dash.
     pub hidden: bool,
-    /// Number of bytes that are accepted.
+    /// Limits on the bytes to accept.
     pub budget: Budget,
-    /// How long to wait for a silent peer.
+    /// Maximum time to wait for a silent peer.
     pub patience: Duration,
-    /// How long a sender may deliver nothing between and in files; without it, a day for a sender with a key, and for others 60 s,
-    /// in which 16 KiB have to come.
+    /// Maximum time between and in files without progress. By default, a sender with a key has a day, and others must
+    /// deliver 16 KiB per 60 s.
     pub idle: Option<Duration>,
     /// Destination of the progress display.
     pub screen: Screen,
 }
 
 impl Receiver {
-    /// Receives files until the peer has no more, and calls `done` for each of them. `greeted` is called when the
-    /// peer has sent [`protocol::MAGIC`]. The transport is left open.
+    /// Receives files until the peer has no more, and calls `done` for each of them. `greeted` is called when the peer
+    /// has sent [`protocol::MAGIC`]. The transport is left open.
     ///
     /// # Errors
-    /// Returns [`ReceiveError::LeftOut`] if all files came to their end, but some were not received, otherwise why the connection
-    /// has failed at the last file. The sender was told the reason if it can be reached.
+    /// Returns [`ReceiveError::LeftOut`] if the end of the last file was reached, but some files were not received.
+    /// Otherwise returns the reason why the connection failed. The sender has been told the reason if it could be
+    /// reached.
     pub async fn serve<T: Transport>(
         &self,
         transport: &mut T,
@@ -177,7 +179,7 @@ impl Receiver {
                     done(peer.transport, Ok(File { name, bytes, resumed, took: watch.elapsed(), hash }));
                     failed
                 }
-                // On standard output, the files after it could not be told from it.
+                // On standard output, a later file could not be told apart from the failed one.
                 Err(error) if error.is_of_one_file() && !matches!(self.out, Output::Stdout) => Some(error),
                 Err(error) => return Err(error),
             };
@@ -195,7 +197,6 @@ impl Receiver {
         if missing == 0 { Ok(()) } else { Err(ReceiveError::LeftOut(missing)) }
     }
 
-    /// Returns how fast a sender has to deliver.
     fn pace(&self, is_known: bool) -> Pace {
         match (self.idle, is_known) {
             (Some(time), _) => Pace { least: 1, time },
@@ -204,7 +205,7 @@ impl Receiver {
         }
     }
 
-    /// Receives file `number`. If it is not received, some of it may not have been read.
+    /// Receives file `number`. After a failure, part of its data may be unread.
     async fn file<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -221,7 +222,7 @@ impl Receiver {
             Output::Stdout => None,
             Output::Directory(staging) => Some(staging),
         };
-        // Found before the contents are sent. A file that appears meanwhile is found in the end.
+        // Checks the name before the contents are sent. A file that appears meanwhile is found at the end.
         if let Some(staging) = staging {
             match (staging.exists(name).map_err(disk)?, self.existing) {
                 (true, Existing::Skip) => return Ok(Received::Skipped),
@@ -232,7 +233,8 @@ impl Receiver {
                     let claimed = self.claimed(peer, number, name, body, staging).await?;
                     return claimed.map(Received::File).ok_or_else(|| ReceiveError::Exists(name.clone()));
                 }
-                // Its contents are compared at the end, and nothing is written to its directory.
+                // Without `--overwrite`, an existing file is only compared at the end; nothing is written to its
+                // directory.
                 (true, Existing::Refuse) => {}
                 (false, _) | (true, Existing::Overwrite | Existing::Rename) => staging.check(name).map_err(disk)?,
             }
@@ -262,7 +264,7 @@ impl Receiver {
                 Err(fault) => break Err(fault.of(name, body)),
             }
         };
-        // A failure of the disk takes precedence, because it concerns other files too.
+        // A disk failure takes precedence, because it concerns other files, too.
         let (sink, hasher) = file.finish().await.map_err(disk)?;
         let theirs = match (result, sink) {
             (Ok(theirs), sink) if theirs == hasher.finalize() => (theirs, sink),
@@ -309,7 +311,7 @@ impl Receiver {
         names::check_here(name).map_err(|error| ReceiveError::NotHere { name: name.clone(), error })
     }
 
-    /// Starts to write a file, with what an earlier connection of the same sender left of it.
+    /// Starts to write a file. Continues the part that an earlier connection of the same sender left.
     async fn begin<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -362,7 +364,7 @@ impl Receiver {
                 Err(fault) => return Err(fault.of(name, body)),
             }
             temp.continue_at(prefix.groups).map_err(disk)?;
-            // Shortening the part has released what was reserved.
+            // Shortening the part has released the reserved space.
             temp = reserve(temp, body.received, body.size.unwrap_or_default(), header.data).await.map_err(disk)?;
             let from = report::size(body.received);
             self.screen.say(&match prefix.groups {
@@ -375,7 +377,6 @@ impl Receiver {
         Ok(Disk::new(Sink::File(temp), prefix.hasher))
     }
 
-    /// Reads the number of groups after which the sender continues.
     async fn start<T: Transport>(&self, peer: &mut Peer<'_, T>, body: &mut Body) -> Result<u64, Fault> {
         match body.message(peer).await? {
             protocol::START => body.fixed(peer).await.map(u64::from_be_bytes),
@@ -383,11 +384,11 @@ impl Receiver {
         }
     }
 
-    /// Gives a complete file its name; returns that, and whether the file has its attributes.
+    /// Gives a complete file its final name. Returns the name, and whether the attributes could be set.
     async fn place(&self, temp: TempFile, header: &FileHeader, owner: Owner) -> io::Result<(Name, io::Result<()>)> {
         let (existing, name, attributes) = (self.existing, header.name.clone(), attributes(header));
         let place = move || {
-            // A file system without permissions, such as FAT, can have the contents.
+            // On file systems without permissions, such as FAT, the contents are kept alone.
             let kept = attributes.map_or(Ok(()), |attributes| temp.set(attributes));
             let name = match existing {
                 Existing::Rename => temp.persist_beside(&name, &owner),
@@ -398,7 +399,6 @@ impl Receiver {
         disk::blocking(place).await
     }
 
-    /// Creates a directory or a symbolic link.
     async fn entry(&self, owner: Owner, header: &FileHeader) -> Result<Received, ReceiveError> {
         self.check_name(&header.name)?;
         let overwrite = self.existing == Existing::Overwrite;
@@ -425,30 +425,25 @@ impl Receiver {
     }
 }
 
-/// What became of a file that is not missing.
 enum Received {
     File(Placed),
-    /// A directory or link.
     Entry,
     Skipped,
 }
 
-/// A file that is in its place.
 struct Placed {
     name: Name,
     bytes: u64,
     resumed: u64,
     hash: blake3::Hash,
-    /// Whether it has its attributes.
+    /// Result of setting the attributes.
     kept: io::Result<()>,
 }
 
-/// Returns the attributes that are kept.
 fn attributes(header: &FileHeader) -> Option<Attributes> {
     header.keeps.then_some(Attributes { mode: header.mode, modified: header.modified })
 }
 
-/// Finds out whether there is room for the contents of a file from the byte `from` on, and reserves some of it.
 async fn reserve(mut temp: TempFile, from: u64, size: u64, data: Option<u64>) -> io::Result<TempFile> {
     temp.keep_holes(data.is_some());
     if size.saturating_sub(from) < LEAST_RESERVED {
@@ -457,7 +452,7 @@ async fn reserve(mut temp: TempFile, from: u64, size: u64, data: Option<u64>) ->
     disk::blocking(move || temp.reserve(from, size, data).map(|()| temp)).await
 }
 
-/// Discards what the sender has sent of a file before it heard that the file is not wanted.
+/// Discards data of a file that was sent before the sender learned that the file is not wanted.
 async fn discard<T: Transport>(peer: &mut Peer<'_, T>, name: &Name, body: &mut Body) -> Result<(), ReceiveError> {
     let mut waste = Vec::new();
     loop {
@@ -470,7 +465,6 @@ async fn discard<T: Transport>(peer: &mut Peer<'_, T>, name: &Name, body: &mut B
     }
 }
 
-/// Reads the header of the next file; `None` if there is none.
 async fn next_header<T: Transport>(peer: &mut Peer<'_, T>) -> Result<Option<FileHeader>, ProtocolError> {
     let mut first = [0];
     match (peer.read(&mut first).await?, first) {

@@ -1,4 +1,4 @@
-//! Reading of a sender's messages with time limits.
+//! Reads a sender's messages, with time limits.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,15 +20,15 @@ use crate::progress::{self, Progress};
 use crate::protocol::{self, HASH_LEN, MAX_CHUNK, ProtocolError, Reply};
 use crate::transport::Transport;
 
-/// Number of bytes of replies that are sent although more messages have arrived.
+/// Number of queued bytes from which on replies are sent even though more messages have arrived.
 const REPLIES: usize = 1024;
-/// Hashing speed that a sender must reach while it hashes its copy of a part, in groups per second.
+/// Minimum speed of a sender that hashes its copy of a part, in groups per second.
 const GROUPS_PER_SECOND: u64 = 16;
 
-/// Number of bytes that are read while a file is hashed, to notice that the connection fails.
+/// Number of bytes to read while a file is hashed. Without reading, a failure of the connection would go unnoticed.
 const AHEAD: usize = 1024;
 
-/// How fast a sender has to deliver: `least` bytes of contents per `time` of waiting, or anything at all if that is 1.
+/// Minimum speed of a sender: `least` bytes of contents per `time` of waiting. If `least` is 1, any data counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) least: u64,
@@ -36,13 +36,13 @@ pub(super) struct Pace {
     pub(super) time: Duration,
 }
 
-/// A sender, and replies to it that are sent when no more messages have arrived.
+/// A sender, and the replies to it, which are sent once no more messages have arrived.
 pub(super) struct Peer<'a, T> {
     pub(super) transport: &'a mut T,
     replies: Vec<u8>,
     /// Bytes that were read while a file was hashed.
     ahead: Vec<u8>,
-    /// Replies may be in a buffer of the transport.
+    /// Whether the transport may still buffer replies.
     unflushed: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         Self { transport, replies: Vec::new(), ahead: Vec::new(), unflushed: false }
     }
 
-    /// Replies to file `number`, with the next read at the latest.
+    /// Queues a reply to file `number`, which is sent with the next read at the latest.
     pub(super) fn reply(&mut self, number: u64, reply: &Reply) {
         protocol::encode_reply(&mut self.replies, number, reply);
     }
@@ -70,7 +70,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         Ok(())
     }
 
-    /// Reads bytes; 0 at the end of the stream. Cancel safe.
+    /// Reads bytes, or returns 0 at the end of the stream. Cancel safe.
     pub(super) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.replies.len() >= REPLIES {
             self.flush().await?;
@@ -91,8 +91,8 @@ impl<'a, T: Transport> Peer<'a, T> {
         AsyncReadExt::read(self, buffer).await
     }
 
-    /// Runs `hash`, which reads a file that the sender has named, on a thread when it is the sender's turn. It is told to stop
-    /// when the connection fails.
+    /// Runs `hash`, which reads a file that the sender has named, on a thread when it is the sender's turn. If the
+    /// connection fails, `hash` is told to stop.
     pub(super) async fn hash<R: Send + 'static>(
         &mut self,
         staging: &Arc<Staging>,
@@ -102,7 +102,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         let _guard = stop.on_drop();
         let hashed = async move {
             let turn = staging.hashing.turn(key).await;
-            // The turn ends when the thread stops, which may be after the connection.
+            // The turn ends with the thread, which may outlive the connection.
             disk::blocking(move || (hash(&stop), drop(turn)).0).await
         };
         tokio::select! {
@@ -111,7 +111,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         }
     }
 
-    /// Sends all replies, and waits until the connection fails. What arrives is kept for later reads.
+    /// Sends all replies, and waits until the connection fails. Data that arrives is kept for later reads.
     async fn failed(&mut self) -> io::Error {
         if let Err(error) = self.flush().await {
             return error;
@@ -120,7 +120,7 @@ impl<'a, T: Transport> Peer<'a, T> {
         while let Some(room) = buffer.get_mut(..AHEAD.saturating_sub(self.ahead.len())).filter(|room| !room.is_empty())
         {
             match self.transport.read(room).await {
-                // The sender has nothing more to say, but may wait for the reply.
+                // The sender has ended its direction, but may wait for the reply.
                 Ok(0) => break,
                 Ok(read) => self.ahead.extend(room.iter().take(read)),
                 Err(error) => return error,
@@ -141,7 +141,6 @@ impl<T: Transport> AsyncRead for Peer<'_, T> {
     }
 }
 
-/// Reason why the contents of a file are incomplete.
 pub(super) enum Fault {
     Peer(ProtocolError),
     Slow,
@@ -149,7 +148,6 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Returns the error of the file `name`.
     pub(super) fn of(self, name: &Name, body: &Body) -> ReceiveError {
         let (name, received, size, Pace { least, time }) = (name.clone(), body.received, body.size, body.pace);
         match self {
@@ -167,24 +165,23 @@ impl From<ProtocolError> for Fault {
     }
 }
 
-/// A file in transfer.
 pub(super) struct Body {
     pub(super) size: Option<u64>,
-    /// Bytes that are here.
+    /// Bytes of the contents that are present.
     pub(super) received: u64,
-    /// The last message of the file has been read.
+    /// Whether the last message of the file has been read.
     pub(super) ended: bool,
     pace: Pace,
     /// Ticks spent waiting for the peer since it last made the minimum progress.
     waited: u32,
-    /// Bytes received at that time.
+    /// Bytes received at the time of that progress.
     before: u64,
-    /// Additional time for the first progress.
+    /// Additional time for the first progress, while the sender hashes its copy.
     grace: Duration,
-    /// Decompresses chunks, once there was a compressed one, from this buffer.
+    /// Decompresses from `packed`. `None` before the first compressed chunk.
     unpacker: Option<Unpacker>,
     packed: Vec<u8>,
-    /// Link to a connection that wants to continue the file.
+    /// Lease through which another connection can take over the file.
     pub(super) lease: Option<Arc<Lease>>,
     progress: Progress,
     ticks: Interval,
@@ -209,18 +206,17 @@ impl Body {
         }
     }
 
-    /// The first `bytes` bytes are here.
+    /// Counts the first `bytes` bytes as present.
     pub(super) fn skip(&mut self, bytes: u64) {
         (self.received, self.before) = (bytes, bytes);
         self.progress.skip(bytes);
     }
 
-    /// Gives the sender time to hash `groups` groups.
     pub(super) fn wait_for_hash(&mut self, groups: u64) {
         self.grace = Duration::from_secs(groups / GROUPS_PER_SECOND);
     }
 
-    /// Reads the next chunk into the buffer `chunk`; `None` at the end of the contents.
+    /// Reads the next chunk into `chunk`, or returns `None` at the end of the contents.
     pub(super) async fn read(
         &mut self,
         peer: &mut Peer<'_, impl Transport>,
@@ -245,7 +241,6 @@ impl Body {
         Ok(Some(chunk))
     }
 
-    /// Reads a compressed chunk into the buffer `chunk`.
     async fn unpack(&mut self, peer: &mut Peer<'_, impl Transport>, mut chunk: Vec<u8>) -> Result<Vec<u8>, Fault> {
         let len = u32::from_be_bytes(self.fixed(peer).await?);
         if len as usize > MAX_CHUNK {
@@ -254,7 +249,7 @@ impl Body {
         let mut packed = std::mem::take(&mut self.packed);
         packed.resize(len as usize, 0);
         let before = self.received;
-        // The bytes of the frame count as progress while it arrives.
+        // The bytes of a compressed chunk count as progress while they arrive.
         self.fill(peer, &mut packed, true).await?;
         let mut unpacker = match self.unpacker.take() {
             Some(unpacker) => unpacker,
@@ -271,21 +266,19 @@ impl Body {
         Ok(chunk)
     }
 
-    /// Reads the first byte of a message. Instead of any, the sender may give the file up, which is an error.
+    /// Reads the first byte of a message. Fails if the sender gives the file up instead.
     pub(super) async fn message(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<u8, Fault> {
         let [first] = self.fixed(peer).await?;
         self.ended = first == protocol::ABANDONED;
         if self.ended { Err(ProtocolError::Abandoned.into()) } else { Ok(first) }
     }
 
-    /// Reads the hash at the end of the file.
     pub(super) async fn hash(&mut self, peer: &mut Peer<'_, impl Transport>) -> Result<blake3::Hash, Fault> {
         let hash = self.fixed::<HASH_LEN>(peer).await?;
         self.ended = true;
         Ok(hash.into())
     }
 
-    /// Reads a field of `N` bytes.
     pub(super) async fn fixed<const N: usize>(
         &mut self,
         peer: &mut Peer<'_, impl Transport>,
@@ -295,7 +288,7 @@ impl Body {
         Ok(field)
     }
 
-    /// Reads until `buffer` is full. Only `contents` count as progress.
+    /// Fills `buffer`. Its bytes count as progress if they are `contents`.
     async fn fill(
         &mut self,
         peer: &mut Peer<'_, impl Transport>,
@@ -329,7 +322,7 @@ impl Body {
         Ok(())
     }
 
-    /// Counts a tick spent waiting; `now` bytes have been received.
+    /// Counts a tick spent waiting, with `now` bytes received so far. Fails if the sender is too slow.
     fn wait(&mut self, now: u64) -> Result<(), Fault> {
         self.waited = self.waited.saturating_add(1);
         if now.saturating_sub(self.before) >= self.pace.least {
@@ -340,7 +333,7 @@ impl Body {
     }
 }
 
-/// Waits until another connection takes over the part; forever if the file is none.
+/// Waits until another connection takes over the part. Never completes without a lease.
 async fn evicted(lease: Option<&Lease>) {
     match lease {
         Some(lease) => lease.evicted().await,

@@ -9,20 +9,19 @@ use longhaul_tls::Fingerprint;
 
 use crate::names::Name;
 
-/// Minimum number of bytes that a file counts as, and what a directory or link does: an empty one takes room too.
+/// Minimum number of bytes that a file, a directory or a link counts as: even an empty one takes space.
 const LEAST: u64 = 4096;
 
-/// What a sender hears of a limit.
+/// Message to a sender that exceeds a limit.
 pub(super) const EXCEEDED: &str = "it exceeds what the receiver accepts";
 
-/// Maximum number of bytes of all files together, and of those of each peer. Clones share the same budget.
+/// Maximum number of bytes of all files together, and of the files of each peer. Clones share the same budget.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     all: Account,
     per_peer: Option<u64>,
-    /// One account per key that may send.
     peers: Arc<Mutex<HashMap<Fingerprint, Account>>>,
-    /// Bytes of the parts on the disk, which are counted, by the sender's key and the name of the file.
+    /// Bytes of the parts on the disk, which count towards the limits.
     parts: Arc<Mutex<HashMap<(Fingerprint, Name), u64>>>,
 }
 
@@ -53,7 +52,6 @@ impl Account {
         Self { limit: limit.map(|bytes| Exceeded { option, bytes }), taken: Arc::default() }
     }
 
-    /// Returns whether `bytes` more bytes are within the limit at present.
     fn has_room(&self, bytes: u64) -> Result<(), Exceeded> {
         let taken = self.taken.load(Ordering::Relaxed);
         match self.limit {
@@ -62,9 +60,9 @@ impl Account {
         }
     }
 
-    /// Counts bytes that are on the disk already, whatever the limit is.
+    /// Counts bytes that are on the disk already, regardless of the limit.
     fn force(&self, bytes: u64) {
-        // Saturation would need more than any disk has.
+        // An overflow would need more bytes than any disk has.
         self.taken.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -92,12 +90,11 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns the sender's key.
     pub(crate) fn peer(&self) -> Option<Fingerprint> {
         self.peer
     }
 
-    /// Creates something that counts as [`LEAST`] bytes.
+    /// Creates an entry that counts as [`LEAST`] bytes.
     pub(crate) fn pay<R>(&self, create: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let mut share = Share::default();
         share.accounts.clone_from(&self.accounts);
@@ -109,16 +106,16 @@ impl Owner {
     }
 }
 
-/// The part of the budget that one file takes. It is returned when dropped before [`keep`](Self::keep).
+/// Share of the budget that one file takes. It is returned when dropped, except by [`keep`](Self::keep) and
+/// [`leave`](Self::leave).
 #[derive(Debug, Default)]
 pub(super) struct Share {
     accounts: Vec<Account>,
     taken: u64,
     /// Bytes of the file still covered by [`LEAST`], which was taken at its beginning.
     covered: u64,
-    /// Bytes of the file's part that are counted, but not used.
+    /// Bytes that are counted for the file's part, but not in use.
     spare: u64,
-    /// Key of the file among the parts, if its sender is known.
     part: Option<(Fingerprint, Name)>,
     parts: Arc<Mutex<HashMap<(Fingerprint, Name), u64>>>,
 }
@@ -144,15 +141,15 @@ impl Budget {
         *held = held.saturating_add(bytes);
     }
 
-    /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so a peer that
+    /// Starts a file of announced size `size`. Only received bytes are taken from the budget, so that a peer that
     /// announces much and sends little leaves room for others.
     pub(super) fn begin(&self, peer: Option<Fingerprint>, name: &Name, size: u64) -> Result<Share, Exceeded> {
         let accounts = self.accounts(peer);
-        // What the peer left of this file is counted already.
+        // A part that the peer left of this file is counted already.
         let part = peer.map(|peer| (peer, name.clone()));
         let held = part.as_ref().and_then(|part| self.parts().get(part).copied()).unwrap_or(0);
         let least = if held == 0 { LEAST } else { 0 };
-        // The limit of the peer is the one that it can do something about.
+        // Reports the peer's own limit first, because the peer can do something about it.
         accounts.iter().rev().try_for_each(|account| account.has_room(size.saturating_sub(held).max(least)))?;
         let mut share = Share { accounts, taken: 0, covered: 0, spare: 0, part, parts: Arc::clone(&self.parts) };
         share.take(least)?;
@@ -160,12 +157,11 @@ impl Budget {
         Ok(share)
     }
 
-    /// Returns a peer as the owner of what is created for it.
     pub(crate) fn owner(&self, peer: Option<Fingerprint>) -> Owner {
         Owner { accounts: self.accounts(peer), peer }
     }
 
-    /// Returns the accounts to which the bytes of a peer count: that of all peers, and its own if it has one.
+    /// Returns the accounts to which the bytes of a peer count: the common one, and its own if it has one.
     fn accounts(&self, peer: Option<Fingerprint>) -> Vec<Account> {
         let mut accounts = vec![self.all.clone()];
         if let (Some(_), Some(peer)) = (self.per_peer, peer) {
@@ -182,7 +178,6 @@ impl Budget {
 }
 
 impl Share {
-    /// Counts received bytes.
     pub(super) fn add(&mut self, bytes: u64) -> Result<(), Exceeded> {
         let spare = self.spare.min(bytes);
         self.spare -= spare;
@@ -208,7 +203,7 @@ impl Share {
         Ok(())
     }
 
-    /// Takes over the bytes of the file's part, of which `resumed` are used and the others are removed.
+    /// Takes over the counted bytes of the file's part. The first `resumed` bytes are in use; the others are removed.
     pub(super) fn resume(&mut self, resumed: u64) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let held = self.part.as_ref().and_then(|part| parts.remove(part)).unwrap_or(0);
@@ -285,7 +280,7 @@ mod tests {
         first.keep();
         let exceeded = budget.begin(Some(one), &"file".into(), 20_000).unwrap_err();
         assert_eq!(exceeded.to_string(), "--max-bytes-per-peer (60000 bytes)");
-        // What one peer failed to send counts for nobody.
+        // Bytes that a peer failed to deliver count for nobody.
         assert_eq!(
             budget.begin(Some(other), &"file".into(), 60_000).unwrap_err().to_string(),
             "--max-bytes (100000 bytes)"
@@ -312,7 +307,7 @@ mod tests {
         assert_eq!(budget.begin(Some(other), &"x".into(), 20_001).unwrap_err().option, "--max-bytes");
         rest.leave();
         assert!(budget.begin(Some(other), &"x".into(), 20_000).is_ok());
-        // Received anew, and then complete.
+        // The file is received again from its beginning, and completely.
         let mut anew = budget.begin(Some(one), &"file".into(), 70_000).unwrap();
         anew.resume(0);
         anew.add(70_000).unwrap();
@@ -322,7 +317,7 @@ mod tests {
             budget.begin(Some(other), &"x".into(), 30_000).is_ok(),
             "what the part had more is not counted any more"
         );
-        // A part of 60,000 bytes is removed: its connection ends without one.
+        // The part of 60,000 bytes is removed: the new connection ends without leaving one.
         let budget = Budget::new(Some(100_000));
         budget.add_part(one, &"file".into(), 60_000);
         let mut gone = budget.begin(Some(one), &"file".into(), 60_000).unwrap();

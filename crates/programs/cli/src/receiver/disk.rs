@@ -8,11 +8,8 @@ use tokio::task::JoinHandle;
 use crate::files::TempFile;
 use crate::groups::GroupHasher;
 
-/// Destination of the contents of a file.
 pub(super) enum Sink {
-    /// An unfinished file.
     File(TempFile),
-    /// Standard output.
     Stdout,
 }
 
@@ -30,7 +27,6 @@ impl Sink {
 }
 
 impl Sink {
-    /// Removes the file.
     pub(super) fn discard(self) {
         if let Self::File(temp) = self {
             temp.discard();
@@ -45,7 +41,6 @@ impl Sink {
     }
 }
 
-/// A destination and the hash of the data written to it.
 struct Target {
     sink: Sink,
     hasher: GroupHasher,
@@ -55,37 +50,32 @@ type Written = (Box<Target>, Vec<u8>, io::Result<()>);
 
 enum State {
     Idle(Box<Target>),
-    /// A chunk is being written.
     Busy(JoinHandle<Written>),
-    /// The file could not be written.
     Failed,
 }
 
-/// A file that is written and hashed in the background: one chunk is written while the next one is received.
+/// Writes and hashes a file in the background: one chunk is written while the next one is received.
 pub(super) struct Disk {
     state: State,
-    /// A free buffer.
     spare: Vec<u8>,
 }
 
-/// Runs `work` on a thread that may block.
 pub(super) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     let result = tokio::task::spawn_blocking(work).await;
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 impl Disk {
-    /// Creates a writer for `sink`. `hasher` has the bytes that are in it.
+    /// Creates a writer for `sink`. `hasher` has hashed the present contents of `sink`.
     pub(super) fn new(sink: Sink, hasher: GroupHasher) -> Self {
         Self { state: State::Idle(Box::new(Target { sink, hasher })), spare: Vec::new() }
     }
 
-    /// Returns a buffer for the next chunk.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.spare)
     }
 
-    /// Starts to write `chunk` after the previous one has been written.
+    /// Starts to write `chunk` once the previous one is written.
     pub(super) async fn write(&mut self, chunk: Vec<u8>) -> io::Result<()> {
         let mut target = self.idle().await?;
         self.state = State::Busy(tokio::task::spawn_blocking(move || {
@@ -98,7 +88,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns the file after the last write, and the hasher of its contents.
+    /// Waits for the last write; returns the file and the hasher of its contents.
     pub(super) async fn finish(mut self) -> io::Result<(Sink, GroupHasher)> {
         let Target { sink, hasher } = *self.idle().await?;
         Ok((sink, hasher))
@@ -115,7 +105,7 @@ impl Disk {
                 match result {
                     Ok(()) => Ok(target),
                     Err(error) => {
-                        // A part would keep the disk full.
+                        // A part that is left would keep the disk full.
                         target.sink.discard();
                         Err(error)
                     }

@@ -24,7 +24,7 @@ pub enum ReceiveError {
         /// What is wrong with it.
         error: NameError,
     },
-    /// The system here has no such names.
+    /// The receiver's system allows no such name.
     #[error("cannot write {name}: {error}")]
     NotHere {
         /// The file's name.
@@ -52,9 +52,9 @@ pub enum ReceiveError {
         received: u64,
         /// The file's size, if it was announced.
         size: Option<u64>,
-        /// The number of bytes that have to come in this time.
+        /// Number of bytes that have to arrive within `time`.
         least: u64,
-        /// The time.
+        /// Time in which `least` bytes have to arrive.
         time: Duration,
     },
     /// A file of this name exists.
@@ -93,7 +93,7 @@ pub enum ReceiveError {
         /// The system's error.
         error: io::Error,
     },
-    /// All files came to their end, but so many were not received.
+    /// The end of the last file was reached, but this number of files was not received.
     #[error("{}", left_out(.0))]
     LeftOut(usize),
     /// The connection ended in the middle of a file.
@@ -111,7 +111,7 @@ pub enum ReceiveError {
 }
 
 impl ReceiveError {
-    /// Returns whether the files after the one that failed can be received.
+    /// Returns whether only one file is affected, so that later files can be received.
     pub(super) fn is_of_one_file(&self) -> bool {
         match self {
             Self::Hidden { .. }
@@ -133,7 +133,7 @@ impl ReceiveError {
         }
     }
 
-    /// Returns what to tell the sender; `None` if the sender cannot be reached.
+    /// Returns the message for the sender, or `None` if the sender cannot be reached.
     pub(super) fn reason(&self) -> Option<String> {
         match self {
             Self::Peer(ProtocolError::Name(_) | ProtocolError::BadTime(_)) => Some(self.to_string()),
@@ -162,12 +162,10 @@ fn left_out(files: &usize) -> String {
     format!("{files} {} not received", if *files == 1 { "file was" } else { "files were" })
 }
 
-/// Returns how little has come where at least this many bytes have to.
 fn few(least: u64) -> String {
     if least > 1 { format!("less than {least} bytes") } else { "nothing".to_owned() }
 }
 
-/// Formats how much of a file has been received.
 fn of(received: u64, size: Option<u64>) -> String {
     match size {
         Some(size) => format!("{received} of {size} bytes"),
@@ -175,10 +173,9 @@ fn of(received: u64, size: Option<u64>) -> String {
     }
 }
 
-/// Says why a file cannot be written.
 pub(super) fn sentence(error: &io::Error) -> String {
     let known = match error.kind() {
-        // The system's errors have no text of their own.
+        // An error with a text of its own does not come from the system.
         _ if error.get_ref().is_some() => return error.to_string(),
         ErrorKind::StorageFull => "there is no space for it",
         ErrorKind::QuotaExceeded => "the disk quota is exceeded",

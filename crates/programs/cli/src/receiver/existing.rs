@@ -1,4 +1,4 @@
-//! Files that are there already.
+//! Files that exist before they are sent.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::protocol::{self, FileHeader, ProtocolError, Reply, Timestamp};
 use crate::transport::Transport;
 
 impl Receiver {
-    /// Returns the existing file if the sender proves by its hash that it has the same one.
+    /// Returns the existing file if the sender proves by a hash that it has the same contents.
     pub(super) async fn claimed<T: Transport>(
         &self,
         peer: &mut Peer<'_, T>,
@@ -56,8 +56,8 @@ impl Receiver {
     }
 }
 
-/// Returns whether the existing file may be the one that is sent: an earlier connection may have ended before the
-/// sender heard of the success.
+/// Returns whether the existing file may be a copy of the sent one: an earlier connection may have ended before the
+/// sender learned of its success.
 pub(super) async fn may_be_here(staging: &Arc<Staging>, header: &FileHeader) -> bool {
     let FileHeader { name, size, modified, keeps, asks, .. } = header.clone();
     let staging = Arc::clone(staging);

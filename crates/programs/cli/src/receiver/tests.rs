@@ -75,7 +75,6 @@ impl Scene {
         (served.unwrap_err().to_string(), answer)
     }
 
-    /// Receives on a connection, and closes it.
     async fn serve(&self, mut ours: DuplexStream) -> Result<(), ReceiveError> {
         self.receiver.serve(&mut ours, || {}, |_, _| {}).await
     }
@@ -108,7 +107,7 @@ fn declined(number: u64, reason: &str) -> (u64, Reply) {
     (number, Reply::Declined(reason.to_owned()))
 }
 
-/// Returns the messages after the magic of those of one file.
+/// Returns the messages of one file without the magic.
 fn next(bytes: Vec<u8>) -> Vec<u8> {
     bytes.strip_prefix(&protocol::MAGIC).unwrap().to_vec()
 }
@@ -123,7 +122,6 @@ fn file(name: &[u8], size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the beginning of a chunk of `len` bytes.
 fn chunk(len: usize) -> Vec<u8> {
     [&[protocol::CHUNK][..], &(len as u32).to_be_bytes()].concat()
 }
@@ -223,7 +221,7 @@ async fn a_budget_counts_whatever_takes_room() {
             bytes.extend(next(whole(&format!("deep-{number}/{}/file", vec!["x"; 60].join("/")), b"")));
             bytes.extend(header(Kind::Directory, &format!("directory-{number}/below"), 0o755));
             bytes.extend(header(Kind::Link("directory-0".into()), &format!("link-{number}"), 0));
-            // What is there costs nothing.
+            // An existing directory costs nothing.
             bytes.extend(header(Kind::Directory, "deep-0", 0o755));
         }
         let (left_out, replies) = scene.leaves_out(&bytes).await;
@@ -238,7 +236,7 @@ async fn a_budget_counts_whatever_takes_room() {
                 left.extend(entry.file_type().unwrap().is_dir().then(|| entry.path()));
             }
         }
-        // One more is the directory for unfinished files.
+        // The additional entry is the directory for unfinished files.
         assert!(entries > 1 && entries <= limit / 4096 + 1, "{entries} entries");
     }
 }
@@ -285,7 +283,7 @@ async fn a_wrong_hash_leaves_no_file() {
     assert!(scene.names().is_empty());
 }
 
-/// Sizes that lie either way, and chunks that would take much memory.
+/// Announced sizes that are too small or too large, and chunks that would take much memory.
 #[tokio::test]
 async fn contents_that_are_not_as_announced_leave_no_file() {
     let scene = Scene::new();

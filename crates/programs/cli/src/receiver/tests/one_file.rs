@@ -1,8 +1,8 @@
-//! Files that fail among others, that are named as any Unix file, or that come slowly.
+//! Files that fail among others, files with any Unix name, and files that arrive slowly.
 
 use super::*;
 
-/// Each is told, and those after it arrive.
+/// The sender is told of each failure, and later files arrive.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_fails_does_not_keep_others_from_arriving() {
@@ -91,14 +91,14 @@ async fn a_file_that_the_sender_loses_does_not_keep_others_from_arriving() {
     assert_eq!(names, ["a", "c", "e"]);
 }
 
-/// The hash of a file that a sender names is not worked on for nobody.
+/// Hashing stops when the sender that asked for it is gone.
 #[cfg(unix)]
 #[tokio::test]
 async fn hashing_on_demand_ends_with_the_connection() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let scene = Scene::new();
     let Output::Directory(staging) = &scene.receiver.out else { panic!("not a directory") };
-    // A connection that fails as one that is reset.
+    // A connection that fails like a reset one.
     let (begun, begins) = tokio::sync::oneshot::channel();
     let mut transport = tokio::io::join(Broken(begins), tokio::io::sink());
     let stopped = Arc::new(AtomicBool::new(false));
@@ -111,10 +111,10 @@ async fn hashing_on_demand_ends_with_the_connection() {
         seen.store(true, Ordering::Relaxed);
     };
     assert!(Peer::new(&mut transport).hash(staging, hash).await.is_err());
-    // The turn comes after the thread has stopped.
+    // The next turn comes only after the thread has stopped.
     drop(staging.hashing.turn(None).await);
     assert!(stopped.load(Ordering::Relaxed));
-    // What arrives meanwhile is not lost.
+    // Data that arrives meanwhile is kept.
     let (mut ours, mut theirs) = tokio::io::duplex(100);
     theirs.write_all(b"next").await.unwrap();
     let mut peer = Peer::new(&mut ours);
@@ -143,7 +143,7 @@ impl Transport for tokio::io::Join<Broken, tokio::io::Sink> {
     }
 }
 
-/// Bytes that are not UTF-8, and what other systems do not have.
+/// Names that are not UTF-8, and names that other systems do not allow.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn any_name_of_a_unix_file_arrives() {
@@ -159,7 +159,7 @@ async fn any_name_of_a_unix_file_arrives() {
     assert!(names.iter().all(|name| scene.out().join(std::ffi::OsStr::from_bytes(name)).is_file()));
 }
 
-/// A dump that sorts before it writes, behind a pipe.
+/// For example, a database dump in a pipe that sorts before it writes.
 #[tokio::test(start_paused = true)]
 async fn a_sender_may_pause_as_long_as_the_option_says() {
     for (pause, arrives) in [(50, true), (3_000, true), (4_000, false)] {

@@ -1,8 +1,9 @@
-//! Sessions with random faults: nothing that a sender says makes the receiver panic, wait for ever, or write outside.
+//! Sessions with random faults: no message of a sender makes the receiver panic, wait for ever, or write outside its
+//! directory.
 
 use super::*;
 
-/// The generator of the tests (xorshift64).
+/// xorshift64.
 struct Random(u64);
 
 impl Random {
@@ -14,7 +15,6 @@ impl Random {
     }
 }
 
-/// Returns the messages of a few entries, some of which ask.
 fn session(random: &mut Random) -> Vec<u8> {
     let mut bytes = protocol::MAGIC.to_vec();
     for _ in 0..6 {
@@ -73,7 +73,7 @@ async fn faulty_sessions_end() {
             theirs.write_all(&bytes).await.unwrap();
             theirs.shutdown().await.unwrap();
             let done = |_: &DuplexStream, _: Result<File, LeftOut>| {};
-            // Any result will do.
+            // Any result is acceptable.
             let _ = scene.receiver.serve(&mut ours, || {}, done).await;
             drop(ours);
             let mut replies = Vec::new();
