@@ -1,4 +1,4 @@
-//! BLAKE3 by groups of 1 MiB, so that a prefix of a file can be verified before the whole file is there.
+//! BLAKE3 by groups of 1 MiB, so that a prefix of a file can be verified before the whole file has arrived.
 //!
 //! A group is a subtree of BLAKE3's tree. Its chaining value verifies the group, and the chaining values of all groups
 //! yield the hash of the file, so that each byte is hashed once.
@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use blake3::{Hash, Hasher};
 
-/// Length of a group in bytes. It is a power of two of BLAKE3's chunks.
+/// Length of a group in bytes, which is BLAKE3's chunk length times a power of two.
 pub const GROUP: u64 = 1 << 20;
 
 /// Hashes a file from its beginning.
@@ -16,7 +16,7 @@ pub const GROUP: u64 = 1 << 20;
 pub struct GroupHasher {
     /// Chaining values of the groups before the current one.
     before: Vec<ChainingValue>,
-    /// The current group, which is not empty unless the file is.
+    /// The current group, which is empty only if the file is.
     current: Box<Hasher>,
 }
 

@@ -1,4 +1,4 @@
-//! Compression of chunks (Zstandard, RFC 8878), each by itself.
+//! Compression of single chunks (Zstandard, RFC 8878).
 
 use std::io;
 
@@ -8,15 +8,15 @@ use crate::protocol::MAX_CHUNK;
 
 /// Compression level: the fastest of zstd's regular ones, which keeps up with fast links.
 const LEVEL: i32 = 1;
-/// Largest number of chunks that are sent as they are before compression is tried again.
+/// Maximum number of chunks that are sent uncompressed before compression is tried again.
 const MAX_PAUSE: u32 = 64;
 
-/// Compresses chunks where that saves a tenth of their length. After chunks that cannot be compressed, pauses: 1, 2, 4 chunks
-/// and so on, up to [`MAX_PAUSE`], except for zeros.
+/// Compresses chunks if that saves a tenth of their length. After an incompressible chunk, compression pauses for 1, 2,
+/// 4 chunks and so on, up to [`MAX_PAUSE`]. Chunks of zeros are always compressed.
 pub(crate) struct Packer {
     compressor: Compressor<'static>,
     packed: Vec<u8>,
-    /// Length of the latest pause, and what is left of it.
+    /// Length of the latest pause and its rest, in chunks.
     pause: u32,
     left: u32,
 }
@@ -26,14 +26,14 @@ impl Packer {
         Ok(Self { compressor: Compressor::new(LEVEL)?, packed: Vec::new(), pause: 0, left: 0 })
     }
 
-    /// Returns the compressed chunk, if it is worth it.
+    /// Returns the compressed chunk if that saves a tenth of its length.
     pub(crate) fn pack(&mut self, chunk: &[u8]) -> Option<&[u8]> {
         if self.left > 0 && !is_zero(chunk) {
             self.left -= 1;
             return None;
         }
         self.packed.clear();
-        // A result that does not fit is an error, and not worth it.
+        // A result that does not fit is an error.
         self.packed.reserve(chunk.len() - chunk.len() / 10);
         if self.compressor.compress_to_buffer(chunk, &mut self.packed).is_ok()
             && self.packed.len() <= chunk.len() - chunk.len() / 10
@@ -47,7 +47,6 @@ impl Packer {
     }
 }
 
-/// Returns whether all bytes are zero, as in a hole.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |all, byte| all | byte) == 0
 }
@@ -110,7 +109,7 @@ mod tests {
             assert_eq!(packer.pack(&noise), None);
         }
         assert!((10..30).contains(&tried), "{tried}");
-        // It is noticed when the contents change.
+        // The end of the incompressible chunks is noticed.
         assert!((0..=MAX_PAUSE).any(|_| packer.pack(&[0; 1000]).is_some()));
         assert!(packer.pack(&[0; 1000]).is_some());
     }

@@ -34,13 +34,15 @@
 //! Flags of a header: 1, the sender asks; 2, mode and modification time are to be kept. The other six bits are 0, or the number
 //! of bits in the length of the file's data, at least 1, if the file has holes.
 //!
-//! The sender does not wait for the reply to a file before it sends the next one, unless it asks what is here. The receiver may
-//! skip a file, or say that it does not want it, before its end; the sender then abandons it, unless it has sent the hash
-//! already. The sender also abandons a file that it cannot read to its end, to which the receiver replies that it does not want
-//! it. Each file has one such last reply. Directories and links are counted as files. A refusal ends the connection.
+//! The sender does not wait for the reply to a file before it sends the next one, unless it asks what the receiver has.
+//! The receiver may skip or decline a file before its end. The sender then abandons the file, unless it has already
+//! sent the hash. The sender also abandons a file that it cannot read to its end, and the receiver declines it in
+//! reply. Each file has exactly one such final reply. Directories and links are counted as files. A refusal ends the
+//! connection.
 //!
-//! Parts consist of groups of 1 MiB ([`groups`](crate::groups)). The digest is the BLAKE3 hash of their chaining values. If it
-//! is that of the sender's file, the sender continues after them, otherwise from the beginning (0 groups).
+//! Parts consist of groups of 1 MiB ([`groups`](crate::groups)). The digest is the BLAKE3 hash of their chaining
+//! values. If the sender's file has the same digest, the sender continues after these groups, otherwise from the
+//! beginning (0 groups).
 
 use std::io;
 use std::time::SystemTime;
@@ -55,44 +57,38 @@ pub const MAGIC: [u8; 8] = *b"longhau\x03";
 pub const HASH_LEN: usize = blake3::OUT_LEN;
 /// Maximum length of a chunk in bytes.
 pub const MAX_CHUNK: usize = 256 << 10;
-/// Largest file for whose contents the sender does not ask what is there: it would take longer than sending them.
+/// Largest file for which the sender does not ask what the receiver has: asking would take longer than sending the
+/// contents.
 pub const MAX_UNASKED: u64 = 2 << 20;
 
-/// First byte of a file's header.
+/// Types of the sender's messages, from here on.
 pub(crate) const FILE: u8 = 1;
-/// First byte of the place from which the contents follow.
 pub(crate) const START: u8 = 2;
-/// First byte of the hash that proves that the sender has the same file.
+/// Proves by a hash that the sender has the same file.
 pub(crate) const CLAIM: u8 = 3;
-/// First byte of a chunk.
 pub(crate) const CHUNK: u8 = 4;
-/// First byte of the end of the contents.
 pub(crate) const END: u8 = 5;
-/// The file is not complete.
 pub(crate) const ABANDONED: u8 = 6;
 
-/// First byte of a compressed chunk.
 pub(crate) const PACKED: u8 = 9;
-/// First byte of a directory's header.
 pub(crate) const DIRECTORY: u8 = 7;
-/// First byte of a symbolic link's header.
 pub(crate) const LINK: u8 = 8;
 
 /// Flag of a header: mode and modification time are to be kept.
 const KEEPS: u8 = 2;
-/// Flag of a header: the sender waits for what is here before it sends the contents.
+/// Flag of a header: the sender waits to hear what the receiver has before it sends the contents.
 const ASKS: u8 = 1;
 /// Position of the number of bits of the data's length in the flags of a file with holes.
 const DATA_BITS: u32 = 2;
 /// Length in bytes of the fixed fields of a file header, without the type byte and the strings.
 const HEADER_LEN: usize = 1 + 8 + 12 + 4;
-/// Seconds of the years 1 to 9999, the times that a header may have. File systems may store others, which calendars cannot show.
+/// Modification times that a header may have, in seconds since 1970: the years 1 to 9999, which calendars can show.
+/// File systems may store others.
 const YEARS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
-/// Size of a file whose size is not known.
 const UNKNOWN_SIZE: u64 = u64::MAX;
 /// Maximum length of a receiver's reason in bytes.
 const MAX_REASON: usize = 1024;
-/// Length of the first byte of a reply and the number of the file.
+/// Length of the beginning of a reply in bytes: its type and the number of the file.
 const REPLY_LEN: usize = 1 + 8;
 
 const CONFIRMED: u8 = 0;
@@ -109,7 +105,7 @@ const TLS: [u8; 2] = [21, 22];
 /// Header that precedes a file's contents, or stands for a directory or a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
-    /// What the header is of.
+    /// Kind of the entry.
     pub kind: Kind,
     /// Relative path, separated by `/`.
     pub name: Name,
@@ -119,9 +115,9 @@ pub struct FileHeader {
     pub modified: Timestamp,
     /// Permissions, as in `st_mode` without the file's type.
     pub mode: u32,
-    /// Whether modification time and permissions are to be kept.
+    /// Whether the receiver should keep modification time and permissions.
     pub keeps: bool,
-    /// Whether the sender waits for what is here before it sends the contents.
+    /// Whether the sender waits to hear what the receiver has before it sends the contents.
     pub asks: bool,
     /// For a file with holes, a lower bound on the bytes of its data, a power of two.
     pub data: Option<u64>,
@@ -174,24 +170,24 @@ impl Timestamp {
 pub enum Reply {
     /// The file is in place.
     Confirmed,
-    /// The file was refused for this reason, and so are the files after it.
+    /// The file and all later ones are refused for this reason.
     Refused(String),
     /// A file of this name exists, and is kept.
     Skipped,
-    /// The file is not wanted for this reason. The files after it may be.
+    /// The file is not wanted for this reason. Later files may be.
     Declined(String),
     /// The contents are to be sent.
     Go,
-    /// The contents are to be sent. A part of another version of the file was here.
+    /// The contents are to be sent. The receiver had a part of another version of the file.
     Anew,
-    /// The first groups of the file are here.
+    /// The receiver has the first groups of the file.
     Offer {
         /// Number of groups.
         groups: u64,
         /// Hash of their chaining values.
         digest: blake3::Hash,
     },
-    /// A file of this name, size and modification time is here.
+    /// The receiver has a file of this name, size and modification time.
     Same,
 }
 
@@ -210,10 +206,10 @@ pub enum ProtocolError {
     /// The modification time is not in the years 1 to 9999.
     #[error("the modification time {0} s is not in the years 1 to 9999")]
     BadTime(i64),
-    /// A reply is not one that the protocol has at this point.
+    /// A reply is not valid at this point of the protocol.
     #[error("the peer's reply is not valid")]
     BadReply,
-    /// A message is not one that the protocol has at this point.
+    /// A message is not valid at this point of the protocol.
     #[error("the peer sent a message of type {0}, which is not valid here")]
     BadMessage(u8),
     /// A chunk is longer than [`MAX_CHUNK`].
@@ -245,10 +241,10 @@ impl From<io::Error> for ProtocolError {
     }
 }
 
-/// Reads the first bytes of a connection.
+/// Reads and checks the first bytes of a connection.
 ///
 /// # Errors
-/// Returns an error if they are not [`MAGIC`].
+/// Returns an error if the bytes are not [`MAGIC`].
 pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), ProtocolError> {
     let mut magic = [0; MAGIC.len()];
     from.read_exact(&mut magic).await?;
@@ -285,7 +281,7 @@ pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
     Ok(bytes)
 }
 
-/// Appends the length of a text of at most [`names::MAX_PATH`] bytes, and the text.
+/// Appends a text of at most [`names::MAX_PATH`] bytes after its length.
 fn extend_text(bytes: &mut Vec<u8>, text: &[u8]) {
     bytes.extend((text.len() as u16).to_be_bytes());
     bytes.extend(text);
@@ -333,13 +329,12 @@ async fn read_name(from: &mut (impl AsyncRead + Unpin)) -> Result<Name, Protocol
     Ok(name.into())
 }
 
-/// Returns the beginning of a chunk of `len` bytes.
+/// Returns the type and the length of a chunk of `len` bytes, which precede it.
 #[must_use]
 pub fn chunk_start(len: u32) -> [u8; 5] {
     message_start(CHUNK, len)
 }
 
-/// Returns the beginning of a compressed chunk whose frame has `len` bytes.
 pub(crate) fn packed_start(len: u32) -> [u8; 5] {
     message_start(PACKED, len)
 }
@@ -501,14 +496,14 @@ mod tests {
         }
     }
 
-    /// File systems store any time of 64 bits, and a peer may send any.
+    /// File systems can store any 64-bit time, and a peer may send any.
     #[tokio::test]
     async fn times_outside_the_calendar_are_clamped_by_the_sender_and_refused_by_the_receiver() {
         let epoch = SystemTime::UNIX_EPOCH;
         let first = epoch.checked_sub(Duration::from_secs(1 << 63));
         let last = epoch.checked_add(Duration::from_secs((1 << 63) - 1));
         for (time, year) in [(first, "0001-01-01T00:00:00Z"), (last, "9999-12-31T23:59:59Z")] {
-            // Not every system has such times.
+            // Not every system can represent such times.
             let Some(time) = time else { continue };
             let far = Timestamp::from(time);
             let mut bytes = encode_header(&FileHeader { modified: far, ..header("a", Some(1)) }).unwrap();
@@ -536,7 +531,7 @@ mod tests {
         for (number, reply) in (0..).zip(&replies) {
             encode_reply(&mut all, number, reply);
         }
-        // They arrive in pieces.
+        // The replies arrive byte by byte.
         let (mut arrived, mut heard) = (Vec::new(), Vec::new());
         for byte in all {
             arrived.push(byte);

@@ -26,14 +26,13 @@ mod tree;
 use producer::{Batch, End, Mark, Producer, Replies};
 pub use source::{Plan, Source};
 
-/// Number of batches read ahead.
 const BATCHES_AHEAD: usize = 4;
-/// Number of replies that the producer may have to take. It waits for those to one file at a time, and the last of the file
-/// before may still be there.
+/// Capacity for replies to the producer. It waits for replies to one file at a time, but the last reply to the previous
+/// file may still be queued.
 const ANSWERS: usize = 4;
-/// Maximum number of bytes read at a time.
+/// Maximum number of bytes of replies to read at a time.
 const READ: usize = 4096;
-/// Maximum number of files whose confirmations are awaited.
+/// Maximum number of files that wait for a confirmation.
 const MAX_WAITING: usize = 16_384;
 
 /// Reason why a file was not sent.
@@ -58,7 +57,7 @@ pub enum SendError {
     Name {
         /// The file's path.
         path: PathBuf,
-        /// What is wrong with its name.
+        /// Problem with the name.
         error: NameError,
     },
     /// Standard input cannot be read.
@@ -92,8 +91,8 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// Returns whether the same files can be sent over another connection: this one failed, and neither end has
-    /// refused anything.
+    /// Returns whether the same files can be sent over another connection: this one failed, but neither end refused
+    /// anything.
     #[must_use]
     pub fn is_outage(&self) -> bool {
         match self {
@@ -105,7 +104,7 @@ impl SendError {
         }
     }
 
-    /// Returns whether the receiver, or somebody else, has reset the connection.
+    /// Returns whether the receiver or a third party has reset the connection.
     #[must_use]
     pub fn is_reset(&self) -> bool {
         matches!(self, Self::Connection { error: ProtocolError::Connection(error), .. }
@@ -113,7 +112,7 @@ impl SendError {
     }
 }
 
-/// Result of a file.
+/// Result of sending a file.
 #[derive(Debug)]
 pub enum Delivery {
     /// The receiver has the file.
@@ -144,10 +143,10 @@ impl Delivery {
     }
 }
 
-/// How files are sent.
+/// Settings of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to ask what the receiver has of large files, and not to send that.
+    /// Whether to ask which part of a large file the receiver has, and to send only the rest.
     pub resume: bool,
     /// Whether permissions and modification times are kept.
     pub attributes: bool,
@@ -161,10 +160,10 @@ pub struct Sender<T> {
     transport: T,
     /// Replies that have not arrived completely.
     inbox: Vec<u8>,
-    /// Whether everything written has left the buffers of the transport.
+    /// Whether the buffers of the transport are empty.
     flushed: bool,
-    /// Whether the last thing done was to read: then writing comes first, so that a receiver that talks without end keeps
-    /// nothing from being sent.
+    /// Whether the latest operation was a read. Then the next one is a write, so that a receiver that sends without end
+    /// does not keep data from being sent.
     heard: bool,
 }
 
@@ -184,10 +183,10 @@ impl<T: Transport> Sender<T> {
         self.transport
     }
 
-    /// Sends the files of `plan` that are not settled, and calls `done` for each that is.
+    /// Sends the unsettled files of `plan`, and calls `done` for each file that is settled.
     ///
     /// # Errors
-    /// Returns why the receiver does not have all files. The connection cannot be used any further then.
+    /// Returns the reason why the receiver does not have all files. Then the connection cannot be used any further.
     pub async fn send(
         &mut self,
         plan: &mut Plan,
@@ -218,7 +217,8 @@ impl<T: Transport> Sender<T> {
                         if heard.settles {
                             settled.store(number.saturating_add(1), Ordering::Relaxed);
                         }
-                        // The producer may have ended.
+                        // A full queue is an error of the receiver; a closed one is not, because the producer may have
+                        // ended.
                         if heard.is_awaited && let Err(TrySendError::Full(_)) = answer.try_send((number, reply)) {
                             return Err(state.failed(ProtocolError::BadReply));
                         }
@@ -247,15 +247,15 @@ impl<T: Transport> Sender<T> {
             }
             if written == bytes.len() && written > 0 {
                 written = 0;
-                // At the end of the files the producer has ended and takes no buffers.
+                // At the end of the files, the producer has ended and takes no more buffers.
                 let _ = spare.send(std::mem::take(&mut bytes));
             }
         }
         Ok(())
     }
 
-    /// Writes part of `data` and returns its length, or reads from the peer and returns 0. Without data, what has been
-    /// written is flushed. Cancel safe: a cancelled call has written nothing.
+    /// Writes part of `data` and returns its length, or reads from the peer and returns 0. If `data` is empty, flushes
+    /// what has been written. Cancel safe: a cancelled call has written nothing.
     async fn write_or_hear(&mut self, data: &[u8]) -> io::Result<usize> {
         poll_fn(|cx| {
             if std::mem::take(&mut self.heard)
@@ -288,15 +288,14 @@ impl<T: Transport> Sender<T> {
     }
 }
 
-/// Files whose confirmations are awaited, and progress.
 struct State {
     waiting: VecDeque<Waiting>,
     /// The file whose contents are being written.
     name: Name,
     size: Option<u64>,
-    /// Bytes of it that have been written, or that the receiver had.
+    /// Bytes of that file that have been written, or that the receiver had.
     sent: u64,
-    /// The same of all files.
+    /// The same for all files.
     total: u64,
     progress: Progress,
 }
@@ -306,31 +305,30 @@ struct Waiting {
     number: Option<u64>,
     source: Arc<Source>,
     informs: Informs,
-    /// Why the rest of the file is not sent.
+    /// Reason why the rest of the file is not sent.
     failed: Option<io::Error>,
     end: Option<End>,
     delivery: Option<Delivery>,
 }
 
-/// Replies before the last one that the receiver may still send to a file.
+/// Intermediate replies that the receiver may still give to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Informs {
     /// None, because the sender has not asked.
     Unasked,
-    /// Any of those that answer the sender's question.
+    /// Any answer to the sender's question.
     Any,
-    /// The sender has to prove that it has the same file, and may hear that it is to be sent nevertheless.
+    /// `Go`: the sender has to prove that it has the same file, and the receiver may ask for the contents nevertheless.
     Go,
-    /// None any more: the question has been answered.
+    /// None, because the question has been answered.
     Heard,
 }
 
-/// Meaning of a valid reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Heard {
-    /// No further reply to the file follows.
+    /// Whether no further reply to the file follows.
     settles: bool,
-    /// The producer waits for replies to this file.
+    /// Whether the producer waits for replies to this file.
     is_awaited: bool,
 }
 
@@ -339,7 +337,7 @@ impl State {
         Self { waiting: VecDeque::new(), name: Name::default(), size: None, sent: 0, total: 0, progress }
     }
 
-    /// Notes what a batch contains that is written next.
+    /// Records a mark of the batch that is written next.
     fn mark(&mut self, mark: Mark) {
         match mark {
             Mark::Begun { number, source, size, asks } => {
@@ -377,8 +375,8 @@ impl State {
         }
     }
 
-    /// Notes the reply to file `number`. Only the first file that is sent and not settled can have one, each kind of reply at
-    /// most once, so that a receiver cannot make anything grow.
+    /// Records the reply to file `number`. Only the first unsettled file that is sent can have a reply, and each kind
+    /// of reply at most once, so that a receiver cannot make memory use grow.
     fn heard(&mut self, number: u64, reply: &Reply) -> Result<Heard, SendError> {
         if let Reply::Refused(reason) = reply {
             let file = self.waiting.iter().find(|file| file.number == Some(number));
@@ -399,7 +397,7 @@ impl State {
         }
     }
 
-    /// Counts contents. Files with holes can have any length, all of them together more than a number holds.
+    /// Counts contents. Saturates, because files with holes can have any length.
     fn count(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_add(bytes);
         self.total = self.total.saturating_add(bytes);
@@ -411,7 +409,7 @@ impl State {
 }
 
 impl Waiting {
-    /// Notes a reply; `None` if it is not valid now.
+    /// Records a reply. Returns `None` if it is not valid now.
     fn heard(&mut self, reply: &Reply) -> Option<Heard> {
         let is_awaited = self.informs != Informs::Unasked;
         let informs = match (reply, self.informs) {
@@ -440,7 +438,6 @@ impl Waiting {
     }
 }
 
-/// Starts the display of the progress of all files together.
 fn begin(screen: &Screen, sources: &[Arc<Source>]) -> Progress {
     let size = sources.iter().try_fold(0_u64, |all, source| Some(all.saturating_add(source.size()?)));
     match sources {

@@ -1,4 +1,4 @@
-//! Complete connections: opening, transfer of files, closing.
+//! Whole connections: opening, transfer of files, closing.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use crate::report::{Sent, Stopwatch};
 use crate::sender::{Delivery, Options, Plan, SendError, Sender, Source};
 use crate::transport::{Connection, Snapshot, Transport};
 
-/// Result of a file.
+/// Result of sending a file.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The file is at the receiver.
+    /// The receiver has the file.
     Sent(Sent),
     /// The receiver has kept another file of the same name. The text is the path as given on the command line.
     Skipped(String),
-    /// The file with this path is not at the receiver, for this reason.
+    /// The receiver does not have the file. The texts are its path and the reason.
     Failed(String, String),
-    /// The directory or symbolic link with this path is at the receiver.
+    /// The receiver has the directory or symbolic link with this path.
     Created(String),
 }
 
-/// Sends the files of `plan` that are not settled over the connection `stream`, and closes it, within `patience`.
-/// `watch` was started before it was opened.
+/// Sends the unsettled files of `plan` over `stream`, and closes the connection within `patience`. `watch` was started
+/// before the connection was opened.
 ///
 /// # Errors
-/// Returns why a file was not confirmed; `plan` has the files to be sent again.
+/// Returns the reason if a file was not confirmed; `plan` then has the files to be sent again.
 pub async fn send_over(
     stream: impl Connection,
     mut watch: Stopwatch,
@@ -59,11 +59,11 @@ pub async fn send_over(
         watch = Stopwatch::start();
     };
     if let Err(error) = sender.send(plan, options, screen, settled).await {
-        // The queued data is useless, and the reset tells the peer of the failure at once.
+        // The queued data is useless, and a reset tells the peer of the failure at once.
         sender.transport().tcp().abort();
         return Err(error);
     }
-    // All files are confirmed: a failure of the close is of no consequence for the sender.
+    // All files are confirmed, so that a failed close has no consequence for the sender.
     let _ = timeout(patience, finish(sender.into_transport())).await;
     Ok(())
 }
@@ -75,11 +75,11 @@ async fn finish(mut stream: impl Connection) -> std::io::Result<()> {
     stream.close().await
 }
 
-/// Receives the files of one connection and closes it, within `patience`. `greeted` is called when the peer has sent
-/// the protocol's magic bytes, `received` for each file.
+/// Receives the files of one connection and closes it; closing may take `patience`. `greeted` is called when the peer
+/// has sent the protocol's magic bytes, `received` for each file.
 ///
 /// # Errors
-/// Returns [`ReceiveError::LeftOut`] if some files were not received, otherwise why the connection failed.
+/// Returns [`ReceiveError::LeftOut`] if some files were not received, otherwise the reason why the connection failed.
 pub async fn receive(
     receiver: &Receiver,
     mut stream: impl Connection,
@@ -88,7 +88,7 @@ pub async fn receive(
 ) -> Result<(), ReceiveError> {
     let result = receiver.serve(&mut stream, greeted, |_, file| received(file)).await;
     match &result {
-        // The TCP stack ends with the process, so the last confirmation must be acknowledged before.
+        // The TCP stack ends with the process, so the last confirmation must be acknowledged first.
         Ok(()) | Err(ReceiveError::LeftOut(_)) => {
             let closed = timeout(receiver.patience, stream.close()).await;
             let closed = closed.unwrap_or(Ok(())).map_err(|error| ProtocolError::from(error).into());

@@ -17,7 +17,6 @@ use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 use crate::memory::Memory;
 use crate::output;
 
-/// Maximum number of connections waiting to be accepted.
 const BACKLOG: u32 = 1024;
 /// Time for a reset to leave if the UDP socket's buffer is full. The TCP stack is part of the process: queued
 /// segments are lost when the process ends.
@@ -73,7 +72,7 @@ fn open_memory(file: &str) -> Result<Memory> {
     Memory::open(Path::new(file))
 }
 
-/// Places of the logs that the command line does not name (draft-ietf-quic-qlog-main-schema, environment variables).
+/// Paths of qlog files from the environment, for use if the command line has none (draft-ietf-quic-qlog-main-schema).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct QlogEnvironment {
     file: Option<PathBuf>,
@@ -143,7 +142,7 @@ impl TransportArgs {
         options
     }
 
-    /// Returns how long to wait for a silent peer.
+    /// Returns the maximum time to wait for a silent peer.
     #[must_use]
     pub fn patience(&self) -> Duration {
         Duration::from_secs(self.connection.timeout.into())
@@ -154,7 +153,7 @@ impl TransportArgs {
     /// # Errors
     /// Returns the error of the address that failed last, or if a capture or log file cannot be created.
     pub async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
-        // Attempts at the same time write to one capture.
+        // Only the first attempt captures: concurrent attempts would write to the same file.
         let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
         let first = self.socket(addresses.first().copied().unwrap_or(unspecified))?;
         let others = Self { connection: ConnectionArgs { pcap: None, ..self.connection.clone() }, ..self.clone() };
@@ -266,11 +265,11 @@ pub struct Snapshot {
     pub unacknowledged_bytes: u64,
     /// Time by factor that limited the sender so far.
     pub limited_by: LimitedBy,
-    /// Why the start-up scheme of the controller was given up, if it was.
+    /// Reason why the start-up scheme of the controller was given up, if it was.
     pub startup_given_up: Option<&'static str>,
 }
 
-/// A connection, or a substitute for one in tests.
+/// A connection, or a substitute in tests.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin {
     /// Returns the state to display.
     fn snapshot(&self) -> Snapshot;
@@ -345,13 +344,13 @@ impl Snapshot {
     }
 }
 
-/// Runs a program with these options: `work` until it completes or is interrupted, or only the printing of the
-/// registry if that was asked for. Returns the exit code of `program`.
+/// Runs a program with these options until `work` completes or is interrupted. If the options ask for the registry,
+/// only prints that. Returns the exit code of `program`.
 pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Output = Result<()>>) -> ExitCode {
     run_until(program, options, work, interrupted()).await
 }
 
-/// As [`run`], where `end` completes when the program is to be interrupted.
+/// Does the same as [`run`], but is interrupted when `end` completes.
 pub async fn run_until(
     program: &str,
     options: &TransportArgs,
@@ -366,7 +365,7 @@ pub async fn run_until(
     outcome(program, finish(options, work, end).await)
 }
 
-/// The end came before the work was done.
+/// The program was interrupted before its work was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
@@ -381,7 +380,7 @@ pub async fn finish(
     end: impl Future<Output = ()>,
 ) -> Result<()> {
     let result = tokio::select! {
-        // Signals are handled before the work begins.
+        // Checks for a signal before the work begins.
         biased;
         () = end => Err(Interrupted.into()),
         result = work => result,
@@ -405,7 +404,7 @@ pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
     }
 }
 
-/// Prints a warning if the program was built without optimisation, where its speed is meaningless.
+/// Prints a warning if the program was built without optimisation: its speed is meaningless then.
 pub fn warn_if_slow() {
     if cfg!(debug_assertions) {
         output::say("warning: built without --release, this is several times slower than it can be");

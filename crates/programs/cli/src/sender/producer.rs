@@ -14,19 +14,18 @@ use crate::packing::Packer;
 use crate::progress::Screen;
 use crate::protocol::{self, FileHeader, Kind, MAX_CHUNK, MAX_UNASKED, Reply};
 
-/// Number of bytes from which a batch is sent without waiting for more.
+/// Number of bytes from which on a batch is sent.
 const BATCH: usize = 128 << 10;
-/// The same for the number of its marks.
+/// Number of marks from which on a batch is sent.
 const MARKS: usize = 4096;
 
-/// Bytes to be written.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) bytes: Vec<u8>,
     pub(super) marks: Vec<Mark>,
 }
 
-/// Meaning of a batch.
+/// Part of a batch, for the confirmations and the progress display.
 #[derive(Debug)]
 pub(super) enum Mark {
     /// The batch has the header of this file.
@@ -43,13 +42,11 @@ pub(super) enum Mark {
     Unread(io::Error),
 }
 
-/// End of a file's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) hash: blake3::Hash,
-    /// Size of the file in bytes.
     pub(super) bytes: u64,
-    /// Bytes that the receiver had before.
+    /// Bytes that the receiver had before this connection.
     pub(super) resumed: u64,
 }
 
@@ -58,11 +55,10 @@ impl End {
     const EMPTY: Self = Self { hash: blake3::Hash::from_bytes([0; protocol::HASH_LEN]), bytes: 0, resumed: 0 };
 }
 
-/// Reason why the production ends early.
 enum Stop {
     /// The connection has failed.
     Gone,
-    /// The file cannot be read. Those after it are sent.
+    /// The file cannot be read. Later files are sent.
     Unread(io::Error),
 }
 
@@ -72,18 +68,15 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Valid replies of the receiver.
 pub(super) struct Replies {
-    /// Those to files about which the sender has asked, with their numbers.
+    /// Replies to files about which the sender has asked, with the numbers of the files.
     pub(super) asked: Receiver<(u64, Reply)>,
     /// All files before this number need not be sent any more.
     pub(super) settled: Arc<AtomicU64>,
 }
 
-/// Produces the batches of files.
 pub(super) struct Producer {
     pub(super) feed: mpsc::Sender<Batch>,
-    /// Used buffers.
     pub(super) spares: Receiver<Vec<u8>>,
     pub(super) replies: Replies,
     pub(super) options: Options,
@@ -91,9 +84,9 @@ pub(super) struct Producer {
     batch: Batch,
     /// Number of the next file.
     next: u64,
-    /// Compresses chunks, once some are to be compressed.
+    /// `None` before the first chunk that is to be compressed.
     packer: Option<Packer>,
-    /// Whether chunks of the file are to be compressed.
+    /// Whether chunks of the current file are to be compressed.
     packs: bool,
 }
 
@@ -124,7 +117,7 @@ impl Producer {
                 }
             }
         }
-        // If the connection has failed, that is known.
+        // A failure is reported by the sender, whose connection has failed.
         let _ = self.flush();
         Ok(())
     }
@@ -146,7 +139,7 @@ impl Producer {
         let number = self.next;
         self.next += 1;
         self.batch.bytes.extend(bytes);
-        // Chunks of zeros are a few bytes then.
+        // Compression reduces the zeros of a hole to a few bytes.
         self.packs = self.options.compress || header.data.is_some();
         let (size, asks) = (header.size, header.asks);
         self.batch.marks.push(Mark::Begun { number, source: Arc::clone(source), size, asks });
@@ -162,7 +155,7 @@ impl Producer {
             }
         }
         if header.size.is_none() {
-            // The contents may come much later than the files before.
+            // Earlier files need not wait for these contents, which may come much later.
             self.flush()?;
         }
         let resumed = hasher.len();
@@ -235,7 +228,6 @@ impl Producer {
         Ok(Some(hasher))
     }
 
-    /// Waits for the reply to file `number`.
     fn reply(&mut self, number: u64) -> Result<Reply, Stop> {
         self.flush()?;
         loop {
@@ -285,7 +277,6 @@ impl Producer {
         Ok(read as u64)
     }
 
-    /// Appends the hash of the contents.
     fn hash(&mut self, hasher: &GroupHasher, resumed: u64) {
         let hash = hasher.finalize();
         self.batch.bytes.extend(hash.as_bytes());

@@ -24,27 +24,25 @@ pub struct Source {
 enum Input {
     /// A file named on the command line, which is open.
     Open(File),
-    /// A file in this directory or below, which is opened when it is sent.
+    /// A file below this directory, opened when it is sent.
     Closed(Arc<Directory>),
-    /// This directory, or one below.
+    /// This directory, or one below it.
     Directory(Arc<Directory>),
     Link(Name),
-    /// Something that is not sent, for this reason.
+    /// An entry that is not sent, with the reason.
     LeftOut(String),
     Stdin {
-        /// Whether it has been read from, so that it cannot be sent from its beginning any more.
+        /// Whether reading has begun, so that the contents cannot be read again from the beginning.
         begun: AtomicBool,
     },
 }
 
-/// Contents of a source.
 pub(super) enum Contents {
     File(File),
     Stdin,
 }
 
 impl Contents {
-    /// Continues the reading at the beginning.
     pub(super) fn rewind(&mut self) -> io::Result<()> {
         match self {
             Self::File(file) => file.seek(SeekFrom::Start(0)).map(|_| ()),
@@ -79,7 +77,7 @@ impl Source {
         Ok(Self { path: path.to_owned(), name, size: Some(size), input: Input::Open(file) })
     }
 
-    /// Stands for a file that is not sent, for this reason.
+    /// Creates a placeholder for a file that is not sent, with the reason.
     #[must_use]
     pub fn left_out(path: &Path, reason: String) -> Self {
         Self { path: path.to_owned(), name: path.as_os_str().into(), size: Some(0), input: Input::LeftOut(reason) }
@@ -98,14 +96,15 @@ impl Source {
         Ok(Self { path, name: "stdin".into(), size: None, input })
     }
 
-    /// Returns everything in the directory `path`, and each directory after what is in it. Symbolic links are only
-    /// sent with `links`, if they stay inside. What is not sent is [left out](Self::left_out).
+    /// Returns all entries below the directory `path`, and each directory after its entries. Symbolic links are sent
+    /// only if `links` is true and if they stay inside the directory. Entries that are not sent are [left
+    /// out](Self::left_out).
     ///
     /// # Errors
     /// Returns an error if the directory itself cannot be read or its name cannot be sent.
     pub fn walk(path: &Path, links: bool) -> Result<Vec<Self>, SendError> {
         let open = |error| SendError::Open { path: path.to_owned(), error };
-        // `.` and `..` have other names.
+        // `.` and `..` are sent under the real names of the directories.
         let named = if path.file_name().is_some() { path.to_owned() } else { path.canonicalize().map_err(open)? };
         let name = name(&named).map_err(|error| SendError::Name { path: path.to_owned(), error })?;
         let root = Arc::new(Directory::open(path).map_err(open)?);
@@ -121,13 +120,13 @@ impl Source {
         &self.name
     }
 
-    /// Returns the path of the file here.
+    /// Returns the local path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the file's size in bytes when it was found, if it is known; that of others is 0.
+    /// Returns the size of the file in bytes when it was found, if known. Directories and links have the size 0.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.size
@@ -139,7 +138,6 @@ impl Source {
         !matches!(self.input, Input::Directory(_) | Input::Link(_))
     }
 
-    /// Returns whether the file can be sent from its beginning.
     fn can_restart(&self) -> bool {
         !matches!(&self.input, Input::Stdin { begun } if begun.load(Ordering::Relaxed))
     }
@@ -186,7 +184,6 @@ impl Source {
     }
 }
 
-/// A walk through a directory.
 struct Walk {
     links: bool,
     root: Arc<Directory>,
@@ -194,7 +191,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Adds the entries `names` of a directory, which is sent under `name`, and the directory.
+    /// Adds the entries `names` of a directory, which is sent under `name`, and then the directory itself.
     fn directory(&mut self, directory: &Directory, mut names: Vec<Name>, path: PathBuf, name: Name) {
         names.sort();
         for entry in names {
@@ -231,18 +228,18 @@ impl Walk {
     }
 }
 
-/// Returns the name under which a file or directory of the command line is sent.
+/// Returns the name under which a path of the command line is sent.
 fn name(path: &Path) -> Result<Name, NameError> {
     let name = path.file_name().unwrap_or_default().into();
     names::check_path(&name).and_then(|()| names::check_here(&name)).map(|()| name)
 }
 
-/// Returns the number of bytes of a file with holes that are stored.
+/// Returns the number of stored bytes if the file has holes.
 fn data(metadata: &Metadata) -> Option<u64> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
-        /// Length of a block of a file system, below which a difference is no hole.
+        /// Block size of a file system. A smaller difference is not a hole.
         const BLOCK: u64 = 4096;
         let data = metadata.blocks().saturating_mul(512);
         (data.saturating_add(BLOCK) <= metadata.len()).then_some(data)
@@ -254,12 +251,11 @@ fn data(metadata: &Metadata) -> Option<u64> {
     }
 }
 
-/// Files to be sent, and how many of them need not be sent any more.
+/// Files to be sent, and the number of those that are settled.
 #[derive(Clone, Debug)]
 pub struct Plan {
     sources: Vec<Arc<Source>>,
     settled: usize,
-    /// Whether a receiver has replied.
     answered: bool,
 }
 
@@ -270,34 +266,32 @@ impl Plan {
         Self { sources: sources.into_iter().map(Arc::new).collect(), settled: 0, answered: false }
     }
 
-    /// Returns whether the other files can be read again, to be sent over another connection.
+    /// Returns whether the unsettled files can be read again, to send them over another connection.
     #[must_use]
     pub fn can_restart(&self) -> bool {
         self.rest().iter().all(|source| source.can_restart())
     }
 
-    /// Returns whether the receiver has replied, so that it is one that receives files from this sender.
+    /// Returns whether the receiver has replied, which proves that it accepts files from this sender.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.answered
     }
 
-    /// Returns the files that are to be sent.
     pub(super) fn rest(&self) -> &[Arc<Source>] {
         self.sources.get(self.settled..).unwrap_or_default()
     }
 
-    /// Returns the files that are neither at the receiver nor known not to be.
+    /// Returns the files whose result is not known yet.
     pub fn unsettled(&self) -> impl Iterator<Item = &Source> {
         self.rest().iter().map(|source| &**source)
     }
 
-    /// The receiver has replied.
     pub(super) fn answered(&mut self) {
         self.answered = true;
     }
 
-    /// The next file need not be sent any more.
+    /// Counts the next file as settled.
     pub(super) fn settle(&mut self) {
         self.settled += 1;
     }

@@ -41,7 +41,7 @@ async fn told(size: u64, bytes: &[u8], ends: bool) -> Result<(), SendError> {
     tokio::join!(send, receiver).0
 }
 
-/// Any bytes of a receiver end the connection, or the file.
+/// Whatever bytes a receiver sends, they end the connection or the file.
 #[tokio::test]
 async fn faulty_replies_end_the_connection() {
     let mut state = 1_u64;
@@ -69,12 +69,13 @@ async fn faulty_replies_end_the_connection() {
         }
         let at = below(bytes.len() as u64) as usize;
         bytes[at] ^= (below(4) * 0x11) as u8;
-        // Any result will do.
+        // Any result is acceptable.
         let _ = told(MAX_UNASKED + 1, &bytes, true).await;
     }
 }
 
-/// Each reply can be given once, to the file that is its turn. Otherwise, replies of nine bytes would fill the sender's memory.
+/// Each kind of reply is accepted once, for the file whose turn it is. Otherwise, replies of nine bytes would fill the
+/// sender's memory.
 #[tokio::test]
 async fn replies_that_nobody_waits_for_end_the_connection() {
     let offer = || Reply::Offer { groups: u64::MAX, digest: blake3::hash(b"") };
@@ -95,12 +96,12 @@ async fn replies_that_nobody_waits_for_end_the_connection() {
     }
     let error = answered(MAX_UNASKED, &[(0, Reply::Go)]).await.unwrap_err();
     assert!(matches!(error, SendError::Connection { error: ProtocolError::BadReply, .. }), "{error}");
-    // A file that is not wanted needs no other reply.
+    // If a file is not wanted, no other reply is needed.
     answered(MAX_UNASKED + 1, &[(0, Reply::Skipped)]).await.unwrap();
     answered(MAX_UNASKED, &[(0, Reply::Declined("no".to_owned()))]).await.unwrap();
 }
 
-/// A peer from which a byte can always be read, and that takes everything.
+/// A peer that accepts everything, and from which a byte can always be read.
 struct Talker;
 
 impl AsyncRead for Talker {
@@ -140,7 +141,7 @@ async fn a_receiver_that_always_talks_keeps_nothing_from_being_sent() {
     assert_eq!((written, sender.inbox.len()), (5 * 4, 5));
 }
 
-/// Whoever may write to a directory can replace one in it by a link while its files are sent.
+/// Anybody with write access to a directory can replace one in it by a link while its files are sent.
 #[cfg(unix)]
 #[test]
 fn links_that_appear_in_a_directory_lead_nowhere() {
@@ -159,11 +160,11 @@ fn links_that_appear_in_a_directory_lead_nowhere() {
     symlink(&outside, tree.join("sub")).unwrap();
     let opened: Vec<_> = sources.iter().map(|source| source.begin().is_ok()).collect();
     assert_eq!(opened, [false, false, false, true]);
-    // The directory itself is the one that was named, whatever has its name now.
+    // The root stays the directory that was named, even if its name now leads elsewhere.
     fs::rename(&tree, directory.path().join("elsewhere")).unwrap();
     symlink(&outside, &tree).unwrap();
     assert!(sources[3].begin().is_ok());
-    // Nor is a directory entered that becomes a link after it was found.
+    // A directory that becomes a link after it was found is not entered.
     let root = tree::Directory::open(&directory.path().join("elsewhere")).unwrap();
     assert!(matches!(root.find(&"moved".into()).unwrap(), tree::Found::Directory));
     assert!(root.below(&"sub".into()).is_err() && root.below(&"moved".into()).is_ok());

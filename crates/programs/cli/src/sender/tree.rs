@@ -1,5 +1,5 @@
-//! Directories that are sent, opened one below the other, so that a file outside cannot be reached through a link that somebody
-//! puts there meanwhile.
+//! Directories to be sent. Each is opened relative to its parent, so that a link that somebody creates meanwhile cannot
+//! lead to a file outside.
 
 #[cfg(not(unix))]
 pub(super) use elsewhere::Directory;
@@ -8,12 +8,10 @@ pub(super) use unix::Directory;
 
 use crate::names::Name;
 
-/// What an entry of a directory is.
 pub(super) enum Found {
     Directory,
     /// A regular file of this length.
     File(u64),
-    /// A symbolic link.
     Link,
     /// Something else, such as a pipe.
     Other,
@@ -30,23 +28,20 @@ mod unix {
     use super::{Found, Name};
     use crate::names;
 
-    /// An open directory.
     #[derive(Debug)]
     pub(in super::super) struct Directory(File);
 
     impl Directory {
-        /// Opens a directory that a person has named. Links in its path are followed.
+        /// Opens a directory that the user has named. Follows links in its path.
         pub(in super::super) fn open(path: &Path) -> io::Result<Self> {
             let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
             Ok(Self(rustix::fs::open(path, flags, Mode::empty())?.into()))
         }
 
-        /// Opens a directory in this one.
         pub(in super::super) fn below(&self, name: &Name) -> io::Result<Self> {
             open(&self.0, name.as_bytes(), OFlags::DIRECTORY).map(Self)
         }
 
-        /// Returns the names in this directory.
         pub(in super::super) fn names(&self) -> io::Result<Vec<Name>> {
             let mut names = Vec::new();
             for entry in Dir::read_from(&self.0)? {
@@ -68,12 +63,12 @@ mod unix {
             })
         }
 
-        /// Returns the target of a link in this directory.
         pub(in super::super) fn target(&self, name: &Name) -> io::Result<Name> {
             Ok(rustix::fs::readlinkat(&self.0, name.as_bytes(), Vec::new())?.into_bytes().into())
         }
 
-        /// Opens a file. The first name in its path is that of this directory. No link is followed, and a pipe is not waited for.
+        /// Opens a file. The first name in its path is that of this directory. Follows no link, and does not wait for
+        /// the writer of a pipe.
         pub(in super::super) fn file(&self, path: &Name) -> io::Result<File> {
             let mut names: Vec<_> = names::parts(path).skip(1).collect();
             let name = names.pop().unwrap_or_default();
@@ -104,7 +99,6 @@ mod elsewhere {
 
     use super::{Found, Name};
 
-    /// The path of a directory.
     #[derive(Debug)]
     pub(in super::super) struct Directory(PathBuf);
 
