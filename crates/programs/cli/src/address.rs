@@ -1,5 +1,5 @@
-//! Addresses in texts and of names. IPv6 addresses may have a zone, as in `fe80::1%eth0` (RFC 4007, section 11), without
-//! which a link-local address does not say to which link it belongs.
+//! Parsing and look-up of host addresses. An IPv6 address may carry a zone, as in `fe80::1%eth0` (RFC 4007, section
+//! 11). A link-local address needs one, because every link has the same range of them.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -31,22 +31,22 @@ pub fn is_ipv6(host: &str) -> bool {
     address.parse::<Ipv6Addr>().is_ok() && zone.is_none_or(is_zone)
 }
 
-/// Returns a host without its zone, and the zone.
+/// Splits a host into its address and its zone, if there is one.
 #[must_use]
 pub fn without_zone(host: &str) -> (&str, Option<&str>) {
     host.split_once('%').map_or((host, None), |(address, zone)| (address, Some(zone)))
 }
 
-/// Returns a host and a port as they are written together.
+/// Joins a host and a port, with brackets around an IPv6 address.
 #[must_use]
 pub fn join(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Parses an address of this host with a port.
+/// Parses a numeric address with a port.
 ///
 /// # Errors
-/// Returns a sentence if it is none, or if there is no interface of that name.
+/// Returns a sentence if the text is not such an address, or if no interface has the name of its zone.
 pub fn parse(text: &str) -> Result<SocketAddr, String> {
     match split(text) {
         Some((host, Some(port))) => numeric(host, port),
@@ -54,7 +54,7 @@ pub fn parse(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Parses an address of this host without a port, which is 0 in the result.
+/// Parses a numeric address without a port; the port of the result is 0.
 ///
 /// # Errors
 /// The same as [`parse`].
@@ -68,7 +68,7 @@ fn numeric(host: &str, port: u16) -> Result<SocketAddr, String> {
     match zone {
         None => Ok(SocketAddr::new(address, port)),
         Some(_) if is_ipv6(host) => {
-            // The system knows the interfaces, and looks for no name.
+            // Resolves the zone to an interface index. A numeric host causes no DNS query.
             let found = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
             found.ok_or_else(|| format!("there is no interface for {host}"))
         }
@@ -76,10 +76,10 @@ fn numeric(host: &str, port: u16) -> Result<SocketAddr, String> {
     }
 }
 
-/// Looks up the addresses of a host.
+/// Resolves a host.
 ///
 /// # Errors
-/// Returns the system's error, also if there is no address.
+/// Returns the system's error, or `NotFound` if the name has no address.
 pub async fn lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let found: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
     if found.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")) } else { Ok(found) }
@@ -119,7 +119,7 @@ mod tests {
         }
         #[cfg(target_os = "linux")]
         {
-            // The loopback interface is the first one of a network namespace.
+            // The loopback interface has index 1 in every network namespace.
             assert_eq!(parse("[fe80::1%lo]:7"), Ok("[fe80::1%1]:7".parse().unwrap()));
             assert_eq!(parse_host("fe80::1%1"), Ok("[fe80::1%1]:0".parse().unwrap()));
         }

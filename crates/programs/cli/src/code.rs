@@ -1,11 +1,12 @@
 //! One-time codes, by which two machines that do not know each other's keys authenticate each other.
 //!
-//! Both run SPAKE2 (the crate `spake2`, over Ed25519) with the code as the password, inside a TLS connection. Each proves
-//! that it has derived the same key by a hash over the connection's exporter (RFC 8446, section 7.5), so that a man in the
-//! middle, whose two connections have different exporters, has one guess per attempt and cannot relay the proofs.
+//! Both run SPAKE2 (the crate `spake2`, over Ed25519) with the code as the password, inside a TLS connection. Each
+//! proves that it has derived the same key by a hash over the connection's exporter (RFC 8446, section 7.5), so that a
+//! man in the middle, whose two connections have different exporters, has one guess per attempt and cannot relay the
+//! proofs.
 //!
-//! The caller sends [`MAGIC`] and its SPAKE2 message, the answerer its own message, the caller its proof, and the
-//! answerer, if that was right, a byte with the value 1 and its proof.
+//! The caller sends [`MAGIC`] and its SPAKE2 message, the answerer sends its own message, and the caller sends its
+//! proof. If that proof is right, the answerer sends a byte with the value 1 and its own proof.
 
 use std::fmt;
 use std::io;
@@ -17,23 +18,21 @@ use longhaul_tls::{SecureStream, TlsError};
 use spake2::{Ed25519Group, Identity, Password, Spake2};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// First bytes of the caller; the last byte is the version.
+/// First bytes that the caller sends; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longcod\x01";
 /// Maximum number of attempts with a wrong code.
 pub const FAILURES: u32 = 3;
 
-/// The answerer has found the caller's proof right.
+/// The caller's proof is right.
 const RIGHT: u8 = 1;
 const WRONG: u8 = 0;
-/// Label of the exporter.
 const LABEL: &str = "EXPORTER-longhaul-code";
 /// Length of a SPAKE2 message in bytes.
 const MESSAGE: usize = 33;
-/// The words of codes, 1024 in alphabetical order.
 const WORDS: &str = include_str!("code/words.txt");
-/// Number of words, which is 2 to the power of 10.
+/// Number of words. A power of 2 divides random numbers without bias.
 const COUNT: usize = 1024;
-/// Number of values of the digits.
+/// Number of values of the four digits.
 const NUMBERS: u32 = 10_000;
 
 /// A one-time code, displayed as `4821-harbor-violet`: four digits and two words of 1024, together 33 bits.
@@ -46,7 +45,7 @@ pub struct Code(String);
 #[non_exhaustive]
 pub struct ParseCodeError;
 
-/// Reason why the peer is not authenticated by a code.
+/// Reason why a code does not authenticate the peer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodeError {
@@ -56,13 +55,13 @@ pub enum CodeError {
     /// The connection has no exporter.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The peer expects or sends something else.
+    /// The peer does not speak this protocol.
     #[error("the peer does not use a code")]
     NotOurs,
     /// The codes differ, or somebody intercepts the connection.
     #[error("the code is wrong, or somebody intercepts the connection")]
     Wrong,
-    /// There were [`FAILURES`] attempts with a wrong code.
+    /// All [`FAILURES`] attempts with a wrong code are used up.
     #[error("the code is not valid any more")]
     Spent,
     /// The system has no randomness.
@@ -77,7 +76,7 @@ impl Code {
     /// Returns [`CodeError::Random`] if the system has no randomness.
     pub fn generate() -> Result<Self, CodeError> {
         let random = || getrandom::u32().map_err(CodeError::Random);
-        // Values of the incomplete last range would make some numbers more likely.
+        // Values after the last multiple of `NUMBERS` would make small numbers more likely.
         let number = loop {
             let value = random()?;
             if value < u32::MAX - u32::MAX % NUMBERS {
@@ -117,7 +116,7 @@ impl FromStr for Code {
     }
 }
 
-/// A stream with an exporter, or a substitute for it in tests.
+/// Stream with a TLS exporter; tests substitute a pipe.
 pub trait Exporter: AsyncRead + AsyncWrite + Unpin {
     /// Returns bytes that only the two ends of the connection can derive.
     ///
@@ -135,7 +134,8 @@ impl Exporter for SecureStream {
 /// Proves to the peer that we know `code`, and checks that the peer knows it.
 ///
 /// # Errors
-/// Fails if the connection does or the peer does not know the code. The code must not be used again then.
+/// Fails if the connection fails, or if the peer does not know the code. After a failure the code must not be used
+/// again.
 pub async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeError> {
     let (state, message) = Spake2::<Ed25519Group>::start_a(&password(code), &caller(), &answerer());
     stream.write_all(&[&MAGIC[..], &message].concat()).await?;
@@ -148,12 +148,12 @@ pub async fn call(stream: &mut impl Exporter, code: &Code) -> Result<(), CodeErr
         [RIGHT] => {}
         _ => return Err(CodeError::Wrong),
     }
-    // The comparison of hashes takes constant time.
+    // `blake3::Hash` compares in constant time.
     let proof = blake3::Hash::from_bytes(read(stream).await?);
     if proof == proofs.answerer { Ok(()) } else { Err(CodeError::Wrong) }
 }
 
-/// A code that is answered to callers, until [`FAILURES`] attempts were wrong.
+/// Answers callers with a code, until [`FAILURES`] attempts were wrong.
 #[derive(Debug)]
 pub struct Answerer {
     code: Code,
@@ -161,7 +161,7 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Allows the attempts.
+    /// Creates an answerer with [`FAILURES`] attempts.
     #[must_use]
     pub fn new(code: Code) -> Self {
         Self { code, left: Mutex::new(FAILURES) }
@@ -177,7 +177,7 @@ impl Answerer {
     /// arrived.
     ///
     /// # Errors
-    /// Fails if the connection does or the peer does not know the code.
+    /// Fails if the connection fails, or if the peer does not know the code.
     pub async fn answer(&self, stream: &mut impl Exporter, heard: impl FnOnce()) -> Result<(), CodeError> {
         if read(stream).await? != MAGIC {
             return Err(CodeError::NotOurs);
@@ -198,7 +198,7 @@ impl Answerer {
         Ok(stream.flush().await?)
     }
 
-    /// Counts an attempt. After the last one, also a right code is refused.
+    /// Counts a wrong attempt. When none is left, a right code is refused, too.
     fn check(&self, right: bool) -> Result<(), CodeError> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if *left == 0 {
@@ -209,7 +209,6 @@ impl Answerer {
     }
 }
 
-/// The hashes that prove the knowledge of the code.
 struct Proofs {
     caller: blake3::Hash,
     answerer: blake3::Hash,
@@ -243,7 +242,7 @@ async fn read<const N: usize>(stream: &mut impl Exporter) -> io::Result<[u8; N]>
     Ok(bytes)
 }
 
-/// A peer that does not expect a code ends the connection.
+/// A peer that does not expect a code closes the connection.
 fn not_ours(error: io::Error) -> CodeError {
     let tls = longhaul_tls::tls_error(&error).is_some();
     match error.kind() {

@@ -20,24 +20,24 @@ mod ramp;
 pub struct Finding {
     /// Name of the check.
     pub check: &'static str,
-    /// Whether something is wrong.
+    /// Whether the check found a problem.
     pub verdict: Verdict,
     /// What was found, in a sentence.
     pub found: String,
-    /// Command that mends what is wrong, if there is one.
+    /// Command that fixes the problem, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// Whether something is wrong.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Nothing is wrong.
+    /// No problem.
     Ok,
-    /// Worth knowing, but it does not slow longhaul down.
+    /// Something worth knowing that does not slow longhaul down.
     Note,
-    /// It slows longhaul down.
+    /// A problem that slows longhaul down.
     Wrong,
     /// The check could not be made.
     Unknown,
@@ -69,7 +69,6 @@ impl Finding {
     }
 }
 
-/// One line.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
@@ -104,7 +103,7 @@ impl Target {
     }
 }
 
-/// The form in findings: `100.0 Mb/s and 600.0 ms`.
+/// Formats the target as in `100.0 Mb/s and 600.0 ms`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} and {}", text::rate(self.bandwidth as f64), crate::report::time(Some(self.rtt)))

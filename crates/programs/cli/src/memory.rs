@@ -32,13 +32,13 @@ impl Memory {
         Ok(Self { file: file.to_owned(), paths })
     }
 
-    /// Returns the cache to be given to sockets.
+    /// Returns the cache for use by sockets.
     #[must_use]
     pub fn paths(&self) -> PathCache {
         self.paths.clone()
     }
 
-    /// Writes the file anew. The replacement is atomic: another program sees either the old or the new file.
+    /// Saves the cache. The replacement of the file is atomic: another program sees either the old or the new file.
     ///
     /// # Errors
     /// Returns the system's error, with the file's name, if the file cannot be written.
@@ -51,8 +51,7 @@ impl Memory {
     }
 }
 
-/// Returns a file's text and its age. Clocks may be set back: a file dated in the future counts as written at this
-/// moment.
+/// Returns a file's text and its age. If the clock was set back and the file is dated in the future, its age is zero.
 fn read(file: &Path) -> io::Result<(String, Duration)> {
     let text = fs::read_to_string(file)?;
     let written = file.metadata()?.modified()?;
@@ -79,7 +78,7 @@ mod tests {
         memory.paths.find(HOST, "cubic").is_some()
     }
 
-    /// Metrics expire after one hour; the time in the file counts.
+    /// Metrics expire after one hour, counted from the time in the file.
     #[test]
     fn a_file_grows_old() {
         let directory = TempDir::create().unwrap();

@@ -1,7 +1,7 @@
 //! Checks of file names received from a peer, and escaping of a peer's texts for a terminal.
 //!
-//! A name is a sequence of bytes, as on Unix, and usually UTF-8. What no system should have to handle is refused everywhere;
-//! what only some systems cannot have is left to the receiver ([`check_here`]).
+//! A name is a sequence of bytes, as on Unix, and usually UTF-8. Names that no system should have to handle are refused
+//! everywhere. Names that only some systems do not allow are checked by the receiver ([`check_here`]).
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
@@ -15,7 +15,7 @@ pub const MAX_NAME: usize = 255;
 pub const MAX_PATH: usize = 4095;
 /// Maximum number of names in a path.
 pub const MAX_DEPTH: usize = 64;
-/// Start of the receiver's own file names; the case of the letters is ignored.
+/// Prefix of the receiver's own file names, in upper or lower case.
 pub const OWN_PREFIX: &str = ".longhaul-";
 
 /// A file name, or a path separated by `/`. It is displayed [`escaped`], with bytes that are not UTF-8 as `\xHH`.
@@ -23,13 +23,14 @@ pub const OWN_PREFIX: &str = ".longhaul-";
 pub struct Name(Vec<u8>);
 
 impl Name {
-    /// Returns the bytes.
+    /// Returns the name as a sequence of bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns the name as the system here writes it; on systems other than Unix, parts that are not UTF-8 are replaced.
+    /// Returns the name as the local system writes it. On systems other than Unix, parts that are not UTF-8 are
+    /// replaced.
     #[must_use]
     pub fn to_local(&self) -> std::borrow::Cow<'_, OsStr> {
         #[cfg(unix)]
@@ -44,7 +45,7 @@ impl Name {
         Self([self.as_bytes(), b"/", name.as_bytes()].concat())
     }
 
-    /// Returns the whole name as a text for other programs: only bytes that are not UTF-8 are shown as `\xHH`.
+    /// Returns the name as a text for other programs, in which only bytes that are not UTF-8 are replaced, by `\xHH`.
     #[must_use]
     pub fn text(&self) -> String {
         self.shown(str::to_owned)
@@ -93,7 +94,6 @@ impl fmt::Debug for Name {
     }
 }
 
-/// A text, or a list of bytes if it is not UTF-8.
 impl Serialize for Name {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
@@ -142,7 +142,7 @@ pub enum NameError {
     /// The name contains a control character, or one that changes the direction of the text around it.
     #[error("\"{0}\" contains a control character, or one that changes the direction of text")]
     Control(Name),
-    /// Windows has no such name.
+    /// Windows does not allow the name.
     #[error("\"{0}\" is not possible on Windows")]
     NotPortable(Name),
     /// A name reserved for the receiver's unfinished files.
@@ -153,10 +153,11 @@ pub enum NameError {
     Hidden(Name),
 }
 
-/// Checks that `name` names a file inside its directory, and that it does not control the display of what is around it.
+/// Checks that `name` names a file inside its directory, and that it does not change how the text around it is
+/// displayed.
 ///
 /// # Errors
-/// Returns what is wrong with the name.
+/// Returns the problem with the name.
 pub fn check(name: &[u8]) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -180,7 +181,7 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
 /// Checks that `path` is a relative path, separated by `/`, of names that [`check`] accepts.
 ///
 /// # Errors
-/// Returns what is wrong with the path or with one of its names.
+/// Returns the problem with the path or with one of its names.
 pub fn check_path(path: &Name) -> Result<(), NameError> {
     if path.0.len() > MAX_PATH {
         return Err(NameError::PathTooLong(path.0.len()));
@@ -194,16 +195,15 @@ pub fn check_path(path: &Name) -> Result<(), NameError> {
     parts(path).try_for_each(check)
 }
 
-/// Checks that the system here can have a file of this path. On Unix it is the file system that decides, when the file is
-/// created.
+/// Checks that the local system allows a file of this path. On Unix the file system decides, when the file is created.
 ///
 /// # Errors
-/// Returns [`NameError::NotPortable`] on other systems.
+/// Returns [`NameError::NotPortable`] on systems other than Unix.
 pub fn check_here(path: &Name) -> Result<(), NameError> {
     if cfg!(unix) { Ok(()) } else { check_portable(path) }
 }
 
-/// Checks that `path` means the same on Windows: no separators of its own, no devices, and nothing that it drops.
+/// Checks that `path` means the same on Windows, without separators, devices, or characters that Windows drops.
 fn check_portable(path: &Name) -> Result<(), NameError> {
     let portable = |name: &[u8]| {
         std::str::from_utf8(name).is_ok_and(|name| {
@@ -218,19 +218,19 @@ fn check_portable(path: &Name) -> Result<(), NameError> {
     }
 }
 
-/// Checks that a symbolic link at `path` with the text `target` leads to a place inside the tree that `path` is relative to:
-/// `..` is allowed only at the beginning, where the directories are real ones, and at most as often as there are
-/// directories.
+/// Checks that a symbolic link at `path` with the text `target` leads to a place inside the tree that `path` is
+/// relative to. `..` is allowed only at the beginning of the target, where the directories are real ones, and at most
+/// as often as there are directories above.
 ///
 /// # Errors
-/// Returns [`NameError::Outside`] if the link may lead outside, or what is wrong with a name.
+/// Returns [`NameError::Outside`] if the link may lead outside, or the problem with a name.
 pub fn check_link(path: &Name, target: &Name) -> Result<(), NameError> {
     if target.0.len() > MAX_PATH {
         return Err(NameError::PathTooLong(target.0.len()));
     }
     let up = parts(target).take_while(|name| *name == b"..").count();
     let mut below = parts(target).skip(up).peekable();
-    // The first directory of the path is the one that is sent.
+    // The first component of the path is the directory that is sent.
     let inside = parts(path).count().saturating_sub(2);
     let plain = (up > 0 || below.peek().is_some()) && below.all(|name| check(name).is_ok());
     if up <= inside && plain { Ok(()) } else { Err(NameError::Outside(target.clone())) }
@@ -250,7 +250,6 @@ pub fn parts(path: &Name) -> impl Iterator<Item = &[u8]> {
     path.0.split(|byte| *byte == b'/')
 }
 
-/// Returns a name without the characters that some file systems ignore when they compare names.
 fn visible(name: &str) -> String {
     name.chars().filter(|c| !is_ignorable(*c)).collect()
 }
@@ -263,8 +262,9 @@ fn is_control(c: char) -> bool {
         || matches!(c.general_category(), Control | LineSeparator | ParagraphSeparator)
 }
 
-/// Returns whether a character is usually not displayed, such as those that join emojis: formats, and the rest of Unicode's
-/// property `Default_Ignorable_Code_Point` (DerivedCoreProperties.txt), which are fillers, variation selectors and tags.
+/// Returns whether a character is usually not displayed, such as a joiner of emojis: format characters, and the rest of
+/// Unicode's property `Default_Ignorable_Code_Point` (DerivedCoreProperties.txt), which are fillers, variation
+/// selectors and tags.
 fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{2065}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
@@ -322,7 +322,7 @@ mod tests {
             "console",
             "nul1",
             &"x".repeat(255),
-            // Elsewhere separators, devices, or dropped.
+            // On Windows, these contain separators, name devices, or lose characters.
             "backup 12:30:00.log",
             "a\\b",
             "c:x",
@@ -335,7 +335,7 @@ mod tests {
             "\"a\"",
             "...",
             "x. ",
-            // Variation selectors, joiners and tags, as emojis and Persian names have them.
+            // Variation selectors, joiners and tags, which occur in emojis and Persian names.
             "\u{2764}\u{fe0f}.jpg",
             "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}",
             "\u{645}\u{6cc}\u{200c}\u{62e}",
@@ -446,7 +446,7 @@ mod tests {
         }
     }
 
-    /// Some file systems ignore case, and characters that are not displayed.
+    /// Some file systems ignore case and characters that are not displayed.
     #[test]
     fn own_and_hidden_names_are_known_in_every_spelling() {
         for name in [".longhaul-12-0.part", ".LONGHAUL-x", ".long\u{200d}haul-x", "\u{feff}.longhaul-x"] {

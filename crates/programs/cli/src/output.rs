@@ -1,8 +1,8 @@
 //! Standard output and standard error, which may end before the program does.
 //!
-//! The reader of a pipe may exit, a terminal may vanish, and a disk may be full (`EPIPE`, `EIO`, `ENOSPC`). The macros of the
-//! standard library panic then, which would end the task that has something to say. The functions here do not, and a lint
-//! forbids those macros.
+//! The reader of a pipe may exit, a terminal may vanish, and a disk may be full (`EPIPE`, `EIO`, `ENOSPC`). The macros
+//! of the standard library then panic, which would end the task that prints. The functions here do not panic, and a
+//! lint forbids those macros.
 
 use std::io::{self, Write};
 
@@ -22,14 +22,14 @@ pub fn print(text: &str) -> Result<()> {
     unless_unread(write(text)).context("cannot write to standard output")
 }
 
-/// Writes to standard output, and to the device if it is a file.
+/// Writes to standard output and flushes it.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
 }
 
-/// Takes a failed write as success if the reader has exited.
+/// Treats a failed write as success if the reader has exited.
 pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }

@@ -88,7 +88,6 @@ impl ValueEnum for Choice {
 }
 
 impl Options {
-    /// The measurement of the path to `address` that the command line asks for.
     fn measurement(&self, address: SocketAddr) -> Measurement {
         let mut measurement = Measurement::new(address);
         measurement.methods = match self.method {
@@ -102,7 +101,6 @@ impl Options {
         measurement
     }
 
-    /// The first address of the host that answers.
     async fn resolve(&self) -> Result<SocketAddr> {
         let text = &self.address;
         let Some((host, Some(port))) = address::split(text) else { bail!("{text:?} is not an address (HOST:PORT)") };
@@ -111,8 +109,8 @@ impl Options {
     }
 }
 
-/// Returns the first of `addresses` where longhaul answers, whether it reflects probes or not, or the first one if there is
-/// none. A single address is not asked.
+/// Returns the first of `addresses` where longhaul answers, whether it reflects probes or not. Returns the first
+/// address if none answers. A single address is not asked.
 pub(crate) async fn first_that_answers(addresses: Vec<SocketAddr>) -> SocketAddr {
     let first = addresses.first().copied().unwrap_or(SocketAddr::from(([0, 0, 0, 0], 0)));
     if addresses.len() == 1 {
@@ -128,7 +126,7 @@ pub(crate) async fn first_that_answers(addresses: Vec<SocketAddr>) -> SocketAddr
     longhaul::race(addresses, ask).await.unwrap_or(first)
 }
 
-/// The file transfer of `send` and `receive`, with a file that never ends.
+/// Transfer between `send` and `receive` of a file that never ends.
 struct EndlessFile;
 
 impl Application for EndlessFile {
@@ -137,7 +135,7 @@ impl Application for EndlessFile {
         getrandom::fill(&mut random).map_err(|error| io::Error::other(format!("no random number: {error}")))?;
         let name = format!("longhaul-probe-{:016x}", u64::from_ne_bytes(random));
         let modified = Timestamp::default();
-        // A receiver that is told a size finds out whether there is space for it.
+        // If the receiver knew a size, it would check whether there is space for it.
         let (kind, size) = (Kind::File, None);
         let (mode, name) = (0o600, name.as_str().into());
         let header = FileHeader { kind, name, size, modified, mode, keeps: false, asks: false, data: None };
@@ -166,11 +164,11 @@ impl Application for EndlessFile {
 /// Measures what the command line asks for, and prints the report.
 ///
 /// # Errors
-/// The address is unknown, no part of the measurement succeeded, or no rate was found.
+/// Fails if the address is unknown, no part of the measurement succeeded, or no rate was found.
 pub fn run(options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     let address = runtime.block_on(options.resolve())?;
-    // Addresses that do not answer are still being asked.
+    // Addresses that have not answered yet are still being asked.
     runtime.shutdown_background();
     let report = options.measurement(address).run(&EndlessFile, &output::say)?;
     let text = if options.json { report::json_line(&report) + "\n" } else { report.to_string() };

@@ -1,4 +1,4 @@
-//! Progress display of a transfer on standard error: a bar on a terminal, otherwise a line from time to time.
+//! Progress display of a transfer on standard error: a bar on a terminal, otherwise a line every 10 s.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ pub fn ticks() -> Interval {
     ticks
 }
 
-/// End of a transfer whose progress is displayed.
+/// End of a transfer at which the progress is displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The sender, whose congestion window and limits are displayed.
@@ -48,7 +48,7 @@ pub struct Screen {
     bars: MultiProgress,
     lines: bool,
     quiet: bool,
-    /// A line for standard output is missing there.
+    /// Whether a line for standard output could not be written.
     incomplete: Arc<AtomicBool>,
 }
 
@@ -155,7 +155,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The next `bytes` bytes need not be transferred, and do not count for the rate.
+    /// Counts the next `bytes` bytes as present without a transfer. They do not count for the rate.
     pub fn skip(&mut self, bytes: u64) {
         self.skipped = self.skipped.saturating_add(bytes);
         self.last_bytes = self.last_bytes.saturating_add(bytes);
@@ -244,7 +244,6 @@ fn joined(parts: &[String], columns: usize) -> String {
     line
 }
 
-/// Returns a name shortened to at most [`NAME`] columns.
 fn shortened(name: &str) -> String {
     if name.chars().count() <= NAME {
         name.to_owned()
@@ -253,7 +252,6 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Formats seconds for display.
 fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 99.5 => format!("{seconds:.0} s"),

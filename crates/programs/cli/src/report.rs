@@ -10,22 +10,22 @@ use serde::Serialize;
 
 use crate::transport::Snapshot;
 
-/// Time below which the rate of a transfer is not shown: it is that of buffers rather than of the path.
+/// Duration below which no rate is shown: it would be that of buffers rather than of the path.
 const LEAST_TIMED: Duration = Duration::from_millis(10);
 
-/// Measures how long something took.
+/// Measures real time from its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(std::time::Instant);
 
 impl Stopwatch {
-    /// Starts now.
+    /// Starts the measurement.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "programs for people measure real time")]
     pub fn start() -> Self {
         Self(std::time::Instant::now())
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
@@ -71,7 +71,7 @@ pub struct Sent {
     pub file: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Bytes that the receiver had from earlier connections. The other numbers are those of the last connection.
+    /// Bytes that the receiver had from earlier connections. The other fields describe the last connection.
     pub resumed_bytes: u64,
     /// Seconds from the start of the connection (for the second and further files: from the confirmation of the
     /// previous file) to the receiver's confirmation of the hash.
@@ -93,8 +93,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Returns the report of a file of `bytes` bytes, `resumed` of which were at the receiver before. The others took
-    /// `took`; `before` and `after` are the states of the connection.
+    /// Creates the report of a file of `bytes` bytes. The receiver had `resumed` of them before; the transfer of the
+    /// others took `took`. `before` and `after` are states of the connection.
     #[must_use]
     pub fn new(
         file: String,
@@ -119,7 +119,7 @@ impl Sent {
         }
     }
 
-    /// Returns the report for a person.
+    /// Formats the report for people.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { file, bytes, resumed_bytes, blake3, .. } = self;
@@ -139,7 +139,7 @@ pub struct Received {
     pub file: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Bytes that were here from earlier connections.
+    /// Bytes received over earlier connections.
     pub resumed_bytes: u64,
     /// Seconds from the first byte of the header to the final renaming.
     pub seconds: f64,
@@ -163,8 +163,8 @@ pub fn bits_per_second(bytes: u64, took: Duration) -> f64 {
     bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
 }
 
-/// Formats a size, the time that its transfer took, and the rate of the `moved` bytes that were transferred. Below
-/// 10 ms, there is no rate.
+/// Formats a size, the duration of the transfer, and the rate of the `moved` bytes that were transferred. Shows no rate
+/// for a duration below 10 ms.
 #[must_use]
 pub fn amount(bytes: u64, moved: u64, took: Duration) -> String {
     let (size, seconds) = (size(bytes), took.as_secs_f64());

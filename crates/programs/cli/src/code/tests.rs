@@ -8,7 +8,6 @@ use super::*;
 
 const SECRET: &str = "4821-harbor-violet";
 
-/// A pipe with an exporter.
 struct Pipe(DuplexStream, [u8; 32]);
 
 impl Exporter for Pipe {
@@ -37,7 +36,7 @@ impl AsyncWrite for Pipe {
     }
 }
 
-/// Runs both ends, whose connections have these exporters.
+/// Runs both ends over a pipe, with the given exporters.
 async fn meet(
     answerer: &Answerer,
     code: &Code,
@@ -100,7 +99,7 @@ async fn three_wrong_codes_end_it() {
     assert!(matches!((&called, &answered), (Err(CodeError::Wrong), Err(CodeError::Spent))), "{called:?} {answered:?}");
 }
 
-/// A man in the middle who relays all messages has two connections, with an exporter each.
+/// A man in the middle who relays all messages has two connections, with one exporter each.
 #[tokio::test]
 async fn proofs_cannot_be_relayed_between_connections() {
     let answerer = Answerer::new(code(SECRET));
@@ -108,7 +107,7 @@ async fn proofs_cannot_be_relayed_between_connections() {
     assert!(matches!((&called, &answered), (Err(CodeError::Wrong), Err(CodeError::Wrong))), "{called:?} {answered:?}");
 }
 
-/// What arrives is reflected to the caller.
+/// An attacker reflects the caller's own messages to the caller.
 #[tokio::test]
 async fn reflected_messages_prove_nothing() {
     let (here, mut there) = duplex(4096);
@@ -119,7 +118,7 @@ async fn reflected_messages_prove_nothing() {
         there.read_exact(&mut message).await.unwrap();
         there.write_all(&message).await.unwrap();
         let mut proof = [0; 32];
-        // The caller may have noticed already.
+        // The caller may have closed the connection already.
         if there.read_exact(&mut proof).await.is_ok() {
             there.write_all(&[&[RIGHT][..], &proof].concat()).await.unwrap();
         }

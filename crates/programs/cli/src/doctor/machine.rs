@@ -5,7 +5,8 @@ pub use linux::check;
 
 use super::{Finding, Target};
 
-/// Checks this machine. `target` is the path that it is to fill, if it is known.
+/// Checks socket buffers, offloads and timers of this machine. The buffers have to hold the bandwidth-delay product of
+/// `target`, if it is known.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn check(_target: Option<Target>) -> Vec<Finding> {
@@ -26,9 +27,9 @@ mod linux {
 
     use super::{Finding, Target};
 
-    /// Buffer that a socket of the library requests, in bytes.
+    /// Socket buffer that the library requests, in bytes.
     const REQUESTED: u64 = 4 << 20;
-    /// Largest value of the settings, which are signed 32-bit numbers of bytes.
+    /// Maximum of `rmem_max` and `wmem_max`, which are signed 32-bit numbers of bytes.
     const MAX_SETTING: u64 = i32::MAX as u64;
     /// Largest timer slack, in nanoseconds, that does not spoil pacing. Linux's default is half of it.
     const MAX_SLACK: u64 = 100_000;
@@ -37,7 +38,8 @@ mod linux {
     /// Number and size of the datagrams that are sent over the loopback interface as one batch.
     const BATCH: (usize, usize) = (4, 1000);
 
-    /// Checks this machine. `target` is the path that it is to fill, if it is known.
+    /// Checks socket buffers, offloads and timers of this machine. The buffers have to hold the bandwidth-delay product
+    /// of `target`, if it is known.
     #[must_use]
     pub fn check(target: Option<Target>) -> Vec<Finding> {
         let mut findings = vec![
@@ -80,7 +82,6 @@ mod linux {
         UdpSocket::new(std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?)
     }
 
-    /// What happened to a batch on the loopback interface.
     #[derive(Debug)]
     struct Delivered {
         segmented: bool,
@@ -118,7 +119,6 @@ mod linux {
         vec![gso, gro, stamps]
     }
 
-    /// Sends a batch over the loopback interface.
     fn deliver() -> io::Result<Delivered> {
         let (to, from) = (open()?, open()?);
         let (segments, size) = BATCH;
@@ -135,7 +135,7 @@ mod linux {
         let mut delivered =
             Delivered { segmented: from.max_gso_segments() > 1, merged: false, stamped: to.features().timestamps };
         let mut received = 0;
-        // The loopback interface delivers within the send call, but not if the machine defers the work.
+        // The loopback interface usually delivers within the send call, but the kernel may defer the work.
         for _ in 0..1000 {
             match to.recv(&mut batch) {
                 Ok(_) => {
@@ -155,7 +155,6 @@ mod linux {
         Err(ErrorKind::TimedOut.into())
     }
 
-    /// Judges the timer slack of this process.
     fn slack(read: io::Result<String>) -> Finding {
         const CHECK: &str = "timer-slack";
         let Some(nanos) = read.ok().and_then(|text| text.trim().parse::<u64>().ok()) else {

@@ -1,8 +1,8 @@
 //! Lifetime of the binding that a NAT on the path keeps for a silent socket.
 //!
-//! The clock in a reflector's answers has a secret origin for each pair of addresses. If the NAT has forgotten a socket and
-//! gives it another port, the next answer has another origin. A NAT that gives it the same port again is not noticed; it
-//! does not harm connections either, as long as the silent end speaks first.
+//! The clock in a reflector's answers has a secret origin for each pair of addresses. If the NAT has dropped a socket's
+//! binding and assigns another port, the next answer has another origin. A NAT that assigns the same port again goes
+//! unnoticed; it does not harm connections either, as long as the silent end speaks first.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,16 +13,16 @@ use tokio::task::JoinSet;
 use super::Finding;
 use super::prober::{Prober, Reflected, nanos};
 
-/// Periods of silence that are tried, in seconds. RFC 4787, REQ-5, requires two minutes and recommends five.
+/// Periods of silence to try, in seconds. RFC 4787, REQ-5, requires two minutes and recommends five.
 const SILENCES: [u64; 13] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300];
-/// Change of the clocks' distance that is no other origin: both clocks and the path differ by less.
+/// Maximum change of the difference between both clocks that still means the same origin. Clock drift and delay
+/// variation stay far below it.
 const SAME: Duration = Duration::from_secs(60);
-/// Number of packets, and how long the answer to each is awaited.
+/// Number of probes, and time to wait for the answer to each.
 const TRIES: (u32, Duration) = (6, Duration::from_secs(1));
 /// Seconds between keep-alives of an idle connection with the default of `--timeout`.
 const KEEP_ALIVE: u64 = 5;
 
-/// What became of a silent socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Kept,

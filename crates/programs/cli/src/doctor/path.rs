@@ -11,26 +11,26 @@ use super::prober::Prober;
 use super::{Finding, ramp};
 use crate::report;
 
-/// Largest IP packet that longhaul sends unless told otherwise, in bytes.
+/// Largest IP packet that longhaul sends by default, in bytes.
 const MTU: usize = 1500;
-/// UDP payload in bytes that longhaul assumes to pass every path.
+/// UDP payload in bytes that longhaul expects every path to carry.
 const BASE_PAYLOAD: usize = 1232;
-/// Number of packets after which a size or a mark is given up.
+/// Number of unanswered packets after which a packet size or codepoint counts as blocked.
 const TRIES: u32 = 4;
-/// Time for which an answer is awaited, besides two round trips.
+/// Time to wait for an answer, in addition to two round trips.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Number of packets that measure the round-trip time.
 const SAMPLES: u32 = 5;
 
 /// ECN codepoints (RFC 3168, section 5), by their bits.
 const ECN: [&str; 4] = ["Not-ECT", "ECT(1)", "ECT(0)", "CE"];
-/// DiffServ codepoints that are tried: expedited forwarding, assured forwarding, and lower effort (RFC 8622).
+/// DiffServ codepoints to try: expedited forwarding, assured forwarding, and lower effort (RFC 8622).
 const DSCP: [(&str, u8); 3] = [("EF", 46), ("AF11", 10), ("LE", 1)];
 
-/// What the checks found.
+/// Results of the checks of a path.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
-    /// The findings.
+    /// One finding per check.
     pub findings: Vec<Finding>,
     /// Shortest round-trip time.
     pub rtt: Option<Duration>,
@@ -84,10 +84,9 @@ async fn round_trip(prober: &mut Prober) -> io::Result<Option<Duration>> {
     Ok(shortest)
 }
 
-/// What arrived of a packet with a given TOS or traffic class.
 enum Arrival {
     As(u8),
-    /// The reflector does not know.
+    /// The answer does not say what arrived.
     Unknown,
     Lost,
 }
@@ -109,7 +108,7 @@ async fn ecn(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
     let mut faults = Vec::new();
     for sent in [2, 1, 3] {
         match arrival(prober, sent, patience).await? {
-            // A router may mark congestion.
+            // A router may have set CE to signal congestion.
             Arrival::As(tos) if tos & 3 == sent || tos & 3 == 3 => {}
             Arrival::As(tos) => faults.push(format!("{} arrives as {}", name(sent), name(tos))),
             Arrival::Lost => faults.push(format!("packets with {} are lost", name(sent))),
@@ -136,7 +135,7 @@ async fn dscp(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
             Arrival::Unknown => return Ok(Finding::unknown(CHECK, "the reflector does not report it")),
         }
     }
-    // A provider may choose the codepoints inside its network (RFC 2474), and only priorities depend on them.
+    // A provider may rewrite the codepoints inside its network (RFC 2474). Only priorities depend on them.
     Ok(match (lost.is_empty(), changed.is_empty()) {
         (true, true) => Finding::ok(CHECK, "DiffServ codepoints arrive as they are sent"),
         (true, false) => Finding::note(CHECK, format!("priorities end on the way: {}", changed.join(", "))),
@@ -144,7 +143,7 @@ async fn dscp(prober: &mut Prober, patience: Duration) -> io::Result<Finding> {
     })
 }
 
-/// Returns the largest packet that passes, of at most [`MTU`] bytes.
+/// Finds the largest packet that passes, up to [`MTU`] bytes.
 async fn path_mtu(prober: &mut Prober, patience: Duration) -> io::Result<(usize, Finding)> {
     const CHECK: &str = "path-mtu";
     if cfg!(not(target_os = "linux")) {

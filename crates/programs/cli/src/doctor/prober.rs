@@ -11,18 +11,16 @@ use tokio::time::timeout;
 
 use crate::report::Stopwatch;
 
-/// Bytes of the UDP header.
 const UDP_HEADER: usize = 8;
 /// Largest IP packet that is sent, in bytes.
 const LARGEST: usize = 9000;
 /// Receive buffer in bytes: receive offload merges answers up to this size.
 const RECEIVED: usize = 1 << 16;
 
-/// An answer of the reflector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reflected {
     pub(super) answer: Answer,
-    /// Departure of the probe and arrival of the answer, since the socket was created.
+    /// Departure of the probe; like `heard`, the arrival of the answer, counted from the creation of the socket.
     pub(super) sent: Duration,
     pub(super) heard: Duration,
 }
@@ -43,18 +41,17 @@ pub(super) struct Prober {
     train: u32,
     out: Vec<u8>,
     received: Vec<u8>,
-    /// Answers that were received together.
+    /// Answers from the last receive call, which may have merged several datagrams.
     waiting: Vec<Reflected>,
 }
 
 impl Prober {
-    /// Connects a socket to the reflector at `peer`.
     pub(super) fn connect(peer: SocketAddr) -> io::Result<Self> {
         let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let io = std::net::UdpSocket::bind((any, 0))?;
         io.connect(peer)?;
         io.set_nonblocking(true)?;
-        // Sets options of the socket that both descriptors share: no fragmentation, and no reaction to ICMP.
+        // This socket shares its options with `io`: no fragmentation, and no reaction to ICMP.
         #[cfg(target_os = "linux")]
         longhaul_sys::linux::UdpSocket::new(io.try_clone()?)?;
         let mut nonce = [0; 8];
@@ -71,12 +68,12 @@ impl Prober {
         })
     }
 
-    /// Bytes of the IP and UDP headers.
+    /// Length of the IP and UDP headers in bytes.
     pub(super) fn headers(&self) -> usize {
         self.headers
     }
 
-    /// Bytes of the smallest IP packet that is answered.
+    /// Size of the smallest IP packet that is answered, in bytes.
     pub(super) fn smallest(&self) -> usize {
         self.headers + ANSWER_LEN
     }
@@ -85,13 +82,12 @@ impl Prober {
         self.clock.elapsed()
     }
 
-    /// Starts a train of packets: answers to earlier ones are ignored from now on.
+    /// Starts a train of packets, after which answers to earlier trains are ignored.
     pub(super) fn start_train(&mut self) {
         self.train = self.train.wrapping_add(1);
         self.waiting.clear();
     }
 
-    /// Sets the TOS or traffic class of packets sent from now on.
     pub(super) fn set_tos(&self, tos: u8) -> io::Result<()> {
         let socket = SockRef::from(&self.io);
         match self.io.local_addr()? {
@@ -115,7 +111,7 @@ impl Prober {
         }
     }
 
-    /// Returns the next answer to this train, or `None` at the time `until`.
+    /// Returns the next answer to this train, or `None` if there is none until `until`.
     pub(super) async fn receive(&mut self, until: Duration) -> io::Result<Option<Reflected>> {
         loop {
             if let Some(reflected) = self.waiting.pop() {
@@ -152,7 +148,7 @@ impl Prober {
         self.start_train();
         for index in 0..tries {
             if !self.send(index, size).await? {
-                // The interface may refuse the size for now; waiting lets routes change.
+                // The interface may accept the size again once routes have changed.
                 tokio::time::sleep(patience / tries.max(1)).await;
                 continue;
             }
@@ -169,7 +165,7 @@ pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns whether an error is one of the path, or of the interface, rather than of the socket.
+/// Returns whether the path or the interface caused an error, rather than the socket.
 fn is_of_the_path(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())

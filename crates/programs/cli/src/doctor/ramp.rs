@@ -1,7 +1,7 @@
-//! Short ramp of rates that looks for a limit on UDP.
+//! Ramp of sending rates that looks for a limit on UDP.
 //!
-//! A queue in front of the bottleneck delays packets before it drops them. A policer, or a provider that limits UDP, drops
-//! them without delaying others.
+//! A queue in front of the bottleneck delays packets before it drops them. A policer, or a provider that limits UDP,
+//! drops them without delaying others.
 
 use std::io;
 use std::time::Duration;
@@ -12,26 +12,25 @@ use tokio::time::sleep;
 use super::Finding;
 use super::prober::{Prober, Reflected};
 
-/// Rate of the first step in bit/s. Each step has twice the rate of the step before.
+/// Rate of the first step in bit/s. The rate doubles from step to step.
 const FIRST: u64 = 1_000_000;
 /// Duration of a step. The whole ramp sends at most twice the bytes of its last step.
 const STEP: Duration = Duration::from_millis(200);
-/// Time between two bursts of a step.
+/// Interval between bursts within a step.
 const TICK: Duration = Duration::from_millis(2);
-/// Fraction of packets lost in a step that is more than random loss.
+/// Fraction of lost packets above which the losses are not random.
 const LOST: f64 = 0.1;
-/// Queueing delay that shows a queue.
+/// Queueing delay from which on losses are attributed to a full queue.
 const QUEUE: Duration = Duration::from_millis(5);
 /// Number of times that a step is repeated before it counts as lossy: this machine may have been busy.
 const REPEATS: u32 = 2;
 
-/// Result of a step.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     /// Rate at which packets were sent, in bit/s.
     rate: u64,
     lost: f64,
-    /// Queueing delay that three quarters of the packets did not exceed.
+    /// 75th percentile of the queueing delay.
     queueing: Duration,
 }
 
@@ -92,7 +91,6 @@ fn judge(check: &'static str, carried: Option<u64>, step: &Step) -> Finding {
     }
 }
 
-/// Sends packets at a rate for the time of a step, and waits for their answers.
 async fn run(prober: &mut Prober, rtt: Duration, size: usize, rate: u64) -> io::Result<Step> {
     prober.start_train();
     let bits = size as u64 * 8;
@@ -114,14 +112,14 @@ async fn run(prober: &mut Prober, rtt: Duration, size: usize, rate: u64) -> io::
             answers.push(reflected);
         }
     }
-    // The queue may hold a second of packets.
+    // A queue may hold packets for up to a second.
     let until = prober.now() + rtt * 2 + Duration::from_secs(1);
     while answers.len() < count as usize
         && let Some(reflected) = prober.receive(until).await?
     {
         answers.push(reflected);
     }
-    // The queue empties before the next step.
+    // Lets the queue drain before the next step.
     sleep(rtt.min(STEP)).await;
     Ok(summary(&answers, count, rate, rtt))
 }
@@ -131,7 +129,7 @@ fn summary(answers: &[Reflected], count: u32, rate: u64, rtt: Duration) -> Step 
     indices.sort_unstable();
     indices.dedup();
     let lost = 1.0 - indices.len() as f64 / f64::from(count.max(1));
-    // A busy machine delays single answers, and a full queue most of them.
+    // A busy machine delays a few answers; a full queue delays most of them.
     let mut delays: Vec<_> = answers.iter().map(|reflected| reflected.rtt().saturating_sub(rtt)).collect();
     delays.sort_unstable();
     let queueing = delays.get(delays.len() * 3 / 4).copied().unwrap_or_default();
