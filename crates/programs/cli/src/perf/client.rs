@@ -1,4 +1,4 @@
-//! The client of a test, which determines the parameters.
+//! Client of a test, which determines the parameters.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -29,7 +29,7 @@ const TCP_PATIENCE: Duration = Duration::from_secs(1);
 /// results.
 ///
 /// # Errors
-/// Returns why the test failed.
+/// Returns the reason why the test failed.
 pub async fn run(
     options: &Options,
     host: &str,
@@ -59,7 +59,7 @@ pub async fn run(
         outcome => outcome,
     };
     if outcome.is_ok() {
-        // Both ends have all results: a failure of the close is of no consequence.
+        // Both ends have all results; a failed close has no consequence.
         let _ = timeout(options.transport.patience(), finish(test.control)).await;
     } else {
         test.control.abort();
@@ -110,14 +110,13 @@ async fn connect_control(options: &Options, addresses: &[SocketAddr]) -> Result<
     longhaul::race(addresses.iter().copied(), attempt).await
 }
 
-/// Connects, within `--connect-timeout` if given.
+/// Connects; fails after `--connect-timeout`, if given.
 async fn connect(options: &Options, socket: TcpSocket, address: SocketAddr) -> io::Result<TcpStream> {
     let limit = options.connect_timeout.map_or(Duration::MAX, Duration::from_millis);
     let connected = timeout(limit, socket.connect(address)).await;
     connected.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within --connect-timeout")))
 }
 
-/// Creates a socket for connecting to `address`.
 fn socket(transport: &TransportArgs, bind: Option<SocketAddr>, address: SocketAddr) -> Result<TcpSocket> {
     let socket = transport.socket(address)?;
     if let Some(local) = bind {
@@ -154,7 +153,6 @@ impl Test<'_> {
         session::conduct(&mut self.control, self.params, streams, terms, &mut observe).await
     }
 
-    /// Reads the server's report.
     async fn read_output(&mut self, report: &mut Reporter) -> Result<()> {
         let output = timeout(self.options.transport.patience(), protocol::read(&mut self.control)).await;
         match output.context("the server did not send its report")?? {
@@ -181,7 +179,7 @@ impl Test<'_> {
         sends.map(|(number, sends)| (number, sends, Hello::new(&self.cookie, Some(number as u16))))
     }
 
-    /// Connects the streams. The server is told the numbers of the streams on which it sends; on the others, the
+    /// Connects the streams. The server learns at once the numbers of the streams on which it sends. On the others, the
     /// number precedes the first data in the same write, so that nothing is sent before the data.
     async fn connect_tcp(&self, ports: &[u16]) -> Result<Vec<Stream>> {
         let mut server = self.control.peer_addr()?;
@@ -203,7 +201,7 @@ impl Test<'_> {
         all(connecting).await
     }
 
-    /// Opens the UDP sockets and makes them known to the server until it starts the test.
+    /// Opens the UDP sockets, and announces them to the server until it starts the test.
     async fn connect_udp(&mut self, ports: &[u16]) -> Result<Vec<Stream>> {
         let (mut server, mut local) = (self.control.peer_addr()?, self.control.local_addr()?);
         local.set_port(0);

@@ -15,18 +15,18 @@ use longhaul_tls::admission::{Admission, Limits, Ticket};
 
 use crate::transport::rtt;
 
-/// Limits on the connections that have not sent their hello: more than the streams of any test, which send nothing
-/// until it starts. Beyond a limit, the oldest such connection is evicted.
+/// Limits on connections without a hello. They exceed the number of streams of any test, which send nothing until it
+/// starts. Beyond a limit, the oldest such connection is evicted.
 const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
-/// Maximum time until a connection's hello.
+/// Maximum time to wait for the hello of a connection.
 const GREETING: Duration = Duration::from_secs(30);
-/// Maximum number of clients that are told concurrently that they are refused; further ones are reset.
+/// Maximum number of clients that are refused with a message at the same time; further ones are reset.
 pub const REFUSALS: usize = 32;
 
 /// A connection that has sent its hello.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Its hello.
+    /// The hello.
     pub hello: Hello,
     /// The test that the client requests, if this is a control connection.
     pub params: Option<Params>,
@@ -42,7 +42,8 @@ impl Arrival {
     }
 }
 
-/// A listener that reads the hello of each connection, and the parameters of a test on control connections. It closes when dropped.
+/// Listener that reads the hello of each connection, and the parameters of the test on control connections. Closes when
+/// dropped.
 #[derive(Debug)]
 pub struct Door(JoinHandle<()>);
 
@@ -53,7 +54,8 @@ impl Drop for Door {
 }
 
 impl Door {
-    /// Sends each connection with a valid hello to `arrivals`; also the listener's error, which ends it.
+    /// Sends each connection with a valid hello to `arrivals`. A failure of the listener is sent, too, and ends the
+    /// task.
     #[must_use]
     pub fn open(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) -> Self {
         Self(tokio::spawn(welcome(listener, arrivals)))
@@ -70,7 +72,7 @@ async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arriva
                     Some(ticket) => {
                         strangers.spawn(greet(stream, ticket, arrivals.clone()));
                     }
-                    // Cannot happen: all entries are strangers, so there is always one to evict.
+                    // Cannot happen: no entry has spoken yet, so there is always one to evict.
                     None => stream.abort(),
                 },
                 Err(error) => {
@@ -98,7 +100,7 @@ async fn greet(mut stream: TcpStream, ticket: Ticket, arrivals: mpsc::Sender<io:
     }
 }
 
-/// Reads the first messages. A client that has not requested a test yet does not keep others from theirs.
+/// Reads the first messages. A control connection can still be evicted until it has requested a test.
 async fn hear(stream: &mut TcpStream, ticket: &Ticket) -> io::Result<(Hello, Option<Params>)> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let hello = protocol::read_small::<Hello>(stream).await?;
@@ -115,14 +117,14 @@ async fn hear(stream: &mut TcpStream, ticket: &Ticket) -> io::Result<(Hello, Opt
     }
 }
 
-/// Tells a client that it is refused, and why.
+/// Refuses a client, and tells it the reason.
 pub async fn refuse(mut control: TcpStream, reason: String, patience: Duration) {
     if !matches!(timeout(patience, tell(&mut control, reason)).await, Ok(Ok(()))) {
         control.abort();
     }
 }
 
-/// Says why, and waits until the client has closed the connection.
+/// Sends the reason, and waits until the client has closed the connection.
 async fn tell(control: &mut TcpStream, reason: String) -> io::Result<()> {
     protocol::write(control, &Message::Refused(reason)).await?;
     control.shutdown().await?;

@@ -1,4 +1,4 @@
-//! The report in iperf3's JSON format. Members that iperf3 does not have are under the keys `longhaul`.
+//! Report in iperf3's JSON format. Members that iperf3 does not have are under the keys `longhaul`.
 
 mod ordered;
 
@@ -15,7 +15,7 @@ use super::text::{Reporter, bits_per_second, by_role, stream_id};
 use super::usage::Cpu;
 use crate::report::{WallClock, json_line};
 
-/// Returns the complete report of a test; after an error, the part that is known.
+/// Returns the complete report of a test, or the known part of it after an error.
 #[must_use]
 pub fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> String {
     let mut document = Object::new();
@@ -37,29 +37,24 @@ pub fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> Stri
     serde_json::to_string_pretty(&document).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
-/// An event of `--json-stream`.
 #[derive(Serialize)]
 struct Event<'a, T> {
     event: &'a str,
     data: T,
 }
 
-/// Formats an event of `--json-stream` as a line.
 fn event(event: &str, data: impl Serialize) -> String {
     json_line(&Event { event, data })
 }
 
-/// Returns the first event of `--json-stream`.
 pub(super) fn start_event(report: &Reporter) -> String {
     event("start", start(report))
 }
 
-/// Returns the event for an interval.
 pub(super) fn interval_event(interval: &Interval, params: &Params) -> String {
     event("interval", interval_object(interval, params))
 }
 
-/// Returns the last events of `--json-stream`.
 pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)>) -> Vec<String> {
     let last = match outcome {
         Ok((ours, theirs)) => event("end", end(report, ours, theirs)),
@@ -69,7 +64,6 @@ pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)
     std::iter::once(last).chain(output).collect()
 }
 
-/// Returns the server's report with its key in the document.
 fn server_output(report: &Reporter) -> Option<(&'static str, Value)> {
     let text = report.server_output.as_ref()?;
     Some(match serde_json::from_str(text) {
@@ -103,7 +97,7 @@ fn start(report: &Reporter) -> Object {
     if params.protocol == Protocol::Tcp {
         object.put("tcp_mss_default", start.mss);
     }
-    // iperf3's pacing by the kernel and merged datagrams do not exist here: the transport paces itself.
+    // iperf3's members for pacing by the kernel are 0: the transport paces itself.
     object.put("target_bitrate", params.rate).put("fq_rate", 0);
     object.put("sock_bufsize", params.window.unwrap_or(0));
     object.put("sndbuf_actual", start.buffers.0).put("rcvbuf_actual", start.buffers.1);
@@ -184,7 +178,7 @@ fn interval_object(interval: &Interval, params: &Params) -> Object {
         let of: Vec<_> = interval.streams.iter().filter(|stream| stream.sender == sends).collect();
         let mut sum = figures(span, total(of.iter().map(|stream| stream.bytes)));
         put_interval(&mut sum, &of);
-        // A sum contains only the members that add up.
+        // Members that cannot be added are left out of a sum.
         sum.retain(|name| !matches!(name, "snd_cwnd" | "snd_wnd" | "rtt" | "rttvar" | "pmtu"));
         sum.put("omitted", interval.omitted).put("sender", sends);
         object.put(name, sum);
@@ -193,7 +187,7 @@ fn interval_object(interval: &Interval, params: &Params) -> Object {
     object
 }
 
-/// Adds iperf3's members for an interval of one or more streams of one direction.
+/// Adds iperf3's members for an interval of one or more streams of the same direction.
 fn put_interval(object: &mut Object, streams: &[&StreamInterval]) {
     let Some(first) = streams.first() else { return };
     if first.udp.is_some() {
@@ -286,7 +280,7 @@ fn tcp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object 
     object
 }
 
-/// iperf3 takes the figures from the sender, but the loss and the jitter from the receiver.
+/// Like iperf3, takes the loss and the jitter from the receiver, and the other figures from the sender.
 fn udp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object {
     let (sender, receiver) = by_role(ours, theirs);
     let udp = receiver.udp.unwrap_or_default();
@@ -299,7 +293,6 @@ fn udp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object 
     object
 }
 
-/// Returns the sum of streams of one direction, at one of their ends.
 fn sum(streams: &[&StreamResult], sends: bool, at_sender: bool) -> Object {
     let seconds = streams.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
     let mut object = figures((0.0, seconds), total(streams.iter().map(|stream| stream.bytes)));
@@ -313,7 +306,7 @@ fn sum(streams: &[&StreamResult], sends: bool, at_sender: bool) -> Object {
     object
 }
 
-/// JSON has no infinity and no NaN: they become 0.
+/// JSON has no infinity and no NaN; they become 0.
 impl From<f64> for ordered::Node {
     fn from(number: f64) -> Self {
         Self::Value(Value::from(if number.is_finite() { number } else { 0.0 }))

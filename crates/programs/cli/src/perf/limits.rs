@@ -106,7 +106,7 @@ mod tests {
         ] {
             assert!(refusal("", params.clone()).is_some_and(|said| said.contains(limit)), "{params:?}");
         }
-        // A test without a duration is ended by the limit.
+        // The server's limit ends a test without a duration.
         assert_eq!(refusal("", Params { seconds: 0.0, ..tcp.clone() }), None);
         assert_eq!(refusal("--max-rate 0 --max-time 0", Params { rate: 0, seconds: 9e4, ..udp.clone() }), None);
         assert!(refusal("--server-bitrate-limit 1M", tcp.clone()).is_some());

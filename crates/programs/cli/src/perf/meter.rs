@@ -1,4 +1,4 @@
-//! Measurement of a stream: its task counts, the reports read the counters.
+//! Measurement of a stream: the stream's task counts, and reports read the counters.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use longhaul::TcpInfo;
 
 use super::results::{StreamInterval, StreamResult, TcpResult, TcpSample, UdpSample};
 
-/// Maximum number of RTT samples that are kept, for a test of any length.
+/// Maximum number of RTT samples in memory, for a test of any length.
 const SAMPLES: usize = 1 << 14;
 
 /// State shared by a stream's task and the reports.
@@ -22,13 +22,13 @@ impl Meter {
     }
 }
 
-/// State of a stream since the start.
+/// State of a stream, accumulated since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge {
     bytes: u64,
     first_byte: Option<f64>,
     last_byte: Option<f64>,
-    /// Time at which the receiver had confirmed everything, in seconds after the start.
+    /// Time in seconds after the start at which the receiver had confirmed all data.
     pub confirmed: Option<f64>,
     info: Option<TcpInfo>,
     /// UDP counters.
@@ -63,7 +63,7 @@ struct Rtts {
     min: u64,
     max: u64,
     samples: Vec<u64>,
-    /// Number of samples skipped after each one kept; it grows when too many are kept.
+    /// Number of samples to skip after each stored one. It grows when too many are stored.
     skip: u64,
 }
 
@@ -110,14 +110,12 @@ impl Rtts {
 #[derive(Debug, Default)]
 pub struct Reader {
     sender: bool,
-    /// State at the start of the measurement.
     base: Gauge,
-    /// State at the start of the interval.
     last: Gauge,
 }
 
 impl Reader {
-    /// Creates a reader for a stream on which this end sends (`true`) or receives.
+    /// Creates a reader for a stream on which this end sends (`true`) or receives (`false`).
     #[must_use]
     pub fn new(sender: bool) -> Self {
         Self { sender, ..Self::default() }
@@ -148,7 +146,8 @@ impl Reader {
         meter.with(|gauge| gauge.bytes > self.last.bytes)
     }
 
-    /// Excludes everything before this from the result. To be called at the end of an interval.
+    /// Excludes everything up to the end of the last interval from the result. To be called right after
+    /// [`interval`](Self::interval).
     pub fn omit(&mut self, meter: &Meter) {
         meter.with(|gauge| {
             gauge.rtts = Rtts::default();
@@ -174,7 +173,7 @@ impl Reader {
     }
 }
 
-/// Returns the microseconds of a time; 0 if it is unknown.
+/// Returns a time in microseconds, or 0 if it is unknown.
 fn micros(time: Option<Duration>) -> u64 {
     time.map_or(0, |time| time.as_micros() as u64)
 }

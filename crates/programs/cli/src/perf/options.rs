@@ -170,7 +170,7 @@ fn parse_bitrate(text: &str) -> Result<(u64, u32), String> {
     Ok((parse_rate(rate)?, burst.ok_or("a burst must be from 1 to 1000")?))
 }
 
-/// Bits of the type of service other than ECN (RFC 3168, section 5).
+/// Bits of the type of service without ECN (RFC 3168, section 5).
 const NOT_ECN: u8 = 0xfc;
 
 fn parse_tos(text: &str) -> Result<u8, String> {
@@ -183,7 +183,7 @@ fn parse_tos(text: &str) -> Result<u8, String> {
     number.map(|tos| tos & NOT_ECN).map_err(|_| "it must be from 0 to 255".to_owned())
 }
 
-/// Parses a codepoint of IANA's registry of differentiated services field codepoints.
+/// Parses a codepoint of IANA's registry of DSCPs.
 fn parse_dscp(text: &str) -> Result<u8, String> {
     let name = text.to_ascii_lowercase();
     let digit = |prefix: &str, at: usize| {
@@ -274,7 +274,7 @@ impl Options {
         params.check().map(|()| params)
     }
 
-    /// Returns how long a receiver waits for data.
+    /// Returns the maximum time that a receiver waits for data.
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_millis(self.rcv_timeout)
@@ -312,7 +312,7 @@ mod tests {
         assert!(parse("-c host --json-stream --connect-timeout 500 --rcv-timeout 1000").is_ok());
     }
 
-    /// iperf3's examples of --tos, and codepoints of IANA's registry.
+    /// iperf3's examples of `--tos`, and codepoints of IANA's registry.
     #[test]
     fn services_have_names_and_numbers() {
         for (option, tos) in [

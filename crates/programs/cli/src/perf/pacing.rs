@@ -1,4 +1,4 @@
-//! Departure times of datagrams, with a finer resolution than tokio's timers.
+//! Departure times of datagrams, and a timer with a finer resolution than tokio's.
 
 use std::io;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::report::Stopwatch;
 pub struct Departures {
     next: f64,
     gap: f64,
-    /// Datagrams per burst, and how many of the present burst have left.
+    /// Datagrams per burst, and the number of those of the current burst that have departed.
     burst: (u32, u32),
     random: Option<ChaCha8Rng>,
 }
 
 impl Departures {
-    /// Creates the departure times of datagrams with `length` bytes of payload at `rate` bit/s, where 0 is unlimited.
-    /// They are equally spaced, in equally spaced bursts of `burst`, or, with a seed, a Poisson process with that
+    /// Creates the departure times of datagrams with `length` bytes of payload at `rate` bit/s; 0 is unlimited. The
+    /// datagrams leave in equally spaced bursts of `burst`, or, with the seed `poisson`, as a Poisson process with that
     /// mean rate.
     #[must_use]
     pub fn new(length: usize, (rate, burst): (u64, u32), poisson: Option<u64>) -> Self {
         let gap = if rate == 0 { 0.0 } else { length as f64 * 8.0 / rate as f64 };
         let mut random = poisson.map(ChaCha8Rng::seed_from_u64);
-        // The first event of a Poisson process also follows a random interval.
+        // In a Poisson process, the first event also follows a random interval.
         let next = random.as_mut().map_or(0.0, |random| exponential(gap, random));
         let burst = if random.is_some() { 1 } else { burst.max(1) };
         Self { next, gap, burst: (burst, 0), random }
@@ -58,7 +58,7 @@ fn exponential(mean: f64, random: &mut ChaCha8Rng) -> f64 {
 /// Registers a descriptor with the current tokio runtime.
 ///
 /// # Errors
-/// Returns the system's error if it cannot be registered.
+/// Returns the system's error if the descriptor cannot be registered.
 #[cfg(target_os = "linux")]
 #[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
 pub fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
@@ -78,13 +78,13 @@ impl Sleeper {
     /// Creates a sleeper for times on `clock`.
     ///
     /// # Errors
-    /// Returns the system's error if it provides no timer.
+    /// Returns the system's error if there is no timer.
     pub fn new(clock: Stopwatch) -> io::Result<Self> {
         let timer = longhaul_sys::linux::Timer::new()?;
         Ok(Self { clock, timer: async_fd(timer)? })
     }
 
-    /// Returns at `time`, some tens of microseconds late; at once if that time has passed.
+    /// Sleeps until `time`, and returns some tens of microseconds late; returns at once if that time has passed.
     ///
     /// # Errors
     /// Returns the timer's error.
@@ -114,7 +114,7 @@ impl Sleeper {
         Ok(Self { clock })
     }
 
-    /// Returns at `time`, or at once if that time has passed.
+    /// Sleeps until `time`, or returns at once if that time has passed.
     ///
     /// # Errors
     /// Never fails on this system.
@@ -160,7 +160,7 @@ mod tests {
         let windows = 10_000;
         let mut counts = vec![0.0_f64; windows];
         for time in Departures::new(1250, (10_000_000, 1), Some(7)) {
-            // Five departures on average.
+            // Each window has five departures on average.
             let Some(count) = counts.get_mut((time.as_secs_f64() / 0.005) as usize) else { break };
             *count += 1.0;
         }

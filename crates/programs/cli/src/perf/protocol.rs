@@ -1,35 +1,4 @@
-//! Messages of the two ends on the control connection, and the first message on each connection.
-//!
-//! A message is a big-endian 32-bit length followed by that many bytes of JSON.
-//!
-//! ```text
-//! client                               server
-//! Hello (of the control connection)
-//! Params                          -->
-//!                                 <--  Accepted, or Refused, the end
-//! TCP:
-//! Hello, on each connection of a stream that the server sends on
-//! Ready, once all are connected   -->
-//!                                 <--  Start
-//! Hello and data in one write, on each stream that the client sends on
-//! UDP, on each stream's socket:
-//! Knock                           -->
-//!                                 <--  Challenge, to the control connection's address only
-//! Knock with its nonce            -->
-//!                                 <--  Start, once all have answered
-//!
-//! Done, after the last datagram   <->  (UDP only, by an end that sends)
-//! Stop, if the user wants an end  -->
-//! Results                         <->  Results
-//! Output, if it was asked for     <--
-//! ```
-//!
-//! The first flight of a stream's sender consists of data: nothing precedes it on the connection, so that a start-up
-//! scheme has the whole first flight. The sender of a TCP stream ends it; the receiver ends the other direction when
-//! it has read to that end.
-//!
-//! Datagrams of a stream are sent only to an address that has answered the challenge, which is not longer than the
-//! message that elicited it.
+//! Messages on the control connection of a test, and the first message on each connection.
 
 use std::io;
 
@@ -62,20 +31,20 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Creates the first message on the control connection of a test (`None`), or on a stream's.
+    /// Creates the first message on the control connection of a test (`None`), or on the connection of a stream.
     #[must_use]
     pub fn new(cookie: &str, stream: Option<u16>) -> Self {
         Self { name: NAME.to_owned(), cookie: cookie.to_owned(), stream }
     }
 
-    /// Returns whether the message is of this protocol and well formed.
+    /// Returns whether the message belongs to this protocol and is well formed.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.name == NAME && self.cookie.len() == COOKIE && self.cookie.bytes().all(|b| b.is_ascii_alphanumeric())
     }
 }
 
-/// Message by which a client's UDP socket makes itself known.
+/// Message by which a UDP socket of the client announces itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knock {
     /// The test and the number of the stream.
@@ -84,17 +53,17 @@ pub struct Knock {
     pub nonce: Option<String>,
 }
 
-/// The server's response to a [`Knock`]: only the owner of the address receives it and can answer.
+/// Response of the server to a [`Knock`]. Only the owner of the address receives it and can answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// Nonce to be sent back.
+    /// Nonce to be returned.
     pub nonce: String,
 }
 
 /// Returns an unpredictable cookie.
 ///
 /// # Errors
-/// Returns the system's error if it provides no random numbers.
+/// Returns the system's error if there are no random numbers.
 pub fn new_cookie() -> io::Result<String> {
     let mut bytes = [0; COOKIE];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -191,7 +160,7 @@ impl Params {
     /// Checks that the test is possible.
     ///
     /// # Errors
-    /// Returns a sentence that names the fault.
+    /// Returns a sentence that names the invalid parameter.
     pub fn check(&self) -> Result<(), String> {
         let lengths = match self.protocol {
             Protocol::Tcp => 1..=MAX_TCP_LENGTH,
@@ -220,7 +189,7 @@ impl Params {
         Err(fault.to_owned())
     }
 
-    /// Returns, for each stream by its number, whether the client sends on it.
+    /// Returns for each stream, in the order of the numbers, whether the client sends on it.
     #[must_use]
     pub fn client_sends(&self) -> Vec<bool> {
         let streams = usize::from(self.streams);
@@ -237,8 +206,8 @@ impl Params {
 pub enum Message {
     /// The client requests this test.
     Params(Params),
-    /// The server accepts the test. Ports of the streams: one per UDP stream, one for all TCP streams, or none if
-    /// they use the port of the control connection.
+    /// The server accepts the test and names the ports of the streams: one per UDP stream, one for all TCP streams, or
+    /// none if they use the port of the control connection.
     Accepted(Vec<u16>),
     /// The server refuses the test for this reason.
     Refused(String),
@@ -250,8 +219,8 @@ pub enum Message {
     Stop,
     /// The server's report.
     Output(String),
-    /// This end sends no further datagrams; the number of datagrams sent, for each stream on which it sends, in
-    /// order.
+    /// This end sends no further datagrams. For each stream on which it sends, in order, this is the number of
+    /// datagrams sent.
     Done(Vec<u64>),
     /// Measurements of this end.
     Results(Box<Results>),
@@ -291,7 +260,7 @@ pub async fn read_small<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)
 /// Reads a message.
 ///
 /// # Errors
-/// As [`read_small`].
+/// Returns the same errors as [`read_small`].
 pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
     read_up_to(from, LARGE).await
 }
@@ -302,7 +271,7 @@ async fn read_up_to<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin), li
     if length > limit {
         return Err(bad(format!("the other end is not perf: it announced a message of {length} bytes")));
     }
-    // Allocates memory for the bytes that arrive, not for the announced length.
+    // Memory is allocated for the bytes that arrive, not for the announced length.
     let mut json = Vec::new();
     from.take(length.into()).read_to_end(&mut json).await?;
     if json.len() < length as usize {

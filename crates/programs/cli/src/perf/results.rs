@@ -1,4 +1,4 @@
-//! Measurements of one end, for its own report and for the other end's.
+//! Measurements at one end, for its own report and for that of the other end.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::usage::Cpu;
 
-/// Maximum number of intervals times streams sent to the other end, so that they fit in a message.
+/// Maximum product of intervals and streams that are sent to the other end, so that they fit in a message.
 pub const MAX_SAMPLES: usize = 10_000;
 
-/// Maximum number of bytes of a stream, which takes an hour at 20 Tb/s.
+/// Maximum number of bytes of a stream that is plausible: an hour at 20 Tb/s.
 const MAX_BYTES: u64 = 1 << 53;
-/// Possible durations of a stream in seconds: a test takes up to a day.
+/// Plausible durations of a stream in seconds. A test takes up to a day.
 const TIMES: std::ops::RangeInclusive<f64> = 0.0..=200_000.0;
 
-/// Returns the sum of numbers that the other end may have chosen.
+/// Adds numbers that the other end may have chosen, and saturates.
 #[must_use]
 pub fn total(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
@@ -27,15 +27,14 @@ pub struct Results {
     pub streams: Vec<StreamResult>,
     /// The intervals, in order.
     pub intervals: Vec<Interval>,
-    /// Number of intervals omitted because there were too many.
+    /// Number of intervals that were left out to fit in a message.
     pub intervals_left_out: u64,
-    /// Processor use from the start to the end.
+    /// Processor use during the test.
     pub cpu: Cpu,
 }
 
 impl Results {
-    /// Returns whether the results are of a test in which their end sends on the streams as `sends` says, and whose amounts
-    /// are possible.
+    /// Returns whether the results are plausible for a test in which their end sends on the streams given by `sends`.
     #[must_use]
     pub fn fits(&self, sends: &[bool]) -> bool {
         let fits = |streams: &mut dyn Iterator<Item = bool>| streams.eq(sends.iter().copied());
@@ -56,9 +55,9 @@ pub struct StreamResult {
     pub seconds: f64,
     /// Time at which the first byte was written or read, in seconds after the start of the test.
     pub first_byte: Option<f64>,
-    /// Time of the last byte, likewise.
+    /// Time of the last byte, in seconds after the start of the test.
     pub last_byte: Option<f64>,
-    /// On the sender's side: time at which the receiver had confirmed all data.
+    /// Time at which the receiver had confirmed all data; known to the sender only.
     pub confirmed: Option<f64>,
     /// TCP results.
     pub tcp: Option<TcpResult>,
@@ -79,17 +78,17 @@ pub struct TcpResult {
     pub max_rtt: u64,
     /// Minimum smoothed RTT.
     pub min_rtt: u64,
-    /// Mean of the smoothed RTT samples.
+    /// Mean of the samples of the smoothed RTT.
     pub mean_rtt: u64,
-    /// The congestion control.
+    /// Name of the congestion controller.
     pub congestion: String,
     /// Outcome of the start-up scheme: `running`, `used` or `given-up`; `None` without one.
     pub startup: Option<String>,
-    /// Reason why it was given up.
+    /// Reason why the start-up scheme was given up.
     pub startup_given_up: Option<String>,
     /// Distribution of the RTTs sampled every 10 ms: `samples`, `min`, `p10`, `p50`, `p90`, `p99`, `max`.
     pub rtt: BTreeMap<String, u64>,
-    /// Seconds by factor that limited the sender.
+    /// Seconds per factor that limited the sender.
     pub limited_by: BTreeMap<String, f64>,
     /// Counters of the connection since the handshake.
     pub counters: BTreeMap<String, u64>,
@@ -100,19 +99,19 @@ pub struct TcpResult {
 pub struct Interval {
     /// Start in seconds after the start of the measurement.
     pub start: f64,
-    /// End, likewise.
+    /// End in seconds after the start of the measurement.
     pub end: f64,
     /// Whether the interval is excluded from the results.
     pub omitted: bool,
     /// Processor use in percent of one processor.
     pub cpu_percent: f64,
-    /// Memory of the process in bytes at the end.
+    /// Memory of the process in bytes at the end of the interval.
     pub rss: u64,
     /// The streams by number.
     pub streams: Vec<StreamInterval>,
 }
 
-/// One stream in an interval.
+/// Measurements of a stream in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamInterval {
     /// Whether this end sends.
@@ -125,7 +124,7 @@ pub struct StreamInterval {
     pub udp: Option<UdpSample>,
 }
 
-/// A TCP connection at the end of an interval. Times are in microseconds, rates in bytes per second.
+/// State of a TCP connection at the end of an interval. Times are in microseconds, rates in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSample {
     /// Segments retransmitted in the interval.
@@ -138,7 +137,7 @@ pub struct TcpSample {
     pub rtt: u64,
     /// The mean deviation of the RTT.
     pub rttvar: u64,
-    /// The path's MTU, as UDP payload.
+    /// The path's MTU, as UDP payload in bytes.
     pub pmtu: u64,
     /// Bytes acknowledged in the interval.
     pub bytes_acked: u64,
@@ -152,31 +151,32 @@ pub struct TcpSample {
     pub delivery_rate: u64,
     /// The controller's phase.
     pub phase: String,
-    /// Seconds of the interval by factor that limited the sender.
+    /// Seconds of the interval per factor that limited the sender.
     pub limited_by: BTreeMap<String, f64>,
 }
 
-/// Measurements of UDP at the receiver; a sender counts only packets.
+/// UDP measurements at the receiver. A sender only counts datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpSample {
     /// Number of datagrams sent, as far as the receiver knows.
     pub packets: u64,
-    /// Number of these that did not arrive. It is negative if datagrams counted as lost before have arrived late.
+    /// Number of datagrams that did not arrive. It is negative in an interval in which datagrams arrived that had been
+    /// counted as lost.
     pub lost: i64,
     /// Number of datagrams that arrived after later ones.
     pub out_of_order: u64,
-    /// Interarrival jitter at the end (RFC 1889), in milliseconds.
+    /// Interarrival jitter (RFC 1889) at the end of the interval, in milliseconds.
     pub jitter_ms: f64,
 }
 
 impl UdpSample {
-    /// Returns the percentage lost.
+    /// Returns the lost datagrams in percent.
     #[must_use]
     pub fn lost_percent(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { 100.0 * self.lost as f64 / self.packets as f64 }
     }
 
-    /// Returns the sum over several streams: the total of their packets and the mean of their jitters, as in iperf3.
+    /// Combines several streams: sum of the packets, and mean of the jitters, as in iperf3.
     #[must_use]
     pub fn sum(samples: impl Iterator<Item = Self>) -> Self {
         let mut count = 0_u32;
@@ -202,7 +202,7 @@ mod tests {
     use super::super::text::Reporter;
     use super::*;
 
-    /// Results of two streams with these numbers everywhere.
+    /// Results of two streams in which every number is `bytes`.
     fn results(bytes: u64, sender: bool) -> Results {
         let tcp = TcpResult { retransmits: bytes, ..TcpResult::default() };
         let udp = UdpSample { packets: bytes, lost: i64::MAX, out_of_order: bytes, jitter_ms: f64::MAX };
@@ -225,7 +225,7 @@ mod tests {
             late.streams.iter_mut().for_each(|stream| stream.seconds = seconds);
             assert!(!late.fits(&sends), "{seconds}");
         }
-        // What is reported does not depend on that check.
+        // Reports have to cope with results that did not pass that check.
         for options in [
             "perf -s --logfile /dev/null -V",
             "perf -s --logfile /dev/null -J",

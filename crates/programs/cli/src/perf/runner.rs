@@ -27,7 +27,7 @@ pub struct Stream {
     pub sends: bool,
     /// Transport of the stream.
     pub channel: Channel,
-    /// Bytes that the sender writes before the data to identify the stream to the other end.
+    /// Bytes that identify the stream to the other end; the sender writes them before the data.
     pub opening: Vec<u8>,
 }
 
@@ -42,7 +42,6 @@ pub enum Channel {
     Udp(UdpSocket),
 }
 
-/// This end's half of a test.
 struct Half<'a, F> {
     params: &'a Params,
     timing: Timing,
@@ -52,12 +51,12 @@ struct Half<'a, F> {
     usage: usage::Meter,
     last_usage: usage::Reading,
     last: f64,
-    /// Start of the measurement in seconds after the start; `None` before it.
+    /// Start of the measurement in seconds after the start of the test; `None` until then.
     base: Option<f64>,
     observe: &'a mut F,
 }
 
-/// Runs `streams`, including the expected ones as they arrive; reports events to `observe`, and the end of its
+/// Runs `streams`, including the expected ones as they arrive. Reports events to `observe`, and the end of this end's
 /// datagrams on `control`. `done` receives the numbers of datagrams that the other end has sent.
 ///
 /// # Errors
@@ -138,12 +137,12 @@ pub async fn run<F: FnMut(Event<'_>)>(
     Ok(Results { streams, cpu, ..Results::default() })
 }
 
-/// Returns a task's result; a panic in the task is resumed.
+/// Returns the result of a task, and resumes a panic of the task.
 fn passed_on(ended: Result<Result<()>, JoinError>) -> Result<()> {
     ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
-/// Returns the task of stream `number`. It does not borrow `params`.
+/// Returns the task of stream `number`, which does not borrow `params`.
 fn stream_task(
     stream: Stream,
     meter: Arc<Meter>,
@@ -154,7 +153,7 @@ fn stream_task(
     stopped: impl FnOnce(f64) + Send + 'static,
 ) -> impl Future<Output = Result<()>> + Send + 'static {
     let (length, rate, burst) = (params.length as usize, params.rate, params.burst);
-    // Each stream has a seed of its own, so that no two send at the same times.
+    // Each stream has its own seed, so that streams do not send at the same times.
     let seed = params.poisson.then(|| params.seed.wrapping_mul(1 << 8).wrapping_add(number as u64));
     async move {
         match (stream.channel, stream.sends) {
@@ -163,7 +162,8 @@ fn stream_task(
                 tcp::send(tcp, meter, timing, load, stopped).await
             }
             (Channel::Tcp(tcp), false) => {
-                // One second's worth of data and one burst: a sender that keeps the agreed rate is never slowed down.
+                // A sender that keeps the agreed rate is never slowed down: the slack is one second's worth of data and
+                // one burst.
                 let slack = rate / 8 + length as u64 * u64::from(burst.max(1));
                 tcp::receive(tcp, meter, timing, (rate, slack), stopped).await
             }
@@ -177,7 +177,7 @@ fn stream_task(
 }
 
 impl<F: FnMut(Event<'_>)> Half<'_, F> {
-    /// Runs the reports until every stream has stopped; returns when each did, in seconds after the start.
+    /// Runs the reports until every stream has stopped. Returns the end of each in seconds after the start.
     async fn until_all_stopped(
         &mut self,
         tasks: &mut JoinSet<Result<()>>,
@@ -204,7 +204,8 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         Ok(ends.into_iter().flatten().collect())
     }
 
-    /// Excludes the connection's activity before the start, such as waiting, from the measurement.
+    /// Records the state at the start, to exclude earlier activity of the connection, such as waiting, from the
+    /// measurement.
     fn note_start(&mut self, number: usize, channel: &Channel) {
         let Some((reader, meter)) = self.readers.get_mut(number).zip(self.meters.get(number)) else { return };
         if let Channel::Tcp(tcp) = channel
@@ -215,13 +216,13 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         reader.begin(meter);
     }
 
-    /// Returns the end of the next interval in seconds after the start; `None` if it ends with the streams.
+    /// Returns the end of the next interval in seconds after the start, or `None` if it ends with the streams.
     fn next_end(&self) -> Option<f64> {
         let omit = f64::from(self.params.omit);
         let begin = if self.base.is_some() { omit } else { 0.0 };
         let interval = self.params.interval;
         let regular = (interval > 0.0).then(|| {
-            // The short rest of an interval whose end was late does not count as an interval.
+            // If an interval ended late, the next regular end may be very near: then it is skipped.
             begin + interval * (((self.last - begin) / interval + 0.1).floor() + 1.0)
         });
         if self.base.is_none() {
@@ -281,7 +282,6 @@ impl<F: FnMut(Event<'_>)> Half<'_, F> {
         }
     }
 
-    /// Tells the other end that no further datagrams follow.
     async fn tell_done(&self, control: &Mutex<impl AsyncWrite + Unpin>) -> Result<()> {
         if self.params.protocol == protocol::Protocol::Tcp {
             return Ok(());

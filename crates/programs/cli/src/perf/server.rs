@@ -1,4 +1,4 @@
-//! The server, which runs its clients' tests one after the other.
+//! Server, which runs the tests of its clients one after the other.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,25 +20,25 @@ use super::{tcp, udp};
 use crate::output;
 use crate::transport::{self, Choice};
 
-/// Maximum number of greeted connections that wait to be served: more than the streams of any test.
+/// Maximum number of connections that have sent a hello and wait: more than the streams of any test.
 const WAITING: usize = 512;
 /// Maximum number of control connections of completed tests that the clients have not closed yet.
 const MAX_ENDING: usize = 32;
-/// The message of iperf3.
+/// Message of iperf3.
 const BUSY: &str = "the server is busy running a test. try again later";
 
 type Arrivals = mpsc::Receiver<io::Result<Arrival>>;
 
-/// Serves clients, without end or only one.
+/// Serves clients without end, or only one with `--one-off`.
 ///
 /// # Errors
-/// Returns an error if the socket fails; when serving only one client, also why its test failed.
+/// Returns an error if the socket fails, or if the only test failed.
 pub async fn run(options: &Options) -> Result<()> {
     let listener = listen(options).context("unable to start listener for connections")?;
     let address = listener.local_addr()?;
     let (sender, mut arrivals) = mpsc::channel(WAITING);
     let door = Door::open(listener, sender.clone());
-    // Completed and refused tests whose clients have not closed the connection yet.
+    // Control connections of completed and refused tests that the clients have not closed yet.
     let (mut ending, mut refused) = (JoinSet::new(), JoinSet::new());
     for number in 1_u64.. {
         let mut report = Reporter::new(options, false)?;
@@ -54,7 +54,7 @@ pub async fn run(options: &Options) -> Result<()> {
         if outcome.is_ok() {
             let output = test.wants_output.then(|| report.written());
             ending.spawn(async move {
-                // Both ends have all results: a failure of the close is of no consequence.
+                // Both ends have all results; a failed close has no consequence.
                 let _ = timeout(patience, finish(control, output)).await;
             });
         } else if let Some(reason) = test.refusal.filter(|_| refused.len() < greeting::REFUSALS) {
@@ -63,7 +63,7 @@ pub async fn run(options: &Options) -> Result<()> {
             control.abort();
         }
         if options.one_off {
-            // Other clients learn that there is no server any more.
+            // Other clients learn at once that the server has ended.
             drop((door, arrivals));
             while ending.join_next().await.is_some() || refused.join_next().await.is_some() {}
             return outcome.and(written);
@@ -86,7 +86,7 @@ async fn finish(mut control: TcpStream, output: Option<String>) -> io::Result<()
     transport::close(control).await
 }
 
-/// Listens on the given address; by default, on all addresses of both families, or of the only available one.
+/// Listens on the given address. By default, listens on all addresses of both families, or of the only available one.
 fn listen(options: &Options) -> Result<TcpListener> {
     let at = |ip: IpAddr| options.transport.listen(SocketAddr::new(ip, options.port));
     match options.bind {
@@ -100,7 +100,7 @@ fn listen(options: &Options) -> Result<TcpListener> {
     }
 }
 
-/// Returns the next control connection and the requested test. Streams of completed tests are reset.
+/// Returns the next control connection and the requested test. Resets late streams of completed tests.
 async fn next_client(arrivals: &mut Arrivals) -> Result<(Arrival, Params)> {
     loop {
         let mut arrival = arrivals.recv().await.context("the listener has ended")?.context("the listener failed")?;
@@ -113,20 +113,18 @@ async fn next_client(arrivals: &mut Arrivals) -> Result<(Arrival, Params)> {
 
 struct Test<'a> {
     options: &'a Options,
-    /// Address on which the server listens.
     address: SocketAddr,
     hello: Hello,
     control: TcpStream,
     to_test: mpsc::Sender<io::Result<Arrival>>,
     streams: Arrivals,
-    /// Whether the client requests the server's report.
     wants_output: bool,
-    /// Why the test was refused, which the client has yet to be told.
+    /// Reason why the test was refused, until the client has been told.
     refusal: Option<String>,
 }
 
 impl Test<'_> {
-    /// Runs this client's test, and refuses other clients meanwhile.
+    /// Runs the test of this client, and refuses other clients meanwhile.
     async fn run(
         &mut self,
         params: Params,
@@ -143,7 +141,7 @@ impl Test<'_> {
         loop {
             tokio::select! {
                 outcome = &mut serve => {
-                    // Refusals in progress continue in the background.
+                    // Refusals continue in the background.
                     refusals.detach_all();
                     return outcome;
                 }
@@ -176,7 +174,7 @@ impl Test<'_> {
         let checked = params.check().and_then(|()| limits.check(&params)).map_err(anyhow::Error::msg);
         let mut local = self.control.local_addr()?;
         if let (SocketAddr::V6(local), SocketAddr::V6(peer)) = (&mut local, peer) {
-            // Link-local addresses of a connection are on the same link, which only that of the peer names.
+            // Both addresses of a link-local connection are on the same link, but only that of the peer names it.
             local.set_scope_id(peer.scope_id());
         }
         let (ports, prepared) = match checked.and_then(|()| self.prepare(&params, local)) {
@@ -193,7 +191,7 @@ impl Test<'_> {
         protocol::write(&mut self.control, &Message::Start).await?;
         let (to_runner, arriving) = mpsc::channel(streams.len().max(1));
         let expected: Vec<_> = streams.iter().map(|stream| matches!(stream.channel, Channel::Expected)).collect();
-        // On the server, only its limit ends a test.
+        // On the server, only the limit ends a test early.
         let (_stop, never) = watch::channel(false);
         let limit = limits.time();
         let terms = Terms { patience, idle: self.options.idle(), limit, arrivals: arriving, stop: never };
@@ -205,8 +203,8 @@ impl Test<'_> {
         }
     }
 
-    /// Opens what the streams need; returns their ports for the client. `local` is the address at which the client has reached
-    /// the server. The sockets of UDP are bound to it, because their answers have to come from there.
+    /// Opens the listener or the sockets for the streams; returns their ports. `local` is the address at which the
+    /// client has reached the server. UDP sockets are bound to it, because their answers have to come from there.
     fn prepare(&self, params: &Params, mut local: SocketAddr) -> Result<(Vec<u16>, Prepared)> {
         let first = self.options.data_port.unwrap_or(0);
         let at = |port| {
@@ -241,7 +239,7 @@ impl Test<'_> {
         }
     }
 
-    /// Returns whether the listener's settings suit the test: they apply to all its connections.
+    /// Returns whether the listener's settings, which apply to all its connections, suit the test.
     fn suits(&self, params: &Params) -> bool {
         let own = match &self.options.transport.congestion {
             Some(Choice::Use(congestion)) => Some(congestion.to_string()),
@@ -253,8 +251,8 @@ impl Test<'_> {
     }
 
     /// Waits until the client is ready: for TCP, until the streams on which the server sends have arrived and the
-    /// client has connected the others; for UDP, until the sockets are connected. Also returns the listener of the
-    /// streams, if they have one, which listens until it is dropped.
+    /// client has connected the others; for UDP, until the sockets are connected. Also returns the separate listener of
+    /// the streams, if there is one, which closes when dropped.
     async fn gather(
         &mut self,
         params: &Params,
@@ -304,14 +302,14 @@ impl Test<'_> {
     }
 }
 
-/// Returns a connection that has arrived, and its stream's number if it belongs to the test with this cookie.
+/// Returns a connection that has arrived, with the number of its stream if it belongs to the test with this cookie.
 fn numbered(arrival: Option<io::Result<Arrival>>, cookie: &str) -> Result<(Option<usize>, TcpStream)> {
     let arrival = arrival.context("the listener has ended")?.context("the listener failed")?;
     let number = arrival.hello.stream.map(usize::from).filter(|_| arrival.hello.cookie == cookie);
     Ok((number, arrival.stream))
 }
 
-/// Passes each `expected` stream of the test on to the runner once, until cancelled; returns only on an error.
+/// Passes each `expected` stream of the test on to the runner, once. Returns only on an error.
 async fn pass_on(
     streams: &mut Arrivals,
     cookie: &str,
@@ -334,10 +332,8 @@ async fn pass_on(
     }
 }
 
-/// Sockets through which streams arrive.
 enum Prepared {
-    /// A listener of their own; `None` is the server's listener.
+    /// A separate listener; `None` is the server's own.
     Tcp(Option<Door>),
-    /// One socket per stream.
     Udp(Vec<tokio::net::UdpSocket>),
 }

@@ -1,4 +1,4 @@
-//! The part of a test that is common to both ends, from its start to its end.
+//! The part of a test that is common to both ends, from start to end.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -15,10 +15,10 @@ use super::runner::{self, Channel, Stream};
 use super::tcp::IDLE;
 use super::timing::Timing;
 
-/// First part of a report.
+/// First part of a report: properties of the test at its start.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// The server as named by the client, or the client's address as seen by the server.
+    /// Address and port of the other end: as given by the client, or as seen by the server.
     pub peer: (String, u16),
     /// The test's cookie.
     pub cookie: String,
@@ -83,12 +83,12 @@ pub enum Event<'a> {
     Interval(&'a Interval),
 }
 
-/// Conditions under which a test is run, besides its parameters.
+/// Conditions of a test, besides its parameters.
 #[derive(Debug)]
 pub struct Terms {
-    /// How long to wait for a peer.
+    /// Maximum time to wait for the peer.
     pub patience: Duration,
-    /// How long a receiver waits for data.
+    /// Maximum time that a receiver waits for data.
     pub idle: Duration,
     /// Maximum duration of the test; `None` is unlimited.
     pub limit: Option<Duration>,
@@ -98,11 +98,10 @@ pub struct Terms {
     pub stop: watch::Receiver<bool>,
 }
 
-/// Runs `streams` and exchanges the results; returns this end's and the other end's. Events are reported to
-/// `observe`.
+/// Runs `streams` and exchanges the results; returns this end's and the other end's. Reports events to `observe`.
 ///
 /// # Errors
-/// Returns why the test failed at this or the other end.
+/// Returns the reason why the test failed at this or the other end.
 pub async fn conduct(
     control: &mut TcpStream,
     params: &Params,
@@ -149,7 +148,7 @@ async fn exchange(
                 Ok(results)
             }
             Err(error) => {
-                // If this fails, the other end still notices the end of the connection.
+                // If this fails, the other end still notices that the connection ends.
                 let _ = protocol::write(&mut *writer.lock().await, &Message::Failed(format!("{error:#}"))).await;
                 Err(error)
             }
@@ -195,7 +194,7 @@ async fn exchange(
     Ok((first.unwrap_or_default(), second))
 }
 
-/// The intervals that are sent to the other end: at most as many as fit in a message, for a test of any length.
+/// The first intervals, as many as fit in a message, to be sent to the other end.
 struct Kept {
     most: usize,
     intervals: Vec<Interval>,

@@ -16,20 +16,19 @@ use super::protocol::Params;
 use super::timing::Timing;
 use crate::transport;
 
-/// Interval at which the connection's state is sampled.
 const SAMPLING: Duration = Duration::from_millis(10);
 /// Maximum time without any data, as in iperf3.
 pub const IDLE: Duration = Duration::from_secs(120);
-/// Bounds in bytes of the data waiting to be sent, which is limited to what the path delivers in 20 ms, so that the
-/// count of sent bytes is not far ahead of the transmission. The lower bound is the library's own, which it keeps
-/// while the congestion window is full.
+/// Bounds on the unsent data in bytes. It is limited to what the path delivers in 20 ms, so that the count of sent
+/// bytes is not far ahead of the transmission. The lower bound is the library's own, which applies while the congestion
+/// window is full.
 const AHEAD: (u64, u64) = (256 << 10, 4 << 20);
 /// Maximum number of bytes read from a connection at a time.
 const READ: usize = 1 << 20;
-/// The same where a rate was agreed.
+/// Maximum number of bytes read at a time if a rate was agreed.
 const PACED_READ: usize = 64 << 10;
 
-/// Length in bytes of a datagram's header without options (`docs/wire.md`).
+/// Length of the header of a datagram without options in bytes (`docs/wire.md`).
 const HEADER: u16 = 12;
 /// UDP payload in bytes that fills an Ethernet frame, up to which longhaul probes the path by default.
 const ETHERNET: u16 = 1472;
@@ -64,7 +63,7 @@ fn sample(stream: &TcpStream, meter: &Meter) {
     }
 }
 
-/// Periodic check of a sender that detects a receiver which accepts nothing for long although data is waiting.
+/// Detects, by periodic checks, a receiver that accepts nothing for long although data is waiting.
 #[derive(Debug, Default)]
 struct Watchdog {
     acknowledged: u64,
@@ -91,7 +90,7 @@ impl Watchdog {
 /// Data sent on a stream.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Bytes that identify the stream to the receiver, written together with the first data. They are not counted.
+    /// Bytes that identify the stream to the receiver. They are written with the first data and not counted.
     pub opening: Vec<u8>,
     /// Length of a block in bytes.
     pub length: usize,
@@ -101,8 +100,8 @@ pub struct Load {
     pub burst: u32,
 }
 
-/// Sends a load until the time or the number of bytes is used up, and waits until the receiver has confirmed all of
-/// it. `stopped` is called with the end of the measurement of the stream.
+/// Sends a load until the time or the number of bytes is used up, and waits until the receiver has confirmed all data.
+/// Calls `stopped` with the end of the stream's measurement.
 ///
 /// # Errors
 /// Returns the connection's error.
@@ -119,7 +118,7 @@ pub async fn send(
     write(&mut stream, &meter, &timing, load, &mut watchdog).await.context("sending failed")?;
     let end = timing.elapsed();
     stream.shutdown().await.context("sending failed")?;
-    // A timed test ends at its time; a test of a number of bytes ends when all have been confirmed.
+    // A timed test ends at its time, a test of a number of bytes when all of them have been confirmed.
     let mut stopped = Some(stopped);
     if timing.is_timed()
         && let Some(stopped) = stopped.take()
@@ -143,7 +142,7 @@ pub async fn send(
     if let Some(stopped) = stopped {
         stopped(confirmed);
     }
-    // The receiver has everything: a failure of the close is of no consequence.
+    // The receiver has all data; a failed close has no consequence.
     let _ = tokio::time::timeout(timing.patience, transport::close(stream)).await;
     Ok(())
 }
@@ -160,7 +159,7 @@ async fn write(
     let mut ticks = sampling();
     let over = timing.over();
     tokio::pin!(over);
-    // Bytes of the opening that are still to be written: they do not count as data.
+    // Remaining bytes of the opening, which do not count as data.
     let mut uncounted = opening.len();
     let mut rest = match timing.take(block.len()) {
         0 if opening.is_empty() => return Ok(()),
@@ -191,16 +190,16 @@ async fn write(
                 if counted > 0 {
                     meter.with(|gauge| gauge.count(counted, timing.elapsed()));
                 }
-                // If the connection accepts everything at once, other tasks still need a turn.
+                // If the connection accepts everything at once, other tasks still need their turn.
                 tokio::task::consume_budget().await;
             }
         }
     }
 }
 
-/// Receives to the end of the stream and ends the other direction. `stopped` is called with the time of that end. A
-/// sender that exceeds the agreed `rate` (in bit/s; 0 is unlimited) by more than `slack` bytes is slowed down by the
-/// receive window.
+/// Receives until the end of the stream, and then ends the other direction. Calls `stopped` with the time of that end.
+/// If the sender exceeds the agreed `rate` (in bit/s; 0 is unlimited) by more than `slack` bytes, the receive window
+/// slows it down.
 ///
 /// # Errors
 /// Returns the connection's error, or an error if nothing arrives for long.
@@ -256,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// A server with `--max-rate` has admitted this sender, which then exceeds the rate that it announced.
+    /// A server with `--max-rate` has admitted this sender, which then sends faster than it announced.
     #[tokio::test]
     async fn a_sender_beyond_the_agreed_rate_is_held_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The report in iperf3's text format.
+//! Report in iperf3's text format.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -19,14 +19,13 @@ use super::units::{Scale, rate, size};
 use crate::names::escaped;
 use crate::output;
 
-/// Maximum number of bytes of its report that a server keeps for the client.
+/// Maximum number of bytes of a server's report that are stored for the client.
 const WRITTEN: usize = 1 << 20;
 
-/// Separator between parts of the report.
 const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 const LINE: &str = "-----------------------------------------------------------";
 
-/// Prints the events of a test as they happen, or in JSON at the end.
+/// Prints events of a test as they happen, or all in JSON at the end.
 #[derive(Debug)]
 pub struct Reporter {
     json: bool,
@@ -44,19 +43,18 @@ pub struct Reporter {
     pub params: Params,
     /// Start of the test.
     pub start: Start,
-    /// Intervals so far, for JSON at the end.
+    /// Intervals so far, for the JSON document at the end.
     pub intervals: Vec<Interval>,
     /// Whether an interval was printed.
     begun: bool,
     /// The server's report, if requested.
     pub server_output: Option<String>,
-    /// Ends the test if nobody reads its report any more.
+    /// Ends the test if the reader of the report has exited.
     pub stop: Option<watch::Sender<bool>>,
-    /// Why a line could not be written.
+    /// First error of writing the report.
     failure: RefCell<Option<io::Error>>,
 }
 
-/// Figures of a line.
 struct Line<'a> {
     id: Option<usize>,
     sends: bool,
@@ -72,19 +70,19 @@ pub fn stream_id(number: usize) -> usize {
     5 + 2 * number
 }
 
-/// Returns a rate in bit/s; 0 for a duration of zero.
+/// Returns a rate in bit/s, or 0 for a duration of zero.
 #[must_use]
 pub fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// Returns the sender's and the receiver's results, in this order.
+/// Returns the results of the sender and those of the receiver, in this order.
 pub fn by_role<'a>(ours: &'a StreamResult, theirs: &'a StreamResult) -> (&'a StreamResult, &'a StreamResult) {
     if ours.sender { (ours, theirs) } else { (theirs, ours) }
 }
 
 impl Reporter {
-    /// Creates the reporter of a client or a server with these options.
+    /// Creates the reporter of a client or a server.
     ///
     /// # Errors
     /// Returns an error if the log file cannot be written.
@@ -111,14 +109,12 @@ impl Reporter {
         })
     }
 
-    /// Writes a line of the text report.
     fn say(&self, line: &str) {
         if !self.json {
             self.write(&escaped_lines(line));
         }
     }
 
-    /// Writes a line.
     fn write(&self, line: &str) {
         let text = format!("{line}\n");
         let result = match self.file.as_ref() {
@@ -140,7 +136,7 @@ impl Reporter {
         }
     }
 
-    /// Checks that everything was written. A reader of standard output that has exited is not an error.
+    /// Checks that everything was written. That a reader of standard output has exited is not an error.
     ///
     /// # Errors
     /// Returns the first error.
@@ -185,7 +181,6 @@ impl Reporter {
         self.say(&format!("Accepted connection from {}, port {}", self.start.peer.0, self.start.peer.1));
     }
 
-    /// Reports the start of the streams.
     fn begin(&mut self) {
         if self.stream {
             self.write(&json::start_event(self));
@@ -233,12 +228,11 @@ impl Reporter {
         format!("[{id}]{role} {start:6.2}-{end:<6.2} sec  {}  {rate}{}", size(bytes as f64), line.rest)
     }
 
-    /// Reports an interval.
     fn interval(&mut self, interval: &Interval) {
         if self.stream {
             self.write(&json::interval_event(interval, &self.params));
         }
-        // On a server, the client determines the number of intervals.
+        // Limits memory on a server, where the client determines the number of intervals.
         let room = self.client || self.intervals.len() < MAX_SAMPLES / interval.streams.len().max(1);
         if self.json && !self.stream && room {
             self.intervals.push(interval.clone());
@@ -275,12 +269,12 @@ impl Reporter {
         }
     }
 
-    /// Reports the end of the test: the summary, the JSON document, or the error.
+    /// Reports the end of the test, by a summary, a JSON document, or an error.
     pub fn end(&self, outcome: &Result<(Results, Results)>) {
         if self.stream {
             json::last_events(self, outcome).iter().for_each(|line| self.write(line));
         } else if self.json {
-            // After a failure iperf3's server prints the known part with the error; so does this one.
+            // After a failure, iperf3's server prints the error and the known part of the report; so does this one.
             self.write(&json::document(self, outcome));
         }
         match outcome {
@@ -326,7 +320,7 @@ impl Reporter {
         }
     }
 
-    /// Prints the sender's and the receiver's line; a server prints only its own.
+    /// Prints the lines of sender and receiver; a server prints only its own.
     fn summary_lines(&self, id: Option<usize>, sends: bool, senders: &[&StreamResult], receivers: &[&StreamResult]) {
         for (role, of) in [("sender", senders), ("receiver", receivers)] {
             let sending = role == "sender";
@@ -345,7 +339,6 @@ impl Reporter {
         }
     }
 
-    /// Prints the details that `-V` adds.
     fn details(&self, ours: &Results, theirs: &Results) {
         let role = |sends: &[StreamResult]| match sends.first() {
             Some(stream) if stream.sender => "sender",
@@ -368,8 +361,8 @@ impl Reporter {
     }
 }
 
-/// Escapes a text for a terminal except for its line ends. The other end may have written part of it, and must not be
-/// able to control the terminal.
+/// Escapes a text for a terminal, except for line ends. Part of it may come from the other end, which must not be able
+/// to control the terminal.
 fn escaped_lines(text: &str) -> String {
     text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }

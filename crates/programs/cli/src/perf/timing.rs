@@ -14,17 +14,17 @@ use crate::report::Stopwatch;
 pub struct Timing {
     /// Clock of the time since the start.
     pub clock: Stopwatch,
-    /// How long to wait for a peer at the end.
+    /// Maximum time to wait for the peer at the end.
     pub patience: Duration,
-    /// How long a receiver waits for data.
+    /// Maximum time that a receiver waits for data.
     pub idle: Duration,
     omit: f64,
     seconds: Option<f64>,
     budget: Arc<Budget>,
-    /// Whether sent bytes count, which they do not during the omitted time.
+    /// Whether sent bytes count. They do not during the omitted time.
     counting: Arc<AtomicBool>,
     cancelled: Arc<AtomicBool>,
-    /// Becomes true when the test is stopped before its time.
+    /// Becomes true when the test is stopped early.
     stop: Arc<watch::Sender<bool>>,
 }
 
@@ -57,7 +57,7 @@ impl Timing {
         self.seconds.is_some() || self.budget.0.is_none()
     }
 
-    /// Stops the test: senders stop.
+    /// Stops the senders of the test.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -68,13 +68,13 @@ impl Timing {
         *self.stop.borrow()
     }
 
-    /// Waits until the duration is over or the test is stopped; without a duration, until it is stopped.
+    /// Waits until the duration is over or the test is stopped. Without a duration, waits until it is stopped.
     pub async fn over(&self) {
         let mut stop = self.stop.subscribe();
         let left = self.left().unwrap_or(Duration::MAX);
         tokio::select! {
             () = tokio::time::sleep(left) => {}
-            // `self` holds the sender of the channel, so this does not fail.
+            // Cannot fail: `self` holds the sender of the channel.
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
@@ -91,7 +91,7 @@ impl Timing {
         self.end().map(|end| Duration::from_secs_f64((end - self.elapsed()).max(0.0)))
     }
 
-    /// Takes up to `most` of the bytes still to be sent; 0 if none are left. Bytes in the omitted time are not
+    /// Takes up to `most` of the remaining bytes to be sent, or 0 if none remain. Bytes in the omitted time are not
     /// limited.
     #[must_use]
     pub fn take(&self, most: usize) -> usize {
@@ -109,7 +109,8 @@ impl Timing {
         self.counting.store(true, Ordering::Relaxed);
     }
 
-    /// Returns a guard that cancels the test when dropped: threads do not end with their task.
+    /// Returns a guard that cancels the test when dropped. The guard is needed because threads do not end with their
+    /// task.
     #[must_use]
     pub fn cancel_on_drop(&self) -> CancelOnDrop {
         CancelOnDrop(Arc::clone(&self.cancelled))
@@ -126,17 +127,15 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Bytes still to be sent by all streams of one direction together.
+/// Remaining bytes to be sent by all streams of one direction together.
 #[derive(Debug)]
 struct Budget(Option<AtomicU64>);
 
 impl Budget {
-    /// Creates a budget of this many bytes; `None` is unlimited.
     fn new(bytes: Option<u64>) -> Self {
         Self(bytes.map(AtomicU64::new))
     }
 
-    /// Takes up to `most` bytes; 0 if none are left.
     fn take(&self, most: usize) -> usize {
         let Some(left) = &self.0 else { return most };
         let taken =

@@ -16,8 +16,8 @@ use super::protocol::{Challenge, Hello, Knock, Params};
 use super::results::UdpSample;
 use super::timing::Timing;
 
-/// Length in bytes of a datagram's header: a mark, the number of the datagram from 1, and nanoseconds of the sender's
-/// clock.
+/// Length of the header of a datagram in bytes: a mark, the number of the datagram, counted from 1, and the time of the
+/// sender's clock in nanoseconds.
 pub const HEADER: usize = 20;
 /// Maximum payload of a datagram in bytes, over IPv4.
 pub const MAX_LENGTH: usize = 65_507;
@@ -25,11 +25,11 @@ pub const MAX_LENGTH: usize = 65_507;
 const MARK: [u8; 4] = *b"lhpd";
 /// Interval between a client's knocks until the test starts.
 const KNOCKING: Duration = Duration::from_millis(100);
-/// Length of a nonce in characters of four bits each.
+/// Length of a nonce in hexadecimal characters.
 const NONCE: usize = 32;
-/// Silence after which a receiver stops waiting for late datagrams, when the sender is done ...
+/// Silence after which a receiver no longer waits for late datagrams once the sender is done.
 const QUIET: Duration = Duration::from_millis(300);
-/// ... and the maximum total time of that wait.
+/// Maximum duration of that wait.
 const STRAGGLING: Duration = Duration::from_secs(3);
 /// Size of the socket buffers in bytes: 40 ms at 800 Mbit/s.
 pub const SOCKET_BUFFER: usize = 4 << 20;
@@ -52,10 +52,10 @@ pub fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket)
 }
 
-/// Makes the streams' sockets known to the server and answers its challenges, repeatedly; returns only on an error.
+/// Announces the sockets of the streams to the server and answers its challenges, repeatedly. Returns only on an error.
 ///
 /// # Errors
-/// Returns the system's error, for instance if the server's port is closed.
+/// Returns the system's error, for example if the server's port is closed.
 pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
     let mut ticks = interval(KNOCKING);
     let mut nonces = vec![None; sockets.len()];
@@ -73,9 +73,9 @@ pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
     }
 }
 
-/// Waits until the client of this test, at the address `client`, knocks and answers a challenge; then connects
-/// `socket` to its address and port. Other datagrams are not answered, and no answer is longer than the datagram that
-/// elicited it.
+/// Waits until the client of this test, at the address `client`, sends a [`Knock`] and answers a challenge; then
+/// connects `socket` to its address and port. Other datagrams are not answered, and no answer is longer than the
+/// datagram that elicited it.
 ///
 /// # Errors
 /// Returns the system's error.
@@ -97,7 +97,7 @@ pub async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Res
         }
         let challenge = serde_json::to_vec(&Challenge { nonce })?;
         if challenge.len() <= length {
-            // A lost challenge is repeated at the next knock.
+            // A lost challenge is repeated after the next `Knock`.
             let _ = socket.try_send_to(&challenge, from);
         }
     }
@@ -124,7 +124,7 @@ fn decode(datagram: &[u8]) -> Option<(u64, u64)> {
     (*mark == MARK).then(|| (u64::from_be_bytes(*number), u64::from_be_bytes(*nanos)))
 }
 
-/// Sends datagrams of `length` bytes at the times of `departures` until the time or the number of bytes is used up.
+/// Sends datagrams of `length` bytes at the times of `departures`, until the time or the number of bytes is used up.
 /// Runs on a thread of its own, so that no other work delays it.
 ///
 /// # Errors
@@ -174,7 +174,7 @@ async fn send_paced(
         number += 1;
         let now = timing.clock.elapsed();
         encode(&mut buffer, number, now.as_nanos() as u64);
-        // The last of a given number of bytes may be in a shorter datagram, which still has a complete header.
+        // If a number of bytes is given, the last datagram may be shorter, but has a complete header.
         let sent = socket.send(buffer.get(..bytes.max(HEADER)).unwrap_or_default()).await?;
         meter.with(|gauge| {
             gauge.count(sent, now.as_secs_f64());
@@ -184,7 +184,7 @@ async fn send_paced(
     Ok(())
 }
 
-/// A receiver's evaluation of sequence numbers and times.
+/// Evaluates sequence numbers and times at the receiver.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tracker {
     sample: UdpSample,
@@ -213,7 +213,6 @@ impl Tracker {
         }
     }
 
-    /// Records that no more of the `sent` datagrams will arrive.
     fn ended(&mut self, sent: u64) {
         let missed = sent.saturating_sub(self.sample.packets);
         self.sample.lost = self.sample.lost.saturating_add(i64::try_from(missed).unwrap_or(i64::MAX));
@@ -221,8 +220,8 @@ impl Tracker {
     }
 }
 
-/// Receives until all datagrams have arrived, or no more do; `done` announces the number sent, at this stream's
-/// `index` among the received streams. `stopped` is called with the time of the last arrival.
+/// Receives until all datagrams have arrived, or the rest is given up as lost. `done` announces the number sent on this
+/// stream, at `index` among the received streams. Calls `stopped` with the time of the last arrival.
 ///
 /// # Errors
 /// Returns the socket's error, or an error if the other end has gone.
@@ -287,7 +286,7 @@ mod tests {
         }
         tracker.ended(8);
         let UdpSample { packets, lost, out_of_order, .. } = tracker.sample;
-        // 3, 7 and 8 are lost; 4 was late.
+        // 3, 7 and 8 are lost; 4 is late.
         assert_eq!((packets, lost, out_of_order), (8, 3, 1));
         assert_eq!(tracker.sample.lost_percent(), 37.5);
     }

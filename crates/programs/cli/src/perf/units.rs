@@ -32,7 +32,7 @@ fn parse(text: &str, base: f64) -> Result<u64, String> {
     }
 }
 
-/// Scaling of figures: each by its magnitude, or all alike.
+/// Scaling of figures: each by its own magnitude, or all alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// The unit that gives three digits.
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// Figures printed by iperf 3.12.
+    /// Output of iperf 3.12.
     #[test]
     fn figures_have_three_digits_as_iperf3_has_them() {
         assert_eq!(size(1_277_952.0), "1.22 MBytes");

@@ -20,15 +20,15 @@ pub struct Reading {
 /// Processor use between two readings, in percent of one processor, as in iperf3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// User and kernel mode.
+    /// Use in user and kernel mode.
     pub total: f64,
-    /// User mode.
+    /// Use in user mode.
     pub user: f64,
-    /// Kernel mode.
+    /// Use in kernel mode.
     pub system: f64,
 }
 
-/// Takes readings of this process. They are 0 on systems other than Linux.
+/// Takes readings of this process, which are 0 on systems other than Linux.
 #[derive(Clone, Copy, Debug)]
 pub struct Meter(Stopwatch);
 
@@ -81,11 +81,12 @@ fn read_process() -> (f64, f64, u64) {
     (0.0, 0.0, 0)
 }
 
-/// Returns the share of user mode in a process's time. The two times are in ticks, too coarse to be used directly.
+/// Returns the fraction of the processor time spent in user mode. The two times are in ticks, too coarse to be used
+/// directly.
 #[cfg(any(target_os = "linux", test))]
 fn user_share(stat: &str) -> Option<f64> {
-    // The name, in parentheses, may contain any characters. After it the third field follows (proc_pid_stat(5)): user
-    // time is the 14th, kernel time the 15th.
+    // The name in parentheses may contain any characters. The third field follows it (proc_pid_stat(5)); user time is
+    // the 14th field, kernel time the 15th.
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<f64>().ok();
     let (user, system) = (ticks()?, ticks()?);

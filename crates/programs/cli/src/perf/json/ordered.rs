@@ -3,18 +3,13 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
-/// An ordered JSON object.
 #[derive(Debug, Default)]
 pub(super) struct Object(Vec<(String, Node)>);
 
-/// Value of a member.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// A value of serde_json.
     Value(Value),
-    /// An ordered object.
     Object(Object),
-    /// An array of ordered objects.
     Array(Vec<Object>),
 }
 
@@ -23,18 +18,15 @@ impl Object {
         Self::default()
     }
 
-    /// Adds a member.
     pub(super) fn put(&mut self, name: &str, value: impl Into<Node>) -> &mut Self {
         self.0.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Adds the members of another object.
     pub(super) fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Keeps only the members whose names satisfy `keep`.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.0.retain(|(name, _)| keep(name));
     }
