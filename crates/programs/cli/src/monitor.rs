@@ -1,4 +1,4 @@
-//! Observation of a running forwarder or gateway: what its tunnels carry, for metrics and for a page.
+//! Observation of a running forwarder or gateway, for metrics and a status page.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -20,10 +20,10 @@ mod status;
 
 /// Interval between two samples.
 pub const INTERVAL: Duration = Duration::from_secs(2);
-/// Number of samples that are kept: those of the last ten minutes.
+/// Number of samples in memory, which cover the last ten minutes.
 const HISTORY: usize = 300;
 
-/// What the program is.
+/// Role of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -65,19 +65,18 @@ struct Shared {
 struct State {
     next: u64,
     tunnels: BTreeMap<u64, TunnelState>,
-    /// What has been counted of tunnels and streams that have ended.
+    /// Counts of tunnels and streams that have ended.
     totals: Totals,
     history: VecDeque<Point>,
 }
 
-/// Counters since the start of the program.
 #[derive(Clone, Debug, Default)]
 struct Totals {
     tunnels: u64,
     tunnels_failed: u64,
     tunnels_refused: u64,
     streams: u64,
-    /// Ends of streams by how they came.
+    /// Ends of streams, by reason.
     ended: BTreeMap<&'static str, u64>,
     /// Streams that were not opened, by reason.
     refused: BTreeMap<&'static str, u64>,
@@ -90,7 +89,6 @@ struct Totals {
     limited: LimitedBy,
 }
 
-/// A sample of all tunnels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Point {
     sent_bytes_per_second: f64,
@@ -103,7 +101,7 @@ struct TunnelState {
     address: SocketAddr,
     probe: Probe,
     link: Link,
-    /// What limited the sender since the sample before.
+    /// Limit of the sender since the previous sample.
     limited: Option<&'static str>,
     stream: Option<StreamState>,
 }
@@ -112,14 +110,13 @@ struct StreamState {
     target: Target,
     opened: Instant,
     traffic: Arc<Traffic>,
-    /// Bytes at the last sample, and the rates since the one before.
+    /// Bytes at the last sample; `rates` are those since the previous sample.
     seen: (u64, u64),
     rates: (f64, f64),
 }
 
 type Probe = Box<dyn Fn() -> Option<Link> + Send>;
 
-/// State of the connection that carries a tunnel.
 #[derive(Clone, Debug, Default)]
 struct Link {
     rtt: Option<Duration>,
@@ -131,12 +128,13 @@ struct Link {
     limited: LimitedBy,
 }
 
-/// A connection whose state is known.
+/// A connection that reports its state.
 pub trait Observed: Send + 'static {
-    /// Returns the state, if there is one.
+    /// Returns the state, if it is known.
     fn tcp_info(&self) -> Option<TcpInfo>;
 
-    /// Shares with the connection what others have found, as [`longhaul::TcpStream::share_window`] does.
+    /// Lets the connection start with a window that other connections have found, as
+    /// [`longhaul::TcpStream::share_window`] does.
     fn share_window(&self, bytes: u64);
 }
 
@@ -146,12 +144,12 @@ impl Observed for SecureStream {
     }
 
     fn share_window(&self, bytes: u64) {
-        // A connection that has failed is found to have failed by its next use.
+        // If the connection has failed, its next use shows that.
         let _ = self.tcp().share_window(bytes);
     }
 }
 
-/// Lets a tunnel on which a stream begins start with its share of what other tunnels to the same host have found.
+/// At the start of a stream, gives the tunnel its share of the window that other tunnels to the same host have found.
 pub(crate) fn warm_up<S: Observed + AsyncRead + AsyncWrite + Unpin>(tunnel: &Tunnel<S>, seen: &TunnelGuard) {
     if let Some(window) = seen.share() {
         tunnel.inspect(|stream| stream.share_window(window));
@@ -170,11 +168,11 @@ impl Monitor {
 
     /// Sets the source of the state of the program's pool.
     pub fn set_pool(&self, pool: impl Fn() -> PoolState + Send + Sync + 'static) {
-        // There is one pool in a program.
+        // A program has only one pool.
         let _ = self.shared.pool.set(Box::new(pool));
     }
 
-    /// Observes a tunnel until the result is dropped. `peer` and `address` name its other end.
+    /// Observes a tunnel until the result is dropped. `peer` and `address` identify the other end.
     pub fn tunnel<S: Observed + AsyncRead + AsyncWrite + Unpin>(
         &self,
         peer: &str,
@@ -203,7 +201,7 @@ impl Monitor {
         *self.state().totals.refused.entry(reason.name()).or_default() += 1;
     }
 
-    /// Takes samples at intervals of [`INTERVAL`]. Does not return.
+    /// Takes a sample per [`INTERVAL`]. Does not return.
     pub async fn run(&self) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -220,7 +218,7 @@ impl Monitor {
     }
 
     fn pool(&self) -> Option<PoolState> {
-        // The pool has a lock of its own, which is not taken together with ours.
+        // The lock of the pool is not taken together with that of the monitor.
         self.shared.pool.get().map(|pool| pool())
     }
 }
@@ -279,7 +277,7 @@ impl State {
 }
 
 impl TunnelState {
-    /// Looks at the connection, unless it has ended.
+    /// Updates the state of the connection, unless it has ended.
     fn probe(&mut self) {
         if let Some(link) = (self.probe)() {
             self.limited = link.limited.since(&self.link.limited).most();
@@ -288,7 +286,7 @@ impl TunnelState {
     }
 }
 
-/// A tunnel that is observed.
+/// Keeps a tunnel observed until dropped.
 #[must_use]
 pub struct TunnelGuard {
     monitor: Monitor,
@@ -296,7 +294,7 @@ pub struct TunnelGuard {
 }
 
 impl TunnelGuard {
-    /// Observes a stream of the tunnel, whose bytes `traffic` counts, until the result is dropped.
+    /// Observes a stream of the tunnel until the result is dropped. `traffic` counts its bytes.
     #[expect(clippy::disallowed_methods, reason = "pages for people show real time")]
     pub fn stream(&self, target: &Target, traffic: &Arc<Traffic>) -> StreamGuard<'_> {
         let mut state = self.monitor.state();
@@ -328,14 +326,14 @@ impl Drop for TunnelGuard {
     }
 }
 
-/// A stream that is observed.
+/// Keeps a stream observed until dropped.
 #[must_use]
 pub struct StreamGuard<'a> {
     tunnel: &'a TunnelGuard,
 }
 
 impl StreamGuard<'_> {
-    /// Counts how the stream ended; `None` if its tunnel failed.
+    /// Counts the end of the stream; `None` if its tunnel failed.
     pub fn ended(&self, ended: Option<Ended>) {
         let mut state = self.tunnel.monitor.state();
         let Totals { ended: counts, refused, .. } = &mut state.totals;

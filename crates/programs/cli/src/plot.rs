@@ -1,5 +1,5 @@
-//! One picture of a transfer, drawn from the event log of its connection: rate, round trip, windows and losses over time,
-//! and what limited the sender.
+//! Picture of a transfer, drawn from the event log of its connection: rate, round-trip time, windows and losses over
+//! time, and the limit of the sender.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -20,18 +20,16 @@ pub use log::{LogError, Transfer};
 pub use recording::{Plot, Recorded};
 use series::{Bin, Buckets, Points};
 
-/// Height of the band that shows what limited the sender, and its distance from the plot area.
+/// Height of the band that shows the limit of the sender, and distance between the band and the plot area.
 const BAND: f64 = 12.0;
 const GAP: f64 = 4.0;
 /// Maximum number of bins of a rate.
 const MAX_BINS: f64 = 128.0;
 /// Minimum number of bins of a rate, unless the log has fewer.
 const MIN_BINS: f64 = 8.0;
-/// Number of panels.
 const PANELS: usize = 4;
-/// Number of bins of the band.
 const BAND_BINS: f64 = 170.0;
-/// Part of the larger of two directions from which on the other one is shown, too.
+/// Fraction of the larger direction from which on the smaller one is shown, too.
 const SHOWN: f64 = 0.05;
 
 /// Reason why no picture can be drawn.
@@ -55,14 +53,13 @@ pub fn draw(file: &Path) -> Result<String, PlotError> {
     Ok(Transfer::read(BufReader::new(log))?.draw())
 }
 
-/// A line of a panel.
 struct Line {
     name: &'static str,
     points: Vec<(f64, f64)>,
 }
 
 impl Line {
-    /// Values that hold until the next one, up to the time `end`.
+    /// Creates a line whose values hold until the next one, up to the time `end`.
     fn held(name: &'static str, points: &Points, end: f64) -> Self {
         Self { name, points: points.steps(end) }
     }
@@ -111,7 +108,6 @@ impl Transfer {
         stack("transfer", &title, about, &pictures)
     }
 
-    /// Returns the nth panel, without its lines.
     fn panel(&self, nth: usize, title: &str, (name, unit): (&str, &str), lines: &[Line]) -> Canvas {
         let values = lines.iter().flat_map(|line| line.points.iter().map(|(_, value)| *value));
         let y = Axis::of(values, Wish { name, unit, is_log: false, zero: true, about: 5 });
@@ -133,12 +129,12 @@ impl Transfer {
         let limit = |(nth, name, _): (usize, &str, _)| Key { look: Look::Box(nth), name: format!("limit: {name}") };
         around.legend.extend(self.limits().map(limit));
         let mut canvas = Canvas::new(around, x, y);
-        // Room for the band.
+        // Makes room for the band.
         canvas.lower(BAND + GAP);
         canvas
     }
 
-    /// Returns the rates in Mb/s as steps. A direction with little data is left out.
+    /// Returns the rates in Mb/s as steps. Leaves out a direction with little data.
     fn rates(&self) -> Vec<Line> {
         let [acked, received] = [&self.acked, &self.received].map(Buckets::total);
         let most = acked.max(received);
@@ -154,7 +150,7 @@ impl Transfer {
         lines
     }
 
-    /// Returns the rate of bytes in bins of at least a round trip, if there are enough of these.
+    /// Returns the rate of bytes in Mb/s as steps. A bin is a round trip wide, within the limits on the number of bins.
     fn steps(&self, bytes: &Buckets) -> Vec<(f64, f64)> {
         let trip = self.smoothed_rtt.get().first().map_or(0.0, |(_, millis)| millis / 1e3);
         let wanted = (self.end / trip.max(1e-9)).clamp(MIN_BINS, MAX_BINS);
@@ -163,13 +159,13 @@ impl Transfer {
         bins.iter().flat_map(|bin| [(bin.from, rate(bin)), (bin.to, rate(bin))]).collect()
     }
 
-    /// Returns number, name and time of what limited the sender at some time.
+    /// Returns number, name and time of each limit that applied at some time.
     fn limits(&self) -> impl Iterator<Item = (usize, &'static str, &Buckets)> {
         let limits = LIMITS.iter().zip(&self.limited).enumerate();
         limits.map(|(nth, ((_, name), time))| (nth, *name, time)).filter(|(_, _, time)| time.total() > 0.0)
     }
 
-    /// Draws above the plot area what limited the sender most of the time, bin by bin.
+    /// Draws a band above the plot area with the limit that applied longest in each bin.
     fn band(&self, canvas: &mut Canvas) {
         let limits: Vec<(usize, &str, Vec<Bin>)> =
             self.limits().map(|(nth, name, time)| (nth, name, time.bins(self.end / BAND_BINS, self.end))).collect();
@@ -180,7 +176,7 @@ impl Transfer {
         };
         let mut group = Tag::new("g").set("data-of", "limits");
         let top = canvas.top - BAND - GAP;
-        // Neighbouring bins of the same limit are one box.
+        // Neighbouring bins with the same limit become one box.
         let bins: Vec<_> = (0..count).filter_map(most).collect();
         for run in bins.chunk_by(|a, b| a.1 == b.1 && a.0.to == b.0.from) {
             let (Some((first, nth, name)), Some((last, ..))) = (run.first(), run.last()) else { continue };

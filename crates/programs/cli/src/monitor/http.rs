@@ -1,4 +1,4 @@
-//! Server of metrics and of the page: HTTP/1.1, without keep-alive, for GET only.
+//! HTTP server for the metrics and the status page: HTTP/1.1 without keep-alive, for GET only.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,18 +22,18 @@ use tokio::time::{sleep, timeout};
 
 use super::{Monitor, metrics, status};
 
-/// Maximum number of simultaneous clients. Further ones wait.
+/// Maximum number of simultaneous clients. Further clients wait.
 const CLIENTS: usize = 256;
-/// Maximum time of a request's head, and of a request and its answer.
+/// Maximum time for the head of a request and, below, for a request and its answer.
 const HEAD: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(30);
 /// Maximum size of a request's head in bytes, and maximum number of its headers.
 const MAX_HEAD: usize = 16 << 10;
 const MAX_HEADERS: usize = 64;
-/// Time to wait after a failure to accept, such as too many open files.
+/// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a server answers.
+/// Contents of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Site {
@@ -43,7 +43,7 @@ pub enum Site {
     Status,
 }
 
-/// A server that listens on an address.
+/// HTTP server that listens on an address.
 pub struct Server {
     listener: TcpListener,
     service: Service,
@@ -53,8 +53,8 @@ pub struct Server {
 struct Service {
     site: Site,
     monitor: Monitor,
-    /// Whether requests for names other than `localhost` are refused, so that no page of the web can have its name
-    /// resolved to this server (DNS rebinding).
+    /// Whether requests for names other than `localhost` are refused. Otherwise, a web page could let its own name
+    /// resolve to this server and read the answers (DNS rebinding).
     checks_host: bool,
 }
 
@@ -64,13 +64,13 @@ impl Server {
     /// # Errors
     /// Returns the system's error.
     pub async fn listen(site: Site, address: SocketAddr, monitor: Monitor) -> io::Result<Self> {
-        // Collectors of metrics use names, but they are not on this machine then.
+        // Metrics may be collected by name, but only from other machines.
         let checks_host = site == Site::Status || address.ip().to_canonical().is_loopback();
         let listener = TcpListener::bind(address).await?;
         Ok(Self { listener, service: Service { site, monitor, checks_host } })
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the local address of the server.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -87,7 +87,7 @@ impl Server {
                 Ok((client, _)) => {
                     let service = self.service.clone();
                     tokio::spawn(async move {
-                        // A client that leaves is of no consequence.
+                        // A client may disconnect at any time.
                         let _ = timeout(ANSWER, service.serve(client)).await;
                         drop(place);
                     });
@@ -133,7 +133,7 @@ impl Service {
 }
 
 /// Returns whether a request names its server by an address or as `localhost`. A page of another site can only send
-/// requests that name it by a name of that site.
+/// requests with that site's name.
 fn is_for_us<B>(request: &Request<B>) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None, None) = (hosts.next(), hosts.next(), request.uri().authority()) else { return false };

@@ -7,12 +7,11 @@ use std::time::Duration;
 use super::{Monitor, Role};
 use crate::tunnel::Reason;
 
-/// Name of the orderly end of a stream.
+/// Label for the orderly end of a stream.
 pub(super) const ORDERLY: &str = "orderly";
-/// Name of the end of a stream whose tunnel failed.
+/// Label for the end of a stream whose tunnel failed.
 pub(super) const TUNNEL_FAILED: &str = "tunnel-failed";
 
-/// Media type of the text format.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Monitor {
@@ -84,7 +83,7 @@ impl Monitor {
     }
 }
 
-/// Returns whether streams end for this reason, rather than being refused for it.
+/// Returns whether a stream that was opened can end for this reason.
 fn ends(reason: &&Reason) -> bool {
     !reason.is_refusal()
 }
@@ -108,7 +107,7 @@ impl Text {
         let _ = writeln!(self.0, "longhaul_{name}{{{}}} {value}", labels.join(","));
     }
 
-    /// Writes counts with one label. Those that have not been counted are zero.
+    /// Writes counts with one label. A count that is missing in the map is zero.
     fn counts<'a>(
         &mut self,
         name: &str,

@@ -1,14 +1,14 @@
-//! What a tunnel that has carried nothing yet may send at once: its share of what other tunnels to the same host have found
-//! (ensemble sharing; RFC 9040, section 7).
+//! Initial window of a tunnel that has carried nothing yet: its share of the windows that other tunnels to the same
+//! host have found (ensemble sharing; RFC 9040, section 7).
 
 use super::{Link, TunnelGuard};
 
-/// Bytes that the peer of a tunnel must have acknowledged, so that its congestion window has grown by them rather than being
-/// the initial one. The handshakes take less.
+/// Acknowledged bytes from which on the congestion window of a tunnel counts as measured rather than initial. The
+/// handshakes take less.
 const CARRIED: u64 = 32 << 10;
 
 impl TunnelGuard {
-    /// Returns the window that the tunnel may start with, if it has carried nothing yet and others have.
+    /// Returns the window with which the tunnel may start, if it has carried nothing yet but others have.
     #[must_use]
     pub fn share(&self) -> Option<u64> {
         let mut state = self.monitor.state();
@@ -33,8 +33,8 @@ fn has_carried(link: &Link) -> bool {
     link.acked_bytes >= CARRIED
 }
 
-/// Divides the windows of the tunnels that have carried something by the number of tunnels that send now, with the new one.
-/// The result is at most the largest of these windows, because no tunnel has found more.
+/// Divides the sum of the measured windows by the number of tunnels that send, including the new one. The result is at
+/// most the largest of these windows, because no tunnel has found more.
 fn share(others: &[(&Link, bool)]) -> Option<u64> {
     let busy = others.iter().filter(|(_, busy)| *busy).count() as u64;
     let windows = || others.iter().filter(|(link, _)| has_carried(link)).map(|(link, _)| link.cwnd_bytes);
@@ -54,7 +54,7 @@ mod tests {
         for (others, expected) in [
             (vec![], None),
             (vec![(&cold, true), (&cold, false)], None),
-            // Nobody else sends: no more than one tunnel has found.
+            // No other tunnel sends: the share is what the best tunnel has found.
             (vec![(&large, false), (&small, false), (&cold, false)], Some(120_000)),
             (vec![(&large, true), (&small, false)], Some(90_000)),
             (vec![(&large, true), (&small, true)], Some(60_000)),

@@ -1,4 +1,4 @@
-//! The page for a browser, and the data behind it.
+//! Status page for a browser, and its data.
 
 use std::time::Duration;
 
@@ -7,12 +7,11 @@ use tokio::time::Instant;
 
 use super::{INTERVAL, Link, Monitor, Point, PoolState, Role, StreamState, TunnelState};
 
-/// Maximum number of connections in the data. Those with the highest rates are kept.
+/// Maximum number of connections in the data: those with the highest rates.
 const MAX_CONNECTIONS: usize = 500;
-/// Placeholder of the nonce of the page's script and style.
+/// Placeholder for the nonce of the page's script and style.
 const NONCE: &str = "{{nonce}}";
 
-/// The data behind the page.
 #[derive(Serialize)]
 struct Status {
     program: Role,
@@ -20,7 +19,7 @@ struct Status {
     uptime_seconds: f64,
     pool: Option<PoolState>,
     tunnels: usize,
-    /// Number of connections that are open, of which `connections` has at most 500.
+    /// Number of open connections, of which `connections` has at most 500.
     open: usize,
     connections_total: u64,
     sent_bytes: u64,
@@ -95,7 +94,8 @@ impl Monitor {
     }
 }
 
-/// Returns the page. Its script and style run only with this nonce, which has no characters of HTML.
+/// Returns the page. Its script and style run only with `nonce`, which must not contain characters that HTML
+/// interprets.
 pub(super) fn page(nonce: &str) -> String {
     include_str!("page.html").replace(NONCE, nonce)
 }

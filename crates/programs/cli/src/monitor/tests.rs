@@ -11,7 +11,7 @@ impl Observed for DuplexStream {
     fn share_window(&self, _bytes: u64) {}
 }
 
-/// Returns a tunnel over a pipe.
+/// Returns both ends of a tunnel over a pipe.
 async fn tunnel() -> (Tunnel<DuplexStream>, Tunnel<DuplexStream>) {
     let (here, there) = duplex(1024);
     let (here, there) = tokio::join!(Tunnel::start(here), Tunnel::start(there));
@@ -23,7 +23,7 @@ fn pass(traffic: &Traffic, sent: u64, received: u64) {
     traffic.received.fetch_add(received, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Returns the value of a line of the metrics, which must have exactly one such line.
+/// Returns the value of the only line of the metrics with this name.
 fn value(metrics: &str, name: &str) -> String {
     let mut found = metrics.lines().filter_map(|line| line.strip_prefix(&format!("longhaul_{name} ")));
     let value = found.next().unwrap_or_else(|| panic!("{name} is missing: {metrics}"));
@@ -46,7 +46,7 @@ async fn bytes_and_ends_are_counted_during_and_after_streams() {
         assert_eq!(value(&open, "connections"), "1");
         stream.ended(Some(reason));
         drop(stream);
-        // The same sum after the end of the stream.
+        // The sum does not change when the stream ends.
         for name in ["sent_bytes_total", "received_bytes_total"] {
             assert_eq!(value(&open, name), value(&monitor.metrics(), name));
         }
@@ -87,7 +87,8 @@ async fn bytes_and_ends_are_counted_during_and_after_streams() {
     }
 }
 
-/// Each sample belongs to a family with `HELP` and `TYPE`, whose lines are together, and counters end in `_total`.
+/// Each sample belongs to a family with `HELP` and `TYPE`, the lines of a family are together, and counters end in
+/// `_total`.
 #[test]
 fn metrics_have_the_form_of_prometheus() {
     let text = Monitor::new(Role::Gateway).metrics();

@@ -6,11 +6,11 @@ use serde::Deserialize;
 
 use super::series::{Buckets, Points};
 
-/// Maximum length of a record. One of a segment with all options has 400 bytes.
+/// Maximum length of a record in bytes. The record of a segment with all options has 400 bytes.
 const MAX_RECORD: u64 = 64 << 10;
 /// Maximum time in seconds.
 const MAX_TIME: f64 = 1e12;
-/// What may limit a sender, and its name in a picture, in the order of the colours.
+/// Limits of a sender in the log, with their names in a picture, in the order of the colours.
 pub(super) const LIMITS: [(&str, &str); 7] = [
     ("app", "application"),
     ("cwnd", "congestion window"),
@@ -28,12 +28,12 @@ pub enum LogError {
     /// The file cannot be read.
     #[error("cannot read the log: {0}")]
     Read(#[from] io::Error),
-    /// A record is not what longhaul writes.
+    /// A record has a format that longhaul does not write.
     #[error("record {number} is not one of an event log of longhaul: {reason}")]
     Record {
         /// Number of the record, from 1.
         number: u64,
-        /// What is wrong with it.
+        /// Problem with the record.
         reason: String,
     },
     /// There is no connection in the log.
@@ -41,37 +41,35 @@ pub enum LogError {
     Empty,
 }
 
-/// A connection over time, as its event log has it. Times are in seconds from the start.
+/// A connection over time, read from its event log. Times are in seconds from the start.
 #[derive(Clone, Debug, Default)]
 pub struct Transfer {
     pub(super) local: String,
     pub(super) remote: String,
-    /// The congestion control.
     pub(super) congestion: String,
-    /// Time of the last event.
     pub(super) end: f64,
-    /// Payload sent, also if it was sent before.
+    /// Payload sent, including retransmissions.
     pub(super) sent: Buckets,
     /// Payload that the peer has acknowledged, by ACK or SACK.
     pub(super) acked: Buckets,
-    /// Payload received, also if it was received before.
+    /// Payload received, including duplicates.
     pub(super) received: Buckets,
     /// In milliseconds.
     pub(super) latest_rtt: Points,
     /// In milliseconds.
     pub(super) smoothed_rtt: Points,
-    /// In bytes, as all the following.
+    /// In bytes, like all fields below.
     pub(super) cwnd: Points,
     pub(super) in_flight: Points,
-    /// Sum of the bytes marked lost.
+    /// Cumulative bytes marked lost.
     pub(super) lost: Points,
-    /// Sum of the bytes retransmitted.
+    /// Cumulative bytes retransmitted.
     pub(super) retransmitted: Points,
-    /// Seconds during which each of [`LIMITS`] limited the sender.
+    /// Seconds during which each of [`LIMITS`] applied.
     pub(super) limited: [Buckets; LIMITS.len()],
-    /// Number of events that are missing.
+    /// Number of events that are missing in the log.
     pub(super) dropped: u64,
-    /// What limits the sender since this time.
+    /// Start and name of the current limit.
     limited_since: Option<(f64, String)>,
     has_begun: bool,
 }
@@ -84,7 +82,7 @@ struct Event {
     data: Data,
 }
 
-/// The data of all events that are drawn.
+/// Data of all events that are drawn.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Data {
@@ -123,10 +121,10 @@ impl Address {
 }
 
 impl Transfer {
-    /// Reads a log. Records that are unknown are ignored, and so is an incomplete last one.
+    /// Reads a log. Ignores unknown records, and an incomplete last one.
     ///
     /// # Errors
-    /// Returns an error if the log cannot be read or is not one of longhaul.
+    /// Returns an error if the log cannot be read or was not written by longhaul.
     pub fn read(mut log: impl BufRead) -> Result<Self, LogError> {
         let (mut transfer, mut record) = (Self::default(), Vec::new());
         for number in 1.. {
@@ -159,7 +157,7 @@ impl Transfer {
         Ok(transfer.complete())
     }
 
-    /// Lets all buckets have the same width, and cover the same time.
+    /// Gives all buckets the same width and the same end.
     pub(super) fn complete(mut self) -> Self {
         let Self { end, sent, acked, received, limited, .. } = &mut self;
         for buckets in [sent, acked, received].into_iter().chain(limited) {
@@ -168,7 +166,7 @@ impl Transfer {
         self
     }
 
-    /// Adds a time, in seconds, during which something limited the sender between two times.
+    /// Adds `seconds` during which the limit `name` applied between `from` and `to`.
     pub(super) fn limit(&mut self, name: &str, from: f64, to: f64, seconds: f64) {
         let nth = LIMITS.iter().position(|(limit, _)| *limit == name).unwrap_or(LIMITS.len() - 1);
         if let Some(limited) = self.limited.get_mut(nth).filter(|_| seconds > 0.0) {
@@ -197,7 +195,7 @@ impl Transfer {
         }
     }
 
-    /// Adds metrics. Only those that have changed are there.
+    /// Adds metrics. An event contains only those that have changed.
     fn measure(&mut self, now: f64, data: &Data) {
         for (points, value) in [
             (&mut self.latest_rtt, data.latest_rtt),
@@ -216,7 +214,7 @@ impl Transfer {
         }
     }
 
-    /// Counts the time of the present limit, and replaces it.
+    /// Adds the duration of the current limit, and replaces the limit.
     fn settle_limit(&mut self, next: Option<String>) {
         let end = self.end;
         if let Some((since, name)) = std::mem::replace(&mut self.limited_since, next.map(|name| (end, name))) {
@@ -265,7 +263,7 @@ mod tests {
         assert_eq!(transfer.lost.get(), [(0.1, 0.0), (0.45, 100.0)]);
         let seconds = transfer.limited.each_ref().map(|limited| (limited.total() * 1e4).round() / 1e4);
         assert_eq!(seconds, [0.2005, 0.1495, 0.0, 0.0, 0.0, 0.0, 0.05]);
-        // An incomplete record at the end is one that was being written.
+        // An incomplete record at the end was still being written.
         let cut = Transfer::read(&text.as_bytes()[..text.len() - 5]).unwrap();
         assert_eq!(cut.acked.total(), 900.0);
     }
@@ -287,7 +285,7 @@ mod tests {
         assert_eq!(fault(""), "the log has no connection of longhaul");
         assert_eq!(fault("\x1e{}\n"), "the log has no connection of longhaul");
         assert_eq!(fault("PK\n"), "record 1 is not one of an event log of longhaul: it does not begin with RS");
-        // Numbers of any size are drawn.
+        // Numbers of any size can be drawn.
         let large = "{\"time\":1e14,\"name\":\"tcp:recovery_metrics_updated\",\"data\":{\"congestion_window\":1e308}}";
         assert!(roxmltree::Document::parse(&Transfer::read(log(&[large]).as_bytes()).unwrap().draw()).is_ok());
         assert!(roxmltree::Document::parse(&Transfer::read(log(&[]).as_bytes()).unwrap().draw()).is_ok());

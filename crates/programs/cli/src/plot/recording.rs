@@ -19,7 +19,7 @@ use crate::transport::{Connection, Snapshot, Transport};
 /// Minimum time between two samples.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// The connections of a transfer, one after the other, drawn into a file when this is dropped.
+/// Successive connections of a transfer, drawn into a file when dropped.
 #[derive(Debug)]
 pub struct Plot {
     file: PathBuf,
@@ -28,13 +28,13 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// Starts to record a transfer, to be drawn into `file`.
+    /// Starts to record a transfer. `file` is written at the end.
     #[must_use]
     pub fn new(file: PathBuf, screen: &Screen) -> Self {
         Self { file, screen: screen.clone(), recording: Arc::default() }
     }
 
-    /// Records a connection, whose state is sampled when it is used.
+    /// Records a connection. Its state is sampled whenever it is used.
     pub fn record<S: Connection>(&self, stream: S) -> Recorded<S> {
         lock(&self.recording).begin(&stream);
         Recorded { stream, recording: Some(Arc::clone(&self.recording)) }
@@ -59,9 +59,9 @@ struct Recording {
     transfer: Transfer,
     watch: Stopwatch,
     sampled: Duration,
-    /// Counters of the present connection at the last sample.
+    /// Counters of the current connection at the last sample.
     before: Counters,
-    /// Sums of earlier connections: bytes marked lost and retransmitted.
+    /// Bytes marked lost and bytes retransmitted on earlier connections.
     earlier: [u64; 2],
 }
 
@@ -88,7 +88,6 @@ impl Default for Recording {
 }
 
 impl Recording {
-    /// Begins with another connection.
     fn begin(&mut self, stream: &impl Connection) {
         let address =
             |address: io::Result<std::net::SocketAddr>| address.map_or_else(|_| String::new(), |a| a.to_string());
@@ -102,14 +101,14 @@ impl Recording {
         let now = self.sampled.as_secs_f64();
         self.transfer.in_flight.push(now, 0.0);
         if let Ok(info) = stream.tcp().info() {
-            // What was sent during the handshake is part of the first sample.
+            // The data sent during the handshake is part of the first sample.
             self.transfer.congestion.clone_from(&info.congestion);
             self.before.limited_by = info.limited_by;
             self.sample(&info);
         }
     }
 
-    /// Adds a sample, if the last one is old enough.
+    /// Adds a sample unless the last one is recent.
     fn update(&mut self, stream: &TcpStream) {
         if self.watch.elapsed() - self.sampled >= INTERVAL
             && let Ok(info) = stream.info()
@@ -167,7 +166,7 @@ pub struct Recorded<S> {
 }
 
 impl<S: Connection> Recorded<S> {
-    /// A connection that is not recorded.
+    /// Wraps a connection that is not recorded.
     pub fn unrecorded(stream: S) -> Self {
         Self { stream, recording: None }
     }
@@ -215,7 +214,7 @@ impl<S: Connection> AsyncWrite for Recorded<S> {
 }
 
 impl<S: Connection> Transport for Recorded<S> {
-    /// The state is also sampled when it is displayed, which shows outages.
+    /// Also samples the state whenever it is displayed, which shows outages.
     fn snapshot(&self) -> Snapshot {
         self.update();
         self.stream.snapshot()

@@ -2,21 +2,21 @@
 
 use longhaul_plot::path::thinned;
 
-/// Maximum number of buckets. When it is exceeded, neighbours are merged.
+/// Maximum number of buckets. Beyond it, neighbours are merged.
 const BUCKETS: usize = 1024;
 /// Initial width of a bucket in seconds.
 const WIDTH: f64 = 1e-3;
-/// Number of points from which on they are thinned.
+/// Maximum number of points. Beyond it, points that cannot be told apart are removed.
 const POINTS: usize = 1 << 16;
 
-/// A sum over time, such as bytes, in buckets of equal width.
+/// A sum over time, such as a number of bytes, in buckets of equal width.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     width: f64,
     sums: Vec<f64>,
 }
 
-/// A sum over a part of the time.
+/// Sum over an interval of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bin {
     pub(super) from: f64,
@@ -31,7 +31,7 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Adds to the bucket of a time, which is finite and not negative.
+    /// Adds to the bucket at `time`, which is finite and not negative.
     pub(super) fn add(&mut self, time: f64, amount: f64) {
         while time / self.width >= BUCKETS as f64 {
             self.sums = self.sums.chunks(2).map(|pair| pair.iter().sum()).collect();
@@ -46,7 +46,7 @@ impl Buckets {
         }
     }
 
-    /// Distributes an amount evenly over a range of time.
+    /// Distributes an amount evenly over an interval of time.
     pub(super) fn spread(&mut self, from: f64, to: f64, amount: f64) {
         // The last bucket determines the width of all.
         self.add(to, 0.0);
@@ -63,12 +63,11 @@ impl Buckets {
         }
     }
 
-    /// Returns the sum of all.
     pub(super) fn total(&self) -> f64 {
         self.sums.iter().sum()
     }
 
-    /// Returns start, end and sum of bins that are at least `width` wide and cover the time up to `end`.
+    /// Returns bins that are at least `width` wide and cover the time up to `end`.
     pub(super) fn bins(&self, width: f64, end: f64) -> Vec<Bin> {
         let each = ((width / self.width).ceil() as usize).clamp(1, BUCKETS);
         let bin = |(nth, sums): (usize, &[f64])| {
@@ -77,7 +76,7 @@ impl Buckets {
             Bin { from, to, sum: sums.iter().sum() }
         };
         let mut bins: Vec<Bin> = self.sums.chunks(each).enumerate().map(bin).collect();
-        // The last one ends with the time. If little of it is left, it belongs to the one before.
+        // The last bin ends at `end`. If less than half of it is left, it is merged into the previous one.
         let last = bins.pop_if(|last| end - last.from < 0.5 * (last.to - last.from)).filter(|_| !bins.is_empty());
         let sum = last.map_or(0.0, |last| last.sum);
         if let Some(last) = bins.last_mut() {
@@ -87,12 +86,12 @@ impl Buckets {
     }
 }
 
-/// A value over time. When there are many points, only those that can be seen are kept.
+/// A value over time. If there are many points, only those that are visible are kept.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Points(Vec<(f64, f64)>);
 
 impl Points {
-    /// Adds a point, at a time that does not decrease.
+    /// Adds a point. Times must not decrease.
     pub(super) fn push(&mut self, time: f64, value: f64) {
         if value.is_finite() {
             self.0.push((time, value));
@@ -102,7 +101,7 @@ impl Points {
         }
     }
 
-    /// Returns the values as steps up to `end`: each holds until the next.
+    /// Returns the values as steps up to `end`. Each value holds until the next.
     pub(super) fn steps(&self, end: f64) -> Vec<(f64, f64)> {
         let next = self.0.iter().skip(1).map(|(time, _)| *time).chain([end]);
         self.0.iter().zip(next).flat_map(|((from, value), to)| [(*from, *value), (to, *value)]).collect()
@@ -148,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Bins of 0.25 s up to 1.05 s: the rest of 0.05 s belongs to the fourth.
+    /// With bins of 0.25 s up to 1.05 s, the rest of 0.05 s belongs to the fourth bin.
     #[test]
     fn a_short_rest_makes_no_bin() {
         let mut buckets = Buckets::default();
@@ -159,7 +158,7 @@ mod tests {
         let total: f64 = bins.iter().map(|bin| bin.sum).sum();
         assert_eq!((bins.len(), bins[3].to, total), (4, 1.05, 1051.0), "{bins:?}");
         assert!(bins.iter().all(|bin| (bin.sum / (bin.to - bin.from) - 1000.0).abs() < 20.0), "{bins:?}");
-        // A log of one instant.
+        // All data at one instant.
         let mut one = Buckets::default();
         one.add(0.0, 7.0);
         assert_eq!(one.bins(0.1, 0.0), []);

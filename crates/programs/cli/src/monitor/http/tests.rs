@@ -11,7 +11,7 @@ async fn server(site: Site) -> SocketAddr {
     address
 }
 
-/// Returns everything that the server answers to `request`.
+/// Returns the whole answer of the server to `request`.
 async fn answer(address: SocketAddr, request: &[u8]) -> String {
     let mut client = TcpStream::connect(address).await.unwrap();
     // The server may close the connection before it has read everything.
@@ -52,7 +52,7 @@ async fn only_names_of_this_machine_are_answered() {
     }
 }
 
-/// Collectors on other machines use names.
+/// Collectors on other machines address the server by name.
 #[tokio::test]
 async fn metrics_for_other_machines_are_answered_for_any_name() {
     let monitor = Monitor::new(Role::Gateway);
