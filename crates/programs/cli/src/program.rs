@@ -38,19 +38,19 @@ mod units;
 use args::{Cli, Command, IdentityArgs, PlotArgs};
 use home::Home;
 
-/// Exit code of wrong use, as clap has it.
+/// Exit code of wrong use, as in clap.
 const WRONG_USE: u8 = 2;
 /// Exit code of an interrupted program: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
-/// Longest time that the runtime has to end.
+/// Maximum time for the runtime to end.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// Wrong use that only the program finds, such as options that do not fit the address.
+/// Wrong use that clap cannot detect, such as options that do not fit the address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct WrongUse(String);
 
-/// A failure that has been reported already, in the format that the command line asks for.
+/// A failure that has already been reported in the format that the command line requests.
 #[derive(Debug, thiserror::Error)]
 #[error("it failed")]
 struct Reported;
@@ -119,7 +119,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs a command that opens connections, until it completes or `end` does.
 fn transfer<F: Future<Output = Result<()>>>(
     options: &TransportArgs,
     screen: &Screen,
@@ -129,7 +128,6 @@ fn transfer<F: Future<Output = Result<()>>>(
     transfer_on(&mut Builder::new_multi_thread(), options, screen, end, work)
 }
 
-/// As [`transfer`], on a given runtime.
 fn transfer_on<F: Future<Output = Result<()>>>(
     runtime: &mut Builder,
     options: &TransportArgs,
@@ -146,7 +144,6 @@ fn transfer_on<F: Future<Output = Result<()>>>(
     run_to_end(runtime, std::future::pending(), || transport::finish(options, work(), end))
 }
 
-/// Runs `work` on `runtime` until it completes or `end` does.
 fn run_to_end<F: Future<Output = Result<()>>>(
     runtime: &mut Builder,
     end: impl Future<Output = ()>,
@@ -160,7 +157,7 @@ fn run_to_end<F: Future<Output = Result<()>>>(
             result = work() => result,
         }
     });
-    // Event logs are complete when the runtime has ended. Only a thread that waits for standard input makes this long.
+    // Event logs are complete once the runtime has ended. That takes long only if a thread waits for standard input.
     runtime.shutdown_timeout(SHUTDOWN);
     result
 }

@@ -1,4 +1,4 @@
-//! The keys that may connect to a running program, which reads its list anew on SIGHUP.
+//! Keys that may connect to a running program, which reloads the list on SIGHUP.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,24 +10,22 @@ use super::Screen;
 use super::lists::{AllowedPeers, ListError, Permission};
 use super::signals::Hangups;
 
-/// A permission that a key has for this run.
+/// A permission that a key has for this run only.
 struct Extra {
     key: Fingerprint,
     permission: Permission,
-    /// The option that admits the key.
     by: &'static str,
 }
 
-/// The keys that may connect.
 pub(super) struct Access {
     file: PathBuf,
-    /// Keys that are allowed in addition to those of the file, for this run.
+    /// Keys that are allowed for this run, in addition to those of the file.
     extra: Mutex<Vec<Extra>>,
     current: watch::Sender<Arc<AllowedPeers>>,
 }
 
 impl Access {
-    /// Reads the `file` allowed-peers, and adds the keys of `--allow`.
+    /// Reads the list `file`, and adds the keys of `--allow`.
     pub(super) fn open(
         file: PathBuf,
         allow: impl Iterator<Item = (Fingerprint, Permission)>,
@@ -39,12 +37,11 @@ impl Access {
         Ok(access)
     }
 
-    /// Returns whether a key has a permission.
     pub(super) fn may(&self, key: &Fingerprint, permission: Permission) -> bool {
         self.current.borrow().may(key, permission)
     }
 
-    /// Allows a key for this run, because it was proved by means of the option `by`.
+    /// Allows a key for this run. `by` is the option that authenticated it.
     pub(super) fn admit(&self, key: Fingerprint, permissions: &[Permission], by: &'static str) {
         let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
         extra.extend(permissions.iter().map(|permission| Extra { key, permission: *permission, by }));
@@ -53,26 +50,25 @@ impl Access {
         });
     }
 
-    /// Returns the name of a key, which is empty if it has none.
+    /// Returns the name of a key, or an empty text if the key has no name.
     pub(super) fn name(&self, key: &Fingerprint) -> String {
         self.current.borrow().find(key).map(|entry| entry.name.clone()).unwrap_or_default()
     }
 
-    /// Returns the number of keys with a permission.
     pub(super) fn count(&self, permission: Permission) -> usize {
         self.current.borrow().count(permission)
     }
 
-    /// Completes when a key does not have all of these permissions any more.
+    /// Completes when a key has lost one of these permissions.
     pub(super) async fn revoked(&self, key: &Fingerprint, permissions: &[Permission]) {
         let mut current = self.current.subscribe();
         let lost = |list: &Arc<AllowedPeers>| !permissions.iter().all(|permission| list.may(key, *permission));
-        // The sender is ours, so that this does not fail.
+        // Cannot fail: `self` holds the sender of the channel.
         let _ = current.wait_for(lost).await;
     }
 
-    /// Reads the list anew whenever the program receives one of these signals. If the list is not valid, the one before
-    /// stays in force. Does not return.
+    /// Reloads the list at each of these signals. If the new list is not valid, the old one stays in force. Does not
+    /// return.
     pub(super) async fn reload_on(&self, mut hangups: Hangups, permission: Permission, screen: &Screen) {
         loop {
             hangups.next().await;

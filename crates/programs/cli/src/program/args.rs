@@ -187,12 +187,10 @@ pub(super) struct SendArgs {
 }
 
 impl SendArgs {
-    /// Returns how files are sent.
     pub(super) fn options(&self) -> Options {
         Options { resume: self.resume || !self.no_resume, attributes: !self.no_attributes, compress: self.compress }
     }
 
-    /// Returns the receiver and the files, if both are given.
     pub(super) fn target_and_paths(&self) -> Option<(&OsStr, &[OsString])> {
         let (target, paths) = match &self.to {
             Some(to) => (to.as_os_str(), self.words.as_slice()),

@@ -27,10 +27,10 @@ const LIFE: Duration = Duration::from_secs(600);
 /// Maximum numbers of simultaneous attempts.
 const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
 
-/// Value of `--code` of a caller.
+/// Value of a caller's `--code`.
 #[derive(Clone, Debug)]
 pub(super) enum CodeArg {
-    /// The code is to be asked for.
+    /// The program asks for the code.
     Ask,
     Given(Code),
 }
@@ -44,7 +44,7 @@ impl FromStr for CodeArg {
 }
 
 impl CodeArg {
-    /// Returns the code, which a person is asked for at a terminal. Otherwise, it is the first line of standard input.
+    /// Returns the code. `Ask` reads it from the first line of standard input, with a prompt at a terminal.
     pub(super) async fn get(&self) -> Result<Code> {
         match self {
             Self::Given(code) => Ok(code.clone()),
@@ -63,8 +63,8 @@ impl CodeArg {
 }
 
 impl Dialer<'_> {
-    /// Opens a connection to a peer that knows `code`. Its key need not be known, and is added to the known ones if
-    /// `remember` is true.
+    /// Opens a connection to a peer that knows `code`. The key of the peer need not be known; if `remember` is true, it
+    /// is added to the known keys.
     pub(super) async fn connect_by_code(&self, code: &Code, remember: bool, screen: &Screen) -> Result<SecureStream> {
         let known = self.known.find(&self.name).is_some();
         let mut stream = if known {
@@ -93,14 +93,13 @@ impl Dialer<'_> {
     }
 }
 
-/// Accepts a peer that knows a new code, which it shows.
+/// Shows a new code, and accepts a peer that knows it.
 pub(super) struct CodeDoor {
     listener: SecureListener,
     desk: CodeDesk,
 }
 
 impl CodeDoor {
-    /// Makes a code and shows it.
     pub(super) fn open(
         listener: longhaul::TcpListener,
         identity: &Identity,
@@ -108,12 +107,11 @@ impl CodeDoor {
         screen: &Screen,
     ) -> Result<Self> {
         let desk = CodeDesk::open(remember.as_slice(), "for one connection within ten minutes", screen)?;
-        // The code decides instead of the key.
+        // The code decides, not the key.
         let listener = SecureListener::new(listener, identity, |_| true)?;
         Ok(Self { listener, desk })
     }
 
-    /// Returns the connection of a peer that knows the code.
     pub(super) async fn accept(&mut self) -> io::Result<(SecureStream, SocketAddr)> {
         loop {
             tokio::select! {
@@ -127,19 +125,19 @@ impl CodeDoor {
     }
 }
 
-/// Attempts of peers to prove that they know a code.
+/// Checks whether peers know a code.
 pub(super) struct CodeDesk {
     answerer: Arc<Answerer>,
     attempts: JoinSet<Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)>>,
     admission: Admission,
     expired: Pin<Box<Sleep>>,
-    /// Permissions of an accepted peer that is remembered.
+    /// Permissions to store for an accepted peer.
     remember: Vec<Permission>,
     screen: Screen,
 }
 
 impl CodeDesk {
-    /// Makes a code and shows it. `what` says what it is for.
+    /// Creates a code and shows it. `what` describes its purpose.
     pub(super) fn open(remember: &[Permission], what: &str, screen: &Screen) -> Result<Self> {
         let code = Code::generate()?;
         screen.warn(&format!("the code is {code}, {what}"));
@@ -153,7 +151,7 @@ impl CodeDesk {
         })
     }
 
-    /// Lets a peer prove that it knows the code, unless there are too many attempts at the same time.
+    /// Starts the check of a peer, unless there are too many at the same time.
     pub(super) fn begin(&mut self, stream: SecureStream, peer: SocketAddr) {
         if let Some(ticket) = self.admission.admit(peer.ip(), rtt(stream.tcp())) {
             self.attempts.spawn(attempt(stream, peer, Arc::clone(&self.answerer), ticket));
@@ -208,7 +206,7 @@ async fn attempt(
     answerer: Arc<Answerer>,
     ticket: Ticket,
 ) -> Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)> {
-    // As long as the handshake before it may take.
+    // The time limit is that of the handshake.
     let time = HandshakeLimits::default().time_on(stream.info().ok().and_then(|info| info.rtt));
     let answered = tokio::select! {
         answered = timeout(time, answerer.answer(&mut stream, || ticket.has_spoken())) => answered,

@@ -1,7 +1,7 @@
 //! The configuration file: options of the command line, in TOML.
 //!
-//! Keys are derived from clap's definition of the command line. Options of the file are put in front of those that the
-//! command line gives, unless it gives the same option or one that excludes it.
+//! Keys are derived from clap's definition of the command line. Options of the file are inserted before those of the
+//! command line. An option is left out if the command line has the same one or one that excludes it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,7 +21,7 @@ use super::home;
 
 /// Name of the file in the directory for configuration.
 const FILE: &str = "longhaul/config.toml";
-/// Identifier of the option that names another file.
+/// Identifier of the option with the name of another file.
 const CONFIG: &str = "config";
 
 /// Parses the command line of the process, with the options of the configuration file.
@@ -41,7 +41,7 @@ pub(super) fn parse() -> Result<Cli> {
     })
 }
 
-/// Returns the file and its text, or `None` if there is no file at the usual place.
+/// Returns the file and its text, or `None` if the default file does not exist.
 fn read(named: Option<&PathBuf>) -> Result<Option<(PathBuf, String)>> {
     let Some(file) = named.cloned().or_else(|| home::config_directory().map(|directory| directory.join(FILE))) else {
         return Ok(None);
@@ -57,7 +57,8 @@ fn read(named: Option<&PathBuf>) -> Result<Option<(PathBuf, String)>> {
     }
 }
 
-/// Returns whether a file does not exist, or is in a directory of another user, who is not asked for options.
+/// Returns whether a file does not exist, or lies in a directory of another user that cannot be searched, so that it
+/// cannot be this user's.
 fn is_nowhere(file: &Path, error: &io::Error) -> bool {
     let closed = || {
         let directory = file.parent().map(Path::metadata);
@@ -72,7 +73,6 @@ fn plain(error: &clap::Error) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// A fault in the file.
 #[derive(Debug)]
 struct Fault {
     line: usize,
@@ -85,19 +85,14 @@ impl Fault {
     }
 }
 
-/// An option of the file.
 #[derive(Debug)]
 struct Setting {
-    /// Sub-commands to which it belongs.
     path: Vec<String>,
-    /// Identifier of clap's argument.
     id: String,
-    /// The words of the command line.
     words: Vec<String>,
     line: usize,
 }
 
-/// All options of the file.
 #[derive(Debug, Default)]
 struct Settings(Vec<Setting>);
 
@@ -112,7 +107,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Adds the options of the sub-command `command`, whose name is the end of `path`, and of those below it.
+    /// Adds the options of the sub-command `command`, whose name is the last element of `path`, and of its
+    /// sub-commands.
     fn collect(&mut self, text: &str, command: &Command, path: &[String], table: &DeTable<'_>) -> Result<(), Fault> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
@@ -137,10 +133,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the command line with the options of the file.
+    /// Returns the command line, completed by the options of the file.
     fn arguments(&self, command: &Command, matches: &ArgMatches, given: Vec<OsString>) -> Vec<OsString> {
         let (mut command, mut matches, mut path) = (command, matches, Vec::new());
-        // Words to be inserted, and their places.
+        // Words to insert, with their positions.
         let mut inserted = vec![(1, self.words(command, matches, &path))];
         let mut at = 0;
         while let Some((name, below)) = matches.subcommand()
@@ -159,7 +155,7 @@ impl Settings {
         arguments
     }
 
-    /// Returns the options of the sub-command `path` that the command line leaves to the file.
+    /// Returns the options that the file, but not the command line, sets for the sub-command `path`.
     fn words(&self, command: &Command, matches: &ArgMatches, path: &[String]) -> Vec<String> {
         let given: Vec<_> = command
             .get_arguments()
@@ -175,7 +171,7 @@ impl Settings {
         kept.flat_map(|setting| setting.words.clone()).collect()
     }
 
-    /// Returns the line of the option that an error of clap is about.
+    /// Returns the line of the option that caused an error of clap.
     fn line_of(&self, error: &clap::Error) -> Option<usize> {
         let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
         let option = argument.split([' ', '=', '<']).next()?;
@@ -184,7 +180,7 @@ impl Settings {
     }
 }
 
-/// Returns the key of an option, or `None` if it has none: operands, and options that only make sense on the command line.
+/// Returns the key of an option. Operands have none, nor have options that only make sense on the command line.
 fn key_of(arg: &Arg, root: bool) -> Option<String> {
     let id = arg.get_id().as_str();
     if arg.is_positional() || matches!(id, "help" | "version" | CONFIG) || arg.is_global_set() && !root {
@@ -193,7 +189,6 @@ fn key_of(arg: &Arg, root: bool) -> Option<String> {
     Some(arg.get_long().map_or_else(|| id.replace('_', "-"), str::to_owned))
 }
 
-/// Returns whether two options exclude each other.
 fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
     let lists = |one: &Arg, other: &Arg| {
         command.get_arg_conflicts_with(one).iter().any(|conflict| conflict.get_id() == other.get_id())
@@ -205,7 +200,7 @@ fn exclude(command: &Command, one: &Arg, other: &Arg) -> bool {
     lists(one, other) || lists(other, one) || share_a_group
 }
 
-/// Returns the place of a sub-command among the words after the program or the sub-command above.
+/// Returns the position of a sub-command in `words`, which begin after the program or the parent command.
 fn place(words: &[OsString], name: &str) -> Option<usize> {
     let mut is_value = false;
     words.iter().position(|word| {
@@ -214,7 +209,7 @@ fn place(words: &[OsString], name: &str) -> Option<usize> {
     })
 }
 
-/// Returns an option's words on the command line, or `None` if it does not take such a value.
+/// Returns the words for an option on the command line, or `None` if the option does not take such a value.
 fn words(arg: &Arg, value: &Spanned<DeValue<'_>>) -> Option<Vec<String>> {
     let name = match (arg.get_long(), arg.get_short()) {
         (Some(long), _) => format!("--{long}"),
@@ -252,7 +247,7 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Says what kind of value an option takes.
+/// Describes the kind of value that an option takes.
 fn wanted(arg: &Arg) -> &'static str {
     match arg.get_action() {
         ArgAction::SetTrue => "true or false",
@@ -262,7 +257,6 @@ fn wanted(arg: &Arg) -> &'static str {
     }
 }
 
-/// Returns the number of the line in which a part of the text begins.
 fn line(text: &str, span: Range<usize>) -> usize {
     text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
 }

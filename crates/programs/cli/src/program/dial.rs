@@ -1,4 +1,4 @@
-//! Opening encrypted connections to peers that are named on the command line.
+//! Opens encrypted connections to peers that are named on the command line.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -14,12 +14,11 @@ use super::{Screen, WrongUse};
 use crate::address;
 use crate::transport::TransportArgs;
 
-/// How often a connection is opened that is reset before the peers know each other.
+/// Maximum number of attempts if the peer resets connections before both ends are authenticated.
 pub(super) const ATTEMPTS: u32 = 6;
-/// First pause before a connection is opened again that was reset before it was encrypted. Later ones double.
+/// First pause after such a reset. Later pauses double.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// A listening peer as it is named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) host: String,
@@ -27,7 +26,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Parses `HOST` or `HOST:PORT`; `port` is the default.
+    /// Parses `HOST` or `HOST:PORT`, where `port` is the default.
     pub(super) fn parse(text: &str, port: u16) -> Result<Self, WrongUse> {
         let fault = || WrongUse(format!("{text:?} is not an address, HOST or HOST:PORT"));
         let (host, given) = address::split(text).ok_or_else(fault)?;
@@ -37,11 +36,11 @@ impl Target {
             if zone.is_some() && !address::is_ipv6(host) {
                 return Err(fault());
             }
-            // Names of interfaces are case-sensitive.
+            // Interface names are case-sensitive.
             let host = zone.map_or_else(|| address.to_string(), |zone| format!("{address}%{zone}"));
             return Ok(Self { host, port });
         }
-        // The name is the first word of a line in `known-peers`.
+        // The host is the first word of a line in `known-peers`.
         if host.is_empty() || host.starts_with('#') || host.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(fault());
         }
@@ -54,34 +53,33 @@ impl Target {
     }
 }
 
-/// The form in `known-peers`.
+/// Formats the target as in `known-peers`.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&address::join(&self.host, self.port))
     }
 }
 
-/// Returns the authority of `--ca` that vouches for peers, with the name that the certificate of `target` has to have.
+/// Returns the authority of `--ca`, with the name that it must have certified for `target`.
 pub(super) fn authority(file: Option<&Path>, target: &Target) -> Result<Option<(Authority, String)>, AuthorityError> {
     let name = address::without_zone(&target.host).0.to_owned();
     file.map(|file| Ok((Authority::open(file)?, name))).transpose()
 }
 
-/// Opens the connection to a peer whose key is known or becomes known.
 pub(super) struct Dialer<'a> {
     pub(super) transport: &'a TransportArgs,
     pub(super) target: &'a Target,
     /// Name of the peer in `known-peers`.
     pub(super) name: String,
-    /// What the peer is, for messages.
+    /// Role of the peer, for messages.
     pub(super) role: &'static str,
     pub(super) identity: Identity,
     pub(super) known: KnownPeers,
     pub(super) accept_new: bool,
-    /// How often a connection is opened that the peer resets before it is encrypted, as a peer with too many connections
-    /// does.
+    /// Maximum number of attempts if the peer resets connections before they are encrypted, as a peer with too many
+    /// connections does.
     pub(super) attempts: u32,
-    /// Authority that vouches for peers, and the name that the peer's certificate has to have.
+    /// Authority for the certificates of peers, and the name that the certificate must have.
     pub(super) authority: Option<(Authority, String)>,
 }
 
@@ -93,8 +91,8 @@ impl Dialer<'_> {
                 result => result.with_context(|| self.failed()),
             };
         }
-        // Unless an authority vouches for the peer, the first attempt learns the key and ends. Logs and captures are for the
-        // connection that carries the files.
+        // Without an authority, the first attempt only learns the key and ends. It has no log and no capture: those are
+        // for the connection that carries the files.
         let first = if self.authority.is_some() { self.transport.clone() } else { self.transport.unlogged() };
         let (address, key) = match self.dial(&self.target.lookup().await?, None, &first).await? {
             (address, Err(TlsError::UnknownKey(key))) => (address, key),
@@ -103,17 +101,17 @@ impl Dialer<'_> {
         if !self.accept_new {
             self.ask(key).await?;
         }
-        // Another address of the name may be that of a machine with another key.
+        // Another address of the name may belong to a machine with another key.
         let stream = self.dial(&[address], Some(key), self.transport).await?.1.with_context(|| self.failed())?;
-        // The server has proved now that it has the key.
+        // The server has now proved that it has the key.
         self.remember(key, screen)?;
         Ok(stream)
     }
 
-    /// Adds the key of the peer to those that are known. If the file cannot be written, the connection is used nevertheless.
+    /// Adds the key of the peer to the known ones. If the file cannot be written, the connection is still used.
     ///
     /// # Errors
-    /// Returns an error if the file is not valid, or has another key of the peer now.
+    /// Returns an error if the file is not valid, or meanwhile has another key of the peer.
     pub(super) fn remember(&self, key: Fingerprint, screen: &Screen) -> Result<(), ListError> {
         let name = &self.name;
         match self.known.add(name, key) {
@@ -134,7 +132,7 @@ impl Dialer<'_> {
         Ok(self.dial(&self.target.lookup().await?, key, transport).await?.1)
     }
 
-    /// Connects to the first of `addresses` that answers, and returns that address and the outcome of the handshake.
+    /// Connects to the first of `addresses` that answers. Returns that address and the outcome of the handshake.
     pub(super) async fn dial(
         &self,
         addresses: &[SocketAddr],
@@ -171,7 +169,7 @@ impl Dialer<'_> {
         Ok((address, connecting.await.unwrap_or(Err(TlsError::TimedOut))))
     }
 
-    /// Returns the connector to a peer with this key, or for which the authority vouches.
+    /// Returns the connector to a peer with this key, or with a certificate of the authority.
     pub(super) fn connector(&self, key: Option<Fingerprint>) -> Result<SecureConnector, TlsError> {
         match &self.authority {
             Some((authority, name)) => SecureConnector::trusting(&self.identity, key, authority, name),
@@ -192,7 +190,7 @@ impl Dialer<'_> {
         )
     }
 
-    /// Asks the person at the terminal whether `key` is that of the receiver.
+    /// Asks the user whether `key` is that of the receiver.
     async fn ask(&self, key: Fingerprint) -> Result<()> {
         let (name, role) = (&self.name, self.role);
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
@@ -219,9 +217,9 @@ impl Dialer<'_> {
     }
 }
 
-/// Returns whether a connection that could not be opened, or a name that could not be found, may succeed later.
+/// Returns whether a later attempt may succeed, after a failed connection or name look-up.
 pub(super) fn is_outage(error: &anyhow::Error) -> bool {
-    // The library refuses a congestion control that must be allowed first.
+    // `InvalidInput` is a refused congestion control, which stays refused.
     let may_pass = |error: &io::Error| error.kind() != io::ErrorKind::InvalidInput;
     match error.downcast_ref::<TlsError>() {
         Some(error) => matches!(error, TlsError::TimedOut | TlsError::Connection(_)),

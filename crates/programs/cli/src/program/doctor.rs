@@ -13,11 +13,11 @@ use crate::output::print;
 use crate::probe::first_that_answers;
 use crate::report;
 
-/// Highest rate that is tried in bit/s unless --bandwidth names another one.
+/// Highest rate to try in bit/s, unless --bandwidth names another one.
 const MAX_RATE: u64 = 64_000_000;
-/// Highest rate that --bandwidth makes the check try, in bit/s: 50 MB within one step.
+/// Highest rate to try in bit/s even if --bandwidth is higher: 50 MB within one step.
 const LIMIT: u64 = 1_000_000_000;
-/// Longest time for the lifetime of a binding.
+/// Longest silence to try for the lifetime of a NAT binding.
 const MAX_NAT: Duration = Duration::from_secs(600);
 
 pub(super) async fn run(args: &DoctorArgs, screen: &Screen) -> Result<()> {

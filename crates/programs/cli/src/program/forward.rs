@@ -22,9 +22,9 @@ use crate::transport::TransportArgs;
 use crate::tunnel::rate::Limits;
 use crate::tunnel::{Tunnel, TunnelError};
 
-/// Idle tunnels that are kept ready.
+/// Number of idle tunnels that are kept ready.
 const WARM: usize = 8;
-/// Minimum and maximum time between two attempts to reach a gateway that is not there yet.
+/// Minimum and maximum pause between attempts to reach a gateway that is not available yet.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Number of the first connection for ports of the gateway. The pool counts its connections from 0.
 const FIRST_REMOTE: usize = 1 << 20;
@@ -40,7 +40,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         );
     };
     let gateway = Target::parse(gateway, GATEWAY_PORT)?;
-    // All ports are bound first, so that one that is taken is found before anything is sent.
+    // Binds all ports first, so that a port that is taken is found before anything is sent.
     let local = args.local.iter().map(|forward| (&forward.bind, forward.port, Some(forward.target.clone())));
     let dynamic = args.dynamic.iter().map(|forward| (&forward.bind, forward.port, None));
     let mut sources = Vec::new();
@@ -67,7 +67,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     }
     let transport = args.transport.clone();
     let (identity, home) = Home::open(args.code.is_some(), screen)?;
-    // A capture or log that cannot be written is found before the program waits for the gateway.
+    // Fails before the program waits for the gateway if a capture or log cannot be written.
     drop(transport.socket(SocketAddr::from(([0, 0, 0, 0], 0)))?);
     let dialer = Dialer {
         transport: &transport,
@@ -122,7 +122,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
         () = &mut terminated => {}
         () = &mut maintain => {}
     }
-    // Connections in progress may end.
+    // Connections in progress may end in order.
     tasks.shutdown().await;
     end.send_replace(true);
     screen.say("ending when all connections have ended");
@@ -135,7 +135,7 @@ pub(super) async fn run(args: &ForwardArgs, screen: &Screen) -> Result<()> {
     super::signals::drain(settled, screen).await
 }
 
-/// Listens for connections that the packet filter diverts, on both loopback addresses if there are two.
+/// Listens for connections that the packet filter diverts, on all available loopback addresses.
 #[cfg(target_os = "linux")]
 fn transparent(args: &ForwardArgs, screen: &Screen) -> Result<Vec<Source>> {
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -154,8 +154,8 @@ fn transparent(args: &ForwardArgs, screen: &Screen) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// Builds the first tunnel, and returns it with the key of the gateway. If the gateway or its name is not there yet, tries
-/// again. Errors that do not pass by themselves are returned.
+/// Builds the first tunnel, and returns it with the key of the gateway. Tries again if the gateway or its name is not
+/// available yet. Returns errors that are permanent.
 async fn reach(
     dialer: &Dialer<'_>,
     args: &ForwardArgs,
@@ -164,7 +164,7 @@ async fn reach(
     let (mut pause, mut said) = (PAUSE.0, false);
     loop {
         let error = match open(dialer, args, screen).await {
-            // The code is made by the gateway when it starts, and cannot be used again.
+            // A gateway creates its code at the start, and the code cannot be used again.
             Err(error) if args.code.is_none() && is_outage(&error) => error,
             result => return result,
         };
@@ -190,23 +190,23 @@ async fn open(dialer: &Dialer<'_>, args: &ForwardArgs, screen: &Screen) -> Resul
     }
 }
 
-/// Returns the function that opens further connections to the gateway.
+/// Returns a function that opens further connections to the gateway.
 fn connect(transport: &TransportArgs, gateway: Target, connector: SecureConnector) -> Connect {
     let shared = Arc::new((transport.clone(), gateway, connector));
     Arc::new(move |number| {
         let shared = Arc::clone(&shared);
         Box::pin(async move {
             let (transport, gateway, connector) = &*shared;
-            // The name may have got another address.
+            // The addresses of the name may have changed.
             let addresses = gateway.lookup().await?;
-            // The first connection of the program was not opened here.
+            // Number 0 is the first connection of the program, which was opened elsewhere.
             let stream = transport.for_connection(number + 1).connect(&addresses).await?;
             Ok(timeout(transport.patience(), connector.connect(stream)).await.unwrap_or(Err(TlsError::TimedOut))?)
         })
     })
 }
 
-/// Adds to an error what a person can do about it. `ours` is the key that was presented.
+/// Adds advice for the user to an error. `ours` is the key that was presented.
 fn explain(error: TunnelError, ours: Fingerprint) -> anyhow::Error {
     match &error {
         TunnelError::Connection(failed) if matches!(tls_error(failed), Some(TlsError::Refused)) => anyhow!(

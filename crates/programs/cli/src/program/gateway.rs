@@ -34,13 +34,13 @@ use crate::tunnel::{Ended, Lookups};
 
 /// Maximum numbers of tunnels. Several forwarders may share an address.
 const LIMITS: Limits = Limits { all: 4096, per_address: 1024 };
-/// Maximum number of simultaneous lookups of names for a key: the resolver's threads are those of all keys.
+/// Maximum number of simultaneous name look-ups per key: all keys share the threads of the resolver.
 const LOOKUPS: usize = 16;
-/// Maximum time to close a tunnel in order.
+/// Maximum duration of an orderly close of a tunnel.
 const CLOSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
-    // The first start makes the key, whatever is missing.
+    // Creates the key at the first start, even if the start then fails.
     let (identity, home) = Home::open(args.code, screen)?;
     let access = forwarders(args, Home::allowed_file_of(home.as_ref()));
     let access = access.with_context(|| format!("the key of this gateway is {}", identity.fingerprint()))?;
@@ -77,7 +77,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     let remember = if args.remember { permissions } else { &[] };
     let what = "for a forwarder that connects within ten minutes";
     let mut desk = if args.code { Some(CodeDesk::open(remember, what, screen)?) } else { None };
-    // While the code is valid, it decides about unknown keys.
+    // While the code is valid, unknown keys are accepted, and the code decides.
     let expects_code = Arc::new(AtomicBool::new(args.code));
     let (keys, code) = (Arc::clone(&access), Arc::clone(&expects_code));
     let allowed = move |key: &Fingerprint| is_allowed(&keys, key) || code.load(Ordering::Relaxed);
@@ -98,7 +98,7 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
                         service.begin(stream, address, &ending, &mut tunnels);
                     }
                     Some(desk) => desk.begin(stream, address),
-                    // The code has been used meanwhile.
+                    // The code has already been used.
                     None => stream.abort(),
                 }
             }
@@ -124,18 +124,16 @@ pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {
     super::signals::drain(async { while tunnels.join_next().await.is_some() {} }, screen).await
 }
 
-/// Returns whether a key may use the gateway in some way.
 fn is_allowed(access: &Access, key: &Fingerprint) -> bool {
     access.may(key, Permission::Forward) || access.may(key, Permission::Listen)
 }
 
-/// Returns the permissions of keys of the command line, of a forwarder that knows the code, and of those for which an
-/// authority vouches.
+/// Returns the permissions of keys from the command line, of a forwarder that knows the code, and of forwarders with a
+/// certificate of the authority.
 fn permissions(args: &GatewayArgs) -> &'static [Permission] {
     if args.permit_listen.is_empty() { &[Permission::Forward] } else { &[Permission::Forward, Permission::Listen] }
 }
 
-/// Waits for a forwarder that knows the code, if there is one.
 async fn known(desk: &mut Option<CodeDesk>) -> std::io::Result<(SecureStream, SocketAddr)> {
     match desk {
         Some(desk) => desk.next().await,
@@ -143,7 +141,7 @@ async fn known(desk: &mut Option<CodeDesk>) -> std::io::Result<(SecureStream, So
     }
 }
 
-/// What the tunnels of a key share.
+/// State that the tunnels of a key share.
 #[derive(Clone)]
 struct Share {
     limits: RateLimits,
@@ -153,19 +151,19 @@ struct Share {
 struct Service {
     gateway: Arc<Gateway>,
     access: Arc<Access>,
-    /// Permissions of forwarders for which an authority vouches.
+    /// Permissions of forwarders with a certificate of the authority.
     vouched: &'static [Permission],
     admission: Admission,
     places: Places<Share>,
-    /// Limit of the rate of all keys together.
+    /// Rate limits of all keys together.
     all: RateLimits,
-    /// Limit of the rate of each key.
+    /// Rate limit of each key.
     each: Option<Rate>,
     screen: Screen,
 }
 
 impl Service {
-    /// Serves a tunnel until it ends, or its key loses a permission.
+    /// Serves a tunnel until it ends or its key loses a permission.
     fn begin(
         &self,
         stream: SecureStream,
@@ -188,7 +186,7 @@ impl Service {
             return;
         };
         ticket.is_known();
-        // The list does not say whom an authority vouches for.
+        // The list does not contain forwarders with a certificate of the authority.
         let may =
             |permission| if vouched { self.vouched.contains(&permission) } else { self.access.may(&key, permission) };
         let [may_forward, may_listen] = [Permission::Forward, Permission::Listen].map(may);
@@ -211,7 +209,7 @@ impl Service {
             };
             match served {
                 Ok(Some(stream)) => {
-                    // The forwarder has ended its direction, and waits for nothing.
+                    // The forwarder has ended its direction; a failed close has no consequence.
                     let _ = timeout(CLOSE, Connection::close(stream)).await;
                 }
                 Ok(None) => {}
@@ -233,7 +231,6 @@ fn report(screen: &Screen, from: &str, event: &Event<'_>) {
     }
 }
 
-/// Returns the keys that may forward.
 fn forwarders(args: &GatewayArgs, allowed: PathBuf) -> Result<Access> {
     if args.permit.is_empty() && args.permit_listen.is_empty() {
         bail!("nothing is permitted: name the targets that may be reached by --permit HOST:PORT, or use --permit any");

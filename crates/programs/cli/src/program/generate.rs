@@ -10,7 +10,6 @@ use super::WrongUse;
 use super::args::Cli;
 use crate::output::print;
 
-/// Prints the completions of `shell`.
 pub(super) fn completions(shell: Shell) -> Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "longhaul", &mut text);

@@ -10,7 +10,6 @@ use longhaul_tls::{Identity, IdentityError};
 use super::Screen;
 use super::lists::{KnownPeers, ListError};
 
-/// Name of the directory.
 const DIRECTORY: &str = "longhaul";
 
 /// The directory `$XDG_DATA_HOME/longhaul`.
@@ -33,10 +32,10 @@ impl Home {
         }
     }
 
-    /// Returns the key of this machine, which is made at first use, and the directory.
+    /// Returns the key of this machine, which is created at first use, and the directory.
     ///
-    /// If there is no place for a key, such as in a container or for a user of the system, and a one-time `code`
-    /// authenticates both ends, the key is one for this run.
+    /// If there is no place for a key, as in a container or for a system user, and a one-time `code` authenticates both
+    /// ends, the key is created for this run only.
     pub(super) fn open(code: bool, screen: &Screen) -> Result<(Identity, Option<Self>)> {
         match Self::find().and_then(|home| Ok((home.identity()?, home))) {
             Ok((identity, home)) => Ok((identity, Some(home))),
@@ -48,7 +47,7 @@ impl Home {
         }
     }
 
-    /// As [`open`](Self::open), for programs that keep their key.
+    /// Does the same as [`open`](Self::open) for programs that need a permanent key.
     pub(super) fn with_key() -> Result<(Identity, Self)> {
         let home = Self::find()?;
         Ok((home.identity()?, home))
@@ -79,24 +78,24 @@ impl Home {
         }
     }
 
-    /// Returns the file `allowed-peers`, or a path at which there is none.
+    /// Returns the path of `allowed-peers`, or a path without a file if there is no directory.
     pub(super) fn allowed_file_of(home: Option<&Self>) -> PathBuf {
         home.map(Self::allowed_file).unwrap_or_default()
     }
 
-    /// Returns the keys of known peers, none without a directory.
+    /// Returns the keys of known peers; without a directory, there are none.
     pub(super) fn known_peers(home: Option<&Self>) -> Result<KnownPeers, ListError> {
         home.map_or_else(|| Ok(KnownPeers::default()), |home| KnownPeers::open(home.0.join("known-peers")))
     }
 }
 
-/// Returns the directory for the configuration of the user's programs.
+/// Returns the directory for configuration files of the user.
 pub(super) fn config_directory() -> Option<PathBuf> {
     directory("XDG_CONFIG_HOME", ".config", |name| std::env::var_os(name))
 }
 
-/// Returns the directory that the variable `name` contains, or `usual` in the user's home directory (XDG Base Directory
-/// Specification 0.8, where a relative path counts as unset).
+/// Returns the directory in the variable `name`, or `usual` in the user's home directory (XDG Base Directory
+/// Specification 0.8: a relative path counts as unset).
 fn directory(name: &str, usual: &str, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute(name).or_else(|| absolute("HOME").map(|home| home.join(usual)))

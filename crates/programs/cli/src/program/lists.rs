@@ -10,7 +10,6 @@ use longhaul_tls::Fingerprint;
 /// Maximum size of a list in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Reason why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
     #[error("cannot use {path}: {error}", path = path.display())]
@@ -21,18 +20,17 @@ pub(super) enum ListError {
     Line { path: PathBuf, line: usize, fault: String },
 }
 
-/// The keys of the receivers and gateways that were connected to: a line has the peer, `HOST:PORT`, and its fingerprint.
+/// Keys of known receivers and gateways. A line has the peer, `HOST:PORT`, and its fingerprint.
 #[derive(Debug, Default)]
 pub(super) struct KnownPeers {
     path: PathBuf,
     peers: HashMap<String, KnownPeer>,
 }
 
-/// An entry of [`KnownPeers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KnownPeer {
     pub(super) key: Fingerprint,
-    /// Number of its line, counted from 1.
+    /// Line number, counted from 1.
     pub(super) line: usize,
 }
 
@@ -44,7 +42,7 @@ impl KnownPeers {
                 return Err("a line has a receiver, HOST:PORT, and its fingerprint".to_owned());
             };
             let key = key.parse::<Fingerprint>().map_err(|error| error.to_string())?;
-            // Equal lines are one: two programs may have remembered the same peer at the same time.
+            // Equal lines are allowed: two programs may have remembered the same peer at the same time.
             match peers.insert((*peer).to_owned(), KnownPeer { key, line }) {
                 Some(earlier) if earlier.key != key => Err(format!("{peer} is also in line {}", earlier.line)),
                 _ => Ok(()),
@@ -61,10 +59,10 @@ impl KnownPeers {
         self.peers.get(peer).copied()
     }
 
-    /// Appends a receiver to the file, unless another program has done so meanwhile.
+    /// Appends a peer to the file, unless another program has already done so.
     ///
     /// # Errors
-    /// Fails if the file cannot be written, or has another key of the receiver now.
+    /// Fails if the file cannot be written, or meanwhile has another key of the peer.
     pub(super) fn add(&self, peer: &str, key: Fingerprint) -> Result<(), ListError> {
         append(&self.path, || match Self::open(self.path.clone())?.find(peer) {
             Some(known) if known.key == key => Ok(None),
@@ -77,11 +75,10 @@ impl KnownPeers {
     }
 }
 
-/// The keys that may connect: a line has the fingerprint, a name, and the permissions, separated by commas.
+/// Keys that may connect. A line has the fingerprint, a name, and the permissions, separated by commas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllowedPeers(HashMap<Fingerprint, AllowedPeer>);
 
-/// What a peer may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Permission {
     /// Send files to `receive`.
@@ -114,10 +111,8 @@ impl Permission {
     }
 }
 
-/// An entry of [`AllowedPeers`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AllowedPeer {
-    /// Name for messages.
     pub(super) name: String,
     permissions: Vec<Permission>,
 }
@@ -143,14 +138,14 @@ impl AllowedPeers {
         Ok(Self(peers))
     }
 
-    /// Gives a key a permission for this run, in addition to what the file says. A key that is not in the file is named
-    /// after the option `by` that admits it.
+    /// Gives a key a permission for this run, in addition to those of the file. If the file does not have the key, its
+    /// name is that of the option `by`.
     pub(super) fn allow(&mut self, key: Fingerprint, permission: Permission, by: &str) {
         let new = || AllowedPeer { name: by.to_owned(), permissions: Vec::new() };
         self.0.entry(key).or_insert_with(new).permissions.push(permission);
     }
 
-    /// Appends a peer to the file, unless it has the permissions already.
+    /// Appends a peer to the file, unless the peer has the permissions already.
     pub(super) fn remember(
         path: &Path,
         key: Fingerprint,
@@ -179,13 +174,12 @@ impl AllowedPeers {
         self.find(key).is_some_and(|peer| peer.permissions.contains(&permission))
     }
 
-    /// Returns the number of keys that have a permission.
     pub(super) fn count(&self, permission: Permission) -> usize {
         self.0.values().filter(|peer| peer.permissions.contains(&permission)).count()
     }
 }
 
-/// Appends the line that `line` returns to a list, which no other program changes meanwhile.
+/// Appends the line that `line` returns to a list. A lock keeps other programs from changing the list meanwhile.
 fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>) -> Result<(), ListError> {
     if path.as_os_str().is_empty() {
         return Err(ListError::Nowhere);
@@ -196,21 +190,20 @@ fn append(path: &Path, line: impl FnOnce() -> Result<Option<String>, ListError>)
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).map_err(failed)?;
-    // A file system without locks is used as it is. The lock ends with the file.
+    // On a file system without locks, other programs may interfere. Closing the file releases the lock.
     #[cfg(unix)]
     let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive);
     let Some(line) = line()? else { return Ok(()) };
     let mut append = || {
         let text = fs::read(path)?;
-        // A person may have left out the end of the last line.
+        // After manual editing, the last line may have no end.
         let start = if text.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
         file.write_all(format!("{start}{line}\n").as_bytes())
     };
     append().map_err(failed)
 }
 
-/// Refuses a file that decides whom to trust if users other than its owner may write it, or if its owner is neither this
-/// user nor root.
+/// Refuses a file that decides about trust if its owner is neither this user nor root, or if other users can write it.
 pub(super) fn check_owner(file: &File) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -227,12 +220,13 @@ pub(super) fn check_owner(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether a file that could not be opened does not exist. A part of its path may be a file, as in `/dev/null`.
+/// Returns whether opening a file failed because it does not exist. In a path such as `/dev/null/x`, a component may be
+/// a file.
 pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Calls `entry` with the number and the words of each line. A list that does not exist is empty.
+/// Calls `entry` with the number and the words of each line. A missing list is empty.
 fn read(path: &Path, mut entry: impl FnMut(usize, &[&str]) -> Result<(), String>) -> Result<(), ListError> {
     let failed = |error| ListError::File { path: path.to_owned(), error };
     let file = match File::open(path) {
@@ -290,7 +284,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("host:1 {ONE}\n"));
         let changed = before[0].add("host:1", other).unwrap_err().to_string();
         assert!(changed.ends_with("line 1: host:1 has been added with another key meanwhile"), "{changed}");
-        // Files of earlier versions.
+        // Files of earlier versions may have equal lines.
         fs::write(&path, format!("host:1 {ONE}\nhost:1 {ONE}\n")).unwrap();
         assert_eq!(KnownPeers::open(path.clone()).unwrap().find("host:1").map(|peer| peer.key), Some(one));
         fs::write(&path, format!("{ONE} a send\n{ONE} a send\n")).unwrap();

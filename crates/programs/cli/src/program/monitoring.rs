@@ -25,7 +25,7 @@ pub(super) struct MonitorArgs {
 }
 
 impl MonitorArgs {
-    /// Starts the servers that were asked for. They end when the result is dropped.
+    /// Starts the requested servers, which end when the result is dropped.
     pub(super) async fn start(&self, monitor: &Monitor, screen: &Screen) -> Result<JoinSet<()>> {
         if let Some(address) = self.status.filter(|address| !address.ip().to_canonical().is_loopback())
             && !self.status_anyone

@@ -19,14 +19,13 @@ use crate::transport::interrupted;
 /// Environment variable that is set for a server in the background.
 const IN_BACKGROUND: &str = "LONGHAUL_PERF_IN_BACKGROUND";
 
-/// Runs the client or the server.
 pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     let params = if options.transport.wants_list() { Params::default() } else { options.params().map_err(WrongUse)? };
     if options.daemon {
         if std::env::var_os(IN_BACKGROUND).is_none() {
             return start_in_background(options);
         }
-        // A session of its own lets the server outlive the terminal.
+        // In a session of its own, the server outlives the terminal.
         #[cfg(unix)]
         let _ = rustix::process::setsid();
     }
@@ -35,7 +34,7 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     let patience = options.transport.patience();
     let ends = async {
         interrupted().await;
-        // A client ends its test in order, unless that takes too long or it is interrupted again.
+        // A client ends its test in order, unless that takes too long or a second signal arrives.
         if options.client.is_some() && stop.send(true).is_ok() {
             tokio::select! {
                 () = sleep(patience) => {}
@@ -52,16 +51,16 @@ pub(super) fn run(options: &Options, screen: &Screen) -> Result<()> {
     if reported.get() { Err(Reported.into()) } else { result }
 }
 
-/// Returns the number of threads for a client's streams; `None` is as many as processors, as for a server, which does not know
-/// what clients will request.
+/// Returns the number of threads for a client's streams. `None` stands for one per processor, as on a server, which
+/// does not know what clients will request.
 ///
-/// While one stream sends, an idle thread would be woken for every ACK and every turn of the driver.
+/// If one stream sends, an idle thread would be woken for every ACK and every turn of the driver.
 fn workers(options: &Options, params: &Params) -> Option<usize> {
     let processors = available_parallelism().map_or(1, NonZero::get);
     options.client.as_ref().map(|_| params.client_sends().len().clamp(1, processors))
 }
 
-/// Runs the client or the server; `reported` is set if a failure was printed in the requested format.
+/// Runs the client or the server. Sets `reported` if a failure was printed in the requested format.
 async fn work(
     options: &Options,
     params: &Params,
@@ -77,7 +76,7 @@ async fn work(
     report.check()
 }
 
-/// Starts the program again without a terminal. Its messages go to the log file.
+/// Starts the program again without a terminal. Messages go to the log file.
 fn start_in_background(options: &Options) -> Result<()> {
     use std::process::{Command, Stdio};
     let errors = match &options.logfile {

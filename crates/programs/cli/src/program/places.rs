@@ -1,11 +1,11 @@
-//! Places for the connections of each key.
+//! Connections per key, up to a limit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_tls::Fingerprint;
 
-/// The connections of each key, up to a limit, and what those of a key share.
+/// Counts the connections of each key up to a limit, and stores the state that they share.
 pub(super) struct Places<T> {
     keys: Keys<T>,
     limit: usize,
@@ -13,7 +13,7 @@ pub(super) struct Places<T> {
 
 type Keys<T> = Arc<Mutex<HashMap<Fingerprint, (usize, T)>>>;
 
-/// A connection's place among those of its key, which is released when this is dropped.
+/// Place of a connection among those of its key, released when dropped.
 pub(super) struct Place<T> {
     keys: Keys<T>,
     key: Fingerprint,
@@ -21,13 +21,13 @@ pub(super) struct Place<T> {
 }
 
 impl<T: Clone> Places<T> {
-    /// Allows `limit` connections per key.
+    /// Admits `limit` connections per key.
     pub(super) fn new(limit: usize) -> Self {
         Self { keys: Arc::default(), limit }
     }
 
-    /// Returns a place, unless all places of the key are taken. The first connection of a key creates what it shares with
-    /// later ones.
+    /// Returns a place, or `None` if all places of the key are taken. The first connection of a key creates the state
+    /// that it shares with later ones.
     pub(super) fn take(&self, key: Fingerprint, create: impl FnOnce() -> T) -> Option<Place<T>> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let (count, shared) = keys.entry(key).or_insert_with(|| (0, create()));

@@ -27,10 +27,9 @@ use crate::transport::{Connection, Transport as _, rtt};
 
 /// Maximum numbers of connections of accepted senders.
 const LIMITS: Limits = Limits { all: 256, per_address: 32 };
-/// Maximum number of connections of a key.
 const PER_KEY: usize = 32;
-/// Maximum number of files of a connection that are not received and named on standard error. Without keys, anyone can cause
-/// them. The sender and `--json` have all of them.
+/// Maximum number of failed files per connection that are named on standard error: without keys, anyone can cause them.
+/// The sender and `--json` see all of them.
 const MAX_NAMED: usize = 100;
 
 pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
@@ -62,7 +61,7 @@ pub(super) async fn run(args: &ReceiveArgs, screen: &Screen) -> Result<()> {
     let budget = Budget::new(args.max_bytes).per_peer(args.max_bytes_per_peer);
     if let Output::Directory(staging) = &out {
         for (part, bytes) in staging.parts() {
-            // A part whose sender has no key is nobody's.
+            // A part without a valid key belongs to nobody.
             if let Ok(peer) = part.peer.parse() {
                 budget.add_part(peer, &part.name, bytes);
             }
@@ -117,7 +116,7 @@ pub(super) fn count(keys: usize) -> String {
     if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") }
 }
 
-/// Returns our key, the keys that may send, and the signals to read their list anew.
+/// Returns our key, the keys that may send, and the signals for reloading their list.
 fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)> {
     let (identity, home) = Home::with_key()?;
     let access = Access::open(home.allowed_file(), args.allow.iter().map(|key| (*key, Permission::Send)))?;
@@ -131,14 +130,13 @@ fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)>
     Ok((identity, access, Hangups::new()))
 }
 
-/// Source of connections.
 trait Door {
     type Stream: Connection + Send + 'static;
 
-    /// Returns the next connection, its address, and the name of the sender if it is known.
+    /// Returns the next connection, the address, and the name of the sender if it is known.
     async fn accept(&mut self) -> std::io::Result<(Self::Stream, SocketAddr, Option<String>)>;
 
-    /// Returns a future that completes when the sender on `stream` is not allowed any more.
+    /// Returns a future that completes when the sender on `stream` loses its permission.
     fn revoked(&self, _stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
         std::future::pending()
     }
@@ -174,7 +172,7 @@ impl Door for SecureDoor {
 
     fn revoked(&self, stream: &Self::Stream) -> impl Future<Output = ()> + Send + 'static {
         let (access, key) = (Arc::clone(&self.access), stream.peer());
-        // The list does not say whom an authority vouches for.
+        // The list does not contain senders with a certificate of the authority.
         let vouched = stream.is_vouched_for();
         async move {
             match vouched {
@@ -194,7 +192,7 @@ impl Door for CodeDoor {
     }
 }
 
-/// Serves connections concurrently until the listener fails, or only the first one.
+/// Serves connections concurrently until the listener fails. With `once`, serves only the first one.
 async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<()> {
     let (admission, places) = (Admission::new(LIMITS), Places::new(PER_KEY));
     let screen = &server.screen;
@@ -224,14 +222,14 @@ async fn serve(mut door: impl Door, server: &Arc<Server>, once: bool) -> Result<
                     }
                 };
                 if once {
-                    // Further connections are refused rather than left waiting.
+                    // Refuses further connections at once, rather than letting them wait.
                     drop(door);
                     return allowed.await;
                 }
                 let screen = screen.clone();
                 connections.spawn(async move {
                     let Err(error) = allowed.await else { return };
-                    // Anyone can cause messages about connections without a key.
+                    // Limits messages about connections without a key, because anyone can cause them.
                     let more = if key.is_some() { Some(String::new()) } else { limiter::admit(peer, "plaintext") };
                     if let Some(more) = more {
                         screen.warn(&format!("{error:#}{more}"));
@@ -250,7 +248,7 @@ struct Server {
 }
 
 impl Server {
-    /// Receives the files of a connection, unless it is evicted before it has proved to be a sender of files.
+    /// Receives the files of a connection. The connection may be evicted until it has proved to be a sender of files.
     async fn serve(
         &self,
         stream: impl Connection,

@@ -20,9 +20,9 @@ use crate::sender::{Plan, SendError, Source};
 use crate::session::{self, Outcome};
 use crate::transport::{Connection, Snapshot, TransportArgs};
 
-/// First pause before a connection is opened again.
+/// First pause before a reconnection.
 const MIN_PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause before a connection is opened again.
+/// Longest pause before a reconnection.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
@@ -64,7 +64,7 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
         }
         None => dialer.connect(screen).await?,
     };
-    // Later connections are to the same receiver, whatever the lists say meanwhile.
+    // Later connections go to the same receiver, even if the lists change meanwhile.
     let receiver = stream.peer();
     let again = async |transport: TransportArgs| {
         dialer.attempt(Some(receiver), &transport).await?.with_context(|| dialer.failed())
@@ -72,25 +72,24 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     delivery.run(stream, watch, again).await
 }
 
-/// Files on their way, over one connection after the other.
+/// Transfer of files over successive connections.
 struct Delivery<'a> {
     args: &'a SendArgs,
     transport: &'a TransportArgs,
     screen: &'a Screen,
     plan: Plan,
-    /// Records the connections for a picture.
     plot: Option<Plot>,
-    /// The key of this machine that is presented.
+    /// Key of this machine, if one is presented.
     key: Option<Fingerprint>,
-    /// How long to try to connect again.
+    /// Maximum time of attempts to reconnect.
     retry: Duration,
-    /// Number of files that are not at the receiver.
+    /// Number of files that the receiver does not have.
     failures: usize,
 }
 
 impl Delivery<'_> {
-    /// Sends the files over `stream`, whose opening began at `watch`, and over the connections that `again` opens after
-    /// an outage.
+    /// Sends the files over `stream`, whose opening began at `watch`. After an outage, continues over connections that
+    /// `again` opens.
     async fn run<S: Connection + Send>(
         &mut self,
         stream: S,
@@ -115,7 +114,7 @@ impl Delivery<'_> {
         again: impl AsyncFn(TransportArgs) -> Result<S>,
     ) -> Result<()> {
         let (args, screen) = (self.args, self.screen);
-        // An outage ends with a connection that lasts or carries a file. While connections fail at once, the pauses grow.
+        // An outage ends once a connection lasts for some time or carries a file. Until then, the pauses grow.
         let (mut outage, mut pause, mut connections) = (None, MIN_PAUSE, 0);
         loop {
             let mut arrived = false;
@@ -171,7 +170,7 @@ impl Delivery<'_> {
     }
 }
 
-/// Opens the files of the command line. Those that cannot be sent are left out, unless there are no others.
+/// Opens the files of the command line. Skips files that cannot be sent, unless there are no others.
 fn sources(paths: &[OsString], links: bool) -> Result<Vec<Source>> {
     let opened: Vec<_> = paths.iter().map(Path::new).map(|path| (path, open(path, links))).collect();
     let any = opened.iter().any(|(_, opened)| opened.is_ok());
@@ -193,7 +192,6 @@ fn open(path: &Path, links: bool) -> Result<Vec<Source>, SendError> {
     }
 }
 
-/// Returns the line of `--json` for a file that has not been sent.
 fn not_sent(file: &str, reason: &str) -> String {
     report::json_line(&serde_json::json!({ "file": file, "error": reason }))
 }
@@ -216,7 +214,7 @@ fn report(json: bool, screen: &Screen, outcome: Outcome) {
     }
 }
 
-/// Adds to an error what a person can do about it. `ours` is the key that was presented.
+/// Adds advice for the user to an error. `ours` is the key that was presented.
 fn explain(error: SendError, ours: Option<Fingerprint>) -> anyhow::Error {
     let refused = match &error {
         SendError::Connection { error: ProtocolError::Connection(error), .. } => tls_error(error),

@@ -1,4 +1,4 @@
-//! Signals to programs that run until they are ended.
+//! Signals for programs that run until they are ended.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::timeout;
 use super::Screen;
 use crate::transport::Interrupted;
 
-/// Maximum time for connections to end after the signal to terminate.
+/// Maximum time for connections to end after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Returns a future that waits for the signal to terminate, which does not end the program from now on. On systems without
-/// it, the future never completes.
+/// Returns a future that waits for SIGTERM, which no longer ends the program. On systems without this signal, the
+/// future never completes.
 pub(super) fn terminated() -> impl Future<Output = ()> {
     #[cfg(unix)]
     let signals = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
@@ -26,8 +26,8 @@ pub(super) fn terminated() -> impl Future<Output = ()> {
     }
 }
 
-/// The signals to read configuration anew (SIGHUP). At a terminal, whose end also sends them, and on systems without them,
-/// there are none.
+/// Signals to reload configuration (SIGHUP). There are none at a terminal, whose end also sends SIGHUP, and on systems
+/// without the signal.
 pub(super) struct Hangups {
     #[cfg(unix)]
     signals: Option<tokio::signal::unix::Signal>,
@@ -47,7 +47,6 @@ impl Hangups {
         Self {}
     }
 
-    /// Waits for the next signal.
     pub(super) async fn next(&mut self) {
         #[cfg(unix)]
         if let Some(signals) = &mut self.signals
@@ -59,7 +58,7 @@ impl Hangups {
     }
 }
 
-/// Waits until a person interrupts the program.
+/// Waits until the user interrupts the program.
 pub(super) async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         // No signal handler could be installed.
@@ -67,7 +66,7 @@ pub(super) async fn interrupted() {
     }
 }
 
-/// Waits until `work` has ended after the signal to terminate, but at most [`DRAIN`]. A second signal interrupts it.
+/// Waits up to [`DRAIN`] for `work` to end after SIGTERM. A second signal interrupts the wait.
 pub(super) async fn drain(work: impl Future<Output = ()>, screen: &Screen) -> Result<()> {
     tokio::select! {
         ended = timeout(DRAIN, work) => {

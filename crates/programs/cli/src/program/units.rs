@@ -21,7 +21,8 @@ pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// Parses a time: a number, which may have a fraction, and the unit `us`, `ms`, `s`, `m`, `h` or `d`; without a unit, seconds.
+/// Parses a duration: a number, which may have a fraction, and the unit `us`, `ms`, `s`, `m`, `h` or `d`. The default
+/// unit is seconds.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match text.get(digits.len()..) {
@@ -37,7 +38,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("{text:?} is out of range"))
 }
 
-/// Parses a time limit, which is at least a second.
+/// Parses a time limit of at least one second.
 pub(super) fn parse_limit(text: &str) -> Result<Duration, String> {
     let limit = parse_duration(text)?;
     if limit < Duration::from_secs(1) { Err(format!("{text:?} is less than 1s")) } else { Ok(limit) }

@@ -18,7 +18,7 @@ fn options_of_the_file_come_before_those_of_the_command_line() {
         arguments(file, "send host file"),
         "longhaul --quiet --verbose --verbose send --links --retry=2m --timeout=30 host file"
     );
-    // A global option in front, and a file with the name of the sub-command.
+    // A global option comes first, and a file has the name of the sub-command.
     assert_eq!(
         arguments("[send]\nlinks = true", "--config send -q send host send"),
         "longhaul --config send -q send --links host send"
@@ -32,12 +32,12 @@ fn options_of_the_file_come_before_those_of_the_command_line() {
 #[test]
 fn the_command_line_wins() {
     assert_eq!(arguments("[send]\ntimeout = 30", "send --timeout 5 host file"), "longhaul send --timeout 5 host file");
-    // Lists are replaced, not continued.
+    // A list of the command line replaces that of the file.
     let key = "SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8";
     let allow = format!("[receive]\nallow = ['{key}']\n");
     assert!(arguments(&allow, "receive").contains("receive --allow="));
     assert_eq!(arguments(&allow, &format!("receive --allow {key}")), format!("longhaul receive --allow {key}"));
-    // Options that exclude each other, by either definition, and by a group.
+    // Options may exclude each other by the definition of either one, or by a group.
     assert_eq!(arguments(&allow, "receive --plaintext"), "longhaul receive --plaintext");
     assert_eq!(
         arguments("[receive]\nplaintext = true", &format!("receive --allow {key}")),
@@ -79,7 +79,7 @@ fn an_invalid_value_is_found_in_the_file() {
     assert_eq!(settings.line_of(&error), Some(3));
 }
 
-/// Options of `command` and of the sub-commands below it, as their keys and sample values.
+/// Calls `each` for the options of `command` and of its sub-commands.
 fn walk(command: &Command, path: &str, each: &mut impl FnMut(&str, &Arg)) {
     command.get_arguments().filter(|arg| !arg.is_positional()).for_each(|arg| each(path, arg));
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
