@@ -55,9 +55,6 @@ pub fn parse(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Parses a numeric address without a port; the port of the result is 0.
-///
-/// # Errors
-/// The same as [`parse`].
 pub fn parse_host(text: &str) -> Result<SocketAddr, String> {
     numeric(text, 0)
 }

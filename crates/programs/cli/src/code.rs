@@ -119,9 +119,6 @@ impl FromStr for Code {
 /// Stream with a TLS exporter; tests substitute a pipe.
 pub trait Exporter: AsyncRead + AsyncWrite + Unpin {
     /// Returns bytes that only the two ends of the connection can derive.
-    ///
-    /// # Errors
-    /// Returns the error of the TLS library.
     fn exporter(&self) -> Result<[u8; 32], TlsError>;
 }
 

@@ -103,7 +103,6 @@ impl Target {
     }
 }
 
-/// Formats the target as in `100.0 Mb/s and 600.0 ms`.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} and {}", text::rate(self.bandwidth as f64), crate::report::time(Some(self.rtt)))

@@ -66,9 +66,6 @@ impl Drop for Staging {
 
 impl Staging {
     /// Creates a private directory inside `out`, and `out` itself if it does not exist.
-    ///
-    /// # Errors
-    /// Returns the system's error if a directory cannot be created or opened.
     pub fn open(out: &Path) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(out)?;
         let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
@@ -105,9 +102,6 @@ impl Staging {
     }
 
     /// Creates an unfinished file.
-    ///
-    /// # Errors
-    /// Returns the system's error if the file cannot be created.
     pub fn create(self: &Arc<Self>) -> io::Result<TempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PART).rand_bytes(RANDOM);
@@ -201,7 +195,6 @@ pub struct TempFile {
     part: Option<Part>,
     /// Whether space beyond the end of the file is reserved.
     reserved: bool,
-    /// Whether the sender's file has holes.
     sparse: bool,
 }
 
@@ -220,9 +213,6 @@ impl Drop for TempFile {
 
 impl TempFile {
     /// Appends `data`. If the file has holes, blocks of zeros become holes.
-    ///
-    /// # Errors
-    /// Returns the system's error if the write fails.
     pub fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
         let file = self.file.as_file_mut();
         if !self.sparse {
@@ -264,9 +254,6 @@ impl TempFile {
     }
 
     /// Records that a group with this chaining value has been appended, if the file is a part.
-    ///
-    /// # Errors
-    /// Returns the system's error if the write fails.
     pub fn record(&mut self, group: &ChainingValue) -> io::Result<()> {
         self.part.as_mut().map_or(Ok(()), |part| part.record(group))
     }
@@ -278,9 +265,6 @@ impl TempFile {
     }
 
     /// Sets permissions and modification time.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     pub fn set(&self, attributes: Attributes) -> io::Result<()> {
         #[cfg(unix)]
         let umask = self.staging.opened.umask;
@@ -412,9 +396,6 @@ pub struct TempDir(tempfile::TempDir);
 
 impl TempDir {
     /// Creates a temporary directory.
-    ///
-    /// # Errors
-    /// Returns the system's error if the directory cannot be created.
     pub fn create() -> io::Result<Self> {
         tempfile::Builder::new().prefix("longhaul-").tempdir().map(Self)
     }

@@ -48,9 +48,6 @@ impl GroupHasher {
     }
 
     /// Hashes the first `bytes` bytes of `file`, or as many as there are.
-    ///
-    /// # Errors
-    /// Returns the system's error if the file cannot be read.
     pub fn read(file: impl Read, bytes: u64) -> io::Result<Self> {
         let (mut hasher, mut buffer, mut file) = (Self::default(), vec![0; GROUP as usize], file.take(bytes));
         loop {
@@ -101,9 +98,6 @@ pub struct Prefix {
 
 impl Prefix {
     /// Hashes the first `groups` groups of `file`, or as many as there are.
-    ///
-    /// # Errors
-    /// Returns the system's error if the file cannot be read.
     pub fn read(file: impl Read, groups: u64) -> io::Result<Self> {
         Self::read_while(file, groups, |_| Ok(true))
     }

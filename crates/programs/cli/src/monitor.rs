@@ -65,7 +65,6 @@ struct Shared {
 struct State {
     next: u64,
     tunnels: BTreeMap<u64, TunnelState>,
-    /// Counts of tunnels and streams that have ended.
     totals: Totals,
     history: VecDeque<Point>,
 }
@@ -76,9 +75,7 @@ struct Totals {
     tunnels_failed: u64,
     tunnels_refused: u64,
     streams: u64,
-    /// Ends of streams, by reason.
     ended: BTreeMap<&'static str, u64>,
-    /// Streams that were not opened, by reason.
     refused: BTreeMap<&'static str, u64>,
     sent_bytes: u64,
     received_bytes: u64,
@@ -101,7 +98,6 @@ struct TunnelState {
     address: SocketAddr,
     probe: Probe,
     link: Link,
-    /// Limit of the sender since the previous sample.
     limited: Option<&'static str>,
     stream: Option<StreamState>,
 }

@@ -22,7 +22,6 @@ pub fn print(text: &str) -> Result<()> {
     unless_unread(write(text)).context("cannot write to standard output")
 }
 
-/// Writes to standard output and flushes it.
 pub(crate) fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;

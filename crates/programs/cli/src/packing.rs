@@ -51,7 +51,6 @@ pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().fold(0, |all, byte| all | byte) == 0
 }
 
-/// Decompresses chunks of at most [`MAX_CHUNK`] bytes.
 pub(crate) struct Unpacker(Decompressor<'static>);
 
 impl Unpacker {

@@ -23,9 +23,7 @@ use series::{Bin, Buckets, Points};
 /// Height of the band that shows the limit of the sender, and distance between the band and the plot area.
 const BAND: f64 = 12.0;
 const GAP: f64 = 4.0;
-/// Maximum number of bins of a rate.
 const MAX_BINS: f64 = 128.0;
-/// Minimum number of bins of a rate, unless the log has fewer.
 const MIN_BINS: f64 = 8.0;
 const PANELS: usize = 4;
 const BAND_BINS: f64 = 170.0;

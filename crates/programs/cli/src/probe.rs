@@ -16,7 +16,6 @@ use crate::protocol::{self, FileHeader, Kind, Reply, Timestamp};
 use crate::{address, output, report};
 use tokio::io::AsyncReadExt as _;
 
-/// Text at the end of `--help`.
 fn more() -> String {
     format!(
         "\

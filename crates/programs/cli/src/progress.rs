@@ -14,15 +14,12 @@ use crate::transport::Snapshot;
 
 /// Interval between updates of a bar.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
-/// Time over which the displayed rate is averaged.
 const SMOOTHING: Duration = Duration::from_secs(1);
 /// Interval between lines if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum width of a line in columns.
+/// Maximum widths of a line and of a name, and width of a bar, in columns.
 const COLUMNS: usize = 80;
-/// Maximum width of a name in columns.
 const NAME: usize = 24;
-/// Width of a bar in columns.
 const BAR: usize = 16;
 
 /// Returns an interval that ticks when bars are to be updated.
@@ -148,7 +145,6 @@ pub struct Progress {
     said: Duration,
     moved: Duration,
     last_bytes: u64,
-    /// Bytes that need not be transferred.
     skipped: u64,
     rate: f64,
     limits: LimitedBy,

@@ -170,17 +170,11 @@ impl TransportArgs {
     }
 
     /// Listens on `address`.
-    ///
-    /// # Errors
-    /// Returns the system's error if the socket cannot be bound.
     pub fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
         self.listen_on(address, self.socket(address)?)
     }
 
     /// Listens on `address` with a socket that [`socket`](Self::socket) created for it.
-    ///
-    /// # Errors
-    /// Returns the system's error if the socket cannot be bound.
     pub fn listen_on(&self, address: SocketAddr, socket: TcpSocket) -> Result<TcpListener> {
         let listener = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
         listener.with_context(|| format!("cannot listen on {address}"))
@@ -234,9 +228,6 @@ impl TransportArgs {
 }
 
 /// Closes a connection after the last message of both ends, as [`TcpStream::close`] does.
-///
-/// # Errors
-/// Returns the errors of [`TcpStream::close`].
 pub async fn close(stream: TcpStream) -> io::Result<()> {
     stream.set_linger(None)?;
     stream.close().await

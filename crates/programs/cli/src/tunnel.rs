@@ -122,9 +122,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Sends a frame without data.
     ///
     /// Cancel safety: this method is not cancel safe; part of the frame may have been sent.
-    ///
-    /// # Errors
-    /// Fails if the connection fails.
     pub async fn send(&mut self, frame: &Frame<'_>) -> io::Result<()> {
         self.writer.write_all(&frame.encode()).await?;
         self.writer.flush().await
@@ -133,9 +130,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
     /// Opens a stream to `target` on an idle tunnel.
     ///
     /// Cancel safety: this method is not cancel safe; part of the frame may have been sent.
-    ///
-    /// # Errors
-    /// Fails if the connection fails.
     pub async fn open(&mut self, target: Target) -> io::Result<()> {
         self.begin();
         self.send(&Frame::Open(target)).await

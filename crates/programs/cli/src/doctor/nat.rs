@@ -27,15 +27,11 @@ const KEEP_ALIVE: u64 = 5;
 enum Fate {
     Kept,
     Changed,
-    /// No answer came.
     Lost,
 }
 
 /// Finds the longest silence, of at most `limit`, after which packets still come from the same address and port. Takes as
 /// long as `limit`.
-///
-/// # Errors
-/// Returns an error of the system's sockets.
 pub async fn check(peer: SocketAddr, limit: Duration) -> io::Result<Finding> {
     let mut silences: Vec<_> = SILENCES.into_iter().filter(|seconds| *seconds < limit.as_secs()).collect();
     silences.push(limit.as_secs().max(1));

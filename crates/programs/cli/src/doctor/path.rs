@@ -40,9 +40,6 @@ pub struct Path {
 
 /// Checks the path to the reflector at `peer`, with packets at rates up to `max_rate` bit/s. Nothing but a few small
 /// packets is sent to an address that does not answer probes.
-///
-/// # Errors
-/// Returns an error of the system's sockets.
 pub async fn check(peer: SocketAddr, max_rate: u64) -> Result<Path> {
     const CHECK: &str = "udp";
     let reach = tokio::task::spawn_blocking(move || sockets::Prober::connect(peer, &|_| {}).map(drop));

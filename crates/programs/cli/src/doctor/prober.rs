@@ -68,7 +68,6 @@ impl Prober {
         })
     }
 
-    /// Length of the IP and UDP headers in bytes.
     pub(super) fn headers(&self) -> usize {
         self.headers
     }

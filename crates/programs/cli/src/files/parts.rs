@@ -91,7 +91,6 @@ impl Lease {
 #[derive(Debug)]
 pub struct Leftover {
     pub(super) version: Description,
-    /// Name of the part in the private directory.
     pub(super) part: OsString,
     /// Rank in the order in which parts were left; a larger one is later.
     pub(super) age: u64,
@@ -176,9 +175,6 @@ impl Staging {
     }
 
     /// Creates an empty part.
-    ///
-    /// # Errors
-    /// Returns the system's error if a file cannot be created.
     pub fn create_part(self: &Arc<Self>, claim: Claim) -> io::Result<TempFile> {
         let mut temp = self.create()?;
         let name = temp.file.path().file_name().ok_or(io::ErrorKind::NotFound)?.to_owned();
@@ -192,9 +188,7 @@ impl Staging {
 
     /// Opens a part and hashes its groups up to the first one that has changed since it was received. Returns the
     /// hasher. If the first group has changed, or a file cannot be read, the part is removed and a new one is created.
-    ///
-    /// # Errors
-    /// Returns the system's error if a new part cannot be created. Fails if `stop` is set; the part stays then.
+    /// If `stop` is set, fails and leaves the part.
     pub(crate) fn reopen(
         self: &Arc<Self>,
         claim: Claim,
@@ -278,9 +272,6 @@ impl Staging {
 
 impl TempFile {
     /// Continues after the first `groups` groups of a part, at most as many as were verified.
-    ///
-    /// # Errors
-    /// Returns the system's error if the files cannot be shortened.
     pub fn continue_at(&mut self, groups: u64) -> io::Result<()> {
         let file = self.file.as_file_mut();
         file.set_len(groups * GROUP)?;

@@ -96,7 +96,6 @@ impl Opened {
         Ok((self.walk(&names, owner)?, name))
     }
 
-    /// Opens a directory in the target directory, as [`parent`](Self::parent) does.
     fn walk(&self, names: &[&[u8]], owner: Option<&Owner>) -> io::Result<File> {
         let mut directory = self.out.try_clone()?;
         for name in names {

@@ -113,9 +113,6 @@ enum Targets {
 impl Source {
     /// Listens on `port` of `bind`, by default of the loopback address. Without a target, clients name theirs by SOCKS
     /// version 5 or HTTP CONNECT.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     pub async fn listen(bind: Option<&str>, port: u16, target: Option<Target>) -> io::Result<Self> {
         let targets = target.map_or(Targets::Named, Targets::One);
         Ok(Self { listener: TcpListener::bind((bind.unwrap_or("127.0.0.1"), port)).await?, targets })
@@ -123,9 +120,6 @@ impl Source {
 
     /// Listens on `address` for connections that the packet filter diverts there. Also returns the error that rules out
     /// TPROXY, if there is one.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     #[cfg(target_os = "linux")]
     pub fn transparent(address: SocketAddr) -> io::Result<(Self, Option<io::Error>)> {
         let (listener, error) = super::transparent::listen(address)?;
@@ -134,9 +128,6 @@ impl Source {
     }
 
     /// Returns the local address of the listener.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -7,7 +7,6 @@ use tokio::time::{sleep, timeout};
 
 /// Minimum and maximum pause after a failed attempt.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-/// Maximum duration of an attempt.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Repeats `attempt` until it succeeds. `failed` is called with the error of each failure.

@@ -39,7 +39,6 @@ const PROBES: u64 = 300;
 const SUSPECT: Duration = Duration::from_secs(3);
 /// The same in round trips, because queues may be long.
 const SUSPECT_ROUND_TRIPS: u32 = 8;
-/// Maximum duration of an orderly close of a tunnel.
 const CLOSE: Duration = Duration::from_secs(5);
 /// Interval between checks of whether all connections have ended.
 const CHECK: Duration = Duration::from_millis(50);
@@ -85,7 +84,6 @@ struct Shared {
     connect: Connect,
     screen: Screen,
     state: Mutex<State>,
-    /// Notified when a tunnel may have to be built.
     changed: Notify,
     /// Whether the latest attempt to reach the gateway failed.
     failing: AtomicBool,
@@ -304,7 +302,6 @@ impl Shared {
         tunnel
     }
 
-    /// Adds a tunnel to the pool, and serves connections over it until it ends.
     fn add(self: &Arc<Self>, tunnel: Tunnel<SecureStream>) {
         if let Some(rtt) = tunnel.inspect(|stream| stream.info().ok()?.rtt).flatten() {
             self.rtt.store(rtt.as_micros() as u64, Ordering::Relaxed);

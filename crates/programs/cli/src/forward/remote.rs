@@ -20,9 +20,7 @@ use crate::tunnel::{self, Ended, Flow, Frame, Group, Lookups, Reason, Target, Tr
 const OFFERED: usize = 4;
 /// Minimum and maximum pause between attempts to reach the gateway.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Maximum duration of an orderly close of a tunnel.
 const CLOSE: Duration = Duration::from_secs(5);
-/// Maximum number of simultaneous look-ups of targets.
 const LOOKUPS: usize = 16;
 
 /// Reason why the gateway does not listen.
@@ -84,9 +82,6 @@ pub struct Listeners(Tunnel<SecureStream>);
 
 impl Remote {
     /// Creates forwards without listeners. `first` is the number of the first connection to the gateway.
-    ///
-    /// # Errors
-    /// Fails if the system has no randomness.
     pub fn new(
         forwards: Vec<RemoteForward>,
         connect: Connect,
@@ -175,7 +170,6 @@ impl Remote {
         }
     }
 
-    /// Offers tunnels until the gateway ends the listeners.
     async fn offer(&self, listeners: Listeners, ending: &watch::Receiver<bool>, tunnels: &mut JoinSet<()>) {
         let Listeners(mut control) = listeners;
         let (places, all) = (Arc::new(Semaphore::new(OFFERED)), Arc::new(Semaphore::new(self.shared.config.max)));
@@ -319,7 +313,6 @@ impl Shared {
 
 enum Next {
     Open(Target),
-    /// This end does not need the tunnel any more.
     Leave,
     Ended,
 }

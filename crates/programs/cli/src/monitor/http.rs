@@ -60,9 +60,6 @@ struct Service {
 
 impl Server {
     /// Listens on `address`.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     pub async fn listen(site: Site, address: SocketAddr, monitor: Monitor) -> io::Result<Self> {
         // Metrics may be collected by name, but only from other machines.
         let checks_host = site == Site::Status || address.ip().to_canonical().is_loopback();
@@ -71,9 +68,6 @@ impl Server {
     }
 
     /// Returns the local address of the server.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -128,7 +128,6 @@ fn test_start(params: &Params) -> Object {
     object
 }
 
-/// Returns the output of `uname`, as far as the system provides it.
 fn system_info() -> String {
     let parts = ["ostype", "hostname", "osrelease", "version"].map(|name| {
         let part = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();

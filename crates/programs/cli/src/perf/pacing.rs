@@ -56,9 +56,6 @@ fn exponential(mean: f64, random: &mut ChaCha8Rng) -> f64 {
 }
 
 /// Registers a descriptor with the current tokio runtime.
-///
-/// # Errors
-/// Returns the system's error if the descriptor cannot be registered.
 #[cfg(target_os = "linux")]
 #[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
 pub fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<tokio::io::unix::AsyncFd<T>> {
@@ -76,18 +73,12 @@ pub struct Sleeper {
 #[cfg(target_os = "linux")]
 impl Sleeper {
     /// Creates a sleeper for times on `clock`.
-    ///
-    /// # Errors
-    /// Returns the system's error if there is no timer.
     pub fn new(clock: Stopwatch) -> io::Result<Self> {
         let timer = longhaul_sys::linux::Timer::new()?;
         Ok(Self { clock, timer: async_fd(timer)? })
     }
 
     /// Sleeps until `time`, and returns some tens of microseconds late; returns at once if that time has passed.
-    ///
-    /// # Errors
-    /// Returns the timer's error.
     pub async fn until(&self, time: Duration) -> io::Result<()> {
         let Some(left) = time.checked_sub(self.clock.elapsed()).filter(|left| !left.is_zero()) else { return Ok(()) };
         let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
@@ -107,17 +98,11 @@ impl Sleeper {
 #[cfg(not(target_os = "linux"))]
 impl Sleeper {
     /// Creates a sleeper for times on `clock`.
-    ///
-    /// # Errors
-    /// Never fails on this system.
     pub fn new(clock: Stopwatch) -> io::Result<Self> {
         Ok(Self { clock })
     }
 
     /// Sleeps until `time`, or returns at once if that time has passed.
-    ///
-    /// # Errors
-    /// Never fails on this system.
     pub async fn until(&self, time: Duration) -> io::Result<()> {
         const ACTIVE: Duration = Duration::from_millis(2);
         loop {

@@ -61,9 +61,6 @@ pub struct Challenge {
 }
 
 /// Returns an unpredictable cookie.
-///
-/// # Errors
-/// Returns the system's error if there are no random numbers.
 pub fn new_cookie() -> io::Result<String> {
     let mut bytes = [0; COOKIE];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -258,9 +255,6 @@ pub async fn read_small<M: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)
 }
 
 /// Reads a message.
-///
-/// # Errors
-/// Returns the same errors as [`read_small`].
 pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {
     read_up_to(from, LARGE).await
 }

@@ -34,9 +34,6 @@ const HEADER: u16 = 12;
 const ETHERNET: u16 = 1472;
 
 /// Applies the settings of a test's streams to a socket.
-///
-/// # Errors
-/// Returns the socket's error.
 pub fn set_up(socket: &mut TcpSocket, params: &Params) -> io::Result<()> {
     if let Some(window) = params.window {
         socket.set_send_buffer_size(window)?;
@@ -102,9 +99,6 @@ pub struct Load {
 
 /// Sends a load until the time or the number of bytes is used up, and waits until the receiver has confirmed all data.
 /// Calls `stopped` with the end of the stream's measurement.
-///
-/// # Errors
-/// Returns the connection's error.
 pub async fn send(
     mut stream: TcpStream,
     meter: Arc<Meter>,

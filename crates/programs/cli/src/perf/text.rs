@@ -45,13 +45,11 @@ pub struct Reporter {
     pub start: Start,
     /// Intervals so far, for the JSON document at the end.
     pub intervals: Vec<Interval>,
-    /// Whether an interval was printed.
     begun: bool,
     /// The server's report, if requested.
     pub server_output: Option<String>,
     /// Ends the test if the reader of the report has exited.
     pub stop: Option<watch::Sender<bool>>,
-    /// First error of writing the report.
     failure: RefCell<Option<io::Error>>,
 }
 
@@ -60,7 +58,6 @@ struct Line<'a> {
     sends: bool,
     span: (f64, f64),
     bytes: u64,
-    /// Text after the rate.
     rest: &'a str,
 }
 
@@ -137,9 +134,6 @@ impl Reporter {
     }
 
     /// Checks that everything was written. That a reader of standard output has exited is not an error.
-    ///
-    /// # Errors
-    /// Returns the first error.
     pub fn check(&self) -> Result<()> {
         self.failure.borrow_mut().take().map_or(Ok(()), Err).context("cannot write the report")
     }

@@ -21,7 +21,6 @@ use super::timing::Timing;
 pub const HEADER: usize = 20;
 /// Maximum payload of a datagram in bytes, over IPv4.
 pub const MAX_LENGTH: usize = 65_507;
-/// First bytes of a stream's datagrams.
 const MARK: [u8; 4] = *b"lhpd";
 /// Interval between a client's knocks until the test starts.
 const KNOCKING: Duration = Duration::from_millis(100);
@@ -35,9 +34,6 @@ const STRAGGLING: Duration = Duration::from_secs(3);
 pub const SOCKET_BUFFER: usize = 4 << 20;
 
 /// Opens a UDP socket on `address` with large buffers.
-///
-/// # Errors
-/// Returns the system's error.
 pub fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
     let socket = std::net::UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
@@ -76,9 +72,6 @@ pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
 /// Waits until the client of this test, at the address `client`, sends a [`Knock`] and answers a challenge; then
 /// connects `socket` to its address and port. Other datagrams are not answered, and no answer is longer than the
 /// datagram that elicited it.
-///
-/// # Errors
-/// Returns the system's error.
 pub async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Result<UdpSocket> {
     let mut key = [0; blake3::KEY_LEN];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
@@ -126,9 +119,6 @@ fn decode(datagram: &[u8]) -> Option<(u64, u64)> {
 
 /// Sends datagrams of `length` bytes at the times of `departures`, until the time or the number of bytes is used up.
 /// Runs on a thread of its own, so that no other work delays it.
-///
-/// # Errors
-/// Returns the socket's error.
 pub async fn send(
     socket: UdpSocket,
     meter: Arc<Meter>,

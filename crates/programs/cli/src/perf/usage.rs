@@ -11,9 +11,7 @@ pub struct Reading {
     at: f64,
     /// Processor time of all threads in user and kernel mode, in seconds.
     total: f64,
-    /// Processor time in user mode, in seconds.
     user: f64,
-    /// Resident memory in bytes.
     rss: u64,
 }
 

@@ -82,7 +82,6 @@ struct Event {
     data: Data,
 }
 
-/// Data of all events that are drawn.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Data {

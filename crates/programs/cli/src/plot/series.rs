@@ -16,7 +16,6 @@ pub(super) struct Buckets {
     sums: Vec<f64>,
 }
 
-/// Sum over an interval of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bin {
     pub(super) from: f64,

@@ -10,7 +10,6 @@ use super::Screen;
 use super::lists::{AllowedPeers, ListError, Permission};
 use super::signals::Hangups;
 
-/// A permission that a key has for this run only.
 struct Extra {
     key: Fingerprint,
     permission: Permission,

@@ -24,10 +24,8 @@ const FILE: &str = "longhaul/config.toml";
 /// Identifier of the option with the name of another file.
 const CONFIG: &str = "config";
 
-/// Parses the command line of the process, with the options of the configuration file.
-///
-/// # Errors
-/// Returns an error if the file cannot be read or is not valid. Ends the process if the command line is not valid.
+/// Parses the command line of the process, with the options of the configuration file. Ends the process if the command
+/// line is not valid.
 pub(super) fn parse() -> Result<Cli> {
     let given: Vec<_> = std::env::args_os().collect();
     let command = Cli::command();

@@ -108,10 +108,8 @@ impl Dialer<'_> {
         Ok(stream)
     }
 
-    /// Adds the key of the peer to the known ones. If the file cannot be written, the connection is still used.
-    ///
-    /// # Errors
-    /// Returns an error if the file is not valid, or meanwhile has another key of the peer.
+    /// Adds the key of the peer to the known ones. If the file cannot be written, the connection is still used. Fails
+    /// if the file is not valid, or meanwhile has another key of the peer.
     pub(super) fn remember(&self, key: Fingerprint, screen: &Screen) -> Result<(), ListError> {
         let name = &self.name;
         match self.known.add(name, key) {

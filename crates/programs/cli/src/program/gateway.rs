@@ -36,7 +36,6 @@ use crate::tunnel::{Ended, Lookups};
 const LIMITS: Limits = Limits { all: 4096, per_address: 1024 };
 /// Maximum number of simultaneous name look-ups per key: all keys share the threads of the resolver.
 const LOOKUPS: usize = 16;
-/// Maximum duration of an orderly close of a tunnel.
 const CLOSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &GatewayArgs, screen: &Screen) -> Result<()> {

@@ -16,7 +16,6 @@ const DIRECTORY: &str = "longhaul";
 #[derive(Debug)]
 pub(super) struct Home(PathBuf);
 
-/// There is no directory for the key of this machine, or it cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "there is no place for the key of this machine; set XDG_DATA_HOME to a directory that this user can write, or \
@@ -89,7 +88,6 @@ impl Home {
     }
 }
 
-/// Returns the directory for configuration files of the user.
 pub(super) fn config_directory() -> Option<PathBuf> {
     directory("XDG_CONFIG_HOME", ".config", |name| std::env::var_os(name))
 }

@@ -59,10 +59,8 @@ impl KnownPeers {
         self.peers.get(peer).copied()
     }
 
-    /// Appends a peer to the file, unless another program has already done so.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written, or meanwhile has another key of the peer.
+    /// Appends a peer to the file, unless another program has already done so. Fails if the file meanwhile has another
+    /// key of the peer.
     pub(super) fn add(&self, peer: &str, key: Fingerprint) -> Result<(), ListError> {
         append(&self.path, || match Self::open(self.path.clone())?.find(peer) {
             Some(known) if known.key == key => Ok(None),

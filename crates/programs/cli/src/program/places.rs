@@ -21,7 +21,6 @@ pub(super) struct Place<T> {
 }
 
 impl<T: Clone> Places<T> {
-    /// Admits `limit` connections per key.
     pub(super) fn new(limit: usize) -> Self {
         Self { keys: Arc::default(), limit }
     }

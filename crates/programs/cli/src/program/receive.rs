@@ -25,7 +25,6 @@ use crate::report::{self, Received};
 use crate::session;
 use crate::transport::{Connection, Transport as _, rtt};
 
-/// Maximum numbers of connections of accepted senders.
 const LIMITS: Limits = Limits { all: 256, per_address: 32 };
 const PER_KEY: usize = 32;
 /// Maximum number of failed files per connection that are named on standard error: without keys, anyone can cause them.

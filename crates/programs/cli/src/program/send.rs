@@ -20,9 +20,8 @@ use crate::sender::{Plan, SendError, Source};
 use crate::session::{self, Outcome};
 use crate::transport::{Connection, Snapshot, TransportArgs};
 
-/// First pause before a reconnection.
+/// First and, below, longest pause before a reconnection.
 const MIN_PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause before a reconnection.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
@@ -72,7 +71,6 @@ pub(super) async fn run(args: &SendArgs, screen: &Screen) -> Result<()> {
     delivery.run(stream, watch, again).await
 }
 
-/// Transfer of files over successive connections.
 struct Delivery<'a> {
     args: &'a SendArgs,
     transport: &'a TransportArgs,

@@ -181,7 +181,6 @@ pub(super) struct Body {
     /// Decompresses from `packed`. `None` before the first compressed chunk.
     unpacker: Option<Unpacker>,
     packed: Vec<u8>,
-    /// Lease through which another connection can take over the file.
     pub(super) lease: Option<Arc<Lease>>,
     progress: Progress,
     ticks: Interval,

@@ -56,7 +56,6 @@ impl End {
 }
 
 enum Stop {
-    /// The connection has failed.
     Gone,
     /// The file cannot be read. Later files are sent.
     Unread(io::Error),
@@ -82,7 +81,6 @@ pub(super) struct Producer {
     pub(super) options: Options,
     pub(super) screen: Screen,
     batch: Batch,
-    /// Number of the next file.
     next: u64,
     /// `None` before the first chunk that is to be compressed.
     packer: Option<Packer>,

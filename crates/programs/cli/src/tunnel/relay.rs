@@ -28,9 +28,6 @@ pub trait Local {
     /// Writes, as `AsyncWrite` does.
     fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>>;
     /// Ends our direction of the connection.
-    ///
-    /// # Errors
-    /// Returns the system's error.
     fn end(&self) -> io::Result<()>;
     /// Completes when the connection has failed, even while it is neither read nor written.
     fn failed(&self) -> impl Future<Output = ()> + Send;
@@ -39,9 +36,6 @@ pub trait Local {
 }
 
 /// Prepares a TCP connection for [`relay`]: it is reset when dropped, also if the process is killed.
-///
-/// # Errors
-/// Returns the system's error.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     // The data was collected at the far end; delaying it again by Nagle's algorithm helps nobody.
     stream.set_nodelay(true)?;
