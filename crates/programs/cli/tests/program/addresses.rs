@@ -8,11 +8,11 @@ use crate::machine::{Machine, Receiver};
 use crate::perf::{Server, perf};
 use crate::process::Watchdog;
 
-/// A namespace in which `two.example` has an IPv6 address that swallows packets and the IPv4 loopback address. It is removed
-/// when dropped.
+/// Namespace in which `two.example` has two addresses: an IPv6 address that swallows packets, and the IPv4 loopback
+/// address. Removed when dropped.
 struct Space {
     name: String,
-    /// Files that replace those of /etc there.
+    /// Files that replace those of /etc in the namespace.
     etc: PathBuf,
 }
 
@@ -24,7 +24,7 @@ impl Drop for Space {
 }
 
 impl Space {
-    /// Returns `None` with a message if it cannot be made here.
+    /// Returns `None`, after a message, if the namespace cannot be created.
     fn new(name: &str) -> Option<Self> {
         let name = format!("lh-{name}-{}", std::process::id());
         let made = Command::new("ip").args(["netns", "add", &name]).output();
@@ -38,11 +38,11 @@ impl Space {
         fs::write(space.etc.join("nsswitch.conf"), "hosts: files\n").unwrap();
         for command in [
             "ip link set lo up",
-            // The other end of the link drops packets to a foreign hardware address.
+            // The other end of the link drops packets with a foreign hardware address.
             "ip link add dead type veth peer name end",
             "ip link set end addrgenmode none up; ip link set dead addrgenmode none up",
             "ip addr add 192.0.2.2/24 dev dead; ip -6 addr add fe80::7/64 dev dead nodad",
-            // Resolvers put it before an IPv4 address (RFC 6724), other than one of fc00::/7.
+            // Resolvers sort this address before an IPv4 address (RFC 6724), unless it is one of fc00::/7.
             "ip -6 addr add 2001:db8::2/64 dev dead nodad",
             "ip -6 neigh add 2001:db8::1 lladdr 02:00:00:00:00:01 dev dead nud permanent",
         ] {
@@ -69,7 +69,7 @@ impl Space {
         machine.start_in(&self.name, arguments)
     }
 
-    /// Runs a program of which nothing may take as long as its timeouts, which are an hour.
+    /// Runs a program. A step that runs into a timeout would take an hour.
     fn run(&self, machine: &Machine, arguments: &[&str]) -> Output {
         let program = machine.command(arguments);
         let mut command = self.within();
@@ -96,14 +96,15 @@ fn one_dead_address_of_a_name_delays_nothing() {
     let mut receiver = space
         .start(&there, &["receive", "--listen", "127.0.0.1:7000", "--reflect", "--allow", &here.key(), "--out", &out]);
     receiver.wait_for("listening on ");
-    // With an unknown key, whose connection is to the address from which the key was learned, and with a known one.
+    // `one` is sent with an unknown key: the connection is to the address from which the key was learned. `two` is sent
+    // with a known key.
     for name in ["one", "two"] {
         let capture = here.path("capture.pcap").into_os_string().into_string().unwrap();
         let file = here.file(name, 10_000);
         let send = ["send", "--accept-new", "two.example", &file, "--pcap", &capture];
         let sent = space.run(&here, &[&send[..], &HOUR].concat());
         assert!(sent.status.success(), "{sent:?}");
-        // One capture has the attempts to all addresses.
+        // One capture contains the attempts to all addresses.
         let capture = fs::read(&capture).unwrap();
         let has = |address: &[u8]| capture.windows(address.len()).any(|window| window == address);
         assert!(
@@ -120,7 +121,7 @@ fn one_dead_address_of_a_name_delays_nothing() {
 
     let mut server = space.start(&there, &["perf", "-s", "-4", "-1"]);
     let measured = loop {
-        // The server may not listen yet.
+        // The server may not be listening yet.
         let client = ["perf", "-c", "two.example", "-n", "100K"];
         let measured = space.run(&here, &[&client[..], &HOUR].concat());
         if measured.status.success() || server.child.try_wait().unwrap().is_some() {
@@ -131,7 +132,7 @@ fn one_dead_address_of_a_name_delays_nothing() {
     assert!(server.child.wait().unwrap().success());
 }
 
-/// The gateway, its target and that of the forwarder are names with a dead address.
+/// The gateway, its target and the target of the forwarder have names with a dead address.
 #[test]
 fn tunnels_use_the_address_that_answers() {
     let Some(space) = Space::new("tunnels") else { return };
@@ -199,7 +200,7 @@ fn link_local_addresses_have_zones() {
         &["gateway", "--allow", &here.key(), "--permit", "[fe80::]/10:any", "--listen", "[fe80::7%dead]:7443"],
     );
     gateway.wait_for("listening on ");
-    // The target answers by a reset: nothing listens there.
+    // The target answers with a reset, because nothing listens there.
     let forward = ["forward", "--accept-new", "-L", "[fe80::7%dead]:8001:[fe80::7%dead]:8000", "fe80::7%dead"];
     let mut forward = space.start(&here, &forward);
     forward.wait_for("listening on ");
@@ -207,7 +208,7 @@ fn link_local_addresses_have_zones() {
     forward.wait_for("[fe80::7%dead]:8000: the target refused the connection");
 }
 
-/// The server listens on all addresses, and answers from the one that the client has asked.
+/// The server listens on all addresses, and answers from the one that the client has addressed.
 #[test]
 fn udp_answers_come_from_the_address_that_was_asked() {
     let server = Server::start(&["-1"]);

@@ -20,7 +20,7 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), pem }
     }
 
-    /// Returns a new key and its certificate for `name`, which is valid up to a year.
+    /// Returns a new key and its certificate for `name`, which is valid until `last_year`.
     fn identity(&self, name: &str, last_year: i32) -> String {
         let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -28,7 +28,7 @@ impl Authority {
         key.serialize_pem() + &params.signed_by(&key, &self.issuer).unwrap().pem()
     }
 
-    /// Returns a machine whose certificate the authority has signed, and which has the authority's own as `ca.pem`.
+    /// Returns a machine with a certificate of the authority, and with the authority's own certificate as `ca.pem`.
     fn machine(&self, name: &str, last_year: i32) -> Machine {
         let machine = self.outsider();
         let file = machine.data("identity");
@@ -36,7 +36,7 @@ impl Authority {
         machine
     }
 
-    /// Returns a machine with a key of its own, which trusts the authority.
+    /// Returns a machine with an uncertified key, which trusts the authority.
     fn outsider(&self) -> Machine {
         let machine = Machine::new();
         machine.key();
@@ -81,7 +81,7 @@ fn the_receiver_needs_a_valid_certificate_for_its_name() {
         let said = failed(&here.run(&["send", "--ca", &ca(&here), &receiver.address, &file]), 1);
         assert!(said.contains("the authority does not vouch for the server"), "{said}");
         assert!(said.contains("is not known, and there is no terminal to ask"), "{said}");
-        // A known key is enough.
+        // A known key suffices.
         let sent = here.run(&["send", "--ca", &ca(&here), "--accept-new", &receiver.address, &file]);
         assert!(sent.status.success(), "{sent:?}");
         let sent = here.run(&["send", &receiver.address, &file]);
@@ -118,12 +118,12 @@ fn a_file_without_an_authority_is_refused() {
     assert!(said.contains("no valid certificate of an authority"), "{said}");
     let said = failed(&machine.run(&["send", "--ca", "/nonexistent", "127.0.0.1:9", &file]), 1);
     assert!(said.contains("cannot read /nonexistent: "), "{said}");
-    // A self-signed certificate of a peer is an authority only for itself.
+    // A self-signed certificate of a peer vouches for that peer only.
     assert!(failed(&machine.run(&["send", "--ca", &key, "127.0.0.1:9", &file]), 1).contains("refused"));
     assert!(!failed(&machine.run(&["receive", "--ca", &file, "--plaintext"]), 2).is_empty());
 }
 
-/// Echoes connections; returns the address, and the argument of `-L` for it.
+/// Starts a server that echoes; returns its address, and the argument of `-L` for it.
 fn target() -> (String, String) {
     let (listener, target) = crate::forward::listen();
     crate::forward::echo(listener);
@@ -144,18 +144,18 @@ fn tunnels_of_one_authority_need_no_keys_of_each_other() {
     let arguments = ["forward", "--ca", &ca(&here), "-L", &local, "-L", "0:127.0.0.1:9", &gateway.address];
     let mut forward = here.start(&arguments).listening();
     let second = forward.wait_for("listening on ");
-    // More connections than the first tunnel: those of the pool are trusted in the same way.
+    // With more connections than the first tunnel carries, the pool opens tunnels, which are trusted in the same way.
     let opened: Vec<_> = (0..20).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
     for stream in opened {
         assert_eq!(crate::forward::exchange(stream, b"through"), b"through");
     }
     assert!(!here.data("known-peers").exists(), "the authority vouches, and the key is not remembered");
-    // Only what --permit names, and a name in the log.
+    // Only targets of --permit are allowed, and the log names the forwarder.
     let refused = TcpStream::connect(second.split_whitespace().nth(2).unwrap()).unwrap();
     let line = gateway.wait_for("127.0.0.1:9: ");
     assert!(line.contains(" (--ca): 127.0.0.1:9: "), "{line}");
     drop(refused);
-    // SIGHUP reads a list that says nothing of the forwarder.
+    // The reloaded list has no entry for the forwarder, which the authority still admits.
     gateway.signal("-HUP");
     gateway.wait_for("read anew");
     passes(&forward);
@@ -176,7 +176,7 @@ fn the_gateway_needs_a_valid_certificate_for_its_name() {
         let arguments = ["forward", "--ca", &ca(&here), "-L", &local, &gateway.address];
         let said = failed(&here.run(&arguments), 1);
         assert!(said.contains("the authority does not vouch for the server"), "{said}");
-        // A known key is enough.
+        // A known key suffices.
         passes(&here.start(&[&arguments[..], &["--accept-new"]].concat()).listening());
     }
 }
@@ -202,7 +202,7 @@ fn the_forwarder_needs_a_valid_certificate_or_an_allowed_key() {
     }
 }
 
-/// What certificates permit: ports of the gateway only if `--permit-listen` names some.
+/// A certificate permits to listen only if `--permit-listen` names ports.
 #[test]
 fn an_authority_permits_to_listen_if_keys_of_the_command_line_may() {
     let authority = Authority::new();

@@ -25,7 +25,7 @@ fn a_code_serves_for_one_transfer_and_leaves_no_trace() {
     assert_eq!(receiver.end().0, Some(0));
     assert!(fs::read(there.path("out/file")).unwrap() == fs::read(&file).unwrap());
     assert!(!here.data("known-peers").exists() && !there.data("allowed-peers").exists());
-    // The receiver has ended, and the code with it.
+    // The receiver has ended, and the code is no longer valid.
     failed(&here.run(&["send", "--code", &code, &address, &file]), 1);
 }
 
@@ -76,7 +76,7 @@ fn three_wrong_codes_end_the_receiver() {
     let code = code(&mut receiver);
     let digit = if code.starts_with('0') { "1" } else { "0" };
     let wrong = format!("{digit}{}", &code[1..]);
-    // A sender without a code is no attempt.
+    // A connection of a sender without a code does not count as an attempt.
     failed(&here.send(&receiver, &[&file]), 1);
     for _ in 0..3 {
         let said = failed(&here.run(&["send", "--code", &wrong, &receiver.address, &file]), 1);
@@ -108,7 +108,8 @@ fn codes_have_a_form_and_a_receiver_that_expects_them() {
     assert!(said.contains("the receiver does not expect a code"), "{said}");
 }
 
-/// A forwarder that knows the code may open further tunnels, and connects without the code if the keys are remembered.
+/// A forwarder that knows the code may open further tunnels. If the keys are remembered, it connects later without the
+/// code.
 #[test]
 fn a_code_admits_a_forwarder() {
     let (listener, target) = crate::forward::listen();

@@ -1,4 +1,4 @@
-//! Options of connections, and their ends, with plain transfers.
+//! Options of connections, and ends of connections, with plain transfers.
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -72,16 +72,16 @@ fn paths_are_remembered() {
     assert!(damaged.contains("line 2: the first word is not an IP address"), "{damaged}");
 }
 
-/// A transfer that takes longer than it takes to end a process, and has begun.
+/// A transfer in progress that takes longer than the end of a process.
 struct Running {
     receiver: Receiver,
     sender: Child,
 }
 
-/// Starts to send a file to `address`, or to the receiver itself.
+/// Starts to send a file to `through(address)`, where `address` is that of the receiver.
 fn start(there: &Machine, here: &Machine, patience: &str, through: impl FnOnce(&str) -> String) -> Running {
     let file = here.file("file", 0);
-    // Allocated, so that it is sent as it is, although nothing is written to it.
+    // Space is allocated, so that the file has no holes to be skipped, although nothing is written to it.
     let contents = fs::File::options().write(true).open(&file).unwrap();
     rustix::fs::fallocate(&contents, rustix::fs::FallocateFlags::empty(), 0, 1 << 30).unwrap();
     let receiver = receive(there, &["--timeout", patience]);
@@ -102,8 +102,8 @@ fn said(output: Output) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// An interrupted program resets its connection, over a link that has not delivered all queued data. The peer notices
-/// at once instead of waiting for its timeout.
+/// An interrupted program resets its connection over a link that has not delivered all queued data. The peer notices at
+/// once, without waiting for its timeout.
 #[test]
 fn an_interrupted_program_tells_its_peer() {
     // Repeated, because the outcome depends on what the sender is doing at that moment.
@@ -111,7 +111,7 @@ fn an_interrupted_program_tells_its_peer() {
         let (there, here) = (Machine::new(), Machine::new());
         let mut relay = None;
         let running = start(&there, &here, "600", |address| {
-            // A queue that is never full: a reset is sent once, and the peer of one that is lost waits for its timeout.
+            // The queue is never full: a reset is sent only once, and if it is lost, the peer waits for its timeout.
             let link = relay.insert(link_to("--rate 100mbit --rtt 10ms --queue 1000000p", address.parse().unwrap()));
             link.local_addr().to_string()
         });
@@ -145,7 +145,7 @@ fn a_killed_sender_is_noticed() {
     assert!(there.names().is_empty());
 }
 
-/// As above: here the kernel refuses the sender's datagrams.
+/// A killed receiver sends nothing either, but its kernel rejects the datagrams of the sender.
 #[test]
 fn a_killed_receiver_is_noticed() {
     let (there, here) = (Machine::new(), Machine::new());

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::machine::Machine;
 
-/// Two connections are reset: one before the handshake, and one after it, before the first reply.
+/// Two connections are reset: one before the handshake, the other between the handshake and the first reply.
 #[tokio::test]
 async fn a_connection_that_is_reset_before_the_first_reply_is_opened_again() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -56,7 +56,7 @@ async fn serve(listener: TcpListener, identity: Identity, hash: blake3::Hash) {
     std::future::pending::<()>().await;
 }
 
-/// A key takes its places from several addresses.
+/// A key uses all its places from several addresses.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_key_cannot_take_all_places_of_a_receiver() {

@@ -1,4 +1,4 @@
-//! Directories.
+//! Transfer of directories.
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::machine::{Machine, failed, json_lines};
 
-/// Makes a file with a mode and a modification time.
+/// Creates a file with a mode and a modification time.
 fn file(path: &Path, contents: &[u8], mode: u32) {
     fs::write(path, contents).unwrap();
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -19,7 +19,7 @@ fn age(path: &Path) {
     File::open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Describes everything in a directory: path, kind, mode, contents or target, and time if it is that of [`age`].
+/// Describes all entries of a directory: path, kind, mode, contents or target, and the time if it is that of [`age`].
 fn tree(root: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let mut left = vec![root.to_owned()];
@@ -41,7 +41,7 @@ fn tree(root: &Path) -> Vec<String> {
     lines
 }
 
-/// Makes a tree with everything that is sent.
+/// Creates a tree with every kind of entry that is sent.
 fn make(root: &Path) {
     fs::create_dir_all(root.join("sub/deep")).unwrap();
     fs::create_dir(root.join("empty")).unwrap();
@@ -72,7 +72,7 @@ fn a_directory_arrives_with_everything_in_it() {
     assert_eq!(tree(&there.path("out/tree")), tree(&root));
     assert_eq!(there.names(), ["tree"]);
 
-    // Again, into the same place: everything is there. Without attributes the times are new.
+    // Sends the tree to the same place again, where everything exists. Without attributes, the times are new.
     let receiver = there.receive(&["--allow", &here.key()]);
     assert!(here.send(&receiver, &[root.to_str().unwrap(), "--links"]).status.success());
     assert_eq!(tree(&there.path("out/tree")), tree(&root));
@@ -121,7 +121,7 @@ fn what_is_not_sent_is_named() {
     assert_eq!(names, ["/", "file", "sub/"]);
 }
 
-/// A directory of the receiver is replaced by a link to another place while a file for it is under way.
+/// While a file is being received, its directory at the receiver is replaced by a link to another place.
 #[test]
 fn a_link_that_is_swapped_in_is_not_followed() {
     use std::io::Write;
@@ -133,8 +133,8 @@ fn a_link_that_is_swapped_in_is_not_followed() {
     file(&root.join("a"), b"first", 0o644);
     file(&root.join("b"), &[7; 100_000], 0o644);
     let mut receiver = there.receive(&["--allow", &here.key()]);
-    // The directory is sent twice, and the second time after the contents of standard input. The marker arrives after
-    // everything of the first time.
+    // The directory is sent twice, before and after the contents of standard input. The marker arrives after the first
+    // copy.
     let (root, marker) = (root.to_str().unwrap(), here.file("marker", 1));
     let mut command = here.command(&["send", "--accept-new", &receiver.address, root, &marker, "-", root]);
     let mut sender = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -149,7 +149,7 @@ fn a_link_that_is_swapped_in_is_not_followed() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// Also paths on the command line. The names of `--json` are texts.
+/// Names need not be UTF-8, even on the command line. `--json` shows them as text.
 #[cfg(target_os = "linux")]
 #[test]
 fn whatever_a_unix_file_is_called_arrives() {
@@ -188,7 +188,7 @@ fn whatever_a_unix_file_is_called_arrives() {
     assert_eq!(there.join("link").read_link().unwrap(), OsStr::from_bytes(b"caf\xe9"));
 }
 
-/// A tree with a read-only directory, once more and with something new.
+/// A tree with a read-only directory is sent again with a new entry.
 #[test]
 fn a_tree_that_has_grown_is_sent_again() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -206,7 +206,7 @@ fn a_tree_that_has_grown_is_sent_again() {
     for (name, contents) in [("b-changes", "changed"), ("d-new", "new")] {
         file(&here.path("tree").join(name), contents.as_bytes(), 0o644);
     }
-    // A file of the command line that is missing is told, too.
+    // A missing file of the command line is reported, too.
     let sent = here.send(&receiver, &["missing", root, "--json"]);
     let said = failed(&sent, 1);
     assert!(said.contains("tree/b-changes is not sent: the receiver says: it exists already"), "{said}");

@@ -7,7 +7,7 @@ use longhaul_link::spec::Direction;
 use crate::machine::{Machine, Receiver, failed};
 use crate::relay::relay;
 
-/// Starts a receiver for `here` after the commands `before`, in a mount namespace of its own. `None` if that is not
+/// Starts a receiver for `here` after the commands `before`, in its own mount namespace. Returns `None` if that is not
 /// permitted.
 fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]) -> Option<Receiver> {
     let out = there.path("out");
@@ -35,13 +35,13 @@ fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]
     Some(Receiver::new(child).listening())
 }
 
-/// Sends over a relay; returns what the sender says, and the bytes that it has put on the link.
+/// Sends over a relay; returns the messages of the sender, and the number of bytes that it has put on the link.
 fn refused(here: &Machine, receiver: &Receiver, files: &[&str]) -> (String, u64) {
     let (output, bytes) = send_over_a_link(here, receiver, files);
     (failed(&output, 1), bytes)
 }
 
-/// Sends over a relay; returns the bytes that the sender has put on the link.
+/// Sends over a relay; returns the output, and the number of bytes that the sender has put on the link.
 pub(crate) fn send_over_a_link(here: &Machine, receiver: &Receiver, files: &[&str]) -> (Output, u64) {
     let relay = relay("--rtt 20ms", receiver.address.parse().unwrap());
     let address = relay.local_addr().to_string();
@@ -59,7 +59,7 @@ fn a_full_disk_is_known_before_the_bytes_come() {
     assert!(said.contains("it needs 8.00 MiB of space, and less is free"), "{said}");
     assert!(bytes < 100_000, "{bytes} bytes were sent");
     receiver.wait_for("cannot write large: it needs 8.00 MiB of space");
-    // What fits is received, and the space that was reserved for it is its own.
+    // A file that fits is received, and may use the space that was reserved for it.
     let fits = here.file("fits", 3 << 20);
     assert!(here.send(&receiver, &[&fits]).status.success());
     let (said, _) = refused(&here, &receiver, &[&here.file("rest", 2 << 20)]);
@@ -82,11 +82,11 @@ fn directories_that_cannot_be_written_are_known_before_the_bytes_come() {
         assert!(said.contains(reason), "{file}: {said}");
         assert!(bytes < 100_000, "{bytes} bytes were sent");
     }
-    // Beside them, everything is received.
+    // Outside of these two mounts, everything is received.
     assert!(here.send(&receiver, &[&here.file("beside", 8 << 20)]).status.success());
 }
 
-/// Root may write everywhere, so that the receiver runs as another user.
+/// Root may write everywhere, so the receiver runs as another user.
 #[test]
 fn a_missing_permission_is_known_before_the_bytes_come() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -148,7 +148,7 @@ fn a_sender_is_limited_by_its_own_budget_and_by_that_of_all() {
     assert!(said.contains("would exceed --max-bytes-per-peer (3145728 bytes)"), "{said}");
 }
 
-/// An image of a disk that is larger than the disk here, with little in it.
+/// The file is the image of a disk larger than the real one, and contains little data.
 #[test]
 fn holes_stay_holes_and_need_no_space() {
     use std::io::{Seek, SeekFrom, Write};
@@ -163,7 +163,7 @@ fn holes_stay_holes_and_need_no_space() {
         eprintln!("skipped: this file system has no holes");
         return;
     }
-    // Without a file system of its own, the receiver has more space.
+    // If the receiver has no file system of its own, it has more space.
     let tmpfs = "mount -t tmpfs -o size=4m none $out";
     let once = receive_after(&there, &here, tmpfs, &["--once"]);
     let small = once.is_some();

@@ -22,7 +22,7 @@ impl Scene {
         Self::with_idle(link, Duration::from_secs(300))
     }
 
-    /// The relay forgets a client that has been silent for `idle`, as a NAT does.
+    /// Creates a scene whose relay forgets a client that has been silent for `idle`, as a NAT does.
     fn with_idle(link: &str, idle: Duration) -> Self {
         let out = TempDir::create().unwrap();
         let (mut process, address) = listening(receive("127.0.0.1:0", out.path(), &["--reflect"]).spawn().unwrap());
@@ -46,7 +46,7 @@ fn doctor(address: SocketAddr, options: &str) -> Output {
 struct Findings(Vec<Value>);
 
 impl Findings {
-    /// The exit code says whether something is wrong.
+    /// Parses the findings, and checks that the exit code says whether there is a problem.
     fn of(output: &Output) -> Self {
         let findings = json_lines(&output.stdout);
         let wrong = findings.iter().any(|finding| finding["verdict"] == "wrong");
@@ -82,7 +82,7 @@ fn a_path_that_clears_fields_of_the_header_is_found_out() {
     assert!(verdict == "wrong" && found.contains("ECT(0) arrives as Not-ECT"), "{found}");
     let (verdict, found) = findings.of_check("dscp");
     assert!(verdict == "note" && found.contains("EF arrives as 0"), "{found}");
-    // The way back is not tested.
+    // The reverse path is not tested.
     let findings = Scene::new("--bleach-down both").doctor("--bandwidth 1M");
     assert_eq!((findings.of_check("ecn").0, findings.of_check("dscp").0), ("ok", "ok"));
     let findings = Scene::new("--bleach-up dscp").doctor("--bandwidth 1M");
@@ -113,7 +113,7 @@ fn a_policer_is_told_from_a_full_link() {
 #[test]
 fn a_nat_that_forgets_quickly_is_found_out() {
     let scene = Scene::with_idle("--rtt 10ms", Duration::from_millis(500));
-    // The relay looks once a second.
+    // The relay checks for silent clients once per second.
     let findings = scene.doctor("--bandwidth 1M --nat 3s");
     let (verdict, found) = findings.of_check("nat-binding");
     assert!(verdict == "wrong" && found.contains("another address or port after"), "{found}");
@@ -123,7 +123,7 @@ fn a_nat_that_forgets_quickly_is_found_out() {
     assert!(verdict == "ok" && found.contains("after 2 s of silence"), "{found}");
 }
 
-/// A host that does not ask for probes gets few packets.
+/// A host that does not answer probes gets few packets.
 #[test]
 fn a_blocked_path_is_found_out_with_few_packets() {
     let findings = Scene::new("--loss-up 100%").doctor("");
@@ -159,14 +159,15 @@ fn small_buffers_are_wrong_and_the_command_says_how_large_they_have_to_be() {
         let command = format!("sudo sysctl -w net.core.{setting}=2147483647");
         assert_eq!(findings.command(check), Some(command.as_str()));
     }
-    // The same as lines for people.
+    // The findings as lines for people.
     let output = program("doctor").args(["--bandwidth", "1000G", "--rtt", "1s"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.lines().count(), findings.0.len(), "{text}");
     assert!(text.lines().all(|line| !line.starts_with("WRONG   receive") || line.contains("; mend it with: sudo ")));
 }
 
-/// A process inherits the slack of the shell that starts it, and so does the effect of the printed command.
+/// A process inherits the timer slack of the shell that starts it, so the printed command has an effect if it runs in
+/// the shell.
 #[test]
 fn the_timer_slack_is_that_of_the_process_and_the_command_mends_it() {
     let run = |before: &str| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::machine::{Machine, Receiver, failed};
 
-/// The machines of a forwarder and a gateway, which allows the forwarder, and their programs.
+/// Machines of a forwarder and of a gateway that allows it, with their programs.
 struct Pair {
     there: Machine,
     here: Machine,
@@ -18,7 +18,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Forwards a port to `target`, which is permitted.
+    /// Forwards a port to `target`, which the gateway permits.
     fn new(target: SocketAddr) -> Self {
         Self::with(&[&target.to_string()], &format!("0:{target}"))
     }
@@ -55,7 +55,7 @@ pub(crate) fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Returns a socket at an address that may have another one of this function.
+/// Returns a bound socket, at an address that a second call may bind again.
 fn bound(address: SocketAddr) -> socket2::Socket {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     #[cfg(unix)]
@@ -66,7 +66,7 @@ fn bound(address: SocketAddr) -> socket2::Socket {
     socket
 }
 
-/// Closes a listener, and holds its port without listening, so that no other program listens there or is given the port.
+/// Closes a listener, but keeps its port bound without listening, so that no other program gets the port.
 pub(crate) fn close(listener: TcpListener) -> socket2::Socket {
     let holder = bound(listener.local_addr().unwrap());
     drop(listener);
@@ -83,20 +83,20 @@ pub(crate) fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     all
 }
 
-/// Echoes connections, each until its half-close.
+/// Echoes each connection until its half-close.
 pub(crate) fn echo(listener: TcpListener) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             thread::spawn(move || {
                 let (mut from, mut to) = (stream.as_ref().unwrap(), stream.as_ref().unwrap());
-                // A client may be killed.
+                // The client may have been killed.
                 let _ = std::io::copy(&mut from, &mut to).and_then(|_| to.shutdown(Shutdown::Write));
             });
         }
     });
 }
 
-/// Sends `data` and returns what comes back after the half-close.
+/// Sends `data` and returns the answer that arrives after the half-close.
 pub(crate) fn exchange(mut stream: TcpStream, data: &[u8]) -> Vec<u8> {
     let mut writer = stream.try_clone().unwrap();
     let data = data.to_vec();
@@ -114,7 +114,7 @@ fn connections_pass_in_both_directions_one_after_the_other_and_together() {
     let (listener, target) = listen();
     echo(listener);
     let pair = Pair::new(target);
-    // More connections than tunnels that are kept ready, so that some are used again.
+    // There are more connections than tunnels kept ready, so that some tunnels are used again.
     for round in 0..20 {
         let data = contents(round, 1000 * round as usize);
         assert!(exchange(pair.connect(), &data) == data, "round {round}");
@@ -133,7 +133,7 @@ fn either_side_may_end_first() {
     let (listener, target) = listen();
     let pair = Pair::new(target);
     let (sent, answer) = (contents(1, 200_000), contents(2, 200_000));
-    // The client ends its direction, the server answers afterwards.
+    // The client ends its direction first; the server answers afterwards.
     let mut client = pair.connect();
     client.write_all(&sent).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
@@ -142,7 +142,7 @@ fn either_side_may_end_first() {
     server.write_all(&answer).unwrap();
     drop(server);
     assert!(read_all(&mut client) == answer);
-    // The other way round.
+    // The server ends its direction first.
     let mut client = pair.connect();
     let mut server = listener.accept().unwrap().0;
     server.write_all(&answer).unwrap();
@@ -153,7 +153,7 @@ fn either_side_may_end_first() {
     assert!(read_all(&mut server) == sent);
 }
 
-/// Resets a connection: dropping it with unread data does so.
+/// Resets a connection by dropping it with unread data.
 fn reset(stream: TcpStream, mut peer: &TcpStream) {
     peer.write_all(b"unread").unwrap();
     let mut first = [0];
@@ -186,7 +186,7 @@ fn resets_are_carried_over_and_the_tunnel_is_used_again() {
     assert_eq!(exchange(pair.connect(), b"still there"), b"still there");
 }
 
-/// The client has ended its direction before it is reset, so that `RESET` follows `END`.
+/// The client ends its direction before it is reset, so that `RESET` follows `END`.
 #[test]
 fn a_reset_after_the_half_close_is_carried_over() {
     let (listener, target) = listen();
@@ -197,7 +197,7 @@ fn a_reset_after_the_half_close_is_carried_over() {
         let mut server = listener.accept().unwrap().0;
         assert!(read_all(&mut server).is_empty());
         reset(client, &server);
-        // Reads still return the end of the stream.
+        // A read would still return the end of the stream.
         server.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
         let error = std::iter::repeat(()).find_map(|()| server.write_all(&[0; 1000]).err()).unwrap();
         assert!(matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset), "{error}");
@@ -243,11 +243,11 @@ fn forwarders_and_gateways_need_keys_and_permission() {
     let (there, here) = (Machine::new(), Machine::new());
     let nothing = failed(&there.run(&["gateway", "--listen", "127.0.0.1:0", "--allow", &here.key()]), 1);
     assert!(nothing.contains("nothing is permitted"), "{nothing}");
-    // The first start makes the key and shows it, so that the other end can learn it.
+    // The first start creates the key and shows it, so that the peer can be told.
     assert!(there.data("identity").exists() && nothing.contains(&there.key()), "{nothing}");
     let nobody = failed(&there.run(&["gateway", "--listen", "127.0.0.1:0", "--permit", "any"]), 1);
     assert!(nobody.contains("nobody may forward"), "{nobody}");
-    // The permission to send files is not enough.
+    // The permission to send files does not suffice.
     std::fs::write(there.data("allowed-peers"), format!("{} ship send\n{} other forward\n", here.key(), there.key()))
         .unwrap();
     let gateway = there.gateway(&["--permit", "any"]);
@@ -290,7 +290,7 @@ fn curl_gets_pages() {
         assert!(got.status.success() && got.stdout == page, "{:?}", String::from_utf8_lossy(&got.stderr));
     }
     assert!(!pair.there.data("known-peers").exists() && pair.here.data("known-peers").exists());
-    // Not permitted.
+    // A target that is not permitted.
     let got = Command::new("curl").args(["--silent", "--proxy", &name, "http://192.0.2.1/"]).output().unwrap();
     assert!(!got.status.success());
 }
@@ -311,7 +311,7 @@ fn serve_pages(listener: TcpListener, body: Vec<u8>) {
     });
 }
 
-/// A gateway that is killed comes back on the same port. The client in between is reset.
+/// A killed gateway restarts on the same port. The client in between is reset.
 #[cfg(unix)]
 #[test]
 fn a_gateway_that_returns_is_used_again() {
@@ -328,7 +328,7 @@ fn a_gateway_that_returns_is_used_again() {
     let key = pair.here.key();
     pair.gateway = pair.there.gateway(&["--listen", &address, "--allow", &key, "--permit", &target.to_string()]);
     assert!(is_reset(&mut client));
-    // The forwarder is noticing that its tunnels are lost; connections meanwhile may be reset.
+    // Until the forwarder has noticed that its tunnels are lost, connections may be reset.
     let works = || {
         let mut client = pair.connect();
         client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -357,7 +357,7 @@ fn connections_in_progress_end_before_a_program_that_is_terminated() {
         } else {
             near.signal("-TERM");
             near.wait_for("ending when all connections have ended");
-            // The port is closed, the connection is not.
+            // The port is closed, but the connection continues.
             assert!(TcpStream::connect(&near.address).is_err());
             other.replace(far);
             near
@@ -375,7 +375,7 @@ fn connections_in_progress_end_before_a_program_that_is_terminated() {
     }
 }
 
-/// Nobody reads at one end: the other end is stopped after a limited number of bytes.
+/// If nobody reads at one end, the other end is stopped after a limited number of bytes.
 #[test]
 fn a_reader_that_stops_stops_the_writer() {
     let (listener, target) = listen();
@@ -393,7 +393,7 @@ fn a_reader_that_stops_stops_the_writer() {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
                 Err(error) => panic!("{error}"),
             }
-            // The buffers of four sockets and of a tunnel, which grow.
+            // The growing buffers of four sockets and a tunnel hold less than this.
             assert!(written < 64 << 20, "{written}");
         }
         drop(writer);
@@ -402,14 +402,15 @@ fn a_reader_that_stops_stops_the_writer() {
     }
 }
 
-/// The gateway is not up when the forwarder starts, and its name cannot be found by another one. A wrong key ends a forwarder.
+/// A forwarder waits if its gateway is not up when it starts, or if the name of the gateway cannot be found. A wrong
+/// key ends it.
 #[cfg(unix)]
 #[test]
 fn a_forwarder_waits_for_its_gateway() {
     let (listener, target) = listen();
     echo(listener);
     let (there, here) = (Machine::new(), Machine::new());
-    // A port at which nothing listens, and later the gateway.
+    // Nothing listens at this port until the gateway starts.
     let holder = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = holder.local_addr().unwrap().to_string();
     drop(holder);
@@ -430,7 +431,7 @@ fn a_forwarder_waits_for_its_gateway() {
     assert!(changed.contains("has changed"), "{changed}");
 }
 
-/// More connections at the same time than the limit wait until others end.
+/// Connections beyond the limit wait until others end.
 #[test]
 fn the_number_of_connections_has_an_option() {
     let (listener, target) = listen();
@@ -454,7 +455,7 @@ fn the_number_of_connections_has_an_option() {
     }
 }
 
-/// The longer time of the other end does not count.
+/// The longer idle time of the other end has no effect.
 #[test]
 fn connections_that_are_idle_for_too_long_are_reset() {
     for (gateways, forwarders) in [("1", "60"), ("60", "1")] {
@@ -480,7 +481,7 @@ fn the_number_of_connections_is_limited_by_the_gateway_too() {
     let forward = here.forward(&gateway.address, &["-L", &format!("0:{target}"), "--timeout", "1"]);
     let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(&forward.address).unwrap()).collect();
     let _servers = [(); 2].map(|()| listener.accept().unwrap());
-    // One of them gets no place in time.
+    // One connection gets no place in time.
     let ended = clients.into_iter().filter(|mut client| {
         client.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
         matches!(client.read(&mut [0]), Err(error) if error.kind() == ErrorKind::ConnectionReset)

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::machine::{Machine, Receiver, failed};
 
-/// Values of HOME, without XDG_DATA_HOME: none, no path, a file, and a directory in which nothing can be created.
+/// Values of HOME without XDG_DATA_HOME: unset, empty, a file, and a directory in which nothing can be created.
 const HOMES: [Option<&str>; 4] = [None, Some(""), Some("/dev/null"), Some("/proc")];
 
 fn command(machine: &Machine, home: Option<&str>, arguments: &[&str]) -> Command {
@@ -58,7 +58,7 @@ fn a_one_time_code_needs_no_home() {
     }
 }
 
-/// The key exists, but nothing can be written beside it.
+/// The key exists, but nothing can be written to its directory.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_home_that_can_only_be_read_is_enough_for_one_that_has_a_key() {

@@ -10,7 +10,7 @@ fn scenarios_are_listed() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("geo "));
 }
 
-/// The first process of the namespace is this program, too.
+/// The first process of the namespace is `longhaul` itself.
 #[test]
 fn a_command_runs_behind_a_link() {
     let script = "ip link show link0 > /dev/null && echo \"from $LONGHAUL_INSIDE\"; exit 7";
@@ -24,7 +24,7 @@ fn a_command_runs_behind_a_link() {
     assert!(String::from_utf8(output.stdout).unwrap().starts_with("from 198.18.0."), "{said}");
 }
 
-/// As with `longhaul perf -C list | head -1`.
+/// A reader that exits early, as in `longhaul perf -C list | head -1`.
 #[test]
 fn a_list_closed_early_is_not_a_failure() {
     for (name, options) in [("perf", ["-C", "list"]), ("send", ["-C", "list"])] {

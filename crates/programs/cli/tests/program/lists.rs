@@ -1,4 +1,4 @@
-//! Lists of keys that are read anew on SIGHUP.
+//! Lists of keys that are reloaded on SIGHUP.
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,14 +6,14 @@ use std::net::TcpStream;
 use crate::forward::{echo, exchange, is_reset, listen};
 use crate::machine::{Machine, Receiver, failed};
 
-/// Replaces the list of a machine and tells its program.
+/// Replaces the list of a machine, and sends SIGHUP to its program.
 fn replace(machine: &Machine, program: &mut Receiver, list: &str) {
     fs::write(machine.data("allowed-peers"), list).unwrap();
     program.signal("-HUP");
 }
 
-/// Waits until the list has been read anew, and a connection has ended because of it: the tasks that say so may do it in
-/// either order. Returns the line about the list.
+/// Waits until the list has been reloaded and a connection has ended because of that. Different tasks report the two
+/// events, in either order. Returns the line about the list.
 fn wait_for_reading_and_reset(program: &mut Receiver) -> String {
     let (mut read, mut reset) = (None, false);
     loop {
@@ -48,23 +48,23 @@ fn a_forwarder_that_is_removed_loses_its_tunnels_and_one_that_is_added_may_conne
     passes();
     let refused = || failed(&other.run(&["forward", "--accept-new", "-L", &local, &gateway.address]), 1);
     assert!(refused().contains("does not allow this machine to forward"));
-    // Both.
+    // Both keys are listed.
     replace(&there, &mut gateway, &format!("{one}{two}"));
     assert!(gateway.wait_for("read anew").contains("2 keys may forward"));
     passes();
     let second = other.forward(&gateway.address, &["-L", &local]);
-    // A list that is not valid changes nothing.
+    // An invalid list changes nothing.
     replace(&there, &mut gateway, "nonsense\n");
     gateway.wait_for("the list that was read before stays in force");
     passes();
-    // Without the permission.
+    // One key has lost the permission.
     replace(&there, &mut gateway, &format!("{two}{}", one.replace(" forward", " send")));
     assert!(wait_for_reading_and_reset(&mut gateway).contains("1 key may forward"));
     assert!(is_reset(&mut client));
     assert_eq!(exchange(TcpStream::connect(&second.address).unwrap(), b"stays"), b"stays");
 }
 
-/// The sender's connection waits for standard input when its key is removed.
+/// The sender waits for standard input when its key is removed.
 #[test]
 fn a_sender_that_is_removed_loses_its_connection() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -76,7 +76,7 @@ fn a_sender_that_is_removed_loses_its_connection() {
     let mut sender = command.spawn().unwrap();
     let mut input = sender.stdin.take().unwrap();
     input.write_all(&[7; 1 << 20]).unwrap();
-    // The connection has been accepted when the file exists.
+    // The connection has been accepted once the file exists.
     while !fs::read_dir(there.path("out")).unwrap().any(|_| true) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -23,7 +23,7 @@ impl Machine {
         self.directory.path().join(name)
     }
 
-    /// Returns a file of the program, which may not exist.
+    /// Returns the path of a file of the program, which may not exist.
     pub(crate) fn data(&self, name: &str) -> PathBuf {
         self.path("data/longhaul").join(name)
     }
@@ -59,17 +59,17 @@ impl Machine {
         path.into_os_string().into_string().unwrap()
     }
 
-    /// Sends with the key of an unknown receiver accepted.
+    /// Sends with `--accept-new`, as the receiver is not known yet.
     pub(crate) fn send(&self, receiver: &Receiver, arguments: &[&str]) -> Output {
         self.run(&[&["send", "--accept-new", &receiver.address], arguments].concat())
     }
 
-    /// Starts a receiver on a port of its own that puts files into the directory `out`.
+    /// Starts a receiver on a free port, which writes to the directory `out`.
     pub(crate) fn receive(&self, arguments: &[&str]) -> Receiver {
         self.receive_at("127.0.0.1:0", arguments)
     }
 
-    /// As [`receive`](Self::receive), on this address.
+    /// Does the same as [`receive`](Self::receive) at this address.
     pub(crate) fn receive_at(&self, address: &str, arguments: &[&str]) -> Receiver {
         let out = self.path("out");
         let mut command = self.command(&["receive", "--listen", address]);
@@ -80,18 +80,18 @@ impl Machine {
         Receiver::new(child).listening()
     }
 
-    /// Starts a gateway on a port of its own.
+    /// Starts a gateway on a free port.
     pub(crate) fn gateway(&self, arguments: &[&str]) -> Receiver {
         let listen = if arguments.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
         self.listening(&[&["gateway"], listen, arguments].concat())
     }
 
-    /// Starts a forwarder to a gateway whose key is accepted. Its address is that of the first port.
+    /// Starts a forwarder to a gateway whose key is accepted. The address of the result is that of the first port.
     pub(crate) fn forward(&self, gateway: &str, arguments: &[&str]) -> Receiver {
         self.listening(&[&["forward", "--accept-new", gateway], arguments].concat())
     }
 
-    /// As [`forward`](Self::forward), without ports of this machine, and without an address.
+    /// Does the same as [`forward`](Self::forward) without local ports. The result has no address.
     pub(crate) fn forward_to(&self, gateway: &str, arguments: &[&str]) -> Receiver {
         self.start(&[&["forward", "--accept-new", gateway], arguments].concat())
     }
@@ -100,13 +100,13 @@ impl Machine {
         self.start(arguments).listening()
     }
 
-    /// Starts a program that may say an address later.
+    /// Starts a program that may report an address later.
     pub(crate) fn start(&self, arguments: &[&str]) -> Receiver {
         let mut command = self.command(arguments);
         Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// As [`start`](Self::start), in a network namespace.
+    /// Does the same as [`start`](Self::start) in a network namespace.
     #[cfg(target_os = "linux")]
     pub(crate) fn start_in(&self, space: &str, arguments: &[&str]) -> Receiver {
         let program = self.command(arguments);
@@ -121,7 +121,7 @@ impl Machine {
         Receiver::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Returns the names in the directory `out`, without the one for unfinished files.
+    /// Returns the names in the directory `out`, without that of the directory for unfinished files.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("out")).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -131,7 +131,7 @@ impl Machine {
     }
 }
 
-/// A running `longhaul receive`, or another program that listens. It is killed when dropped.
+/// A running `longhaul receive`, or another listening program, killed when dropped.
 pub(crate) struct Receiver {
     pub(crate) child: Child,
     pub(crate) address: String,
@@ -142,7 +142,7 @@ pub(crate) struct Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -181,7 +181,6 @@ impl Receiver {
         }
     }
 
-    /// Closes the reading end of standard error.
     pub(crate) fn stop_reading(&mut self) {
         self.said = Box::new(std::io::empty());
     }

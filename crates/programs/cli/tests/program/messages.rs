@@ -1,4 +1,4 @@
-//! Replay of the corpus of the fuzz target `messages`, and inputs like those of it.
+//! Replay of the corpus of the fuzz target `messages`, and of similar inputs.
 use std::fs;
 use std::path::Path;
 

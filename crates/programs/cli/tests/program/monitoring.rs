@@ -1,4 +1,4 @@
-//! Metrics and the status page. Without chromium or promtool, the tests that need them print a message and pass.
+//! Metrics and the status page. Tests that need chromium or promtool print a message and pass if it is missing.
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::forward::{contents, echo, exchange, listen};
 use crate::machine::{Machine, Receiver, failed};
 
-/// Returns the address after `text` in what a program has said.
+/// Returns the address after `text` in the output of a program.
 fn address(program: &Receiver, text: &str) -> String {
     let line = program.before.lines().find_map(|line| line.strip_prefix(text)).unwrap();
     line.split('/').next().unwrap().to_owned()
@@ -24,7 +24,7 @@ fn get(address: &str, path: &str) -> String {
     body.to_owned()
 }
 
-/// A forwarder and a gateway that observe themselves. The gateway knows the forwarder by `name`.
+/// A forwarder and a gateway with metrics and status page. The gateway knows the forwarder by `name`.
 struct Observed {
     here: Machine,
     gateway: Receiver,
@@ -62,7 +62,7 @@ fn both_ends_count_the_same_bytes_and_connections() {
     open.write_all(b"x").unwrap();
     open.read_exact(&mut [0]).unwrap();
     let observe = |program: &Receiver| get(&address(program, "metrics at http://"), "/metrics");
-    // A tunnel is busy for a moment longer than the connection that it carried.
+    // A tunnel stays busy for a moment after the end of its connection.
     let busy = "longhaul_pool_tunnels{state=\"busy\"} 1\n";
     let returned = (0..600).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -96,7 +96,7 @@ fn a_rate_limit_holds_for_a_forwarder() {
     let data = contents(2, 2_000_000);
     let start = longhaul_cli::report::Stopwatch::start();
     assert!(exchange(TcpStream::connect(&pair.forward.address).unwrap(), &data) == data);
-    // 16 Mb in one second; the other direction has its own limit. A busy machine takes longer.
+    // 16 Mb at 16 Mb/s take one second; the other direction has its own limit. A busy machine takes longer.
     let took = start.elapsed().as_secs_f64();
     assert!(took > 0.9, "{took}");
 }
@@ -112,7 +112,7 @@ fn the_page_is_for_this_machine_unless_said_otherwise() {
     assert!(gateway.before.contains("status at http://0.0.0.0:"));
 }
 
-/// Loads the page in chromium; returns its elements and the messages of its console. A screenshot is written beside.
+/// Loads the page in chromium; returns its elements and the messages of its console. Writes a screenshot.
 fn browse(machine: &Machine, address: &str, screenshot: &Path) -> Option<(String, Vec<String>)> {
     let profile = machine.path("profile");
     let browser = |action: &str| {
@@ -143,7 +143,7 @@ fn a_browser_shows_the_connections_and_no_html_of_peers() {
     let pair = observed(NAME, &[]);
     let mut open = TcpStream::connect(&pair.forward.address).unwrap();
     let mut flow = open.try_clone().unwrap();
-    // A connection on which something passes.
+    // Keeps a connection busy.
     std::thread::spawn(move || {
         while flow.write_all(&[7; 20_000]).is_ok() {
             std::thread::sleep(std::time::Duration::from_millis(20));

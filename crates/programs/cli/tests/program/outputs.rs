@@ -1,4 +1,4 @@
-//! Standard output and standard error that end before the program does, or cannot be written.
+//! Standard output and standard error that end before the program does, or that cannot be written.
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use crate::forward::{close, echo, exchange, is_reset, listen};
 use crate::machine::{Machine, failed, json_lines};
 use crate::process::Watchdog;
 
-/// The reader of standard error has exited, to which the library logs, too.
+/// The reader of standard error, to which the library also logs, has exited.
 #[test]
 fn a_receiver_whose_messages_nobody_reads_confirms_files() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -20,13 +20,13 @@ fn a_receiver_whose_messages_nobody_reads_confirms_files() {
         assert_eq!(json_lines(&sent.stdout).len(), 1);
     }
     assert_eq!(there.names(), ["one", "two"]);
-    // The list is read anew, which is a message.
+    // Reloading the list causes a message.
     #[cfg(unix)]
     receiver.signal("-HUP");
     assert!(here.send(&receiver, &[&here.file("three", 1000)]).status.success());
 }
 
-/// More targets refuse than there may be tunnels.
+/// Each refused connection causes messages, which can no longer be written.
 #[test]
 fn a_forwarder_whose_messages_nobody_reads_goes_on() {
     let (listener, target) = listen();
@@ -67,7 +67,7 @@ fn a_reader_that_has_enough_ends_a_program_quietly() {
     }
 }
 
-/// A test of an hour ends when nobody reads its intervals any more.
+/// A test of one hour ends when the reader of its intervals exits.
 #[test]
 fn a_measurement_ends_with_its_reader() {
     let machine = Machine::new();
@@ -80,7 +80,7 @@ fn a_measurement_ends_with_its_reader() {
         assert!(said.read_line(&mut line).unwrap() > 0);
     }
     let port = line.split_whitespace().nth(3).unwrap();
-    // The server's report is not read any more, either.
+    // The reader of the server's report has exited, too.
     drop(said);
     let mut client = machine.command(&["perf", "-c", "127.0.0.1", "-p", port, "-t", "3600", "-i", "0.1", "-b", "1M"]);
     let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -91,7 +91,7 @@ fn a_measurement_ends_with_its_reader() {
     assert!(server.wait().unwrap().success());
 }
 
-/// A report that is not on the disk is a failure, but the files are transferred.
+/// It is a failure if a report cannot be written to the disk, but the files are transferred.
 #[cfg(target_os = "linux")]
 #[test]
 fn reports_to_a_full_disk_are_failures() {

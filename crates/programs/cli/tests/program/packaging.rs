@@ -8,7 +8,7 @@ fn packaging(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging").join(name)
 }
 
-/// The options that are commented out are valid, too.
+/// Options that are commented out have to be valid, too.
 #[test]
 fn the_installed_configuration_is_valid() {
     let machine = Machine::new();
@@ -20,7 +20,8 @@ fn the_installed_configuration_is_valid() {
         let file = machine.path("config.toml");
         fs::write(&file, &text).unwrap();
         for command in ["gateway", "receive"] {
-            // Each option of the file is read, before the program finds that it is to print the registry.
+            // `-C list` makes the program print the registry instead of running, but only after it has parsed each
+            // option of the file.
             let output = machine.run(&["--config", file.to_str().unwrap(), command, "-C", "list"]);
             assert!(output.status.success(), "{output:?}");
         }
@@ -39,7 +40,7 @@ fn the_services_start_commands_that_exist() {
         for setting in ["DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet="] {
             assert!(unit.lines().any(|line| line == setting), "{command}: {setting}");
         }
-        // The home of the key is the service's own directory.
+        // The home of the key is the directory of the service.
         assert!(unit.contains(&format!("StateDirectory=longhaul-{command}\n")));
         assert!(unit.contains(&format!("XDG_DATA_HOME=/var/lib/longhaul-{command}\n")));
     }

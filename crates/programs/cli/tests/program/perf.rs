@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::process::{Process, complaint, program};
 
-/// A running server. It is killed when dropped.
+/// A running server, killed when dropped.
 pub(crate) struct Server {
     process: Process,
     pub(crate) port: String,
@@ -40,7 +40,7 @@ impl Server {
     }
 }
 
-/// Runs tests concurrently, each with a server of its own; returns the clients' outputs.
+/// Runs tests concurrently, each with its own server; returns the outputs of the clients.
 fn run<const N: usize>(tests: [&str; N]) -> [Output; N] {
     let running = tests.map(|options| {
         let server = Server::start(&["-1"]);
@@ -78,7 +78,7 @@ fn assert_fields(report: &Value, path: &str, fields: &str) {
 
 const FIGURES: &str = "start end seconds bytes bits_per_second sender";
 
-/// Fields that every report of iperf 3.12 has.
+/// Asserts that a report has the fields that every report of iperf 3.12 has.
 fn assert_common_fields(report: &Value) {
     assert_fields(report, "start", "connected version system_info cookie target_bitrate sock_bufsize");
     assert_fields(
@@ -96,7 +96,7 @@ fn assert_common_fields(report: &Value) {
     assert_fields(report, "end.sum_received", FIGURES);
     let cpu = "host_total host_user host_system remote_total remote_user remote_system";
     assert_fields(report, "end.cpu_utilization_percent", cpu);
-    // Fields of longhaul.
+    // Fields that only longhaul has.
     assert_fields(report, "intervals.0.longhaul", "cpu_percent rss");
     assert_fields(report, "end.longhaul.remote.intervals.0.sum", FIGURES);
     assert_fields(report, "end.longhaul.remote.intervals.0.longhaul", "cpu_percent rss");
@@ -113,12 +113,12 @@ fn assert_tcp_fields(report: &Value) {
     assert_fields(report, "end.streams.0.sender.longhaul", "confirmed congestion rtt.p50 rtt.p99 limited_by.cwnd");
 }
 
-/// Asserts that everything sent has arrived and that the intervals add up to the totals.
+/// Asserts that all sent bytes have arrived, and that the intervals add up to the totals.
 fn assert_adds_up(report: &Value) {
     for stream in at(report, "end.streams").as_array().unwrap() {
         assert_eq!(at(stream, "sender.bytes"), at(stream, "receiver.bytes"));
     }
-    // With a number of bytes, one of several streams may send all of them before the next one runs.
+    // If a number of bytes is given, one stream may send all of them before the next one runs.
     assert!(number(report, "end.sum_sent.bytes") > 0.0);
     for (interval, total) in [("sum", ""), ("sum_bidir_reverse", "_bidir_reverse")] {
         let Some(sent) = report.pointer(&format!("/end/sum_sent{total}")) else { continue };
@@ -149,7 +149,7 @@ fn tcp_in_every_direction() {
     assert_eq!(at(&reverse, "end.sum_sent.sender"), false);
     assert_eq!(at(&reverse, "start.test_start.reverse"), 1);
     assert_eq!(at(&reverse, "end.sender_tcp_congestion"), "new-reno");
-    // At most the requested rate, plus one block in progress.
+    // The requested rate is exceeded by at most one block in progress.
     let most = 12.5e6 * number(&reverse, "end.sum_sent.seconds") + 131_072.0;
     assert!(number(&reverse, "end.sum_sent.bytes") <= most);
 
@@ -174,7 +174,7 @@ fn a_number_of_bytes_is_sent_to_the_byte_and_what_is_omitted_does_not_count() {
     assert_eq!(at(counted[0], "sum.start"), 0.0);
     let sum: f64 = counted.iter().map(|interval| number(interval, "sum.bytes")).sum();
     assert_eq!(number(&omitted, "end.sum_sent.bytes"), sum);
-    // About as much again was sent in the omitted time.
+    // About as many bytes again were sent in the omitted time.
     assert!(sum < 2.5e6 * number(&omitted, "end.sum_sent.seconds") + 1e6, "{sum}");
 }
 
@@ -196,9 +196,9 @@ fn udp_loses_nothing_on_loopback() {
     }
     assert_fields(&constant, "intervals.0.streams.0", "packets");
     assert_fields(&poisson, "intervals.0.streams.0", "packets jitter_ms lost_packets lost_percent");
-    // At equal intervals, datagrams of 1400 bytes at 10 Mbit/s have 893 departures within a second.
+    // With equal intervals, 1400-byte datagrams at 10 Mbit/s have 893 departures per second.
     assert!(number(&constant, "end.sum_sent.packets") <= 893.0);
-    // Five standard deviations above the mean.
+    // The bound is five standard deviations above the mean.
     let departures = number(&poisson, "end.sum_sent.packets");
     assert!(departures < 893.0 + 5.0 * 893_f64.sqrt(), "{departures}");
     for sum in ["sum_sent", "sum_received", "sum_sent_bidir_reverse", "sum_received_bidir_reverse"] {
@@ -206,7 +206,7 @@ fn udp_loses_nothing_on_loopback() {
     }
 }
 
-/// Tests that need a second port of the server work through a second listener of the relay.
+/// Tests that need a second port of the server pass a relay with a second listener.
 #[test]
 #[cfg(target_os = "linux")]
 fn second_ports_pass_a_relay() {
@@ -217,7 +217,8 @@ fn second_ports_pass_a_relay() {
     let data = free.local_addr().unwrap().port();
     drop(free);
     let server = Server::start(&["-B", "127.0.0.1", "--data-port", &data.to_string()]);
-    // The client is told the port only, and assumes the server's address: the relay listens on a port of that number.
+    // The client learns only the port, and assumes the server's address: the relay listens on a port with the same
+    // number.
     let pair = |port: u16| [2, 1].map(|host| SocketAddr::from(([127, 0, 0, host], port)));
     let ([listen, to], [data_listen, data_to]) = (pair(server.port.parse().unwrap()), pair(data));
     let options = Options::new(listen, to).and(data_listen, data_to);
@@ -233,13 +234,13 @@ fn second_ports_pass_a_relay() {
     let tcp = run("-R -n 1M -C new-reno");
     assert_eq!(number(&tcp, "end.sum_received.bytes"), f64::from(1 << 20));
     let (engine, counts) = relay.stop().unwrap();
-    // A control connection and a stream for each test.
+    // Each test has a control connection and a stream.
     assert_eq!((counts.clients, counts.missed, counts.unsent), (4, 0, 0));
     assert!(engine.stats(Direction::Up).delivered_bytes > 140 << 10);
     assert!(engine.stats(Direction::Down).delivered_bytes > 1 << 20);
 }
 
-/// Returns the lines of a report with numbers replaced by `#`, and without spaces, brackets and unit prefixes.
+/// Returns the lines of a report with `#` instead of numbers, and without spaces, brackets and unit prefixes.
 fn shape(output: &Output) -> Vec<String> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     let word = |word: &str| match word {
@@ -285,7 +286,7 @@ fn text_has_iperf3s_lines() {
 
 #[test]
 fn failures_say_why() {
-    // A port that was free a moment ago.
+    // This port was free a moment ago.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let refused = perf(&["-c", "127.0.0.1", "-p", &free]).output().unwrap();
     assert_eq!(complaint(&refused), "longhaul perf: error - unable to connect to server: connection refused");
@@ -311,7 +312,7 @@ fn failures_say_why() {
     assert!(list.status.success() && String::from_utf8_lossy(&list.stdout).contains("cubic"));
 }
 
-/// The server's options determine what congestion control it may use.
+/// The options of the server determine which congestion control is allowed on it.
 #[test]
 fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
     let client = "-R -n 100K -C scalable --allow-unsafe-congestion";
@@ -325,8 +326,8 @@ fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// Start-up schemes and their measurement need a first flight that consists of data only, from either sender. The
-/// link's round trip is long compared with the time in which a busy machine sends the flight.
+/// Start-up schemes, and their measurement, need a first flight that consists of data only, from either sender. The
+/// round-trip time of the link is long compared with the time that a busy machine takes to send the flight.
 #[test]
 #[cfg(target_os = "linux")]
 fn start_up_schemes_use_the_first_flight_or_report_why_not() {
@@ -378,7 +379,8 @@ fn one_test_at_a_time() {
     assert_eq!(complaint(&second), "longhaul perf: error - the server is busy running a test. try again later");
 }
 
-/// Writes `bytes` to a server and reads until it has ended; returns what it said, and the connection, not yet closed.
+/// Writes `bytes` to a server and reads until the server has ended. Returns the answer and the connection, which is not
+/// closed yet.
 async fn intrude(port: u16, bytes: Vec<u8>) -> (Vec<u8>, longhaul::TcpStream) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = longhaul::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -411,14 +413,15 @@ fn request(streams: u32) -> Vec<u8> {
 async fn a_server_survives_its_clients() {
     let server = Server::start(&["--timeout", "1"]);
     let port = server.port.parse().unwrap();
-    // Strangers: another protocol, too long a message, a message that is not a hello, a stream of no test.
+    // Peers that are no clients: another protocol, a message that is too long, a message that is not a hello, and a
+    // stream of no test.
     for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![255; 2000], message("{}"), hello("7")] {
         assert!(intrude(port, bytes).await.0.is_empty());
     }
     std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[0; 100], ("127.0.0.1", port)).unwrap();
-    // Faulty clients: an invalid message after the hello, an impossible test, streams that never connect.
+    // Faulty clients: an invalid message after the hello, an impossible test, and streams that never connect.
     assert!(intrude(port, [hello("null"), message("[]")].concat()).await.0.is_empty());
-    // The client that is refused does not close: the next one is served nevertheless.
+    // The refused client does not close its connection; the next one is served nevertheless.
     let (said, _refused) = intrude(port, request(1000)).await;
     let said = String::from_utf8_lossy(&said).into_owned();
     assert!(said.contains("Refused") && said.contains("streams"), "{said}");
@@ -429,7 +432,7 @@ async fn a_server_survives_its_clients() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// A server for one test ends although the client that it has refused does not close.
+/// A server for one test ends even if a refused client does not close its connection.
 #[tokio::test]
 async fn a_refused_client_does_not_keep_a_server_for_one_test() {
     let server = Server::start(&["-1", "--timeout", "1"]);
@@ -441,8 +444,8 @@ async fn a_refused_client_does_not_keep_a_server_for_one_test() {
     assert_eq!(again.map(drop).map_err(|error| error.kind()), Err(std::io::ErrorKind::ConnectionRefused));
 }
 
-/// During a test, 32 clients that do not close are told that the server is busy, and further ones are reset until one of
-/// them has closed.
+/// During a test, 32 clients that do not close are told that the server is busy. Further clients are reset until one of
+/// these has closed.
 #[tokio::test]
 async fn a_server_tells_32_clients_at_a_time_that_it_is_busy() {
     let mut server = Server::start(&[]);
@@ -466,8 +469,8 @@ async fn a_server_tells_32_clients_at_a_time_that_it_is_busy() {
     first.wait().unwrap();
 }
 
-/// Reflection attack: a control connection requests datagrams, and knocks with another source address ask for them
-/// there.
+/// Reflection attack: a control connection requests datagrams, and `Knock` messages with a forged source address direct
+/// them there.
 #[tokio::test]
 async fn a_server_sends_datagrams_only_to_addresses_that_answer() {
     use longhaul_cli::perf::protocol::{self, Challenge, Direction, Hello, Knock, Message, Params, Protocol};
@@ -493,7 +496,7 @@ async fn a_server_sends_datagrams_only_to_addresses_that_answer() {
     let knock = |nonce: Option<String>| serde_json::to_vec(&Knock { hello: hello.clone(), nonce }).unwrap();
     let mut buffer = [0; 2000];
     let mut nonce = None;
-    // The server has read all of these when it has answered the last one.
+    // The server has processed all of these messages once it has answered the last one.
     for _ in 0..10 {
         let known = std::mem::take(&mut nonce);
         for socket in [&victim, &silent] {
@@ -509,7 +512,7 @@ async fn a_server_sends_datagrams_only_to_addresses_that_answer() {
         assert!(length <= knock(None).len(), "{length}");
         nonce = Some(serde_json::from_slice::<Challenge>(&buffer[..length]).unwrap().nonce);
     }
-    // Nothing is sent to another host's address; another port of this host receives no more than it sent.
+    // Nothing is sent to the address of another host. Another port of this host receives no more than it sent.
     assert!(victim.recv(&mut buffer).is_err());
     let drawn: usize = std::iter::from_fn(|| silent.recv(&mut buffer).ok()).sum();
     assert!(drawn <= 10 * knock(None).len(), "{drawn}");
@@ -525,7 +528,7 @@ async fn a_server_sends_datagrams_only_to_addresses_that_answer() {
     assert!(victim.recv(&mut buffer).is_err() && silent.recv(&mut buffer).is_err());
 }
 
-/// The strangers would be evicted only after 30 s, and the client waits for a shorter time.
+/// Silent connections would be evicted only after 30 s, but the client waits for a shorter time.
 #[tokio::test]
 async fn silent_connections_do_not_delay_clients() {
     use longhaul_cli::perf::protocol;
@@ -556,7 +559,7 @@ fn a_server_has_limits() {
         let refused = server.client(options).output().unwrap();
         assert_eq!(complaint(&refused), format!("longhaul perf: error - {limit}"));
     }
-    // The limit ends a test without a duration.
+    // The server's limit ends a test without a duration.
     let server = Server::start(&["--max-time", "1"]);
     let output = server.client("-t 0 -b 1M -J").output().unwrap();
     assert_adds_up(&json(&output));
@@ -605,7 +608,7 @@ fn reports_go_where_they_are_wanted() {
     assert_tcp_fields(&report);
 }
 
-/// Returns whether a process started with this port leads its session (proc_pid_stat(5), field 6).
+/// Returns whether the process that was started with this port leads its session (proc_pid_stat(5), field 6).
 #[cfg(target_os = "linux")]
 fn leads_a_session(port: &str) -> bool {
     std::thread::sleep(std::time::Duration::from_millis(10));
@@ -623,13 +626,13 @@ fn a_server_may_be_in_the_background() {
     assert!(perf(&["-s", "-D", "-1", "-p", &port]).output().unwrap().status.success());
     #[cfg(target_os = "linux")]
     assert!((0..200).any(|_| leads_a_session(&port)), "it would end with the terminal");
-    // The server may need a moment until it listens.
+    // The server may take a moment until it listens.
     let served =
         (0..200).any(|_| perf(&["-c", "127.0.0.1", "-p", &port, "-n", "1"]).output().unwrap().status.success());
     assert!(served);
 }
 
-/// iperf3 listens on the same port number, with the system's TCP.
+/// iperf3 listens on the same port number, over the system's TCP.
 #[test]
 fn another_program_at_the_other_end_is_recognised() {
     let iperf3 = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,5 @@
-//! Pictures of transfers: their lines, read back by the texts at the axes, against the event log and the report.
+//! Pictures of transfers: lines are converted back to values by the labels of the axes, and compared with the event log
+//! and the report.
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 use crate::machine::{Machine, failed, json_lines};
 use crate::relay::slow;
 
-/// Lines whose values are compared are this far off at most, by the resolution of coordinates, relative to the axis.
+/// Maximum error of the values of a line relative to the axis, caused by the resolution of coordinates.
 const RESOLUTION: f64 = 2e-3;
 
 struct Panel<'a>(Node<'a, 'a>);
@@ -23,10 +24,10 @@ impl<'a> Panel<'a> {
         self.0.descendants().filter(move |node| node.attribute("class") == Some(class))
     }
 
-    /// Returns two places on an axis with their values, by the texts of its ticks.
+    /// Returns two positions on an axis with their values, from the labels of its ticks.
     fn ticks(&self, axis: &'a str) -> [(f64, f64); 2] {
         let of = |node: Node<'_, '_>| {
-            // Numbers are centred beside their tick along y.
+            // Labels along y are centred beside their tick.
             let place = match axis {
                 "tick x" => number(node, "x"),
                 _ => number(node, "y") - 4.0,
@@ -37,7 +38,7 @@ impl<'a> Panel<'a> {
         [ticks[0], *ticks.last().unwrap()]
     }
 
-    /// Returns the factor of the unit of y.
+    /// Returns the factor of the unit of the y axis.
     fn unit(&self) -> f64 {
         let label = self
             .with_class("label")
@@ -70,7 +71,7 @@ fn most(line: &[(f64, f64)]) -> f64 {
     line.iter().map(|(_, value)| *value).fold(0.0, f64::max)
 }
 
-/// Returns the area below a line, such as the bytes of a rate in Mb/s.
+/// Returns the area below a line, which is a number of bytes for a rate in Mb/s.
 fn bytes(line: &[(f64, f64)]) -> f64 {
     line.windows(2).map(|pair| (pair[1].0 - pair[0].0) * f64::midpoint(pair[0].1, pair[1].1) / 8e-6).sum()
 }
@@ -98,7 +99,7 @@ impl Events {
     }
 }
 
-/// The only file in a directory.
+/// Returns the only file in a directory.
 fn only(directory: &Path) -> PathBuf {
     let files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
@@ -114,7 +115,7 @@ fn pictures_have_the_values_of_the_transfer() {
     let address = relay.local_addr().to_string();
     let path = |name: &str| here.path(name).into_os_string().into_string().unwrap();
     let (logs, picture) = (path("logs"), path("sent.svg"));
-    // CUBIC overflows the queue, so that there are retransmissions.
+    // CUBIC overflows the queue and causes retransmissions.
     let arguments =
         ["send", "--accept-new", "--json", "-C", "cubic", "--qlog", &logs, "--plot", &picture, &address, &file];
     let sent = here.run(&arguments);
@@ -126,7 +127,7 @@ fn pictures_have_the_values_of_the_transfer() {
     let retransmitted = events.metric("/retransmitted_bytes").last().unwrap_or(0.0);
     assert!(delivered >= 10_000_000.0 && retransmitted > 0.0, "{delivered} {retransmitted}");
 
-    // From the log.
+    // The picture drawn from the event log.
     let drawn = here.run(&["plot", only(&here.path("logs")).to_str().unwrap()]);
     assert!(drawn.status.success(), "{drawn:?}");
     let text = String::from_utf8(drawn.stdout).unwrap();
@@ -148,7 +149,7 @@ fn pictures_have_the_values_of_the_transfer() {
     let end = events.0.last().unwrap()["time"].as_f64().unwrap() / 1e3;
     near(panels[2].line("congestion window").last().unwrap().0, end, RESOLUTION);
 
-    // By samples during the transfer.
+    // The picture drawn from samples during the transfer.
     let text = fs::read_to_string(&picture).unwrap();
     let document = Document::parse(&text).unwrap();
     let panels = Panel::all(&document);
@@ -160,7 +161,7 @@ fn pictures_have_the_values_of_the_transfer() {
     );
     let sampled = most(&panels[2].line("congestion window"));
     assert!(sampled > 0.5 * cwnd && sampled <= cwnd * (1.0 + RESOLUTION), "{sampled} {cwnd}");
-    // The band shows what limited the sender, at almost all times.
+    // The band shows a limit of the sender almost all the time.
     let band = panels[0].0.descendants().find(|node| node.attribute("data-of") == Some("limits")).unwrap();
     let boxes: Vec<_> = band.children().map(|area| (number(area, "x"), number(area, "width"))).collect();
     assert!(boxes.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0 + 0.02), "{boxes:?}");

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::process::{Process, json, listening, program, receive};
 use crate::relay::relay;
 
-/// A running receiver. It is killed when dropped.
+/// A running receiver, killed when dropped.
 struct Receiver {
     _process: Process,
     address: SocketAddr,
@@ -51,7 +51,7 @@ fn complaint(output: &Output) -> String {
     crate::process::complaint(output)
 }
 
-/// Returns whether a report has no doubts. On a machine that is too busy to measure, the report says so and its
+/// Returns whether a report is free of doubts. If the machine was too busy to measure, the report says so, and its
 /// numbers prove nothing.
 fn is_trusted(report: &Value) -> bool {
     let doubts = report["doubts"].as_array().unwrap();
@@ -62,7 +62,7 @@ fn is_trusted(report: &Value) -> bool {
     doubts.is_empty()
 }
 
-/// The relay's link has 20 Mbit/s. On a busy machine packets are late by milliseconds, so the bounds are wide.
+/// The link of the relay has 20 Mbit/s. On a busy machine, packets are milliseconds late, so the bounds are wide.
 #[test]
 fn capacity_and_round_trip_of_a_link_are_found() {
     let receiver = Receiver::start(&["--reflect"]);
@@ -80,7 +80,7 @@ fn capacity_and_round_trip_of_a_link_are_found() {
     assert!(report["packets"].as_u64().unwrap() > found["packets"].as_u64().unwrap());
     assert_eq!(report["largest_packet"], 1500);
     assert!(found["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
-    // On a busy machine too few undisturbed pairs may arrive for a confident result.
+    // On a busy machine, too few undisturbed pairs may arrive for a confident result.
     let confident = found["confidence"].as_f64().unwrap() >= 0.5;
     assert!(found["converged"] == false || confident, "{report}");
     assert_eq!(found["converged_after_s"].is_null(), found["converged"] == false, "{report}");
@@ -103,7 +103,7 @@ fn every_method_ends_when_its_time_is_up_and_reports_for_people() {
     }
 }
 
-/// The transfer fills the link's 20 Mbit/s and its buffer of 60 kB. The receiver keeps no file.
+/// The transfer fills the 20 Mbit/s of the link and its buffer of 60 kB. The receiver keeps no file.
 #[test]
 fn a_transfer_to_a_plain_receiver_measures_the_link() {
     let receiver = Receiver::start(&[]);
@@ -117,7 +117,7 @@ fn a_transfer_to_a_plain_receiver_measures_the_link() {
         let capacity = found["capacity_bps"]["value"].as_f64().unwrap();
         assert!((5e6..80e6).contains(&capacity), "{report}");
         assert!(found["delivery_bps"].as_f64().unwrap() > 1e6, "{report}");
-        // 60 kB take 24 ms at 20 Mbit/s; the estimate is in bins of a fraction of that, and a busy host adds delay.
+        // 60 kB take 24 ms at 20 Mbit/s. The estimate has bins of a fraction of that, and a busy host adds delay.
         let delay = report["buffer_delay_us"].as_f64().unwrap_or_default();
         assert!((16_000.0..40_000.0).contains(&delay), "{report}");
         let bytes = found["buffer_bytes"].as_f64().unwrap_or_default() / capacity * 20e6;
@@ -130,8 +130,8 @@ fn a_transfer_to_a_plain_receiver_measures_the_link() {
     receiver.keeps_nothing();
 }
 
-/// 3 % of the packets are lost on the forward path without a queue. A busy machine may send too few packets to tell,
-/// or find no rate; then the exit code is a failure, but there is still a report.
+/// The forward path loses 3 % of the packets at random. A busy machine may send too few packets to find out, or find no
+/// rate: then the exit code is that of a failure, but there is still a report.
 #[test]
 fn random_loss_is_told_by_its_share() {
     let receiver = Receiver::start(&["--reflect"]);
@@ -155,7 +155,7 @@ fn all_makes_do_with_a_receiver_that_does_not_reflect() {
     assert!(said.contains("speaks longhaul, but does not answer probes"), "{said}");
 }
 
-/// Starts a peer without longhaul's own options, which reads until the end.
+/// Starts a peer that has none of longhaul's own options and reads until the end.
 fn plain_peer() -> SocketAddr {
     let (tell, told) = std::sync::mpsc::channel();
     thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! `probe --hops` over routers: network namespaces joined by veth pairs. Skipped with a message where they are not
-//! permitted.
+//! `probe --hops` over routers, which are network namespaces joined by veth pairs. Skipped with a message if namespaces
+//! are not permitted.
 
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
@@ -14,8 +14,8 @@ use crate::process::{Process, json, listening, program, receive};
 /// Address of the far end.
 const SERVER: &str = "10.97.3.2:7000";
 
-/// Route of three hops, `user` - `first` - `second` - `server`, with a link between each two. The near end of link
-/// NET is 10.97.NET.1, the far end 10.97.NET.2.
+/// Route of three hops, `user` - `first` - `second` - `server`, with a link between neighbours. On link NET, the near
+/// end is 10.97.NET.1 and the far end 10.97.NET.2.
 struct Route {
     nodes: [NetNs; 4],
 }
@@ -56,7 +56,7 @@ impl Route {
             }
         }
         let router = || {
-            // Disables the ICMP rate limits: one report for each packet instead of one per second.
+            // Disables the ICMP rate limits, to get one report per packet instead of one per second.
             for (name, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0"), ("icmp_ratemask", "0")] {
                 std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
             }
@@ -78,7 +78,7 @@ impl Route {
     }
 }
 
-/// A receiver at the far end. It is killed when dropped.
+/// A receiver at the far end, killed when dropped.
 struct Receiver {
     _process: Process,
     _out: TempDir,
@@ -107,7 +107,7 @@ fn is_near_8_mbps(report: &Value) -> bool {
     report["methods"][0]["capacity_bps"]["value"].as_f64().is_some_and(|capacity| (4e6..16e6).contains(&capacity))
 }
 
-/// Returns the report of a transfer. On a busy machine the routers spread packet pairs, so the best of three counts.
+/// Returns the best of three reports of a transfer, because routers on a busy machine spread packet pairs.
 fn loaded(route: &Route) -> Value {
     let probe = || json(&route.probe("--method tcpprobe --hops --json"));
     let mut report = probe();
@@ -120,7 +120,7 @@ fn loaded(route: &Route) -> Value {
     report
 }
 
-/// 8 Mbit/s from the first router on, with a buffer of 40 ms, which the transfer of tcpprobe fills.
+/// From the first router on, the path has 8 Mbit/s and a buffer of 40 ms, which the transfer of tcpprobe fills.
 #[test]
 fn the_hop_behind_the_bottleneck_is_named() {
     let Some(route) = Route::new() else { return };
@@ -130,7 +130,7 @@ fn the_hop_behind_the_bottleneck_is_named() {
     }
     let _receiver = Receiver::start(&route);
 
-    // Without load there is no queue.
+    // Without load, there is no queue.
     let idle = json(&route.probe("--hops --json --time 3"));
     assert_eq!(addresses(&idle), ["10.97.1.2", "10.97.2.2", "10.97.3.2"]);
     assert_eq!((&idle["hops"]["loaded"], &idle["hops"]["queue_at"]), (&Value::Bool(false), &Value::Null), "{idle}");

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Maximum time to wait for a line of a program, far above what the slowest test needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Kills a program that does not write what a test waits for, so that the test fails instead of waiting forever. Ends when
+/// Kills a program that does not write the expected line, so that the test fails instead of waiting forever. Ends when
 /// dropped.
 pub(crate) struct Watchdog {
     _waiting: Sender<()>,
@@ -27,7 +27,7 @@ impl Watchdog {
         std::thread::spawn(move || {
             if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
                 eprintln!("process {process} has not written what is waited for, and is killed");
-                // It may have ended just now.
+                // The program may already have ended.
                 let _ = Command::new("kill").args(["-KILL", &process]).stdin(Stdio::null()).status();
             }
         });
@@ -35,16 +35,16 @@ impl Watchdog {
     }
 }
 
-/// A running program whose output is read. It is killed when dropped.
+/// A running program whose output is read, killed when dropped.
 pub(crate) struct Process {
     pub(crate) child: Child,
-    /// Its output.
+    /// Output of the program.
     pub(crate) said: Box<dyn BufRead + Send>,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -81,7 +81,7 @@ pub(crate) fn program(name: &str) -> Command {
     command
 }
 
-/// Returns a command for a receiver without encryption that listens on `listen` and puts files into `out`.
+/// Returns a command for a receiver without encryption that listens on `listen` and writes to `out`.
 pub(crate) fn receive(listen: &str, out: &Path, options: &[&str]) -> Command {
     let mut command = program("receive");
     command.args(["--plaintext=yes-on-this-network", "--listen", listen, "--out"]).arg(out).args(options);

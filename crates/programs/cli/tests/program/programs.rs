@@ -1,4 +1,5 @@
-//! Unmodified programs through a forwarder. Without the program or its server, a test prints a message and passes.
+//! Unmodified programs through a forwarder. If the program or its server is missing, a test prints a message and
+//! passes.
 use std::fs::{self, File, Permissions};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,7 @@ use longhaul_cli::files::TempDir;
 
 use crate::machine::{Machine, Receiver};
 
-/// A server that is killed when dropped.
+/// A server, killed when dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -51,7 +52,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// Forwards a port to `port` of this machine. Its address is that of the local port.
+/// Forwards a local port to `port` of this machine. The address of the forwarder is that of the local port.
 fn forward(port: u16) -> (Machine, Machine, Receiver, Receiver) {
     let (there, here) = (Machine::new(), Machine::new());
     let target = format!("127.0.0.1:{port}");
@@ -80,7 +81,7 @@ fn ssh_runs_a_command_and_copies_its_input() {
         let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &path(name)]).status();
         assert!(made.unwrap().success());
     }
-    // Where sshd drops its privileges.
+    // sshd needs this directory to drop its privileges.
     fs::create_dir_all("/run/sshd").unwrap();
     let port = free_port();
     let config = format!(
@@ -121,7 +122,7 @@ fn psql_queries_a_server() {
     let directory = TempDir::create().unwrap();
     let data = directory.path().join("data");
     fs::create_dir(&data).unwrap();
-    // The server does not run as root.
+    // The PostgreSQL server refuses to run as root.
     let program = |name: &str| {
         let mut command = Command::new(if is_root() { "runuser" } else { "env" });
         if is_root() {

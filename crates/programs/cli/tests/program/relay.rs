@@ -13,17 +13,18 @@ pub(crate) fn link(options: &str) -> Path {
     link.build(|file| Err(format!("{file}: no files here"))).unwrap()
 }
 
-/// Starts a link from a port of its own on the same host to `to`.
+/// Starts a link from a free port on the same host to `to`.
 pub(crate) fn relay(options: &str, to: SocketAddr) -> Running {
     start(options, &Options::new((to.ip(), 0).into(), to))
 }
 
-/// As [`relay`], between the given addresses.
+/// Does the same as [`relay`] between the given addresses.
 pub(crate) fn start(link_options: &str, options: &Options) -> Running {
     Running::start(options, &link(link_options), Logs::default()).unwrap()
 }
 
-/// A link to `address` on which a file of 30 MB takes seconds, so that it can be interrupted on a busy machine.
+/// Starts a link to `address` that takes seconds for a file of 30 MB, so that the transfer can be interrupted on a busy
+/// machine.
 pub(crate) fn slow(address: &str) -> Running {
     relay("--rate 100mbit --rtt 10ms --queue 200p", address.parse().unwrap())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::forward::{close, contents, echo, exchange, is_reset, listen, read_all};
 use crate::machine::{Machine, Receiver, failed};
 
-/// A gateway that permits to listen by these arguments, and the forwarder's machine.
+/// Starts a gateway that permits listening by `permission` and `arguments`. Also returns the forwarder's machine.
 fn gateway(permission: &str, arguments: &[&str]) -> (Machine, Machine, Receiver) {
     let (there, here) = (Machine::new(), Machine::new());
     there.key();
@@ -17,7 +17,7 @@ fn gateway(permission: &str, arguments: &[&str]) -> (Machine, Machine, Receiver)
     (there, here, gateway)
 }
 
-/// Starts a forwarder with one port of the gateway. Its address is that of the port.
+/// Starts a forwarder with one port of the gateway. The address of the forwarder is that of this port.
 fn forward(here: &Machine, gateway: &Receiver, remote: &str) -> Receiver {
     let mut forward = here.forward_to(&gateway.address, &["-R", remote]);
     let line = forward.wait_for("the gateway listens on port ");
@@ -37,7 +37,7 @@ fn connections_to_the_gateway_reach_targets_near_the_forwarder() {
         let data = contents(round, 1000 * round as usize);
         assert!(exchange(TcpStream::connect(&forward.address).unwrap(), &data) == data, "round {round}");
     }
-    // More at the same time than tunnels that are offered.
+    // There are more connections at the same time than offered tunnels.
     let together: Vec<_> = (0..20)
         .map(|seed| {
             let (stream, data) = (TcpStream::connect(&forward.address).unwrap(), contents(seed, 200_000));
@@ -60,7 +60,7 @@ fn half_close_and_resets_pass_and_refusals_reset() {
     server.write_all(b"answer").unwrap();
     drop(server);
     assert_eq!(read_all(&mut client), b"answer");
-    // The target resets: it is dropped with unread data.
+    // Dropping the target's connection with unread data resets it.
     let mut client = TcpStream::connect(&forward.address).unwrap();
     client.write_all(b"unread").unwrap();
     let mut server = listener.accept().unwrap().0;
@@ -84,7 +84,7 @@ fn listening_needs_permission() {
     refused("listen", &["--permit", "any"], "0.0.0.0:0:h.example:80");
     refused("listen", &["--permit", "any"], "80:h.example:80");
     refused("listen", &["--permit-listen", "81"], "8081:h.example:80");
-    // Who may listen may not open connections without the other permission.
+    // The permission to listen does not include the one to open connections.
     let (listener, target) = listen();
     let (_there, here, gateway) = gateway("listen", &["--permit", "127.0.0.0/8:any"]);
     let mut forward = here.forward(&gateway.address, &["-L", &format!("0:{target}")]);
@@ -92,7 +92,7 @@ fn listening_needs_permission() {
     forward.wait_for("the gateway does not permit this target");
     listener.set_nonblocking(true).unwrap();
     listener.accept().unwrap_err();
-    // A taken port.
+    // A port that is already in use.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (_there, here, gateway) = crate::remote::gateway("listen", &["--permit-listen", "any:any"]);
     let _holder = TcpListener::bind(taken).unwrap();
@@ -130,7 +130,7 @@ fn listeners_close_when_the_forwarder_goes_or_is_not_allowed_any_more() {
     }
 }
 
-/// A connection in progress ends before a forwarder that is terminated.
+/// A terminated forwarder waits for its connection in progress.
 #[test]
 fn a_terminated_forwarder_drains() {
     let (listener, target) = listen();
@@ -152,7 +152,7 @@ fn a_terminated_forwarder_drains() {
     assert_eq!(forward.end().0, Some(0));
 }
 
-/// The gateway is killed and comes back on the same port.
+/// A killed gateway restarts on the same port.
 #[test]
 fn a_gateway_that_returns_listens_again() {
     let (listener, target) = listen();

@@ -9,7 +9,7 @@ use longhaul_link::spec::Direction;
 use crate::machine::{Machine, Receiver, failed, json_lines};
 use crate::relay::slow;
 
-/// Interval between looks at the disk.
+/// Interval between checks of the disk.
 const LOOK: Duration = Duration::from_millis(2);
 const MIB: u64 = 1 << 20;
 
@@ -25,7 +25,7 @@ pub(crate) fn unfinished(there: &Machine) -> u64 {
     bytes
 }
 
-/// Waits until more than `bytes` bytes are there.
+/// Waits until the receiver has more than `bytes` bytes.
 fn wait_for(there: &Machine, bytes: u64) {
     while unfinished(there) <= bytes {
         sleep(LOOK);
@@ -38,7 +38,7 @@ fn start(here: &Machine, address: &str, file: &str, options: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Starts to send `file`, and kills the sender when more than `bytes` bytes are there.
+/// Starts to send `file`, and kills the sender once the receiver has more than `bytes` bytes.
 fn interrupt(there: &Machine, here: &Machine, receiver: &Receiver, file: &str, bytes: u64) -> u64 {
     let relay = slow(&receiver.address);
     let mut sender = start(here, &relay.local_addr().to_string(), file, &[]);
@@ -72,7 +72,7 @@ fn an_interrupted_file_is_continued_by_the_next_sender_and_the_next_receiver() {
     assert!(said.contains("big is continued after "), "{said}");
     assert_eq!(json_lines(&received)[0]["resumed_bytes"], resumed);
     assert!(same(&file, &there, "big"));
-    // Nothing else stays.
+    // No other file is left.
     assert_eq!(fs::read_dir(there.path("out")).unwrap().count(), 1);
 }
 
@@ -82,7 +82,7 @@ fn a_file_that_has_changed_is_sent_anew_and_this_is_said() {
     let (file, key) = (here.file("big", 30_000_000), here.key());
     let mut receiver = there.receive(&["--allow", &key]);
     interrupt(&there, &here, &receiver, &file, 3 * MIB);
-    // Another modification time.
+    // A file with another modification time.
     fs::write(&file, vec![7; 30_000_000]).unwrap();
     let relay = slow(&receiver.address);
     let mut sender = start(&here, &relay.local_addr().to_string(), &file, &[]);
@@ -90,7 +90,7 @@ fn a_file_that_has_changed_is_sent_anew_and_this_is_said() {
     wait_for(&there, 3 * MIB);
     sender.kill().unwrap();
     sender.wait().unwrap();
-    // The same size and time, but other contents.
+    // A file with the same size and time, but other contents.
     let modified = File::open(&file).unwrap().metadata().unwrap().modified().unwrap();
     fs::write(&file, vec![8; 30_000_000]).unwrap();
     File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
@@ -102,7 +102,7 @@ fn a_file_that_has_changed_is_sent_anew_and_this_is_said() {
     assert!(same(&file, &there, "big"));
 }
 
-/// A part is that of its sender's key, and damaged groups are not continued.
+/// A part belongs to the key of its sender, and damaged groups are not continued.
 #[test]
 fn a_part_belongs_to_its_sender_and_is_verified() {
     let (there, here, other) = (Machine::new(), Machine::new(), Machine::new());
@@ -120,7 +120,7 @@ fn a_part_belongs_to_its_sender_and_is_verified() {
     };
     assert_eq!(resumed(&other, &receiver, &[]), 0);
     drop(receiver);
-    // The third group is damaged.
+    // Damages the third group.
     for directory in fs::read_dir(there.path("out")).unwrap().flatten().filter(|entry| entry.path().is_dir()) {
         for part in fs::read_dir(directory.path()).unwrap().flatten() {
             if part.file_name().to_string_lossy().starts_with("part-") {
@@ -150,7 +150,7 @@ fn a_file_that_arrived_before_the_sender_heard_of_it_is_confirmed() {
             (Some(resumed[0]), Some(5_000_000))
         );
     }
-    // Another file of the same name, size and time is refused, even if its owner claims to have the same.
+    // Another file with the same name, size and time is refused, even if its sender claims to have the same one.
     let modified = File::open(&files[0]).unwrap().metadata().unwrap().modified().unwrap();
     fs::write(&files[0], vec![1; 5_000_000]).unwrap();
     File::options().write(true).open(&files[0]).unwrap().set_modified(modified).unwrap();
@@ -158,7 +158,7 @@ fn a_file_that_arrived_before_the_sender_heard_of_it_is_confirmed() {
     assert!(said.contains("the receiver says: it exists already"), "{said}");
 }
 
-/// The receiver is killed and started again; the sender connects again by itself.
+/// The receiver is killed and restarted; the sender reconnects by itself.
 #[test]
 fn a_sender_survives_the_receiver() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -193,7 +193,7 @@ fn a_sender_survives_the_receiver() {
     );
 }
 
-/// Ten interruptions, of either end, at random moments. The relay counts what is sent.
+/// Ten interruptions, of either end, at random moments. The relay counts the delivered bytes.
 #[test]
 fn ten_kills_cost_at_most_two_mebibytes_each() {
     const SIZE: usize = 40_000_000;
@@ -206,7 +206,7 @@ fn ten_kills_cost_at_most_two_mebibytes_each() {
 
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: u64| {
-        // xorshift64 (Marsaglia 2003); the seed is fixed.
+        // xorshift64 (Marsaglia 2003) with a fixed seed.
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -237,12 +237,12 @@ fn ten_kills_cost_at_most_two_mebibytes_each() {
     let (engine, _) = relay.stop().unwrap();
     let delivered = engine.stats(Direction::Up).delivered_bytes;
     eprintln!("{delivered} bytes delivered for a file of {SIZE} bytes");
-    // Headers of packets and TLS records take 7 %.
+    // The headers of packets and TLS records take 7 %.
     let most = (SIZE as u64 + KILLS * 2 * MIB) * 107 / 100;
     assert!(delivered <= most, "{delivered} bytes were delivered, more than {most}");
 }
 
-/// A part counts in the next process, too, but not twice when it is continued.
+/// A part still counts in the next process, but not twice when it is continued.
 #[test]
 fn parts_of_an_earlier_receiver_count_towards_the_limits() {
     let (there, here) = (Machine::new(), Machine::new());

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::machine::{Machine, Receiver};
 
-/// Connects from one of the loopback addresses: reports of failures are limited per source.
+/// Connects from the loopback address `source`: reports of failures are limited per source.
 #[cfg(target_os = "linux")]
 async fn connect_from(source: &str, receiver: &Receiver) -> TcpStream {
     let socket = longhaul::TcpSocket::new_v4().unwrap();
@@ -28,7 +28,7 @@ async fn strangers_are_refused_with_a_reason_and_keep_nobody_out() {
     garbage.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let line = receiver.wait_for("is refused");
     assert!(line.contains(" 127.0.0.2:") && line.contains("the peer does not use TLS"), "{line}");
-    // What it hears is an alert.
+    // The answer is an alert.
     let mut answer = Vec::new();
     let _ = garbage.read_to_end(&mut answer).await;
     assert_eq!(answer.first(), Some(&21), "{answer:?}");
@@ -44,7 +44,7 @@ async fn strangers_are_refused_with_a_reason_and_keep_nobody_out() {
     let line = receiver.wait_for("is refused");
     assert!(line.contains(" 127.0.0.3:") && line.contains("does not support TLS 1.3"), "{line}");
 
-    // More silent peers than places for their address.
+    // There are more silent peers than places for their address.
     let mut silent = Vec::new();
     for _ in 0..40 {
         silent.push(connect_from("127.0.0.1", &receiver).await);
@@ -60,7 +60,7 @@ async fn connect(here: &Machine, there: &Machine, receiver: &Receiver) -> Secure
     connector.connect(TcpStream::connect(&receiver.address).await.unwrap()).await.unwrap()
 }
 
-/// Sends `bytes` after the magic bytes; returns the reason of the receiver.
+/// Sends `bytes` after the magic bytes; returns the receiver's reason for the refusal.
 async fn refusal(here: &Machine, there: &Machine, receiver: &Receiver, bytes: &[u8]) -> String {
     let mut stream = connect(here, there, receiver).await;
     stream.write_all(&protocol::MAGIC).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_hostile_sender_writes_nothing_outside_and_nothing_to_the_terminal() {
         let line = receiver.wait_for(reason);
         assert!(!line.trim_end().contains(|c: char| c.is_control()), "{line:?}");
     }
-    // A wrong hash, and sizes that lie either way.
+    // A wrong hash, and announced sizes that are too small or too large.
     let header = header("lie", Some(3));
     for (body, reason) in [
         (&b"\x04\0\0\0\x03abc\x05________________________________"[..], "damaged on the way"),
@@ -143,7 +143,7 @@ async fn a_hostile_sender_writes_nothing_outside_and_nothing_to_the_terminal() {
     assert_eq!(fs::read_dir(&private[0]).unwrap().count(), 0, "an unfinished file is left");
 }
 
-/// Sends a link and then a file through it; a directory of the receiver is a link, too.
+/// Sends a link, and then a file through it. A directory of the receiver is a link, too.
 #[cfg(unix)]
 #[tokio::test]
 async fn no_symbolic_link_on_the_way_is_followed() {
@@ -179,7 +179,7 @@ async fn no_symbolic_link_on_the_way_is_followed() {
     assert!(matches!(reply(&mut stream).await, Reply::Declined(_)));
     assert_eq!(reply(&mut stream).await, Reply::Confirmed);
     assert!(matches!(reply(&mut stream).await, Reply::Declined(_)));
-    // Links that lead outside cannot be encoded; as bytes they are refused.
+    // Links that lead outside cannot be encoded; sent as raw bytes, they are refused.
     let mut hostile = entry(Kind::Link("e".into()), "d/l");
     hostile.truncate(hostile.len() - 3);
     for target in ["..", "../../x", "/etc", "a/../../.."] {
@@ -190,7 +190,7 @@ async fn no_symbolic_link_on_the_way_is_followed() {
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
 
-/// The stream ends without `close_notify`, as an attacker on the path can end it.
+/// The stream ends without `close_notify`, as if an attacker on the path had ended it.
 #[tokio::test]
 async fn a_transfer_that_is_cut_leaves_no_file() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -210,7 +210,7 @@ async fn a_transfer_that_is_cut_leaves_no_file() {
     assert_eq!(there.names(), ["whole"]);
 }
 
-/// Replies of nine bytes, as fast as they go.
+/// The receiver sends replies of nine bytes as fast as possible.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_receiver_that_replies_without_end_is_left() {

@@ -1,4 +1,4 @@
-//! Files that arrive.
+//! Complete transfers.
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
@@ -25,12 +25,12 @@ fn contents_are_compressed_where_that_saves_bytes() {
     fs::write(&noise, random).unwrap();
     assert!(send(&text, &["--compress"]) < 200_000);
     assert!(send(&text, &[]) > 4_600_000);
-    // The rest is headers, and what is retransmitted.
+    // The rest of the bytes are headers and retransmissions.
     let (plain, packed) = (send(&noise, &[]), send(&noise, &["--compress"]));
     assert!(packed > 4 << 20 && packed < plain + plain / 2, "{packed} and {plain}");
 }
 
-/// A busy machine can only make it slower.
+/// A busy machine can only make the transfer slower.
 #[test]
 fn a_limit_on_the_rate_is_kept() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -70,7 +70,7 @@ fn files_of_all_sizes_travel_encrypted_and_both_ends_report_them() {
         assert_eq!(sent["bytes"], contents.len());
         assert_eq!(received["bytes"], contents.len());
     }
-    // Nothing of the contents or the names is readable on the path.
+    // The capture contains neither contents nor names in plain text.
     let capture = fs::read(capture).unwrap();
     let contents = fs::read(&files[2]).unwrap();
     assert!(capture.len() > contents.len());
@@ -155,7 +155,7 @@ fn plaintext_is_said_and_stays_on_loopback_unless_confirmed() {
     receiver.wait().unwrap();
 }
 
-/// Each end says which one does not encrypt.
+/// Each end reports which of both does not encrypt.
 #[test]
 fn a_plain_end_and_an_encrypting_one_do_not_meet() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -172,7 +172,7 @@ fn a_plain_end_and_an_encrypting_one_do_not_meet() {
     assert!(there.names().is_empty());
 }
 
-/// What a sender chooses could control the terminal.
+/// Contents chosen by a sender could control the terminal.
 #[cfg(target_os = "linux")]
 #[test]
 fn contents_are_not_written_to_a_terminal() {
@@ -193,7 +193,7 @@ fn contents_are_not_written_to_a_terminal() {
     }
 }
 
-/// A sender with a key may pause for a day, unless an option says otherwise.
+/// A sender with a key may pause for a day, unless the option sets a shorter time.
 #[test]
 fn a_sender_that_pauses_longer_than_the_option_says_is_ended() {
     let (there, here) = (Machine::new(), Machine::new());
@@ -215,7 +215,7 @@ fn a_connection_may_do_without_ecn() {
     for (option, flags) in [(&[][..], 0xc2), (&["--no-ecn"], 0x02)] {
         let pcap = [&file, "--pcap", capture.to_str().unwrap()];
         assert!(here.send(&receiver, &[&pcap[..], option].concat()).status.success());
-        // The flags of the SYN, after the headers of the file, the packet and IP.
+        // The offset of the flags of the SYN, after the headers of the file, the packet and IP.
         assert_eq!(fs::read(&capture).unwrap()[24 + 16 + 20 + 13], flags, "SYN, with ECE and CWR or without");
     }
 }

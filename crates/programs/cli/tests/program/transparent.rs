@@ -1,5 +1,5 @@
-//! Connections that the packet filter diverts, in network namespaces. Without root or a program that the test needs, it
-//! prints a message and passes.
+//! Connections that the packet filter diverts, in network namespaces. Without root, or if a program that the test needs
+//! is missing, it prints a message and passes.
 use std::fs;
 use std::process::{Command, Output};
 use std::thread;
@@ -9,8 +9,8 @@ use crate::machine::{Machine, failed};
 
 const PORT: &str = "12345";
 
-/// Three namespaces in a row: a client, a forwarder that routes for it, and a gateway, with targets behind it that only it
-/// reaches. They are removed when dropped.
+/// Three namespaces in a row: a client, a forwarder that routes for it, and a gateway. Only the gateway reaches the
+/// targets behind it. Removed when dropped.
 struct Network {
     names: [String; 3],
 }
@@ -24,7 +24,7 @@ impl Drop for Network {
 }
 
 impl Network {
-    /// Returns `None` with a message if it cannot be made here.
+    /// Returns `None`, after a message, if the namespaces cannot be created.
     fn new() -> Option<Self> {
         for program in ["ip", "nft", "curl", "python3"] {
             if Command::new(program).arg("--help").output().is_err() {
@@ -55,7 +55,7 @@ impl Network {
             (client, "ip route add default via 10.77.1.1; ip -6 route add default via fd77:1::1".to_owned()),
             (near, "ip route add default via 10.77.2.2; ip -6 route add default via fd77:2::2".to_owned()),
             (near, "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding".to_owned()),
-            // Targets are reached through the gateway only.
+            // Only the gateway can reach the targets.
             (far, "nft 'table inet t { chain c { type filter hook input priority 0; iif down1 meta l4proto tcp drop; }; }'".to_owned()),
         ] {
             let done = network.run(space, &command);
@@ -124,19 +124,19 @@ fn diverted_connections_reach_their_original_destinations() {
     fs::write(&file, rules).unwrap();
     let loaded = network.run(near, &format!("nft -f {} && {routes}", file.display()));
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
-    // The servers take a moment to start.
+    // The servers may take a moment to start.
     let up = (0..100).any(|_| {
         thread::sleep(Duration::from_millis(100));
         curl(&network, far, urls[0]).is_ok() && curl(&network, far, urls[1]).is_ok()
     });
     assert!(up);
-    // REDIRECT, for a program of the forwarder's machine, and TPROXY, for a machine behind it.
+    // REDIRECT diverts connections of the forwarder's machine, TPROXY those of a machine behind it.
     for space in [near, client] {
         for url in urls {
             assert_eq!(curl(&network, space, url).as_deref(), Ok(&b"the page"[..]), "{space} {url}");
         }
     }
-    // The port itself leads nowhere.
+    // A connection to the port itself has no target.
     assert!(curl(&network, near, &format!("http://127.0.0.1:{PORT}/page")).is_err());
     drop((forward, gateway));
     for server in &mut servers {

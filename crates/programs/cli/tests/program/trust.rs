@@ -66,7 +66,7 @@ fn only_allowed_senders_are_accepted() {
     let logged = receiver.wait_for("is refused");
     assert!(logged.contains(&format!("the key {} is not allowed", stranger.key())), "{logged}");
     assert!(logged.contains("127.0.0.1:"), "{logged}");
-    // The refused connection does not count: with `--once` the receiver still waits.
+    // The refused connection does not count: the receiver still waits, despite `--once`.
     let sent = here.send(&receiver, &[&here.file("file", 10)]);
     assert!(sent.status.success(), "{sent:?}");
     let (code, said, _) = receiver.end();
@@ -84,7 +84,7 @@ fn a_receiver_that_allows_nobody_does_not_start() {
     assert!(fault.contains("allowed-peers, line 2: a fingerprint is "), "{fault}");
 }
 
-/// `script` runs a command on a terminal of its own.
+/// `script` runs a command on its own terminal.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_person_at_a_terminal_is_asked() {

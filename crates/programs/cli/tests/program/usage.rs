@@ -1,4 +1,4 @@
-//! Options, exit codes, and what is printed where.
+//! Options, exit codes, and the destinations of output.
 use std::process::Command;
 
 use crate::machine::{Machine, failed, json_lines};
@@ -69,7 +69,7 @@ fn options_come_from_a_file_unless_the_command_line_has_them() {
     std::fs::write(other, "[send]\nretry = 'soon'\n").unwrap();
     let invalid = failed(&machine.run(&["--config", other, "send", "host", "file"]), 2);
     assert!(invalid.starts_with(&format!("longhaul: {other}, line 2: invalid value 'soon'")), "{invalid}");
-    // The value of another sub-command's table is not used, and the command line's own is.
+    // An invalid value does no harm in the table of another sub-command, or if the command line sets the option.
     assert!(machine.run(&["--config", other, "identity"]).status.success());
     let missing = failed(&machine.run(&["--config", other, "send", "--retry", "0", "127.0.0.1:9", "none"]), 1);
     assert!(missing.contains("cannot open none"), "{missing}");

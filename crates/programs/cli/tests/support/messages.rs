@@ -1,4 +1,4 @@
-//! Messages of peers, made up by a script. The fuzz target and the replay of its corpus both call [`messages`].
+//! Messages of peers, generated from a script. The fuzz target and the replay of its corpus both call [`messages`].
 
 use clap::Parser as _;
 use longhaul_cli::perf::options::Options;
@@ -9,8 +9,8 @@ use longhaul_cli::protocol;
 use longhaul_cli::tunnel::{self, Tunnel};
 use tokio::io::AsyncReadExt as _;
 
-/// Reads the messages of one of the protocols, which the first byte of the script selects, and does with each what does not
-/// need a connection. Nothing may panic, and no arithmetic overflow.
+/// Reads the messages of a protocol, which the first byte of the script selects, and processes them as far as that
+/// needs no connection. Nothing may panic, and no arithmetic may overflow.
 pub fn messages(script: &[u8]) {
     let Some((protocol, bytes)) = script.split_first() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
