@@ -1,5 +1,5 @@
 //! Parsing and look-up of host addresses. An IPv6 address may carry a zone, as in `fe80::1%eth0` (RFC 4007, section
-//! 11). A link-local address needs one, because every link has the same range of them.
+//! 11). A link-local address needs a zone, because all links use the same prefix.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};

@@ -22,7 +22,7 @@ pub struct Finding {
     pub check: &'static str,
     /// Whether the check found a problem.
     pub verdict: Verdict,
-    /// What was found, in a sentence.
+    /// The finding as a sentence.
     pub found: String,
     /// Command that fixes the problem, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! Files that appear complete or not at all.
 //!
-//! An unfinished file is in a private directory inside its target directory: both are on one file system, and nobody
+//! An unfinished file lies in a private directory inside its target directory: both are on one file system, and nobody
 //! else can write to the private one. Both directories are held open by descriptors, and the file is renamed relative
 //! to them, so that replacing a directory by another one has no effect. Afterwards the name is looked up, and the
 //! file counts as delivered only if the name refers to the very file that was written.

@@ -162,7 +162,7 @@ impl Monitor {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Sets the source of the state of the program's pool.
+    /// Sets the function that returns the state of the program's pool.
     pub fn set_pool(&self, pool: impl Fn() -> PoolState + Send + Sync + 'static) {
         // A program has only one pool.
         let _ = self.shared.pool.set(Box::new(pool));

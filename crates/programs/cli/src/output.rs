@@ -17,7 +17,7 @@ pub fn say(line: &str) {
 /// Writes to standard output. A reader that has exited, as in `perf -C list | head`, is not an error.
 ///
 /// # Errors
-/// Returns the system's error if the write fails otherwise.
+/// Returns an error if the write fails for another reason.
 pub fn print(text: &str) -> Result<()> {
     unless_unread(write(text)).context("cannot write to standard output")
 }

@@ -38,11 +38,9 @@ mod units;
 use args::{Cli, Command, IdentityArgs, PlotArgs};
 use home::Home;
 
-/// Exit code of wrong use, as in clap.
 const WRONG_USE: u8 = 2;
 /// Exit code of an interrupted program: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
-/// Maximum time for the runtime to end.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
 /// Wrong use that clap cannot detect, such as options that do not fit the address.

@@ -8,8 +8,8 @@
 //!                                              if the sender asks, before the contents:
 //!                                                3: send the file
 //!                                                or 4: send the file, which has changed since a part of it arrived
-//!                                                or 5, groups (8), digest (32): this part of the file is here
-//!                                                or 6: a file of this size and time is here
+//!                                                or 5, groups (8), digest (32): the receiver has this part
+//!                                                or 6: the receiver has a file of this size and time
 //!   after 5: 2, groups (8): the contents follow from there
 //!   after 6: 3, BLAKE3 of the contents (32); the receiver confirms, does not
 //!                                                want it (7), or answers 3

@@ -86,7 +86,7 @@ pub struct File {
 pub struct LeftOut {
     /// Name of the file.
     pub name: Name,
-    /// The reason.
+    /// Reason why it was not received.
     pub error: ReceiveError,
 }
 
@@ -189,7 +189,7 @@ impl Receiver {
                 done(peer.transport, Err(LeftOut { name: header.name.clone(), error }));
             }
             if let Some(mut body) = body.filter(|body| !body.ended) {
-                // The sender stops when it hears the reply.
+                // The sender stops once it has read the reply.
                 discard(peer, &header.name, &mut body).await?;
             }
             *number += 1;

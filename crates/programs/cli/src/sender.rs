@@ -27,8 +27,8 @@ use producer::{Batch, End, Mark, Producer, Replies};
 pub use source::{Plan, Source};
 
 const BATCHES_AHEAD: usize = 4;
-/// Capacity for replies to the producer. It waits for replies to one file at a time, but the last reply to the previous
-/// file may still be queued.
+/// Capacity for replies to the producer. The producer waits for replies to one file at a time, but the last reply to
+/// the previous file may still be queued.
 const ANSWERS: usize = 4;
 /// Maximum number of bytes of replies to read at a time.
 const READ: usize = 4096;

@@ -100,7 +100,6 @@ struct Shared {
 struct State {
     /// Idle tunnels; the one used last is at the end and is used next, because its window fits the path best.
     idle: Vec<Idle>,
-    /// Tunnels that have been built and have not ended.
     tunnels: usize,
     building: usize,
     waiting: VecDeque<Waiting>,

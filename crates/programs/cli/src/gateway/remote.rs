@@ -35,7 +35,6 @@ pub(super) struct Listen {
 #[derive(Debug, Default)]
 pub struct Groups(Mutex<HashMap<(Fingerprint, Group), Arc<Queue>>>);
 
-/// Connections to the listeners of a group, and tunnels that carry them.
 #[derive(Debug)]
 struct Queue {
     state: Mutex<State>,

@@ -11,7 +11,6 @@ impl Observed for DuplexStream {
     fn share_window(&self, _bytes: u64) {}
 }
 
-/// Returns both ends of a tunnel over a pipe.
 async fn tunnel() -> (Tunnel<DuplexStream>, Tunnel<DuplexStream>) {
     let (here, there) = duplex(1024);
     let (here, there) = tokio::join!(Tunnel::start(here), Tunnel::start(there));

@@ -22,7 +22,6 @@ use super::{tcp, udp};
 use crate::address;
 use crate::transport::{self, TransportArgs};
 
-/// Maximum time to connect to a listener of the system's TCP.
 const TCP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a test with the server at `host` and reports its events to `report`. Returns the client's and the server's
@@ -162,7 +161,6 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Requests the test from the server; returns the ports of the streams.
     async fn ask(&mut self) -> Result<Vec<u16>> {
         let control = &mut self.control;
         protocol::write(control, &Hello::new(&self.cookie, None)).await?;

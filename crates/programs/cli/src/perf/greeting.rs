@@ -18,7 +18,6 @@ use crate::transport::rtt;
 /// Limits on connections without a hello. They exceed the number of streams of any test, which send nothing until it
 /// starts. Beyond a limit, the oldest such connection is evicted.
 const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
-/// Maximum time to wait for the hello of a connection.
 const GREETING: Duration = Duration::from_secs(30);
 /// Maximum number of clients that are refused with a message at the same time; further ones are reset.
 pub const REFUSALS: usize = 32;

@@ -24,7 +24,6 @@ pub struct Timing {
     /// Whether sent bytes count. They do not during the omitted time.
     counting: Arc<AtomicBool>,
     cancelled: Arc<AtomicBool>,
-    /// Becomes true when the test is stopped early.
     stop: Arc<watch::Sender<bool>>,
 }
 

@@ -16,7 +16,6 @@ use crate::progress::Screen;
 use crate::report::Stopwatch;
 use crate::transport::{Connection, Snapshot, Transport};
 
-/// Minimum time between two samples.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Successive connections of a transfer, drawn into a file when dropped.
@@ -59,7 +58,6 @@ struct Recording {
     transfer: Transfer,
     watch: Stopwatch,
     sampled: Duration,
-    /// Counters of the current connection at the last sample.
     before: Counters,
     /// Bytes marked lost and bytes retransmitted on earlier connections.
     earlier: [u64; 2],

@@ -22,12 +22,10 @@ use crate::transport::rtt;
 
 /// Maximum length of the line with a code in bytes.
 const MAX_LINE: u64 = 1024;
-/// Time for which a code is valid.
 const LIFE: Duration = Duration::from_secs(600);
 /// Maximum numbers of simultaneous attempts.
 const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
 
-/// Value of a caller's `--code`.
 #[derive(Clone, Debug)]
 pub(super) enum CodeArg {
     /// The program asks for the code.
@@ -131,7 +129,6 @@ pub(super) struct CodeDesk {
     attempts: JoinSet<Result<(SecureStream, SocketAddr), (SocketAddr, CodeError)>>,
     admission: Admission,
     expired: Pin<Box<Sleep>>,
-    /// Permissions to store for an accepted peer.
     remember: Vec<Permission>,
     screen: Screen,
 }

@@ -19,7 +19,6 @@ use toml::de::{DeTable, DeValue};
 use super::args::Cli;
 use super::home;
 
-/// Name of the file in the directory for configuration.
 const FILE: &str = "longhaul/config.toml";
 /// Identifier of the option with the name of another file.
 const CONFIG: &str = "config";
@@ -245,7 +244,6 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Describes the kind of value that an option takes.
 fn wanted(arg: &Arg) -> &'static str {
     match arg.get_action() {
         ArgAction::SetTrue => "true or false",

@@ -53,7 +53,6 @@ impl Target {
     }
 }
 
-/// Formats the target as in `known-peers`.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&address::join(&self.host, self.port))
@@ -69,7 +68,6 @@ pub(super) fn authority(file: Option<&Path>, target: &Target) -> Result<Option<(
 pub(super) struct Dialer<'a> {
     pub(super) transport: &'a TransportArgs,
     pub(super) target: &'a Target,
-    /// Name of the peer in `known-peers`.
     pub(super) name: String,
     /// Role of the peer, for messages.
     pub(super) role: &'static str,
@@ -188,7 +186,6 @@ impl Dialer<'_> {
         )
     }
 
-    /// Asks the user whether `key` is that of the receiver.
     async fn ask(&self, key: Fingerprint) -> Result<()> {
         let (name, role) = (&self.name, self.role);
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {

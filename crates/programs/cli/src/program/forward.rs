@@ -190,7 +190,6 @@ async fn open(dialer: &Dialer<'_>, args: &ForwardArgs, screen: &Screen) -> Resul
     }
 }
 
-/// Returns a function that opens further connections to the gateway.
 fn connect(transport: &TransportArgs, gateway: Target, connector: SecureConnector) -> Connect {
     let shared = Arc::new((transport.clone(), gateway, connector));
     Arc::new(move |number| {

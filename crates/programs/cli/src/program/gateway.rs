@@ -154,9 +154,7 @@ struct Service {
     vouched: &'static [Permission],
     admission: Admission,
     places: Places<Share>,
-    /// Rate limits of all keys together.
     all: RateLimits,
-    /// Rate limit of each key.
     each: Option<Rate>,
     screen: Screen,
 }

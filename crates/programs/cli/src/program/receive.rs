@@ -115,7 +115,6 @@ pub(super) fn count(keys: usize) -> String {
     if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") }
 }
 
-/// Returns our key, the keys that may send, and the signals for reloading their list.
 fn keys(args: &ReceiveArgs) -> Result<(longhaul_tls::Identity, Access, Hangups)> {
     let (identity, home) = Home::with_key()?;
     let access = Access::open(home.allowed_file(), args.allow.iter().map(|key| (*key, Permission::Send)))?;

@@ -58,7 +58,6 @@ impl Hangups {
     }
 }
 
-/// Waits until the user interrupts the program.
 pub(super) async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         // No signal handler could be installed.

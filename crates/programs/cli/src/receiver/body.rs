@@ -169,7 +169,6 @@ pub(super) struct Body {
     pub(super) size: Option<u64>,
     /// Bytes of the contents that are present.
     pub(super) received: u64,
-    /// Whether the last message of the file has been read.
     pub(super) ended: bool,
     pace: Pace,
     /// Ticks spent waiting for the peer since it last made the minimum progress.

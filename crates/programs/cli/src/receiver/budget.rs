@@ -40,7 +40,6 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// Bytes counted towards one limit.
 #[derive(Clone, Debug, Default)]
 struct Account {
     limit: Option<Exceeded>,

@@ -21,7 +21,7 @@ pub enum ReceiveError {
     Hidden {
         /// The file's name.
         name: Name,
-        /// What is wrong with it.
+        /// Problem with the name.
         error: NameError,
     },
     /// The receiver's system allows no such name.
@@ -29,7 +29,7 @@ pub enum ReceiveError {
     NotHere {
         /// The file's name.
         name: Name,
-        /// What is wrong with it.
+        /// Problem with the name.
         error: NameError,
     },
     /// The peer named no further file in time, or did not read its reply.
@@ -80,7 +80,7 @@ pub enum ReceiveError {
     /// A directory or symbolic link cannot be created.
     #[error("cannot create {name}: {}", sentence(error))]
     Entry {
-        /// Its name.
+        /// Name of the directory or link.
         name: Name,
         /// The system's error.
         error: io::Error,

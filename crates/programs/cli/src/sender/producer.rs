@@ -46,7 +46,6 @@ pub(super) enum Mark {
 pub(super) struct End {
     pub(super) hash: blake3::Hash,
     pub(super) bytes: u64,
-    /// Bytes that the receiver had before this connection.
     pub(super) resumed: u64,
 }
 
@@ -115,7 +114,7 @@ impl Producer {
                 }
             }
         }
-        // A failure is reported by the sender, whose connection has failed.
+        // If this fails, so has the connection, which the sender reports.
         let _ = self.flush();
         Ok(())
     }

@@ -37,7 +37,7 @@ pub trait Local {
 
 /// Prepares a TCP connection for [`relay`]: it is reset when dropped, also if the process is killed.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
-    // The data was collected at the far end; delaying it again by Nagle's algorithm helps nobody.
+    // Data from the tunnel was collected at its other end; Nagle's algorithm would only delay it again.
     stream.set_nodelay(true)?;
     stream.set_zero_linger()
 }
