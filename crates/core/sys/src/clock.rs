@@ -1,6 +1,6 @@
 //! Conversion of receive timestamps to the monotonic clock.
 //!
-//! The kernel's receive timestamps are by `CLOCK_REALTIME`, which an administrator or NTP may step at any time. A
+//! The kernel takes receive timestamps from `CLOCK_REALTIME`, which an administrator or NTP may step at any time. A
 //! [`ClockMap`] converts them to the monotonic clock, and discards timestamps that may be wrong because of a step.
 
 use std::time::Duration;
@@ -17,8 +17,9 @@ pub struct ClockPair {
 /// Largest difference between the clocks that is attributed to slewing.
 ///
 /// If the wall clock moves by more than this relative to the monotonic clock between two batches, it was stepped. A
-/// timestamp that is out of range is discarded if it is off by more than this, and clamped otherwise. Slewing (at most
-/// 500 ppm by `adjtimex(2)`) takes 20 s to move the wall clock this far, and then only one batch loses its timestamps.
+/// timestamp before or after the permitted range is clamped if it is outside by at most this, and discarded otherwise.
+/// Slewing (at most 500 ppm by `adjtimex(2)`) takes 20 s to move the wall clock this far, and then only one batch loses
+/// its timestamps.
 pub const MAX_STEP: Duration = Duration::from_millis(10);
 
 /// Converts wall-clock receive timestamps to monotonic time, batch by batch.
@@ -133,7 +134,7 @@ mod tests {
             assert_eq!(map.map(stamp(2 * HOUR - MS, before)), None);
             assert_eq!(map.map(stamp(2 * HOUR, after)), None);
 
-            // Datagrams that arrived before the step, but are received after it.
+            // These datagrams arrived before the step, but are received after it.
             map.begin_batch(pair(2 * HOUR + MS, after));
             assert_eq!(map.map(stamp(2 * HOUR - MS, before)), None);
             assert_eq!(map.map(stamp(2 * HOUR - 1, after)), None);

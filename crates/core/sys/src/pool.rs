@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Length of a receive buffer in bytes. The 16-bit length field of the IP header limits UDP datagrams, and also batches
-/// coalesced by GRO, to less than this.
+/// Length of a receive buffer in bytes. UDP datagrams and batches coalesced by GRO are shorter, because the length
+/// field of the IP header has 16 bits.
 pub const BUFFER_LEN: usize = 65_536;
 
 /// Pool of equally sized receive buffers, shared by sockets and threads. A clone is a handle to the same pool.
 ///
-/// Buffers are allocated on demand. Unused ones are kept in a spare list of limited length, or freed if it is full.
+/// Buffers are allocated on demand. Up to a limit, unused buffers are kept in a spare list; further ones are freed.
 #[derive(Clone)]
 pub struct RecvPool {
     shared: Arc<Shared>,
@@ -29,8 +29,8 @@ struct Shared {
 }
 
 impl RecvPool {
-    /// Creates a pool of buffers of [`BUFFER_LEN`] bytes with at most `max_spare` spare buffers. If `max_kept` buffers
-    /// are in use as [`Bytes`], [`RecvBuffer::take`] copies instead.
+    /// Creates a pool of buffers of [`BUFFER_LEN`] bytes with at most `max_spare` spare buffers. While `max_kept`
+    /// buffers are in use as [`Bytes`], [`RecvBuffer::take`] copies the received bytes instead.
     #[must_use]
     pub fn new(max_spare: usize, max_kept: usize) -> Self {
         Self::with_buffer_len(BUFFER_LEN, max_spare, max_kept)
@@ -58,7 +58,7 @@ impl RecvPool {
         self.shared.buffer_len
     }
 
-    /// Returns the number of buffers in use for receiving or as [`Bytes`], without spare ones.
+    /// Returns the number of buffers in use for receiving or as [`Bytes`], not counting spare ones.
     #[must_use]
     pub fn live(&self) -> usize {
         self.shared.live.load(Ordering::Relaxed)
@@ -124,7 +124,7 @@ impl Drop for Lent {
     }
 }
 
-/// Owner of the memory of a [`Bytes`].
+/// Owner of the memory behind a [`Bytes`], which returns the memory to the pool when the last slice is dropped.
 struct Kept {
     lent: Lent,
     len: usize,
@@ -210,14 +210,14 @@ impl RecvBuffer {
         }
     }
 
-    /// Drops the reference to memory that was taken. Memory that was not taken stays for the next receive.
+    /// Drops the reference to memory that was taken. Memory that was not taken remains for the next receive.
     pub fn forget(&mut self) {
         if matches!(self.held, Held::Taken(_)) {
             self.held = Held::Nothing;
         }
     }
 
-    /// Drops the memory, which returns to the pool unless it was taken. For idle sockets.
+    /// Drops the memory, which returns to the pool unless it was taken. Meant for idle sockets.
     pub fn release(&mut self) {
         self.held = Held::Nothing;
     }

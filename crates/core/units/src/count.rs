@@ -1,4 +1,4 @@
-//! Counts that leave room for the absence of one, so that an `Option` of a quantity is no larger than the quantity.
+//! Counts with a niche: the value zero is never stored, so an `Option` of a quantity is no larger than the quantity.
 
 use core::num::NonZero;
 

@@ -28,7 +28,7 @@ pub use bytes::Bytes;
 pub use rate::Rate;
 pub use time::{Span, Time};
 
-/// Implements `Debug` for a struct with many fields: `{:?}` shows the first list of them, and `{:#?}` both.
+/// Implements `Debug` for a struct with many fields: `{:?}` shows the fields of the first list, `{:#?}` those of both.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_in_part {

@@ -21,7 +21,6 @@ const LN_2_HIGH: f64 = f64::from_bits(LN_2.to_bits() & !((1 << 21) - 1));
 /// ln 2 - [`LN_2_HIGH`]. ln 2 is 0.693147180559945309417232121458176568, which exceeds [`LN_2`] by
 /// 2.3190468138462996e-17.
 const LN_2_LOW: f64 = (LN_2 - LN_2_HIGH) + 2.319_046_813_846_299_6e-17;
-/// Mask of the fraction bits of an `f64`.
 const FRACTION: u64 = (1 << 52) - 1;
 
 /// Returns the natural logarithm of `x`, with an absolute error of at most `4e-16 * (1 + |ln x|)`.
@@ -116,7 +115,7 @@ mod tests {
         (ours / expected - 1.0).abs()
     }
 
-    /// Numbers of all magnitudes, spread about evenly.
+    /// Numbers between the smallest and the largest magnitude of an `f64`, spread about evenly on a logarithmic scale.
     fn sizes() -> impl Iterator<Item = f64> {
         (1..4_000).flat_map(|n| {
             let x = f64::from(n) * 0.37 + 1e-9 / f64::from(n);

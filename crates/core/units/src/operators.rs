@@ -1,7 +1,7 @@
 //! Operators and formatting shared by the quantity types.
 
-/// Implements addition, subtraction, multiplication and division of a quantity, which `$new` makes from a `u64` and `$get`
-/// turns into one, saturating at both ends.
+/// Implements addition, subtraction, multiplication and division that saturate at zero and at the maximum. `$new`
+/// creates the quantity from a `u64`, and `$get` converts it back.
 macro_rules! saturating_operators {
     ($quantity:ty, $new:expr, $get:expr) => {
         impl core::ops::Add for $quantity {

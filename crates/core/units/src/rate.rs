@@ -65,7 +65,7 @@ impl Rate {
         if self.0 == 0 {
             return Span::MAX;
         }
-        // Up to 18 GB, which includes every burst, 64-bit division is enough and faster.
+        // 64-bit division is faster, and suffices up to 18 GB, which is more than any burst.
         let nanos = match bytes.0.checked_mul(1_000_000_000) {
             Some(scaled) => scaled.div_ceil(self.0),
             None => {

@@ -41,8 +41,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// Returns the quantile of values in ascending order, linearly interpolated between neighbours (type 7 of Hyndman and
-/// Fan, Sample quantiles in statistical packages, 1996), or `None` without values. `share` is from 0 to 1.
+/// Returns the quantile `share` (0 to 1) of values in ascending order, or `None` without values. Interpolates linearly
+/// between neighbours (type 7 of Hyndman and Fan, Sample quantiles in statistical packages, 1996).
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = share.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
@@ -50,8 +50,8 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// Returns the percentile of values in ascending order by the nearest rank: the smallest value that at least
-/// `percent` % of the values do not exceed. Returns `None` without values.
+/// Returns the nearest-rank percentile of values in ascending order: the smallest value that is not exceeded by at
+/// least `percent` % of the values. Returns `None` without values.
 #[must_use]
 pub fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);

@@ -1,4 +1,4 @@
-//! Quantities as text for people, with a unit that fits.
+//! Quantities as text for people, in units that keep the numbers short.
 
 use crate::Span;
 

@@ -47,7 +47,7 @@ impl Arrival {
     }
 }
 
-/// Up to 5 arrivals in wire format, oldest first. The first is stored in full, each of the others as its distance from
+/// Up to 5 arrivals in wire format, oldest first. The first is stored in full, each further one as its distance from
 /// the previous one in sequence space and in time.
 ///
 /// A time gap has 11 significant bits: it is exact up to 2047 ticks (131 us), and above that its relative error is at
@@ -58,7 +58,8 @@ pub struct Arrivals {
     seq: u32,
     /// First arrival: bit 31 is `coalesced`, bits 30 to 0 are `ticks`.
     stamp: u32,
-    /// Exact time of the last arrival, from which the next gap is measured. It is neither transmitted nor compared.
+    /// Exact time of the last arrival, from which the next gap is measured. This field is neither transmitted nor
+    /// compared.
     last_ticks: u32,
     /// Unused entries are zero, so that `PartialEq` compares only the arrivals.
     further: [Further; Self::CAPACITY - 1],
@@ -82,7 +83,7 @@ const MANTISSA_MASK: u16 = (1 << MANTISSA_BITS) - 1;
 const EXPONENT_MAX: u32 = 15;
 
 impl Arrivals {
-    /// Largest number of arrivals, limited by the 40 bytes of options of which timestamps take 10.
+    /// Largest number of arrivals. Options have 40 bytes, and timestamps take 10 of them.
     pub const CAPACITY: usize = 5;
 
     /// An empty list.
@@ -91,7 +92,7 @@ impl Arrivals {
 
     /// Appends an arrival. Returns `false` and changes nothing if the list is full, or if the distance from the last
     /// arrival cannot be encoded because the new one is earlier, 4.29 s or more later, or 32 KiB or more away in
-    /// sequence space. The caller then reports it in another segment.
+    /// sequence space. The caller must then report the arrival in another segment.
     pub fn push(&mut self, arrival: Arrival) -> bool {
         let Some(last) = self.iter().last() else {
             self.seq = arrival.seq;
@@ -178,7 +179,6 @@ impl Arrivals {
         Some(arrivals)
     }
 
-    /// Returns the first 8 bytes of the body.
     pub(crate) fn first_bytes(&self) -> [u8; 8] {
         let [s0, s1, s2, s3] = self.seq.to_be_bytes();
         let [t0, t1, t2, t3] = self.stamp.to_be_bytes();

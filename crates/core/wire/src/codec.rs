@@ -35,16 +35,14 @@ pub trait Codec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheshireCodec;
 
-/// Length of the fixed part: the 20 bytes of the TCP header without ports, checksum and urgent pointer.
+/// Length of the fixed part in bytes: the 20 bytes of the TCP header without ports, checksum and urgent pointer.
 pub(crate) const FIXED_LEN: usize = 12;
-/// Position of the sequence number.
 const SEQUENCE_AT: usize = 4;
 /// Length of the header of an ordinary data segment: the fixed part and 12 bytes of aligned timestamps.
 const WITH_TIMESTAMPS_LEN: usize = 24;
 const _: () = assert!(WITH_TIMESTAMPS_LEN == FIXED_LEN + 12);
 /// Data offset of a header without options, in 4-byte words (RFC 9293, section 3.1).
 const MIN_DATA_OFFSET: u8 = 5;
-/// Data offset of a header whose only option is timestamps.
 const TIMESTAMPS_DATA_OFFSET: u8 = 8;
 
 impl Codec for CheshireCodec {
@@ -85,8 +83,7 @@ impl Codec for CheshireCodec {
 }
 
 impl CheshireCodec {
-    /// Returns the sequence number of a datagram whose header is `header` except for that number, or `None` if it
-    /// differs further.
+    /// Returns the sequence number of `datagram` if its header differs from `header` in nothing else, otherwise `None`.
     #[must_use]
     #[inline]
     pub fn continuation(header: &[u8], datagram: &[u8]) -> Option<u32> {
@@ -130,7 +127,8 @@ fn parse_general(offset: u8, fixed: &[u8; FIXED_LEN], rest: &[u8]) -> Result<(He
     Ok((header, FIXED_LEN.saturating_add(bytes.len())))
 }
 
-/// Returns the option bytes, which are at the start of `rest`, the part of the datagram after the fixed part.
+/// Returns the option bytes. `rest` is the datagram without the fixed part, and `offset` the data offset in 4-byte
+/// words.
 fn options_bytes(offset: u8, rest: &[u8]) -> Result<&[u8], ParseError> {
     let words = offset.checked_sub(MIN_DATA_OFFSET).ok_or(ParseError::DataOffset { offset })?;
     let len = usize::from(words).saturating_mul(4);

@@ -30,7 +30,7 @@ pub enum ParseError {
     OptionLength {
         /// The option's kind.
         kind: u8,
-        /// Its length field.
+        /// Value of the option's length field.
         len: u8,
     },
     /// An option extends past the end of the header, or the header ends before the option's length field.

@@ -17,7 +17,7 @@ impl Flags {
     pub const SYN: Self = Self(0x002);
     /// Reset the connection.
     pub const RST: Self = Self(0x004);
-    /// Push.
+    /// Push: the receiver should deliver the data without delay.
     pub const PSH: Self = Self(0x008);
     /// The acknowledgment number is valid.
     pub const ACK: Self = Self(0x010);

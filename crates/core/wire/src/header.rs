@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::{Codec, Flags, Options, ParseError};
 
-/// Header of a segment. It has no ports, because the UDP header has them.
+/// Header of a segment, without the ports, which are in the UDP header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Control bits.
@@ -38,7 +38,7 @@ impl Header {
 /// Segment: a header and the data after it in the datagram.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// The header.
+    /// The parsed header.
     pub header: Header,
     /// The data, which may be empty.
     pub payload: &'a [u8],

@@ -38,7 +38,7 @@ pub struct Forward {
     pub ttl: u8,
     /// Number of routers that have processed `request`. The sender sets it to 0.
     pub stamps: u8,
-    /// The request.
+    /// Request that routers process.
     pub request: Request,
 }
 
@@ -49,7 +49,7 @@ pub enum Request {
     QuickStart {
         /// The requested rate, which routers may lower; 0 is a denial.
         rate: QuickStartRate,
-        /// The nonce.
+        /// Nonce that detects a receiver that claims a higher rate than the approved one.
         nonce: QuickStartNonce,
     },
     /// Quick-Start Report of Approved Rate (RFC 4782, section 3.1). It is for routers only; the receiver sends no
@@ -78,7 +78,7 @@ pub enum Request {
     },
 }
 
-/// Answer of the receiver to a [`Request`].
+/// Answer of the receiver to a [`Request`], which the sender of the request reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
     /// A router did not process the request, or denied it.
@@ -92,7 +92,7 @@ pub enum Feedback {
     },
     /// RCP: rate of the bottleneck.
     Rcp {
-        /// The rate.
+        /// Requested rate after all routers have lowered it.
         rate: WireRate,
     },
     /// XCP: granted change of the throughput.
@@ -102,7 +102,7 @@ pub enum Feedback {
     },
 }
 
-/// Type codes of the parts, in the high nibble of a part's first byte.
+/// Codes of the kinds of parts, in the high nibble of a part's first byte.
 mod part {
     pub(super) const QUICK_START_REQUEST: u8 = 0x1;
     pub(super) const QUICK_START_REPORT: u8 = 0x2;
@@ -269,7 +269,7 @@ fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
     bytes.split_first_chunk().map(|(&word, rest)| (u32::from_be_bytes(word), rest))
 }
 
-/// Edits the request in a datagram in place, as a router does.
+/// Edits the request of a datagram in place, as a router does.
 ///
 /// Calls `edit` with the request and writes the result back. A router increments [`Forward::stamps`] in `edit`, with
 /// saturation. Returns `false` and changes nothing if the datagram has no request or if `edit` changes its kind. The
@@ -288,7 +288,7 @@ pub fn edit_forward(datagram: &mut [u8], edit: impl FnOnce(&mut Forward)) -> boo
         options.get_mut(found)
     }
 
-    /// Overwrites the start of `out`, which is at least as long as `forward`.
+    /// Overwrites the start of `out`, which must be at least as long as the encoded `forward`.
     fn write(forward: &Forward, mut out: &mut [u8]) -> Option<()> {
         forward.emit(&mut |bytes| {
             let (place, rest) = core::mem::take(&mut out).split_at_mut_checked(bytes.len())?;

@@ -266,7 +266,8 @@ impl Options {
         self.lengths().iter().fold(0, |sum, &(_, aligned)| sum.saturating_add(aligned))
     }
 
-    /// Returns whether the options are emitted with the usual NOPs. They are unless some option would not fit.
+    /// Returns whether the options are emitted with the usual NOPs. The NOPs are omitted only if some option would not
+    /// fit otherwise.
     pub(crate) fn is_aligned(&self) -> bool {
         self.aligned_len() <= MAX_OPTIONS_LEN
     }
@@ -330,7 +331,7 @@ impl Options {
         all
     }
 
-    /// Returns whether all options are valid on a SYN (if `syn`) or on another segment (if not).
+    /// Returns whether all options are valid on a SYN (if `syn`) or on any other segment (if not).
     fn is_in_place(&self, syn: bool) -> bool {
         let elsewhere_only =
             !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some() | self.ack_rate.is_some();

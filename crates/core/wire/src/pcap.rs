@@ -40,7 +40,7 @@ fn little_endian<const FIELDS: usize, const BYTES: usize>(fields: [u32; FIELDS])
 mod tests {
     use super::*;
 
-    /// Compares the headers to the fields of the draft, byte by byte.
+    /// Compares the headers with the fields of draft-ietf-opsawg-pcap, byte by byte.
     #[test]
     fn headers_are_the_formats() {
         let expected = [

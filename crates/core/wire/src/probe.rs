@@ -1,8 +1,8 @@
 //! Path probes and their answers, which are exchanged on the same UDP port as segments (`docs/wire.md`, "Probes").
 //!
-//! The high nibble of a segment's first byte is its data offset, 5 to 15. The high nibble of a probe's or answer's
-//! first byte is zero. The byte is in the range 4 to 15, which RFC 7983, section 7 leaves unassigned, so STUN and DTLS
-//! can share the socket.
+//! The high nibble of a segment's first byte is its data offset, 5 to 15, whereas that of a probe or answer is zero.
+//! Their first byte is in the range 4 to 15, which RFC 7983, section 7 leaves unassigned, so STUN and DTLS can share
+//! the socket.
 //!
 //! ```
 //! use longhaul_wire::probe::{Answer, Probe};
@@ -22,9 +22,7 @@ pub const PROBE_LEN: usize = 28;
 /// Length of an answer in bytes. Shorter probes are invalid, so an answer is never longer than its probe.
 pub const ANSWER_LEN: usize = 40;
 
-/// First byte of a probe.
 const PROBE: u8 = 0x0c;
-/// First byte of an answer.
 const ANSWER: u8 = 0x0d;
 /// Flag in an answer: several coalesced datagrams share the arrival time.
 const COALESCED: u8 = 0x01;
@@ -82,7 +80,7 @@ impl Probe {
 
     /// Returns the first 4 bytes of the nonce from a quote of at least 8 bytes of the probe.
     ///
-    /// A router need not quote even those: RFC 792 requires only 8 bytes after the IP header, which are the UDP header.
+    /// Fewer bytes are a valid quote, too: RFC 792 requires only 8 bytes after the IP header, which are the UDP header.
     /// RFC 1812, section 4.3.2.3 and RFC 4443, section 2.4 require as many bytes as fit.
     #[must_use]
     pub fn quoted_nonce(quote: &[u8]) -> Option<u32> {
@@ -201,7 +199,8 @@ mod tests {
         assert_eq!(Probe::quoted_nonce(&answer), None);
     }
 
-    /// Reflectors of earlier versions send zero, in the flags too.
+    /// Reflectors of earlier versions send zero for the TOS and for the flags, so the flags say that the TOS is
+    /// unknown.
     #[test]
     fn an_unknown_tos_is_not_zero() {
         let answer = |tos| Answer { probe: PROBED, tos, ..Answer::default() };

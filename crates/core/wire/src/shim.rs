@@ -28,20 +28,20 @@ pub struct IpFields {
 }
 
 impl Default for IpFields {
-    /// TTL 64 (recommended by RFC 1700 and the default of Linux); the other fields are zero.
+    /// Returns a TTL of 64 (recommended by RFC 1700 and the default of Linux) and zero for the other fields.
     fn default() -> Self {
         Self { ttl: 64, tos: 0, identification: 0 }
     }
 }
 
-/// Result of the conversion of a TCP segment to a datagram.
+/// Addresses, IP fields and length of a datagram that was converted from a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FromTcp {
     /// Source address and port.
     pub source: SocketAddr,
     /// Destination address and port.
     pub destination: SocketAddr,
-    /// Other fields of the IP header.
+    /// Fields of the packet's IP header other than addresses and length.
     pub ip: IpFields,
     /// Length of the UDP payload in bytes.
     pub len: usize,
@@ -81,7 +81,6 @@ pub enum ShimError {
     Checksum,
 }
 
-/// IP protocol number of TCP.
 const TCP: u8 = 6;
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
@@ -166,7 +165,7 @@ pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError>
     })
 }
 
-/// Splits a datagram into the fixed part and the rest. Returns `None` if its data offset is invalid.
+/// Splits a datagram into the fixed part of the header and the rest. Returns `None` if the data offset is invalid.
 fn split_segment(datagram: &[u8]) -> Option<(&[u8; FIXED_LEN], &[u8])> {
     let (fixed, rest) = datagram.split_first_chunk::<FIXED_LEN>()?;
     (options_len(fixed)? <= rest.len()).then_some((fixed, rest))
@@ -217,7 +216,6 @@ fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, ip: IpFields, payload: u16) -> [u8;
     header
 }
 
-/// Splits a packet into addresses, other IP fields and TCP segment.
 fn split_packet(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimError> {
     match packet.first().map(|first| first >> 4) {
         Some(4) => split_ipv4(packet),

@@ -46,8 +46,8 @@ impl RawAddr {
         raw
     }
 
-    /// Decodes the address, without flow information and with IPv4-mapped addresses as IPv4 ones. Returns `None` if the
-    /// kernel provided none.
+    /// Decodes the address without flow information. IPv4-mapped addresses become IPv4 ones. Returns `None` if the
+    /// kernel provided no address.
     pub(super) fn decode(&self) -> Option<SocketAddr> {
         let family = i32::from(u16::from_ne_bytes(array(&self.bytes, 0)));
         let port = u16::from_be_bytes(array(&self.bytes, 2));
@@ -63,17 +63,14 @@ impl RawAddr {
         None
     }
 
-    /// Returns the bytes in use.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// Returns the whole buffer, for the kernel to write to.
     pub(super) fn storage(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Sets the number of bytes written by the kernel.
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len.min(self.bytes.len());
     }

@@ -10,7 +10,7 @@ use crate::clock::ClockPair;
 /// never decreases, is not stepped, and stops while the machine is suspended.
 #[must_use]
 pub fn monotonic_now() -> u64 {
-    // 2^64 ns is an uptime of 584 years.
+    // 64 bits of nanoseconds suffice for an uptime of 584 years.
     read(ClockId::Monotonic).as_nanos() as u64
 }
 
@@ -53,7 +53,7 @@ pub fn thread_cpu_time() -> Duration {
     read(ClockId::ThreadCPUTime)
 }
 
-/// Returns the time of a clock, or zero if it is negative.
+/// Reads a clock. Negative times become zero.
 fn read(clock: ClockId) -> Duration {
     clock_gettime(clock).try_into().unwrap_or_default()
 }

@@ -18,14 +18,13 @@ const INT: usize = space(size_of::<libc::c_int>());
 const PKTINFO4: usize = space(size_of::<libc::in_pktinfo>());
 const PKTINFO6: usize = space(size_of::<libc::in6_pktinfo>());
 
-/// Room for the messages that may be sent together: TOS or traffic class, source address, segment size.
+/// Bytes for the messages that may be sent together: TOS or traffic class, source address, segment size.
 const SEND_ROOM: usize = (INT + PKTINFO6 + INT).next_multiple_of(128);
 
-/// Room for the messages enabled by `options`: timestamp, drops, segment size, TOS, TTL, and destination address, which a
-/// dual-stack socket may report in both forms.
+/// Bytes for the messages enabled by `options`: timestamp, drops, segment size, TOS, TTL, and destination address,
+/// which a dual-stack socket may report in both forms.
 const RECV_ROOM: usize = (TIMESTAMP + 4 * INT + PKTINFO6 + PKTINFO4).next_multiple_of(128);
 
-/// Control messages to send with a datagram.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(super) struct SendControl {
@@ -54,13 +53,11 @@ impl SendControl {
         self.len = end;
     }
 
-    /// Returns the encoded messages.
     pub(super) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
-/// Buffer for the control messages of a received datagram.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(super) struct RecvControl {
@@ -75,23 +72,19 @@ impl Default for RecvControl {
 }
 
 impl RecvControl {
-    /// Returns the whole buffer, for the kernel to write to.
     pub(super) fn storage(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Sets the number of bytes written by the kernel.
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len;
     }
 
-    /// Iterates over the messages written by the kernel.
     pub(super) fn messages(&self) -> Messages<'_> {
         Messages { rest: self.bytes.get(..self.len).unwrap_or(&self.bytes) }
     }
 }
 
-/// Control message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
     pub(super) level: i32,

@@ -19,8 +19,8 @@ pub enum ErrorClass {
     /// `EACCES`, `EINVAL`, `EIO`, `ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`, `EHOSTDOWN`, `EADDRNOTAVAIL`, `ENODEV`,
     /// `ENXIO`, `ENONET`, `EPROTO`, `ENOPROTOOPT`, `EOPNOTSUPP`)
     Unreachable,
-    /// An earlier datagram of this connected socket was sent to a closed port. The kernel reports this on the next
-    /// call, which does nothing else. Repeat the call. (`ECONNREFUSED`, `ECONNRESET`)
+    /// An earlier datagram of this connected socket was sent to a closed port. The kernel reports this on the next call
+    /// instead of executing it, so repeat the call. (`ECONNREFUSED`, `ECONNRESET`)
     Refused,
     /// The socket is unusable, or the call was invalid.
     Fatal,
@@ -71,7 +71,8 @@ mod tests {
         for errno in fatal {
             assert_eq!(ErrorClass::of_errno(errno), ErrorClass::Fatal);
         }
-        // Errors that a router, a firewall, a peer or a busy host can cause must not end a socket shared by others.
+        // Errors that a router, a firewall, a peer or a busy host can cause must not close a socket that has other
+        // peers.
         let caused_by_others = [
             libc::EPERM,
             libc::EACCES,

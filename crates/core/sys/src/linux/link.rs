@@ -33,13 +33,12 @@ impl InterfaceRequest {
         Ok(request)
     }
 
-    /// Returns the name, which the kernel may have completed.
+    /// Returns the name. The kernel replaces a pattern such as `tun%d` by the name of the interface that it created.
     pub(super) fn name(&self) -> String {
         let len = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         String::from_utf8_lossy(self.name.get(..len).unwrap_or_default()).into_owned()
     }
 
-    /// Sets the argument.
     pub(super) fn set(&mut self, value: &[u8]) {
         for (to, from) in self.value.iter_mut().zip(value) {
             *to = *from;
@@ -55,7 +54,7 @@ impl InterfaceRequest {
 #[derive(Debug)]
 pub struct Link {
     name: String,
-    /// Socket that tells the kernel which network namespace is meant. Its type is arbitrary.
+    /// Socket that selects the network namespace of the requests. Its type is arbitrary.
     control: UdpSocket,
 }
 
@@ -105,7 +104,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sets the length of the transmit queue in packets. The queue of a TUN device has the packets still to be read.
+    /// Sets the length of the transmit queue in packets. That of a TUN device holds the packets that were not read yet.
     ///
     /// # Errors
     /// Returns the system's error if the interface does not exist, this is not permitted, or the length is out of
@@ -116,8 +115,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sets for how long the driver holds packets after the last one, to merge them with others (receive offload). A
-    /// batch ends earlier if it is full, or if the kernel's clock has ticked. The interface must belong to the network
+    /// Sets for how long after the last packet the driver waits for further packets to coalesce (receive offload). A
+    /// batch ends earlier if it is full, or at a tick of the kernel's clock. The interface must belong to the network
     /// namespace of the process's `/sys`.
     ///
     /// # Errors

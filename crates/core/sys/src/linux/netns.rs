@@ -18,7 +18,7 @@ pub(super) const OWN: &str = "/proc/thread-self/ns/net";
 /// Directory of the named namespaces of `ip netns`.
 const NAMED: &str = "/run/netns";
 
-/// Network namespace. The kernel removes an anonymous one when no handle, thread, process or socket refers to it.
+/// Network namespace. The kernel removes an anonymous namespace when no handle, thread, process or socket refers to it.
 #[derive(Debug)]
 pub struct NetNs {
     file: File,
@@ -67,7 +67,7 @@ impl NetNs {
             Ok(namespace)
         });
         if created.is_err() {
-            // Report the first error rather than one of the removal.
+            // If removing the file fails, too, the first error is the one to report.
             let _ = fs::remove_file(&path);
         }
         created
@@ -84,8 +84,8 @@ impl NetNs {
         fs::remove_file(path)
     }
 
-    /// Moves the calling thread to the namespace, in which it creates sockets, devices and child processes from then
-    /// on. Needs `CAP_SYS_ADMIN`.
+    /// Moves the calling thread to the namespace. Sockets, devices and child processes that the thread creates
+    /// afterwards are in the namespace. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
     /// Returns the system's error if this is not permitted.

@@ -22,8 +22,8 @@ pub struct Features {
     pub tos: bool,
     /// Received TTL or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     pub ttl: bool,
-    /// Destination address of received datagrams (`IP_PKTINFO`, `IPV6_RECVPKTINFO`). That of a socket bound to one address is
-    /// known without an option.
+    /// Destination address of received datagrams (`IP_PKTINFO`, `IPV6_RECVPKTINFO`). If a socket is bound to one
+    /// address, the destination is known without this option.
     pub dst_ip: bool,
     /// Number of datagrams dropped because the receive buffer was full (`SO_RXQ_OVFL`).
     pub drops: bool,
@@ -32,13 +32,14 @@ pub struct Features {
     pub dont_fragment: bool,
 }
 
-/// Whether the kernel knows `UDP_SEGMENT`, which it does for all sockets or for none.
+/// Whether the kernel supports `UDP_SEGMENT`, which does not depend on the socket.
 static SEGMENTS: OnceLock<bool> = OnceLock::new();
-/// Size from which on a buffer that is set by force has the requested size (`SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` are less).
+/// Smallest size in bytes that the kernel grants exactly if it is forced. Smaller buffers may be rounded up to
+/// `SOCK_MIN_SNDBUF` or `SOCK_MIN_RCVBUF`.
 const EXACT: i32 = 1 << 16;
 
-/// Sets all options, that for destination addresses only on a socket that `is_wildcard`. Returns which of them the kernel
-/// supports.
+/// Sets all options. The option for destination addresses is set only on a socket that `is_wildcard`. Returns the
+/// options that the kernel supports.
 pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool, is_wildcard: bool) -> Features {
     let on = |level, name| set_option(fd, level, name, 1).is_ok();
     // On an IPv6 socket, the IPv4 options apply to IPv4-mapped peers. IPv6-only sockets accept them, too.

@@ -13,7 +13,7 @@ use super::recv::timespec;
 use super::socket::UdpSocket;
 use super::syscall::{InMessage, recvmmsg, set_option};
 
-/// Largest number of quoted bytes that are kept. It is more than enough to identify a datagram.
+/// Largest number of quoted bytes to keep, which is more than enough to identify a datagram.
 const QUOTED: usize = 128;
 /// Offset of the reporter's address, which follows the kernel's `struct sock_extended_err`.
 const OFFENDER: usize = size_of::<libc::sock_extended_err>();
@@ -136,7 +136,7 @@ pub(super) fn read(message: &InMessage, quoted: &[u8]) -> Option<PathError> {
 }
 
 /// Decodes a `struct sock_extended_err` (error number, then one byte each for origin, type and code) and the reporter's
-/// address after it. Returns `None` if the error is not an ICMP error.
+/// address, which follows the struct. Returns `None` if the error is not an ICMP error.
 fn reported(data: &[u8]) -> Option<(PathErrorKind, Option<IpAddr>)> {
     let [origin, kind, code, _] = array(data, 4);
     let family = match origin {
@@ -195,7 +195,8 @@ mod tests {
         assert_eq!(reported(&[]), None);
     }
 
-    /// The loopback interface generates ICMP errors, too.
+    /// A datagram to a closed loopback port causes an ICMP "port unreachable" (RFC 1122, section 4.1.3.1) that quotes
+    /// the datagram.
     #[test]
     fn a_closed_port_is_reported_with_what_was_sent() {
         for local in ["127.0.0.1:0", "[::1]:0"] {

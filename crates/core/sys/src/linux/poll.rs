@@ -70,7 +70,8 @@ mod tests {
         assert_eq!(ready, [7, 7], "level-triggered");
         drop(timer);
         later.arm(Some(1)).unwrap();
-        // A process that another test starts has a copy of the closed one until it executes its program.
+        // A process that another test starts has a copy of the closed descriptor until it executes its program, so the
+        // kernel may report the descriptor for a while.
         let forgotten = (0..100_000).any(|_| {
             ready.clear();
             poll.wait(true, &mut ready).unwrap();

@@ -52,8 +52,8 @@ pub fn own_mounts(fresh: &[(&str, &str)]) -> io::Result<()> {
 }
 
 /// Gives the calling thread real-time priority (`SCHED_RR`), so that it runs before all threads of ordinary priority.
-/// It is meant for a thread that must wake up on time and is mostly idle. Linux limits real-time threads to 95 % of CPU
-/// time by default. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO`.
+/// Use this for a thread that must wake up on time and is mostly idle. By default, Linux limits real-time threads to 95
+/// % of CPU time. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO`.
 ///
 /// # Errors
 /// Returns the system's error if this is not permitted.
@@ -72,7 +72,7 @@ pub fn terminate(process: u32) -> io::Result<()> {
     Ok(kill_process(process, Signal::TERM)?)
 }
 
-/// Waits until any child of this process, which may be an adopted one, ends. Returns its PID and exit status.
+/// Waits until any child process ends, including adopted ones. Returns its PID and exit status.
 ///
 /// # Errors
 /// Returns the system's error if there are no children.

@@ -26,8 +26,8 @@ pub struct Meta {
     /// Source address. It is an IPv4 address for an IPv4 peer of an IPv6 socket. A forged source port may be zero, to
     /// which no reply can be sent.
     pub addr: SocketAddr,
-    /// Destination address: that of the socket, or what the kernel reports if the socket has the unspecified address. `None`
-    /// if it does not.
+    /// Destination address. It is the socket's own address if the socket is bound to one. Otherwise, it is reported by
+    /// the kernel, or `None` if the kernel does not report it.
     pub dst_ip: Option<IpAddr>,
     /// Length in bytes of all complete datagrams. A truncated datagram is not counted.
     pub len: usize,
@@ -44,8 +44,8 @@ pub struct Meta {
     pub truncated: bool,
     /// Whether the buffer for control messages was too small, so that some of the above fields may be missing.
     pub control_truncated: bool,
-    /// Number of datagrams lost by this socket because of a full receive buffer before this message was queued; wraps.
-    /// `None` if there were none.
+    /// Number of datagrams that this socket had lost because of a full receive buffer when this message was queued;
+    /// wraps. `None` if there were none.
     pub drops: Option<u32>,
 }
 
@@ -100,8 +100,8 @@ impl RecvBatch {
         self.metas.iter().zip(&mut self.buffers).map(|(meta, buffer)| Received { meta, buffer })
     }
 
-    /// Clears the messages and drops the references to memory that was taken from them, so that it is freed when its
-    /// last user drops it. Buffers that were not taken stay for the next receive.
+    /// Clears the messages, and drops the references to memory that [`Received::take`] returned, so that this memory is
+    /// freed when its last user drops it. Buffers that were not taken remain for the next receive.
     pub fn forget(&mut self) {
         self.metas.clear();
         self.buffers.iter_mut().for_each(RecvBuffer::forget);
@@ -163,7 +163,7 @@ impl UdpSocket {
     }
 }
 
-/// Returns the metadata of a message. `dst_ip` is its destination address if the kernel does not report one.
+/// Returns the metadata of a message. `dst_ip` is the destination address to use if the kernel does not report one.
 pub(super) fn meta(message: &InMessage, dst_ip: Option<IpAddr>) -> Meta {
     let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let mut meta = Meta {

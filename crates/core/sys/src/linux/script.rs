@@ -7,7 +7,7 @@ use super::path_errors;
 use super::recv::meta;
 use super::syscall::InMessage;
 
-/// Interprets a script as the kernel's output for a message: length and flags, then the sender, then control messages.
+/// Interprets `script` as the kernel's output for a message: length and flags, then the sender, then control messages.
 ///
 /// The message is split as by [`Received::datagrams`](super::Received::datagrams). The same bytes are also decoded as
 /// an ICMP error and as an error number.
@@ -25,7 +25,7 @@ pub fn received(script: &[u8]) {
     let room = message.control.storage();
     let used = rest.len().min(room.len());
     fill(room, rest, used);
-    // Also check a length that exceeds the buffer.
+    // A length that exceeds the buffer must do no harm, either.
     message.control.set_len(if flags & 4 != 0 { usize::MAX } else { used });
 
     // Invariants of the metadata.
@@ -53,7 +53,6 @@ pub fn received(script: &[u8]) {
     assert_eq!(ErrorClass::of(&io::Error::from_raw_os_error(errno)), ErrorClass::of_errno(errno));
 }
 
-/// Copies up to `len` bytes. Returns the rest of `from`.
 fn fill<'a>(to: &mut [u8], from: &'a [u8], len: usize) -> &'a [u8] {
     let (part, rest) = from.split_at(len.min(from.len()).min(to.len()));
     for (to, byte) in to.iter_mut().zip(part) {

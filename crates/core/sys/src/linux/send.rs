@@ -25,7 +25,7 @@ pub const MAX_SLICES: usize = 1024;
 /// Largest number of [`Transmit`]s per call of [`UdpSocket::send_batch`].
 pub const MAX_SEND_BATCH: usize = MAX_BATCH;
 
-/// Datagram to send, or batch of datagrams that differ only in their payload, which `Debug` does not show.
+/// Datagram to send, or a batch of datagrams that differ only in their payload. `Debug` does not show the payload.
 #[derive(Clone, Copy)]
 pub struct Transmit<'a> {
     /// Destination, or `None` on a connected socket.
@@ -83,10 +83,9 @@ impl UdpSocket {
     /// queue of the host fills up after the first one, the rest of the batch is dropped, as if it were lost on the
     /// path.
     ///
-    /// # Errors
-    /// Returns the unchanged system error, which [`ErrorClass`] classifies, or `InvalidInput` for more than
-    /// [`MAX_SLICES`] slices. Nothing was sent in this case, except that of datagrams sent one by one the error may be
-    /// that of a later one, with which the batch ends.
+    /// # Errors Returns the unchanged system error, which [`ErrorClass`] classifies, or `InvalidInput` for more than
+    /// [`MAX_SLICES`] slices. In general, nothing was sent in this case. If the datagrams are sent one by one, the
+    /// error may also be that of a later datagram; the rest of the batch is then not sent.
     pub fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         check(transmit)?;
         let Some(size) = transmit.gso() else {
@@ -101,12 +100,12 @@ impl UdpSocket {
         self.send_one_by_one(transmit, size)
     }
 
-    /// Sends several [`Transmit`]s in order, up to [`MAX_SEND_BATCH`] or until the send buffer is full. Returns how
-    /// many were sent. The next call should start with the first one that was not sent.
+    /// Sends several [`Transmit`]s in order, up to [`MAX_SEND_BATCH`] or until the send buffer is full. Returns the
+    /// number sent. The next call should start with the first one that was not sent.
     ///
     /// # Errors
     /// Returns the errors of [`send`](Self::send) if the first one fails. If a later one fails, its error is returned
-    /// by the call that starts with it. An empty slice is not an error.
+    /// by the call that starts with it. An empty list is not an error.
     pub fn send_batch(&self, transmits: &[Transmit<'_>]) -> io::Result<usize> {
         let Some(first) = transmits.first() else {
             return Ok(0);
@@ -206,13 +205,12 @@ fn may_be_gso(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }
 
-/// Returns whether the send buffer or a queue of the host is full.
 fn is_full(error: &io::Error) -> bool {
     matches!(ErrorClass::of(error), ErrorClass::WouldBlock | ErrorClass::NoBuffers)
 }
 
-/// Replaces the contents of `out` by the next `size` bytes of `head` followed by `rest`. Returns the remainder of the
-/// last slice used.
+/// Replaces the contents of `out` by the next `size` bytes of `head` followed by `rest`. Returns the unused part of the
+/// last slice.
 fn cut<'a>(
     mut head: &'a [u8],
     rest: &mut impl Iterator<Item = &'a [u8]>,
@@ -271,7 +269,7 @@ mod tests {
         (metas.len(), metas)
     }
 
-    /// On a socket with checksums disabled, the kernel refuses batches with EINVAL, but sends single datagrams.
+    /// The kernel refuses GSO batches with EINVAL on a socket with checksums disabled, but sends single datagrams.
     #[test]
     fn a_refused_batch_is_sent_one_by_one_and_disables_segmentation() {
         for (addr, level, no_checksum) in
@@ -318,7 +316,7 @@ mod tests {
         assert_eq!(client.max_gso_segments(), MAX_GSO_SEGMENTS);
     }
 
-    /// The first datagram causes an ICMP port unreachable, which the second call returns.
+    /// The first datagram causes an ICMP port unreachable, which the call for the second datagram returns.
     #[test]
     fn an_error_after_the_first_of_single_datagrams_is_returned() {
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

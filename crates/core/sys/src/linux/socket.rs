@@ -13,8 +13,8 @@ use super::syscall::option;
 
 /// UDP socket for IPv4, IPv6 or both, with the control messages that a transport needs.
 ///
-/// Calls never block. All take `&self`; the kernel orders concurrent ones. IPv4 peers of an IPv6 socket are represented
-/// by IPv4 addresses when sending and receiving.
+/// Calls never block. All of them take `&self`; the kernel serializes concurrent calls. IPv4 peers of an IPv6 socket
+/// are represented by IPv4 addresses when sending and receiving.
 #[derive(Debug)]
 pub struct UdpSocket {
     pub(super) io: std::net::UdpSocket,
@@ -29,7 +29,7 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Wraps a bound socket. If it is to be connected, that must be done before.
+    /// Wraps a bound socket. A socket that needs a connected peer must be connected before.
     ///
     /// # Errors
     /// Returns an error if the socket has no local address. Options refused by the kernel are not an error; see
@@ -57,7 +57,8 @@ impl UdpSocket {
         self.local
     }
 
-    /// Returns the destination address of all datagrams received; `None` if the kernel reports that of each.
+    /// Returns the destination address that all received datagrams have, or `None` if the kernel reports the address of
+    /// each.
     pub(super) fn only_ip(&self) -> Option<IpAddr> {
         Some(self.local.ip()).filter(|ip| !ip.is_unspecified())
     }

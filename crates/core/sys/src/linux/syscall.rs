@@ -17,7 +17,6 @@ pub(super) const MAX_BATCH: usize = 32;
 
 /// Datagram or GSO batch to send.
 pub(super) struct OutMessage<'a> {
-    /// Destination, or `None` on a connected socket.
     pub(super) name: Option<RawAddr>,
     pub(super) control: SendControl,
     pub(super) slices: &'a [IoSlice<'a>],
@@ -28,7 +27,6 @@ pub(super) struct OutMessage<'a> {
 pub(super) struct InMessage {
     pub(super) name: RawAddr,
     pub(super) control: RecvControl,
-    /// Number of payload bytes.
     pub(super) len: usize,
     /// `MSG_TRUNC` and `MSG_CTRUNC`.
     pub(super) flags: c_int,
@@ -54,7 +52,7 @@ pub(super) fn is_denied(error: &io::Error) -> bool {
 
 #[cfg(test)]
 thread_local! {
-    /// Whether `sendmmsg` and `recvmmsg` fail in this thread, as behind a seccomp filter.
+    /// Makes `sendmmsg` and `recvmmsg` fail in this thread, as a seccomp filter does.
     pub(super) static DENIED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -210,7 +208,6 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c
     Ok(())
 }
 
-/// Calls `getsockopt(2)` for an `int`.
 pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as socklen_t;
@@ -234,7 +231,7 @@ pub(super) enum InterfaceCall {
 }
 
 impl InterfaceCall {
-    /// Returns the number, whose type depends on the C library.
+    /// Returns the request number, whose type depends on the C library.
     const fn number(self) -> u32 {
         match self {
             Self::GetIndex => libc::SIOCGIFINDEX as u32,
@@ -261,13 +258,13 @@ pub(super) fn ioctl_interface(
     Ok(())
 }
 
-/// Namespaces on which no memory depends.
+/// Namespaces whose change does not affect memory safety.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Namespace {
     Network,
-    /// The resolution of paths. The working directory and umask of the thread become private, too.
+    /// Mount points. The working directory and umask of the thread become private, too.
     Mounts,
-    /// The PIDs of future children of the thread. The first of them has PID 1 in it.
+    /// PIDs of future children of the thread. The first child has PID 1 in the namespace.
     ProcessesOfChildren,
 }
 

@@ -10,8 +10,9 @@ use rustix::time::{
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// `timerfd` on the monotonic clock. It becomes readable at its deadline, with the precision of the kernel's
-/// high-resolution timers. It is for event loops (such as tokio with `AsyncFd`) whose own timers are coarser.
+/// `timerfd` on the monotonic clock. The descriptor becomes readable at the deadline, with the precision of the
+/// kernel's high-resolution timers. It is meant for event loops (such as tokio with `AsyncFd`) whose own timers are
+/// coarser.
 #[derive(Debug)]
 pub struct Timer {
     file: File,
@@ -28,8 +29,8 @@ impl Timer {
     }
 
     /// Sets the deadline, in nanoseconds of [`monotonic_now`](super::monotonic_now), or disarms the timer if it is
-    /// `None`. If the deadline has passed, the timer becomes readable immediately. The previous deadline is discarded,
-    /// and if the timer was readable because of it, it no longer is.
+    /// `None`. If the deadline has passed, the timer becomes readable immediately. A timer that is readable because of
+    /// the previous deadline ceases to be readable.
     ///
     /// # Errors
     /// Returns the system's error; none is known for a valid timer.

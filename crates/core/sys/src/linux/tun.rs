@@ -27,8 +27,9 @@ impl Tun {
         Self::open_with(name, 0)
     }
 
-    /// Does the same as [`open`](Self::open), and makes the kernel merge packets that are written to the device, as the
-    /// driver of a network card does (receive offload; Linux 4.15). [`Link::set_receive_hold`] determines for how long.
+    /// Opens the device as [`open`](Self::open) does, and makes the kernel coalesce packets that are written to the
+    /// device, as the driver of a network card does (receive offload; since Linux 4.15). [`Link::set_receive_hold`]
+    /// sets the time.
     ///
     /// # Errors
     /// Returns the same errors, and `InvalidInput` if the kernel is too old.

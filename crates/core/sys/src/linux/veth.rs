@@ -9,7 +9,6 @@ use std::process::{self, Command};
 use super::link::Link;
 use super::netns::{NetNs, OWN};
 
-/// Ethernet MTU in bytes.
 const MTU: u16 = 1500;
 const NEAR: &str = "near";
 const FAR: &str = "far";
@@ -17,11 +16,11 @@ const FAR: &str = "far";
 /// Offloads of a simple network card: no segmentation offload, but receive offload.
 const OFFLOADS: [&str; 8] = ["tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"];
 
-/// Error messages of programs if the kernel does not permit or support an operation.
+/// Parts of the error messages of `ip` and `ethtool` that mean that the kernel does not permit or support an operation.
 const REFUSALS: [&str; 4] = ["not permitted", "not supported", "Unknown device type", "ermission denied"];
 
-/// Sets the device's GRO timeout to 1 ms. `sysfs` is mounted anew, because it shows the devices of the network
-/// namespace in which it was mounted.
+/// Sets the device's GRO timeout to 1 ms. A `sysfs` shows the devices of the network namespace in which it was mounted,
+/// so this mounts a new one.
 const HOLD: &str = "mount -t sysfs none /sys && echo 1000000 > /sys/class/net/far/gro_flush_timeout";
 
 /// One end of a veth pair: network namespace, name of the device, and its address in a /24 network.

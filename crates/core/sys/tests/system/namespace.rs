@@ -91,7 +91,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
             (tun, bind("0.0.0.0:4000"))
         })
         .unwrap();
-    // The handle refers to the device's namespace, although this thread is in another one.
+    // The interface handle refers to the device's namespace, although this thread is in another one.
     tun.link().set_address(Ipv4Addr::new(10, 9, 0, 1), 24).unwrap();
     tun.link().set_mtu(1400).unwrap();
     tun.link().set_up().unwrap();
@@ -128,7 +128,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     assert_eq!((message.meta.tos, message.data().len()), (Some(0x2e << 2 | 1), 1372));
 }
 
-/// Creates a pair whose far end coalesces as many datagrams as possible.
+/// Creates a veth pair whose far end coalesces as many datagrams as possible.
 fn merging_pair() -> Option<VethPair> {
     match VethPair::new().and_then(|pair| pair.hold_arrivals().map(|()| pair)) {
         Ok(pair) => Some(pair),
@@ -171,8 +171,8 @@ fn cross(sender: &UdpSocket, receiver: &UdpSocket, lengths: [usize; 2]) -> Vec<V
     messages
 }
 
-/// All datagrams of a coalesced message except the last have the same length. Therefore, a datagram after a shorter one
-/// must not be added, because the boundaries would be lost.
+/// GRO coalesces datagrams of equal length, of which only the last may be shorter. A datagram after a shorter one must
+/// not be coalesced with it, because their boundary would be lost.
 #[test]
 fn a_longer_datagram_is_not_merged_with_the_one_before() {
     const LENGTH: usize = 1200;

@@ -41,7 +41,7 @@ fn to<'a>(destination: SocketAddr, slices: &'a [IoSlice<'a>]) -> Transmit<'a> {
     Transmit { destination: Some(destination), tos: 0, src_ip: None, segment_size: None, slices }
 }
 
-/// Receives, waiting until a message arrives.
+/// Waits until a message arrives, and receives it.
 fn recv(socket: &UdpSocket, batch: &mut RecvBatch) -> io::Result<usize> {
     for _ in 0..2000 {
         match socket.recv(batch) {
@@ -56,7 +56,6 @@ fn batch() -> RecvBatch {
     RecvBatch::new(&RecvPool::new(32, 1024), 8)
 }
 
-/// Receives `count` datagrams.
 fn datagrams(socket: &UdpSocket, count: usize) -> Vec<(Meta, Vec<u8>)> {
     let mut batch = batch();
     let mut all = Vec::new();
@@ -247,7 +246,7 @@ fn receive_stamps_map_between_the_send_and_the_read() {
         map.begin_batch(clock_pair());
         let stamp = batch.messages().next().unwrap().meta.timestamp.unwrap();
         let arrived = map.map(stamp).unwrap();
-        // The two clocks are read at slightly different times.
+        // The conversion is inexact, because `clock_pair` reads the two clocks at slightly different times.
         assert!(arrived + 1_000_000 > before && arrived <= monotonic_now());
     }
 }
@@ -330,7 +329,7 @@ fn errors_are_the_systems_and_classified() {
 
 #[test]
 fn a_closed_port_is_reported_on_the_next_call() {
-    // Another test may get a port that has just been closed, but not this one.
+    // Another test may be given a port that has just been closed, but never this privileged one.
     let closed = "127.0.0.1:1";
     let io = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     io.connect(closed).unwrap();

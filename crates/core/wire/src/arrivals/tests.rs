@@ -59,7 +59,7 @@ fn the_clock_may_wrap_inside() {
     assert_eq!(last, Some(Arrival { seq: 0x10, ticks: 0x10, coalesced: false }));
 }
 
-/// Longest gap that is rounded down to the longest encodable one, 2047 x 2^15 ticks.
+/// Longest gap in ticks that can be encoded: it is rounded down to 2047 x 2^15.
 const LONGEST_GAP: u32 = (2047 << 15) + (1 << 14) - 1;
 
 #[test]

@@ -7,7 +7,6 @@ use super::kind;
 /// Option with an unparsed body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawOption<'a> {
-    /// Kind.
     pub(crate) kind: u8,
     /// Bytes after kind and length.
     pub(crate) body: &'a [u8],

@@ -45,7 +45,8 @@ fn bytes(options: &Options) -> Vec<u8> {
 
 #[test]
 fn size() {
-    // Two of these are copied per segment with options other than timestamps, so they should fit into few cache lines.
+    // Two `Options` are copied for each segment with options other than timestamps, so they should fit into few cache
+    // lines.
     assert!(size_of::<Options>() <= 136, "{}", size_of::<Options>());
     assert!(size_of::<Header>() <= 148, "{}", size_of::<Header>());
 }
@@ -111,14 +112,14 @@ fn the_ack_rate_has_the_lowest_priority() {
     assert_eq!(with(&timed), (false, 40));
 }
 
-/// The option has 5 bytes. The last one has 7 bits of rate and a reserved bit, and is followed by the padding.
+/// The option has 5 bytes. The last byte has 7 bits of rate and a reserved bit; padding follows it.
 #[test]
 fn an_ack_rate_is_a_byte() {
     assert_eq!(AckRate::each(200), AckRate::each(127));
     assert_eq!((AckRate::from_byte(0x0d), AckRate::each(0)), (AckRate::each(6), AckRate::AT_ONCE));
     let options = Options { timestamps: Some(TIMESTAMPS), ack_rate: Some(AckRate::each(127)), ..Options::NONE };
     assert_eq!(bytes(&options)[12..], [253, 5, 0, 0xac, 0xfe, 0, 0, 0]);
-    // Three SACK blocks leave no room for it.
+    // Three SACK blocks leave no room for the ACK rate.
     let mut crowded = Options { sack: sack(3), ..options };
     assert!(!crowded.fit(Flags::ACK, 0));
     assert_eq!((crowded.sack.len(), crowded.ack_rate), (3, None));

@@ -35,7 +35,6 @@ impl Sum {
         }
     }
 
-    /// Returns the sum folded to 16 bits.
     fn folded(self) -> u16 {
         let mut sum = self.0;
         while let carry @ 1.. = sum >> 16 {

@@ -33,7 +33,7 @@ fn to_tcp(datagram: &[u8], v6: bool, ip: IpFields) -> Vec<u8> {
     out
 }
 
-/// Parses a packet with an independent implementation.
+/// Parses a packet with `etherparse`, an implementation independent of this crate.
 fn read(packet: &[u8]) -> (IpHeaders, etherparse::TcpHeader, Vec<u8>) {
     let headers = PacketHeaders::from_ip_slice(packet).unwrap();
     let Some(etherparse::NetHeaders::Ipv4(..) | etherparse::NetHeaders::Ipv6(..)) = headers.net else {

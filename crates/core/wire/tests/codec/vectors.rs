@@ -10,7 +10,6 @@ use longhaul_wire::{CheshireCodec, Codec, NetworkOption, Options, Segment};
 
 const PAGE: &str = include_str!("../../../../../docs/wire.md");
 
-/// Fields of a block by name.
 type Fields<'a> = BTreeMap<&'a str, &'a str>;
 
 fn blocks(kind: &str) -> Vec<Fields<'static>> {
@@ -150,7 +149,7 @@ fn packets() {
     }
 }
 
-/// Returns the description of a probe or answer, and its bytes as emitted again.
+/// Returns the description of a probe or answer, and the bytes that the parsed probe or answer is emitted as.
 fn describe_probe(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let fields = |name: &str, probe: &Probe| {
         let Probe { nonce, train, index, sent } = probe;
@@ -191,7 +190,6 @@ fn probes() {
     }
 }
 
-/// Formats bytes in hexadecimal, in groups of 4 bytes.
 fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().enumerate().fold(String::new(), |mut text, (at, byte)| {
         let space = if at > 0 && at % 4 == 0 { " " } else { "" };
