@@ -75,9 +75,6 @@ pub enum Event<'a> {
 impl Gateway {
     /// Serves a tunnel until the peer ends it, and returns the connection. When `ending` becomes true, asks the peer to
     /// end the tunnel.
-    ///
-    /// # Errors
-    /// Returns the reason if the tunnel failed.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Observed>(
         &self,
         stream: S,

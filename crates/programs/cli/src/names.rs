@@ -155,9 +155,6 @@ pub enum NameError {
 
 /// Checks that `name` names a file inside its directory, and that it does not change how the text around it is
 /// displayed.
-///
-/// # Errors
-/// Returns the problem with the name.
 pub fn check(name: &[u8]) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -179,9 +176,6 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
 }
 
 /// Checks that `path` is a relative path, separated by `/`, of names that [`check`] accepts.
-///
-/// # Errors
-/// Returns the problem with the path or with one of its names.
 pub fn check_path(path: &Name) -> Result<(), NameError> {
     if path.0.len() > MAX_PATH {
         return Err(NameError::PathTooLong(path.0.len()));

@@ -241,10 +241,7 @@ impl From<io::Error> for ProtocolError {
     }
 }
 
-/// Reads and checks the first bytes of a connection.
-///
-/// # Errors
-/// Returns an error if the bytes are not [`MAGIC`].
+/// Reads the first bytes of a connection, and fails if they are not [`MAGIC`].
 pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), ProtocolError> {
     let mut magic = [0; MAGIC.len()];
     from.read_exact(&mut magic).await?;

@@ -7,9 +7,7 @@ use std::time::Duration;
 use super::{Monitor, Role};
 use crate::tunnel::Reason;
 
-/// Label for the orderly end of a stream.
 pub(super) const ORDERLY: &str = "orderly";
-/// Label for the end of a stream whose tunnel failed.
 pub(super) const TUNNEL_FAILED: &str = "tunnel-failed";
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -107,7 +105,7 @@ impl Text {
         let _ = writeln!(self.0, "longhaul_{name}{{{}}} {value}", labels.join(","));
     }
 
-    /// Writes counts with one label. A count that is missing in the map is zero.
+    /// Writes counts with one label. Counts that are not in the map are zero.
     fn counts<'a>(
         &mut self,
         name: &str,

@@ -26,9 +26,6 @@ const TCP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a test with the server at `host` and reports its events to `report`. Returns the client's and the server's
 /// results.
-///
-/// # Errors
-/// Returns the reason why the test failed.
 pub async fn run(
     options: &Options,
     host: &str,

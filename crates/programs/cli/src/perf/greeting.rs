@@ -16,7 +16,7 @@ use longhaul_tls::admission::{Admission, Limits, Ticket};
 use crate::transport::rtt;
 
 /// Limits on connections without a hello. They exceed the number of streams of any test, which send nothing until it
-/// starts. Beyond a limit, the oldest such connection is evicted.
+/// starts. Beyond a limit, one of these connections is evicted.
 const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
 const GREETING: Duration = Duration::from_secs(30);
 /// Maximum number of clients that are refused with a message at the same time; further ones are reset.
@@ -71,7 +71,7 @@ async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arriva
                     Some(ticket) => {
                         strangers.spawn(greet(stream, ticket, arrivals.clone()));
                     }
-                    // Cannot happen: no entry has spoken yet, so there is always one to evict.
+                    // No other connection makes room for this one.
                     None => stream.abort(),
                 },
                 Err(error) => {

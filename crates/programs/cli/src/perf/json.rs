@@ -97,7 +97,7 @@ fn start(report: &Reporter) -> Object {
     if params.protocol == Protocol::Tcp {
         object.put("tcp_mss_default", start.mss);
     }
-    // iperf3's members for pacing by the kernel are 0: the transport paces itself.
+    // iperf3's rate for pacing by the kernel is 0: the transport paces itself.
     object.put("target_bitrate", params.rate).put("fq_rate", 0);
     object.put("sock_bufsize", params.window.unwrap_or(0));
     object.put("sndbuf_actual", start.buffers.0).put("rcvbuf_actual", start.buffers.1);

@@ -42,9 +42,6 @@ impl Limits {
     }
 
     /// Checks that a test is within the limits.
-    ///
-    /// # Errors
-    /// Returns a sentence that names the exceeded limit.
     pub fn check(&self, params: &Params) -> Result<(), String> {
         let streams = params.client_sends().len();
         if streams > usize::from(self.max_streams) {

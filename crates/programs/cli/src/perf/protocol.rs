@@ -155,9 +155,6 @@ impl Default for Params {
 
 impl Params {
     /// Checks that the test is possible.
-    ///
-    /// # Errors
-    /// Returns a sentence that names the invalid parameter.
     pub fn check(&self) -> Result<(), String> {
         let lengths = match self.protocol {
             Protocol::Tcp => 1..=MAX_TCP_LENGTH,

@@ -58,9 +58,6 @@ struct Half<'a, F> {
 
 /// Runs `streams`, including the expected ones as they arrive. Reports events to `observe`, and the end of this end's
 /// datagrams on `control`. `done` receives the numbers of datagrams that the other end has sent.
-///
-/// # Errors
-/// Returns the first error of a stream.
 pub async fn run<F: FnMut(Event<'_>)>(
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,

@@ -23,7 +23,6 @@ pub const IDLE: Duration = Duration::from_secs(120);
 /// bytes is not far ahead of the transmission. The lower bound is the library's own, which applies while the congestion
 /// window is full.
 const AHEAD: (u64, u64) = (256 << 10, 4 << 20);
-/// Maximum number of bytes read from a connection at a time.
 const READ: usize = 1 << 20;
 /// Maximum number of bytes read at a time if a rate was agreed.
 const PACED_READ: usize = 64 << 10;

@@ -1,17 +1,11 @@
 //! iperf3's units: powers of 1024 for sizes, powers of 1000 for rates.
 
 /// Parses a size in bytes, such as `128K` or `1.5G`: suffixes K, M, G and T of either case are powers of 1024.
-///
-/// # Errors
-/// Returns a sentence if the text is not such a number.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     parse(text, 1024.0)
 }
 
 /// Parses a rate in bits per second, such as `10M`: suffixes K, M, G and T of either case are powers of 1000.
-///
-/// # Errors
-/// Returns a sentence if the text is not such a number.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     parse(text, 1000.0)
 }
@@ -45,9 +39,6 @@ pub enum Scale {
 }
 
 /// Parses iperf3's `--format`: one of `kmgtKMGT`, lower case for bits.
-///
-/// # Errors
-/// Returns a sentence if the text is not one of these.
 pub fn parse_scale(text: &str) -> Result<Scale, String> {
     let power = |c| "kmgt".find(c).map(|at| at as u8 + 1);
     let mut chars = text.chars();

@@ -23,7 +23,6 @@ use crate::transport::rtt;
 /// Maximum length of the line with a code in bytes.
 const MAX_LINE: u64 = 1024;
 const LIFE: Duration = Duration::from_secs(600);
-/// Maximum numbers of simultaneous attempts.
 const LIMITS: Limits = Limits { all: 1024, per_address: 32 };
 
 #[derive(Clone, Debug)]

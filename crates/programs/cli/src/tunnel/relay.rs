@@ -17,7 +17,7 @@ use super::{SETTLE, Tunnel, TunnelError};
 
 /// Size in bytes of the buffer between the forwarded connection and the tunnel.
 const BUFFER: usize = 32 << 10;
-/// An idle stream is detected up to the idle time divided by this too late.
+/// An idle stream is detected with a delay of up to the idle time divided by this number.
 const IDLE_CHECKS: u32 = 8;
 
 /// The forwarded TCP connection, or a substitute for it in tests. Dropping it resets it, except after
@@ -35,7 +35,7 @@ pub trait Local {
     fn finish(&self);
 }
 
-/// Prepares a TCP connection for [`relay`]: it is reset when dropped, also if the process is killed.
+/// Prepares a TCP connection for [`relay`]: it is reset when dropped, even if the process is killed.
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     // Data from the tunnel was collected at its other end; Nagle's algorithm would only delay it again.
     stream.set_nodelay(true)?;

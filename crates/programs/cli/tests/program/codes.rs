@@ -5,7 +5,6 @@ use std::process::Stdio;
 
 use crate::machine::{Machine, Receiver, failed};
 
-/// Reads the code that a receiver shows.
 pub(crate) fn code(receiver: &mut Receiver) -> String {
     let line = receiver.wait_for("the code is ");
     let code = line["the code is ".len()..].split(',').next().unwrap().to_owned();

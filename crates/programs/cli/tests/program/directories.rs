@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::machine::{Machine, failed, json_lines};
 
-/// Creates a file with a mode and a modification time.
 fn file(path: &Path, contents: &[u8], mode: u32) {
     fs::write(path, contents).unwrap();
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();

@@ -54,7 +54,6 @@ impl Findings {
         Self(findings)
     }
 
-    /// Returns the verdict and the sentence of a check.
     fn of_check(&self, check: &str) -> (&str, &str) {
         let finding = self.0.iter().find(|finding| finding["check"] == check);
         let finding = finding.unwrap_or_else(|| panic!("no {check} in {:?}", self.0));

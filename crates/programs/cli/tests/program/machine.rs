@@ -208,7 +208,6 @@ pub(crate) fn failed(output: &Output, code: i32) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Parses lines of JSON.
 pub(crate) fn json_lines(text: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(text).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -50,7 +50,6 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// Returns the points of a line.
     fn line(&self, name: &str) -> Vec<(f64, f64)> {
         let group = self.0.descendants().find(|node| node.attribute("data-of") == Some(name)).unwrap();
         let path = group.children().find_map(|node| node.attribute("d")).unwrap();
@@ -99,7 +98,6 @@ impl Events {
     }
 }
 
-/// Returns the only file in a directory.
 fn only(directory: &Path) -> PathBuf {
     let files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");

@@ -32,7 +32,6 @@ fn wait_for(there: &Machine, bytes: u64) {
     }
 }
 
-/// Starts to send `file`.
 fn start(here: &Machine, address: &str, file: &str, options: &[&str]) -> Child {
     let mut command = here.command(&[&["send", "--accept-new", "--json", address, file], options].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

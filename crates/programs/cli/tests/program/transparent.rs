@@ -64,7 +64,6 @@ impl Network {
         Some(network)
     }
 
-    /// Returns a command in a namespace.
     fn within(&self, space: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", space]).stdin(std::process::Stdio::null());

@@ -24,7 +24,6 @@ pub fn messages(script: &[u8]) {
     });
 }
 
-/// Replies of a receiver of files.
 fn replies(bytes: &[u8]) {
     let mut inbox = bytes.to_vec();
     while let Ok(Some((number, reply))) = protocol::take_reply(&mut inbox) {
@@ -34,7 +33,6 @@ fn replies(bytes: &[u8]) {
     }
 }
 
-/// Headers of a sender of files.
 async fn headers(mut bytes: &[u8]) {
     while let Ok(first) = bytes.read_u8().await {
         let Ok(header) = protocol::read_header(first, &mut bytes).await else { return };
@@ -42,7 +40,6 @@ async fn headers(mut bytes: &[u8]) {
     }
 }
 
-/// Frames of a tunnel.
 async fn frames(bytes: &[u8]) {
     let all = [&tunnel::MAGIC[..], bytes].concat();
     let Ok(mut tunnel) = Tunnel::start(tokio::io::join(&all[..], tokio::io::sink())).await else { return };
