@@ -43,7 +43,7 @@ fn is_leap(year: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// Expected values by `date -u -d @N`.
+    /// The expected dates were computed by `date -u -d @N`.
     #[test]
     fn dates_are_those_of_the_calendar() {
         let at = |seconds| rfc3339(Duration::from_secs(seconds));

@@ -16,19 +16,19 @@
 //! | `tcp:connection_state_updated` | `old`, `new`: states of RFC 9293 |
 //! | `tcp:segment_sent`, `tcp:segment_received` | `header`: fields as transmitted, `payload_length`, `timestamps`, `sack`; `retransmission`, `ecn` |
 //! | `tcp:segment_dropped` | received datagram that is not a valid segment: `length`, `trigger`, `details` |
-//! | `tcp:segment_rejected` | the segment received last was not accepted: `trigger` (`timestamp`, `outside_window`, `acknowledgment`, `no_memory`) |
-//! | `tcp:segments_acked` | an ACK has delivered data: `acked_bytes` by its acknowledgment number, `delivered_bytes` by it or by SACK for the first time |
+//! | `tcp:segment_rejected` | the latest received segment was not accepted: `trigger` (`timestamp`, `outside_window`, `acknowledgment`, `no_memory`) |
+//! | `tcp:segments_acked` | an ACK has delivered data: `acked_bytes` by its acknowledgment number, `delivered_bytes` by the acknowledgment number or SACK for the first time |
 //! | `tcp:segment_lost` | segment marked lost: `sequence_number`, `lost_bytes` (its sequence space), `trigger` |
 //! | `tcp:recovery_started`, `tcp:recovery_ended` | a recovery episode; `trigger`: `loss` or `timeout` |
 //! | `tcp:spurious_loss_detected` | number of spurious recovery `episodes`, `trigger` of the episode |
 //! | `tcp:congestion_state_updated` | `old`, `new`: the controller's phase, or `recovery`, `timeout` |
 //! | `tcp:recovery_metrics_updated` | RTTs, RTO, windows, rates, bytes in flight; only those that changed |
-//! | `tcp:timer_updated` | `timer_type`, `event_type`: `set` (with `delta`), `cancelled` or `expired`. Setting and cancelling is logged of `rto` and `tlp` only |
+//! | `tcp:timer_updated` | `timer_type`, `event_type`: `set` (with `delta`), `cancelled` or `expired`. `set` and `cancelled` are logged for `rto` and `tlp` only |
 //! | `tcp:mtu_updated` | `old`, `new`: UDP payload that the path is known to pass, in bytes |
 //! | `tcp:ecn_state_updated` | `old`, `new`: `unknown`, `capable`, `testing` or `failed` |
 //! | `tcp:host_error` | `error` that the host reports for the path |
 //! | `tcp:connection_released` | the application has released the connection |
-//! | `tcp:events_dropped` | `count` of records dropped because the sink was full. Then all metrics and states that have changed meanwhile follow |
+//! | `tcp:events_dropped` | `count` of records dropped because the sink was full. Records of all metrics and states that have changed meanwhile follow |
 //! | `tcp:connection_closed` | `trigger`: `clean`, `released` (while the connection could still send), or the error |
 //!
 //! A [`Log`] is an observer of a connection ([`longhaul_tcp::Observer`]): it logs each event when it happens.

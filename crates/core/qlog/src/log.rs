@@ -17,18 +17,18 @@ use crate::start::{Role, Start};
 
 /// Log of a connection at one of its endpoints.
 ///
-/// The log is an [`Observer`], which the caller installs on the connection. It ends with the connection, or by
-/// [`end`](Self::end). When the handshake has succeeded or failed, it begins the sink ([`Sink::begin`]), because only
-/// then the name of the log, which consists of both initial sequence numbers, is known. A server's log whose handshake
-/// fails is never begun, so that SYNs from forged addresses leave no logs.
+/// The log is an [`Observer`], which the caller installs on the connection. The log ends with the connection, or by
+/// [`end`](Self::end). It begins the sink ([`Sink::begin`]) when the handshake has succeeded or failed, because the
+/// name of the log consists of both initial sequence numbers. A server's log whose handshake fails is never begun, so
+/// that SYNs from forged addresses leave no logs.
 ///
-/// If the sink drops records, the log counts them in `events_dropped` once there is room again, and repeats all values
-/// that a reader has missed.
+/// If the sink drops records, the log counts them in `events_dropped` once the sink has room again, and repeats all
+/// values that a reader has missed.
 pub struct Log<S> {
     start: Start,
     sink: S,
     progress: Progress,
-    /// Numbers of segments logged as sent and as received.
+    /// Number of segments logged as sent, and number logged as received.
     segments: [u64; 2],
     parameters: Option<Parameters>,
     current: Values,
@@ -42,13 +42,12 @@ pub struct Log<S> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// The sink has not begun.
     Waiting,
     Begun,
     Ended,
 }
 
-/// Values of which only changes are logged.
+/// Values that are logged only when they change.
 #[derive(Clone, Debug)]
 struct Values {
     state: Option<State>,
@@ -79,7 +78,7 @@ impl<S> fmt::Debug for Log<S> {
 }
 
 impl<S: Sink> Log<S> {
-    /// Creates a log of a connection. It has to be installed as an observer.
+    /// Creates a log of a connection, which the caller must install as an observer.
     pub fn new(start: Start, sink: S) -> Self {
         let state = if start.role == Role::Client { State::SynSent } else { State::SynReceived };
         let values = Values { state: Some(state), congestion: None, metrics: Metrics::default() };
@@ -129,7 +128,7 @@ impl<S: Sink> Log<S> {
         self.write(self.logged_at, "connection_closed", json!({ "trigger": trigger }));
     }
 
-    /// Logs an event of the connection at `now`, unless the log has ended.
+    /// Logs an event that happened at `now`, unless the log has ended.
     pub fn log(&mut self, now: Time, event: &ConnectionEvent<'_>) {
         if self.has_ended() || self.sink.is_over() {
             return;
@@ -223,7 +222,6 @@ impl<S: Sink> Log<S> {
         self.write(now, "timer_updated", data);
     }
 
-    /// Begins the sink, and logs the start of the connection and its parameters.
     fn begin(&mut self, now: Time) {
         let Some(parameters) = self.parameters.take() else { return };
         let Self { start, sink, .. } = self;
@@ -254,8 +252,8 @@ impl<S: Sink> Log<S> {
         );
     }
 
-    /// Logs an event, after what earlier drops have left out. Returns whether it was logged. Logged times never
-    /// decrease.
+    /// Logs an event, and before it the values missed because of earlier drops. Returns whether the event was logged.
+    /// Logged times never decrease.
     fn write(&mut self, now: Time, name: &'static str, data: impl Serialize) -> bool {
         if self.is_behind
             && let Some(dropped) = self.sink.take_dropped()
@@ -285,7 +283,7 @@ impl<S: Sink> Log<S> {
         written
     }
 
-    /// Logs an event whose record has no state of its own.
+    /// Logs an event that does not change the values of the log.
     fn rare(&mut self, now: Time, event: &ConnectionEvent<'_>) {
         let (name, data) = match event {
             ConnectionEvent::DataAcked { cumulative, delivered } => {

@@ -43,7 +43,6 @@ pub(crate) struct Metrics {
     limited_by: Option<&'static str>,
 }
 
-/// Returns the name of the limit of a sender.
 const fn limit_name(limit: SendLimit) -> &'static str {
     match limit {
         SendLimit::App => "app",

@@ -1,17 +1,17 @@
-//! Data of segment events. Field names are those of qlog's packet events, or else those of TCP.
+//! Data of segment events. Field names are those of qlog's packet events, or of TCP where qlog has none.
 
 use longhaul_tcp::{Ecn, SegmentRecord};
 use longhaul_wire::{Flags, SackBlock};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
-/// Length of the TCP header fields that a datagram omits: ports, checksum and urgent pointer.
+/// Length in bytes of the TCP header fields that a datagram omits: ports, checksum and urgent pointer.
 const LEFT_OUT: usize = 8;
 
 /// Data of `segment_sent` and `segment_received`. Sequence numbers are 32-bit, and the window is not scaled.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Segment<'a> {
     header: Fields<'a>,
-    /// Whether all of its sequence space was sent before.
+    /// Whether the segment's whole sequence space was sent before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     retransmission: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Destination of the records of a log.
 ///
-/// The name of a log is known only after the handshake. Events of the handshake are recorded before that.
+/// The name of a log is known only after the handshake, but the events of the handshake are recorded during it.
 pub trait Sink: Sized {
     /// Appends a record. Returns `false` if the record was dropped.
     fn record(&mut self, record: &impl Serialize) -> bool;
@@ -17,7 +17,7 @@ pub trait Sink: Sized {
     /// `file_name` has the form `<id>_<client|server>.sqlog`.
     fn begin(&mut self, file_name: &str, beginning: impl FnOnce(&mut Self));
 
-    /// Accepts the next records even if they would otherwise be dropped, because they are the last ones.
+    /// Accepts the next records even if the sink is full, because they are the last ones of the log.
     fn reserve_last(&mut self) {}
 
     /// If the sink has room again, returns the number of records dropped since the last call.

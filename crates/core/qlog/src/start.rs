@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::date;
 
-/// URI of the event schema. That of a private schema is a web address of its owner, with month and year.
+/// URI of the event schema. The URI of a private schema is a web address of its owner, with month and year.
 pub const SCHEMA: &str = "https://github.com/longhaul-rs/longhaul/112026/qlog/tcp";
 
 /// Endpoint of a connection to which a log belongs.
@@ -21,7 +21,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the type of the vantage point in qlog.
+    /// Returns qlog's name for the type of the vantage point.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Reference {
     }
 }
 
-/// Parameters of a log.
+/// Parameters of a log that are known before the handshake.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// Role of this endpoint.
@@ -67,7 +67,7 @@ pub struct Start {
     pub epoch: Time,
     /// Meaning of `epoch`.
     pub reference: Reference,
-    /// Name of the vantage point.
+    /// Name of the vantage point, chosen by the caller.
     pub vantage_point: String,
 }
 
@@ -90,7 +90,6 @@ impl Start {
         })
     }
 
-    /// Returns the data of `connection_started`.
     pub(crate) fn started(&self) -> Value {
         let address = |address: SocketAddr| json!({ "ip": address.ip().to_string(), "port": address.port() });
         let [sent, received] = self.segments_before;

@@ -33,7 +33,7 @@ fn a_segments_fields_are_those_of_the_wire() {
     assert_eq!(value["retransmission"], true);
 }
 
-/// The format is that of RFC 7464, section 2.2. Records of the beginning precede earlier ones.
+/// Checks the format of RFC 7464, section 2.2. Records of the beginning precede those of the handshake.
 #[test]
 fn records_of_the_beginning_come_first() {
     let mut sequence = Sequence::new(Vec::new());
@@ -226,8 +226,8 @@ fn only_changed_metrics_are_logged() {
     assert_eq!(records[6]["data"], json!({ "congestion_window": 5000 }));
 }
 
-/// After drops, a reader knows how many records are missing, and all current values: also those whose records were not
-/// dropped, because nobody can tell which.
+/// After drops, the log tells the number of missing records and all current values. It repeats even values whose
+/// records were not dropped, because it does not know which were.
 #[test]
 fn a_log_catches_up_after_drops() {
     let mut log = established(6);
@@ -257,7 +257,7 @@ fn a_log_catches_up_after_drops() {
     assert_eq!(records.len(), 5);
 }
 
-/// The last records are always accepted.
+/// A sink accepts the last records of a log even if it is full.
 #[test]
 fn drops_are_counted_at_the_end() {
     let mut log = established(4);

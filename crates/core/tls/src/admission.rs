@@ -1,16 +1,16 @@
-//! Limits on the connections that a server has at a time, in total and from one address.
+//! Limits on the number of concurrent connections of a server, in total and per address.
 //!
 //! A connection starts as a stranger: the server does not know its purpose until the peer has sent its first message.
-//! When all places are taken, a stranger makes room for a new connection, so that peers who occupy places without
-//! using them keep nobody out (`docs/decisions/0067-who-makes-room.md`). The order is:
+//! If the limit is reached, a stranger is evicted in favour of a new connection, so that peers who open connections
+//! without using them keep nobody out (`docs/decisions/0067-who-makes-room.md`). Strangers are evicted in this order:
 //!
-//! 1. hosts that have not been authenticated before, before those that have;
-//! 2. strangers whose first four round trips have passed, before the others;
-//! 3. strangers who have not sent their first message in a tenth of a second, before the others.
+//! 1. strangers from hosts that have not been authenticated before, then those from hosts that have;
+//! 2. strangers whose first four round trips have passed, then the others;
+//! 3. strangers who have not sent their first message in a tenth of a second, then the others.
 //!
-//! Among equals, one of the network with the most of them is chosen at random from the older half. A network is an IPv4
-//! prefix of 24 bits or an IPv6 prefix of 48 bits. The last ones in this order only make room for a host that has been
-//! authenticated, or for a network with fewer of them.
+//! Among equals, the network with the most of them is selected, and one of the older half of its connections is evicted
+//! at random. A network is an IPv4 prefix of 24 bits or an IPv6 prefix of 48 bits. The last ones in this order are
+//! evicted only in favour of a host that has been authenticated, or of a network with fewer of them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,11 +25,11 @@ mod prefix;
 
 pub use prefix::Prefix;
 
-/// Number of round trips for which a stranger is given time to complete the exchange of its first messages.
+/// Number of round trips that a stranger has to complete the exchange of its first messages.
 const GRACE: u32 = 4;
-/// Time until a first message that has arrived together with the connection has been read, also on a busy machine.
+/// Time in which even a busy machine has read a first message that arrived together with the connection.
 const FRESH: Duration = Duration::from_millis(100);
-/// Round-trip time of a connection whose own is not known.
+/// Round-trip time to assume for a connection whose round-trip time is unknown.
 const UNKNOWN_RTT: Duration = Duration::from_millis(250);
 /// Maximum number of remembered hosts.
 const REMEMBERED: usize = 1024;
@@ -54,11 +54,11 @@ pub struct Admission {
 #[derive(Default)]
 struct Entries {
     next: u64,
-    /// Makes the choices among equals unpredictable.
+    /// Seed of the choices among equals, which must be unpredictable to peers.
     seed: u64,
-    /// The connections, oldest first.
+    /// Connections, oldest first.
     list: Vec<Entry>,
-    /// Hosts that have been authenticated, and the number of the entry before which that was.
+    /// Hosts that have been authenticated, each with the number that the next connection had at that time.
     remembered: HashMap<IpAddr, u64>,
 }
 
@@ -67,15 +67,15 @@ struct Entry {
     host: IpAddr,
     stage: Stage,
     returning: bool,
-    /// End of the time in which a first message is not yet overdue.
+    /// Time until which a missing first message is not held against the connection.
     fresh: Instant,
-    /// End of the first round trips.
+    /// Time at which the first [`GRACE`] round trips have passed.
     grace: Instant,
     evicted: Arc<Notify>,
 }
 
-/// Whether the host is remembered, whether the first round trips have not passed, and whether the first message is not
-/// overdue. The lowest goes first.
+/// Order of eviction, lowest first: whether the host is remembered, whether the first round trips have not passed, and
+/// whether the first message has arrived or is not overdue.
 type Rank = (bool, bool, bool);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +85,7 @@ enum Stage {
     Known,
 }
 
-/// A connection's place, which is released when this is dropped.
+/// Place of a connection. The place is released when the ticket is dropped.
 pub struct Ticket {
     number: u64,
     evicted: Arc<Notify>,
@@ -110,8 +110,8 @@ impl Admission {
         Self { limits, entries: Arc::new(Mutex::new(Entries { seed, ..Entries::default() })) }
     }
 
-    /// Returns a place for a connection from `peer`, whose round-trip time is `rtt` if it is known. If all places are
-    /// taken, a stranger is evicted and notified. `None` if no stranger makes room.
+    /// Returns a place for a connection from `peer`. `rtt` is the round-trip time if it is known. If the limit is
+    /// reached, a stranger is evicted and notified. Returns `None` if no stranger can be evicted.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the entries themselves get the time as an argument")]
     pub fn admit(&self, peer: IpAddr, rtt: Option<Duration>) -> Option<Ticket> {
@@ -119,8 +119,8 @@ impl Admission {
         Some(Ticket { number, evicted, entries: Arc::clone(&self.entries) })
     }
 
-    /// Remembers that the host `peer` has been authenticated. Its later connections have precedence over others. At most
-    /// 1,024 hosts are remembered; those are forgotten first that were authenticated the longest time ago.
+    /// Remembers that the host `peer` has been authenticated. Its later connections have precedence over others. At
+    /// most 1,024 hosts are remembered; the one that was authenticated the longest time ago is forgotten first.
     pub fn remember(&self, peer: IpAddr) {
         lock(&self.entries).remember(host(peer));
     }
@@ -169,8 +169,8 @@ impl Entries {
         Some(())
     }
 
-    /// Evicts a stranger from `host` who has not sent the first message: among connections of one host, a new one need
-    /// not wait until that is overdue.
+    /// Evicts a stranger from `host` that has not sent its first message. In favour of another connection from the same
+    /// host, such a stranger is evicted even before its message is overdue.
     fn evict_silent(&mut self, host: IpAddr) -> Option<()> {
         let silent =
             self.list.iter().enumerate().filter(|(_, entry)| entry.host == host && entry.stage == Stage::Silent);
@@ -181,11 +181,11 @@ impl Entries {
     }
 
     fn remove(&mut self, at: usize) {
-        // `Notify` stores a permit if nobody waits yet.
+        // `Notify` stores the notification if nobody waits for it yet.
         self.list.remove(at).evicted.notify_one();
     }
 
-    /// Returns the position of one of `equals`, which are sorted by their network and age.
+    /// Returns the position in the list of the one of `equals` to evict. `equals` are sorted by network and age.
     fn choose(&self, equals: &[(Rank, IpAddr, usize)], (network, returning): (IpAddr, bool)) -> Option<usize> {
         let ((theirs, in_grace, prompt), ..) = *equals.first()?;
         let networks = || equals.chunk_by(|a, b| a.1 == b.1);
@@ -200,7 +200,7 @@ impl Entries {
         group.get(self.random(1, most.div_ceil(2))).map(|(.., at)| *at)
     }
 
-    /// Returns a number below `limit`, the `index`th one for the next connection.
+    /// Returns a pseudo-random number below `limit`. For each new connection, each `index` gives another number.
     fn random(&self, index: u64, limit: usize) -> usize {
         let random = BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, self.next, index));
         usize::try_from(random % limit.max(1) as u64).unwrap_or_default()
@@ -229,12 +229,12 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// Marks that the peer has sent its first message completely.
+    /// Records that the peer has sent its complete first message.
     pub fn has_spoken(&self) {
         lock(&self.entries).advance(self.number, Stage::Spoken);
     }
 
-    /// Marks the connection as known, which protects its place from eviction.
+    /// Records that the purpose of the connection is known, which protects its place from eviction.
     pub fn is_known(&self) {
         lock(&self.entries).advance(self.number, Stage::Known);
     }

@@ -14,8 +14,8 @@ use rustls::server::danger::ClientCertVerifier;
 
 use crate::verify;
 
-/// A certificate authority. Peers are trusted whose certificates it has signed and are valid now; servers need the name
-/// under which they were reached.
+/// Certificate authority. A peer is trusted if the authority has signed its certificate and the certificate is valid
+/// now. A server's certificate must also have the name under which the client reached it.
 #[derive(Clone)]
 pub struct Authority {
     servers: Arc<WebPkiServerVerifier>,
@@ -29,7 +29,7 @@ pub enum AuthorityError {
     /// The file cannot be read.
     #[error("cannot read {path}: {error}", path = path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
@@ -72,7 +72,8 @@ impl Authority {
         })
     }
 
-    /// Returns whether the authority has signed the certificate of the server `name`: `chain` begins with it.
+    /// Checks that the authority has signed the certificate of the server `name`. The certificate is the first of
+    /// `chain`.
     pub(crate) fn vouches_for_server(
         &self,
         chain: &[CertificateDer<'_>],
@@ -82,7 +83,7 @@ impl Authority {
         self.servers.verify_server_cert(end, rest, name, &[], UnixTime::now()).map(|_| ())
     }
 
-    /// Returns whether the authority has signed the certificate of a client: `chain` begins with it.
+    /// Checks that the authority has signed the certificate of a client. The certificate is the first of `chain`.
     pub(crate) fn vouches_for_client(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
         let (end, rest) = chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
         self.clients.verify_client_cert(end, rest, UnixTime::now()).map(|_| ())
@@ -103,7 +104,7 @@ pub(crate) struct ServerTrust {
 }
 
 impl ServerTrust {
-    /// Returns whether the authority vouches for the server. The reason why it does not is logged.
+    /// Returns whether the authority has signed the server's certificate. If not, the reason is logged.
     pub(crate) fn vouches(&self, chain: &[CertificateDer<'_>]) -> bool {
         let vouches = self.authority.vouches_for_server(chain, &self.name);
         if let Err(reason) = &vouches {

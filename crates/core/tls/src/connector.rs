@@ -12,10 +12,11 @@ use crate::metered::Metered;
 use crate::verify::{self, PinnedServer};
 use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
 
-/// Name of every server. It is not sent; sessions are stored under it.
+/// Name used for every server. The TLS library stores sessions under this name; it is not sent.
 const SERVER: &str = "longhaul.invalid";
 
-/// Opens secure connections to servers with one key, or for which an authority vouches. Clones share their sessions, which later connections resume.
+/// Opens secure connections to servers with one key, or with a certificate that an authority has signed. Clones share
+/// their sessions, which later connections resume.
 #[derive(Clone)]
 pub struct SecureConnector {
     tls: tokio_rustls::TlsConnector,
@@ -24,9 +25,9 @@ pub struct SecureConnector {
 }
 
 impl SecureConnector {
-    /// Creates a connector that presents `identity` and accepts only the server's key `expected`. With `None` it
-    /// accepts no key: [`connect`](Self::connect) then fails with [`TlsError::UnknownKey`], which contains the
-    /// server's key.
+    /// Creates a connector that presents `identity` and accepts only the server's key `expected`. If `expected` is
+    /// `None`, no key is accepted: [`connect`](Self::connect) then fails with [`TlsError::UnknownKey`], which contains
+    /// the server's key.
     ///
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the identity cannot be used.
@@ -34,11 +35,12 @@ impl SecureConnector {
         Self::build(identity, expected, None)
     }
 
-    /// Creates a connector as [`new`](Self::new), which also accepts servers whose certificate `authority` has signed for
-    /// `name`, a DNS name or an IP address. Such a server may have any key.
+    /// Creates a connector like [`new`](Self::new), which also accepts servers whose certificate `authority` has signed
+    /// for `name`, a DNS name or an IP address. Such a server may have any key.
     ///
     /// # Errors
-    /// Returns [`TlsError::Protocol`] if the identity cannot be used, or [`TlsError::Name`] if `name` is neither.
+    /// Returns [`TlsError::Protocol`] if the identity cannot be used, or [`TlsError::Name`] if `name` is neither a DNS
+    /// name nor an IP address.
     pub fn trusting(
         identity: &Identity,
         expected: Option<Fingerprint>,
@@ -63,9 +65,9 @@ impl SecureConnector {
         Ok(Self { tls: Arc::new(config).into(), expected, trust })
     }
 
-    /// Completes the handshake on `stream`, on which nothing has been sent. The server has then proved that it has
-    /// the expected key. It has not yet decided about ours: if it refuses the key, the first read fails with
-    /// [`TlsError::Refused`].
+    /// Completes the handshake on `stream`, on which nothing has been sent. The server has then proved that it has the
+    /// expected key. The server has not yet decided about the client's key: if it refuses the key, the first read fails
+    /// with [`TlsError::Refused`].
     ///
     /// # Errors
     /// Returns [`TlsError::UnknownKey`] or [`TlsError::WrongKey`] because of the server's key, or another reason why

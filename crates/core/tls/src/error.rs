@@ -10,7 +10,7 @@ use crate::Fingerprint;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The server's key, for a connector that expects none.
+    /// The connector expects no key, and the server presented this one.
     #[error("the server's key {0} is not known")]
     UnknownKey(Fingerprint),
     /// The server's key differs from the expected one.
@@ -21,35 +21,35 @@ pub enum TlsError {
         /// The key that the server presented.
         presented: Fingerprint,
     },
-    /// The client's key is not one that the listener allows.
+    /// The listener does not allow the client's key.
     #[error("the key {0} is not allowed to connect")]
     NotAllowed(Fingerprint),
-    /// The peer refused our key.
+    /// The peer refused the key of this end.
     #[error("the peer does not accept this key")]
     Refused,
     /// The certificate is missing or not valid, or its key is not an Ed25519 key.
     #[error("the peer has no valid certificate with an Ed25519 key")]
     KeyType,
-    /// The peer does not support TLS 1.3, or not the algorithms used here.
+    /// The peer does not support TLS 1.3 or any of the algorithms used here.
     #[error("the peer does not support TLS 1.3 with Ed25519 keys ({0})")]
     Incompatible(String),
     /// The peer sent something other than TLS.
     #[error("the peer does not use TLS")]
     NotTls,
-    /// The peer sent more than [`HandshakeLimits::max_bytes`](crate::HandshakeLimits::max_bytes), and a record, before it
-    /// was authenticated.
+    /// Before it was authenticated, the peer sent more than
+    /// [`HandshakeLimits::max_bytes`](crate::HandshakeLimits::max_bytes) and one more record.
     #[error("the peer sent more than {0} bytes before it was authenticated")]
     TooLarge(usize),
     /// The handshake was not completed in time.
     #[error("the peer did not complete the handshake in time")]
     TimedOut,
-    /// The connection was given up in favour of a newer one, because too many were not authenticated.
+    /// The connection was closed in favour of a newer one, because too many connections were not authenticated.
     #[error("too many connections are not authenticated yet")]
     Crowded,
     /// The name of the server is neither a DNS name nor an IP address.
     #[error("{0:?} is neither a DNS name nor an IP address")]
     Name(String),
-    /// The identity's certificate and key do not belong together, or another fault of the TLS library.
+    /// The identity's certificate and key do not belong together, or the TLS library reported another error.
     #[error("TLS failed: {0}")]
     Protocol(rustls::Error),
     /// The connection failed.
@@ -121,7 +121,7 @@ impl From<TlsError> for io::Error {
     }
 }
 
-/// Reason of a verifier to refuse a key, which rustls passes on in a [`CertificateError::Other`].
+/// Reason why a verifier refuses a key, which rustls passes on in a [`CertificateError::Other`].
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the key is refused")]
 pub(crate) enum KeyError {

@@ -11,7 +11,6 @@ use rustls::server::ParsedCertificate;
 
 use crate::TlsError;
 
-/// Start of the textual form.
 const PREFIX: &str = "SHA256:";
 /// Start of the SubjectPublicKeyInfo of an Ed25519 key (RFC 8410, section 4); the 32 bytes of the key follow.
 const ED25519: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
@@ -76,7 +75,7 @@ mod tests {
         let fingerprint: Fingerprint = text.parse().unwrap();
         assert_eq!(fingerprint.0[..], (0..32).collect::<Vec<u8>>());
         assert_eq!(fingerprint.to_string(), text);
-        // Too short, too long, padded, without the prefix, with bits that do not belong to the hash, not ASCII.
+        // The texts are too short, too long, padded, without the prefix, with bits beyond the hash, and not ASCII.
         for bad in [
             "",
             "SHA256:",

@@ -1,4 +1,4 @@
-//! Our own key and its certificate.
+//! Key and certificate of this end.
 
 use std::fmt;
 use std::fs::File;
@@ -17,21 +17,21 @@ const MAX_FILE: u64 = 64 << 10;
 
 /// An Ed25519 key with a certificate, self-signed or signed by an authority, which authenticates this end of a connection.
 pub struct Identity {
-    /// The certificate, and those of authorities between it and one that peers trust.
+    /// The certificate, followed by those of the authorities between it and an authority that peers trust.
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
     fingerprint: Fingerprint,
     pem: String,
 }
 
-/// Reason why there is no identity.
+/// Reason why an identity cannot be read or generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
     /// The file cannot be read or written.
     #[error("cannot use {path}: {error}", path = path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
@@ -39,7 +39,7 @@ pub enum IdentityError {
     /// Other users may read the file.
     #[error("others may read {path} (mode {mode:04o}); `chmod 600` it, or delete it to get a new key", path = path.display())]
     Exposed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The file's permission bits.
         mode: u32,
@@ -50,7 +50,7 @@ pub enum IdentityError {
     /// The file's text is not an identity.
     #[error("{path} contains {error}", path = path.display())]
     InvalidFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The reason why its text is invalid.
         error: Box<IdentityError>,
@@ -74,8 +74,8 @@ impl Identity {
         Self::from_pem(&(key.serialize_pem() + &certificate.pem()))
     }
 
-    /// Reads a private key (PKCS #8) and its certificate in PEM format, which may be followed by those of the authorities
-    /// that have signed it.
+    /// Reads a private key (PKCS #8) and its certificate in PEM format. The certificates of the authorities that have
+    /// signed it may follow.
     ///
     /// # Errors
     /// Returns [`IdentityError::Invalid`] if one is missing, they do not belong together, or the key is not an Ed25519
@@ -102,8 +102,8 @@ impl Identity {
     /// to it, readable by its owner only; a missing directory is created likewise.
     ///
     /// # Errors
-    /// Returns why the file cannot be used. A file that others may read, or that belongs to another user than this one and
-    /// root, is refused.
+    /// Returns an error if the file cannot be used. A file is refused if other users may read it, or if its owner is
+    /// neither this user nor root.
     pub fn open(path: &Path) -> Result<Self, IdentityError> {
         let failed = |error| IdentityError::File { path: path.to_owned(), error };
         match File::open(path) {
@@ -111,7 +111,7 @@ impl Identity {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let identity = Self::generate()?;
                 match identity.write(path) {
-                    // Another process was faster.
+                    // Another process has created the file meanwhile.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         Self::read(File::open(path).map_err(failed)?, path)
                     }
@@ -198,7 +198,7 @@ mod tests {
         let error = Identity::open(&path).unwrap_err().to_string();
         assert!(error.starts_with("others may read ") && error.contains("(mode 0640)"), "{error}");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         if std::os::unix::fs::chown(&path, Some(12_345), None).is_ok() {
             let error = Identity::open(&path).unwrap_err().to_string();
             assert!(error.ends_with("it belongs to another user (uid 12345)"), "{error}");

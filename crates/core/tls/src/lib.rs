@@ -3,7 +3,7 @@
 //! Each end has an [`Identity`], an Ed25519 key with a self-signed certificate. Only the key counts: names and dates in
 //! certificates are ignored. A [`SecureConnector`] accepts one key of the server, and a [`SecureListener`] accepts the
 //! keys of clients that the application allows. Neither has a mode that accepts any key. Both may also trust an
-//! [`Authority`], which vouches for certificates that it has signed, as long as they are valid.
+//! [`Authority`], that is, accept certificates that it has signed, as long as they are valid.
 //!
 //! ```
 //! use longhaul::{TcpListener, TcpStream};
@@ -40,7 +40,7 @@
 //! certificates of a full handshake. Data is never sent before the handshake is complete (0-RTT).
 //!
 //! TLS protects the stream, but not the headers of its segments: an attacker on the path can end a connection. Reads
-//! then fail; only a stream that ended in order ends with 0 bytes.
+//! then fail; a read returns 0 bytes only if the peer has ended the stream with TLS's `close_notify`.
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 

@@ -1,4 +1,4 @@
-//! A limit on the log messages that strangers cause: in each second, one of each source and ten in all.
+//! Limit on the log messages that strangers cause: in each second, one per source and ten in total.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,30 +10,32 @@ use tracing::Level;
 use crate::TlsError;
 use crate::admission::host;
 
-/// Time between two messages about one source.
+/// Minimum time between two messages about one source.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of messages in this time.
+/// Maximum number of messages in total per [`INTERVAL`].
 const MAX_MESSAGES: usize = 10;
 
-/// The limit of the process: several listeners share one log.
+/// The only limiter of the process, because several listeners share one log.
 static LIMITER: LazyLock<Mutex<Limiter>> = LazyLock::new(Mutex::default);
 
-/// An address, and what the messages about it are about.
+/// Address, and subject of the messages about it.
 type Source = (IpAddr, &'static str);
 
 #[derive(Debug, Default)]
 struct Limiter {
     /// Start of the current interval, and the number of messages in it.
     interval: Option<(Instant, usize)>,
-    /// The last message about each source of this interval and the one before, and the number of those omitted since.
+    /// For sources of this interval and the previous one: time of the last message, and number of messages omitted
+    /// since.
     sources: HashMap<Source, (Instant, u64)>,
     /// Number of omitted messages about other sources.
     omitted: u64,
 }
 
-/// Decides whether a message about `peer` is written. It counts against the limit of its `subject`, so that messages
-/// about different subjects do not hide each other, and against that of the process. Returns a text to append, which
-/// is empty or tells how many messages were omitted before this one; `None` if this one is to be omitted.
+/// Returns whether a message about `peer` should be written. The message counts against the limit of its `subject`, so
+/// that messages about different subjects do not hide each other, and against that of the process. If it should be
+/// written, returns a text to append, which tells how many messages were omitted before and is empty if none were;
+/// otherwise, returns `None`.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the rate of log messages is limited in real time")]
 pub fn admit(peer: SocketAddr, subject: &'static str) -> Option<String> {
@@ -42,8 +44,9 @@ pub fn admit(peer: SocketAddr, subject: &'static str) -> Option<String> {
     Some(if omitted == 0 { String::new() } else { format!(" ({omitted} more since the last message)") })
 }
 
-/// Logs a failed handshake. A client that does not accept our key is no warning, because that is how a new client
-/// learns the key. It is limited separately, so that it does not hide the failure of the client's next attempt.
+/// Logs a failed handshake. If the client does not accept the server's key, this is no warning, because a new client
+/// learns the key in this way. Such failures have a limit of their own, so that they do not hide the failure of the
+/// client's next attempt.
 pub(crate) fn report(peer: SocketAddr, error: &TlsError) {
     let level = if matches!(error, TlsError::Refused) { Level::INFO } else { Level::WARN };
     let Some(more) = admit(peer, level.as_str()) else { return };
@@ -55,7 +58,7 @@ pub(crate) fn report(peer: SocketAddr, error: &TlsError) {
 }
 
 impl Limiter {
-    /// Returns the number of omitted messages before this one if this one is to be written.
+    /// Returns the number of messages omitted before this one if it should be written, otherwise `None`.
     fn admit(&mut self, source: Source, now: Instant) -> Option<u64> {
         let is_recent = |then: Instant| now.saturating_duration_since(then) < INTERVAL;
         if !self.interval.is_some_and(|(start, _)| is_recent(start)) {
@@ -111,7 +114,7 @@ mod tests {
         let written = (10..5000).filter(|source| admit(*source, "a", 1001).is_some()).count();
         assert_eq!(written, MAX_MESSAGES - 1);
         assert_eq!(admit(1, "a", 2000), Some(4990 - 9));
-        // The source's own are not forgotten when it is.
+        // The number of omitted messages about a source is kept when the source is removed.
         assert_eq!(admit(1, "a", 2500), None);
         assert_eq!(admit(3, "a", 5000), Some(1));
     }

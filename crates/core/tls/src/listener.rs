@@ -17,7 +17,7 @@ use crate::metered::Metered;
 use crate::verify::{self, Allowed, AllowedClients};
 use crate::{Authority, Fingerprint, Identity, SecureStream, TlsError};
 
-/// Number of round trips that a handshake may take, with lost messages, and the maximum time for them.
+/// Number of round trips that a handshake may take, with retransmissions, and the maximum time for them.
 const HANDSHAKE_TRIPS: u32 = 8;
 const MAX_TRIPS_TIME: Duration = Duration::from_secs(60);
 
@@ -25,16 +25,16 @@ const MAX_TRIPS_TIME: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandshakeLimits {
-    /// Maximum number of concurrent handshakes. A further connection takes the place of one that has made less progress
-    /// ([`admission`](crate::admission)).
+    /// Maximum number of concurrent handshakes. If it is reached, a new connection evicts one that has made less
+    /// progress ([`admission`](crate::admission)).
     pub all: usize,
-    /// Maximum number of concurrent handshakes with one address; with IPv6, with one /64 prefix. A further connection
-    /// takes the place of one from there.
+    /// Maximum number of concurrent handshakes with one address, or one /64 prefix with IPv6. If it is reached, a new
+    /// connection evicts one from the same address.
     pub per_address: usize,
     /// Maximum duration of a handshake on a short path; see [`time_on`](Self::time_on).
     pub time: Duration,
-    /// Maximum number of bytes that a peer may send in its handshake. One record more, at most 16.3 KiB, may be read
-    /// before the peer is authenticated, because data may follow at once.
+    /// Maximum number of bytes that a peer may send in its handshake. Before the peer is authenticated, one more record
+    /// of at most 16.3 KiB may be read, because data may follow the handshake immediately.
     pub max_bytes: usize,
 }
 
@@ -52,8 +52,9 @@ impl HandshakeLimits {
         Self { time, ..self }
     }
 
-    /// Returns the maximum duration of a handshake on a path with this round-trip time: `time`, or eight round trips if that
-    /// is longer. They are counted up to one minute, because the peer can delay what is measured.
+    /// Returns the maximum duration of a handshake on a path with this round-trip time: `time`, or eight round trips if
+    /// that is longer. Eight round trips count as at most one minute, because the peer can delay its answers to appear
+    /// far away.
     #[must_use]
     pub fn time_on(&self, rtt: Option<Duration>) -> Duration {
         let trips = rtt.unwrap_or_default().saturating_mul(HANDSHAKE_TRIPS).min(MAX_TRIPS_TIME);
@@ -77,7 +78,7 @@ pub struct SecureListener {
 struct Handshake {
     result: Result<SecureStream, TlsError>,
     peer: SocketAddr,
-    /// Occupies the place until the connection has been accepted.
+    /// Occupies the connection's place until the application accepts the connection.
     _ticket: Ticket,
 }
 
@@ -90,8 +91,8 @@ struct Acceptor {
 }
 
 impl SecureListener {
-    /// Creates a listener that presents `identity` and accepts the clients for whose keys `allowed` returns true. It
-    /// is called in the handshake and must not block.
+    /// Creates a listener that presents `identity` and accepts clients for whose keys `allowed` returns true. `allowed`
+    /// is called during the handshake and must not block.
     ///
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the identity cannot be used.
@@ -103,7 +104,7 @@ impl SecureListener {
         Self::trusting(listener, identity, None, allowed)
     }
 
-    /// Creates a listener as [`new`](Self::new), which also accepts clients whose certificate `authority` has signed.
+    /// Creates a listener like [`new`](Self::new), which also accepts clients whose certificate `authority` has signed.
     ///
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the identity cannot be used.
@@ -122,7 +123,7 @@ impl SecureListener {
         let chain = identity.chain.clone();
         let builder = builder.with_client_cert_verifier(Arc::new(verifier));
         let mut config = builder.with_single_cert(chain, identity.key.clone_key())?;
-        // Sessions are resumed by tickets, whose content is encrypted by a key that changes every six hours.
+        // Sessions are resumed by tickets, which are encrypted with a key that changes every six hours.
         config.ticketer = rustls::crypto::ring::Ticketer::new()?;
         config.max_early_data_size = 0;
         let limits = HandshakeLimits::default();
@@ -185,9 +186,8 @@ impl SecureListener {
         });
     }
 
-    /// Remembers that the key of a peer is one that is allowed for good, so that its host has precedence when it connects
-    /// again ([`Admission::remember`]). A program that lets any key complete the handshake does not call this for
-    /// strangers.
+    /// Remembers that the key of a peer is permanently allowed, so that its host has precedence when it connects again
+    /// ([`Admission::remember`]). A program whose `allowed` accepts any key must not call this for strangers.
     pub fn remember(&self, peer: SocketAddr) {
         self.admission.remember(peer.ip());
     }
@@ -224,7 +224,7 @@ impl Acceptor {
                 return Err(error.into());
             }
         };
-        // A resumed session is not verified again, and the key may not be allowed any more.
+        // TLS does not verify the certificate of a resumed session again, and the key may no longer be allowed.
         let peer = stream.peer();
         match verify::may_connect(&self.allowed, self.authority.as_ref(), &peer, stream.certificates()) {
             Some(grounds) => Ok(stream.on(grounds)),
@@ -232,7 +232,7 @@ impl Acceptor {
         }
     }
 
-    /// Completes the handshake. After a failure, the connection is returned.
+    /// Completes the handshake. If it fails, the connection is returned with the error.
     async fn handshake(
         &self,
         stream: Metered,

@@ -1,4 +1,4 @@
-//! A stream of which a limited number of bytes may be read.
+//! Streams from which at most a limited number of bytes can be read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::TlsError;
 
-/// Maximum time to wait for the peer after a failed handshake.
+/// Maximum time to wait for the peer's close after a failed handshake.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The longest record (RFC 8446, section 5.2), with its header.
+/// Length in bytes of the longest record (RFC 8446, section 5.2), including its header.
 const RECORD: usize = 5 + (16 << 10) + 256;
 
 /// A stream that fails when the peer has sent more than a limit.
@@ -25,8 +25,8 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    /// Limits the bytes of a handshake that can be read from `stream`. A record of data may follow them, which the TLS
-    /// library reads to its end if it arrives together with the last message of the handshake.
+    /// Limits the bytes of a handshake that can be read from `stream`. In addition, a record of data can be read: the
+    /// TLS library reads it to its end if it arrives together with the last message of the handshake.
     pub(crate) fn new(stream: TcpStream, limit: usize) -> Self {
         Self { stream, limit, left: Some(limit.saturating_add(RECORD)) }
     }
@@ -35,13 +35,14 @@ impl Metered {
         Self { stream, limit: 0, left: None }
     }
 
-    /// Removes the limit.
+    /// Removes the limit, because the peer has been authenticated.
     pub(crate) fn trust(&mut self) {
         self.left = None;
     }
 
-    /// Ends our direction after a failed handshake and discards what the peer still sends: a reset because of unread
-    /// data could overtake our alert. The connection is aborted if the peer does not close it in time.
+    /// Shuts down this direction after a failed handshake and discards what the peer still sends, because a reset
+    /// caused by unread data could overtake the TLS alert. The connection is aborted if the peer does not close it in
+    /// time.
     pub(crate) async fn finish(&mut self) {
         let farewell = async {
             self.stream.shutdown().await?;

@@ -47,18 +47,18 @@ impl SecureStream {
         self.peer
     }
 
-    /// Notes why the listener accepted the peer.
+    /// Records why the listener accepted the peer.
     pub(crate) fn on(self, grounds: Grounds) -> Self {
         Self { grounds, ..self }
     }
 
-    /// Returns whether a listener accepted the peer because an authority vouches for it, although its key is not allowed.
+    /// Returns whether a listener accepted the peer only because an authority has signed its certificate.
     #[must_use]
     pub fn is_vouched_for(&self) -> bool {
         self.grounds == Grounds::Authority
     }
 
-    /// Returns the certificates of the peer, its own first.
+    /// Returns the certificates that the peer presented, its own first.
     pub(crate) fn certificates(&self) -> &[CertificateDer<'static>] {
         self.tls.get_ref().1.peer_certificates().unwrap_or_default()
     }
@@ -69,13 +69,13 @@ impl SecureStream {
         self.tls.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Returns the connection that carries this one. Reading from it or writing to it would destroy the stream.
+    /// Returns the TCP connection that carries this stream. Reading from it or writing to it would destroy the stream.
     #[must_use]
     pub fn tcp(&self) -> &TcpStream {
         &self.tls.get_ref().0.stream
     }
 
-    /// Returns a snapshot of the connection that carries this one, which counts encrypted bytes.
+    /// Returns a snapshot of the TCP connection that carries this stream. Its counts are of encrypted bytes.
     ///
     /// # Errors
     /// The same as [`TcpStream::info`].
@@ -83,8 +83,8 @@ impl SecureStream {
         self.tcp().info()
     }
 
-    /// Returns 32 bytes that only the two ends of this connection can derive, for a protocol that is bound to it
-    /// (RFC 8446, section 7.5). `label` tells apart the protocols that do this.
+    /// Returns 32 bytes that only the two ends of this connection can derive, for a protocol that is bound to the
+    /// connection (RFC 8446, section 7.5). Each such protocol uses a `label` of its own.
     ///
     /// # Errors
     /// Returns [`TlsError::Protocol`] if the TLS library refuses.
@@ -101,7 +101,7 @@ impl SecureStream {
         self.tcp().abort();
     }
 
-    /// Ends our direction of the stream in order and waits until the peer's TCP has acknowledged all data, as
+    /// Shuts down this direction of the stream and waits until the peer's TCP has acknowledged all data, as
     /// [`TcpStream::close`] does.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl SecureStream {
     }
 }
 
-/// Replaces the TLS library's errors.
+/// Replaces errors of the TLS library by [`TlsError`]s.
 fn convert<T>(result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(tls) => TlsError::from(tls.clone()).into(),

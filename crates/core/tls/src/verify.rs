@@ -1,4 +1,4 @@
-//! Verification of the peer's certificate: only its key counts, unless an authority vouches for it.
+//! Verification of the peer's certificate: only its key counts, unless an authority has signed it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,18 +16,19 @@ use crate::authority::ServerTrust;
 use crate::error::KeyError;
 use crate::{Authority, Fingerprint, TlsError};
 
-/// Decides whether a client's key may connect.
+/// Returns whether a client with this key may connect.
 pub(crate) type Allowed = Arc<dyn Fn(&Fingerprint) -> bool + Send + Sync>;
 
-/// Returns the implementation of all cryptography. It prefers AES-128-GCM, which TLS 1.3 requires of all implementations
-/// (RFC 8446, section 9.1), to AES-256-GCM, which takes more time (`docs/decisions/0043-tls-with-pinned-keys.md`).
+/// Returns the implementation of all cryptography. Of the two AES ciphers, it prefers AES-128-GCM, which TLS 1.3
+/// requires of all implementations (RFC 8446, section 9.1), because AES-256-GCM takes more time
+/// (`docs/decisions/0043-tls-with-pinned-keys.md`).
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }
 
-/// Accepts servers with the expected key, or for which the authority vouches.
+/// Accepts servers with the expected key, or with a certificate that the authority has signed.
 #[derive(Debug)]
 pub(crate) struct PinnedServer {
     pub(crate) expected: Option<Fingerprint>,
@@ -36,8 +37,8 @@ pub(crate) struct PinnedServer {
 }
 
 impl PinnedServer {
-    /// Returns whether a server with the key `presented` is the expected one, or one for which the authority vouches by
-    /// the certificates `chain`.
+    /// Checks that the key `presented` is the expected one, or that the authority has signed the first certificate of
+    /// `chain`.
     pub(crate) fn check(
         expected: Option<Fingerprint>,
         trust: Option<&ServerTrust>,
@@ -54,7 +55,7 @@ impl PinnedServer {
     }
 }
 
-/// Accepts clients whose keys are allowed, or for which the authority vouches.
+/// Accepts clients with an allowed key, or with a certificate that the authority has signed.
 pub(crate) struct AllowedClients {
     pub(crate) allowed: Allowed,
     pub(crate) authority: Option<Authority>,
@@ -70,9 +71,9 @@ impl fmt::Debug for AllowedClients {
 /// Reason why a client may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grounds {
-    /// Its key is allowed.
+    /// The client's key is allowed.
     Key,
-    /// The authority vouches for it.
+    /// The authority has signed the client's certificate.
     Authority,
 }
 
@@ -108,7 +109,7 @@ fn refused(error: KeyError) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
 }
 
-/// TLS 1.2 is never negotiated.
+/// Error for TLS 1.2, which is never negotiated.
 const NO_TLS12: Error = Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13);
 
 impl ServerCertVerifier for PinnedServer {
@@ -194,7 +195,8 @@ impl ClientCertVerifier for AllowedClients {
 mod tests {
     use super::*;
 
-    /// The first suite of the client that the server has is used, so that both need not agree on the order.
+    /// The server uses the first cipher suite of the client's list that it has, so that both need not agree on the
+    /// order.
     #[test]
     fn aes_128_comes_first_and_nothing_is_left_out() {
         let (ours, all) = (provider().cipher_suites.clone(), rustls::crypto::ring::default_provider().cipher_suites);

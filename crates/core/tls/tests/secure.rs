@@ -49,7 +49,7 @@ impl Server {
     }
 }
 
-/// A limit that no test reaches.
+/// Returns handshake limits with a time that no test reaches.
 fn patient() -> HandshakeLimits {
     HandshakeLimits::default().with_time(Duration::from_secs(3600))
 }
@@ -85,12 +85,12 @@ async fn both_ends_know_each_other_and_data_arrives_until_the_orderly_end() {
     assert_eq!(sending.await.unwrap(), b"thanks");
 }
 
-/// A client may send data right after its last message of the handshake. A server that is late reads both at once.
+/// A client may send data immediately after its last message of the handshake. A slow server reads both at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn data_that_arrives_with_the_end_of_the_handshake_does_not_exceed_its_limit() {
     const DATA: usize = 40_000;
     let late = |_: &Fingerprint| {
-        // The driver receives on another thread meanwhile.
+        // Meanwhile, the driver receives the data on another thread.
         std::thread::sleep(Duration::from_millis(300));
         true
     };
@@ -121,7 +121,7 @@ async fn a_stream_that_ends_without_close_notify_is_an_error() {
         let mut there = server.accepted.recv().await.unwrap();
         let mut received = [0; 6];
         there.read_exact(&mut received).await.unwrap();
-        // The client reads the session tickets too: a stream that is dropped with unread data is reset.
+        // The client must read the session tickets, too, because a stream that is dropped with unread data is reset.
         there.write_all(b"x").await.unwrap();
         there.flush().await.unwrap();
         here.read_exact(&mut [0]).await.unwrap();
@@ -161,11 +161,12 @@ async fn only_allowed_clients_are_accepted_and_the_others_learn_it() {
     assert!(matches!(tls_error(&error), Some(TlsError::Refused)), "{error:?}");
     let connector = SecureConnector::new(&known, Some(server.key)).unwrap();
     let _here = server.connect(&connector).await.unwrap();
-    // The refused connection has not been accepted before.
+    // The listener did not return the refused connection before this one.
     assert_eq!(server.accepted.recv().await.unwrap().peer(), allowed);
 }
 
-/// A client reads the tickets that the server sends after the handshake together with the first data.
+/// Returns whether the session was resumed, or `None` if the server refused the client. The client reads the tickets
+/// that the server sends after the handshake together with the first data.
 async fn exchange(server: &mut Server, connector: &SecureConnector) -> Option<bool> {
     let mut here = server.connect(connector).await.unwrap();
     let mut byte = [0];
@@ -202,7 +203,7 @@ async fn sessions_are_resumed_as_long_as_the_key_is_allowed() {
     assert!(exchange(&mut server, &connector).await.is_some());
 }
 
-/// Peers that send nothing, or a byte, hold at most the places per address.
+/// Peers that send nothing, or one byte, do not keep other peers of the same address out.
 #[tokio::test]
 async fn silent_peers_keep_nobody_out() {
     let limits = patient();
@@ -219,7 +220,7 @@ async fn silent_peers_keep_nobody_out() {
     let connector = SecureConnector::new(&client, Some(server.key)).unwrap();
     let here = server.connect(&connector).await.unwrap();
     server.accepted.recv().await.unwrap();
-    // Two made room for others of them, and a third one for the connection that was authenticated.
+    // Two silent peers were evicted in favour of others, and a third one in favour of the authenticated connection.
     let mut ended = 0;
     for mut evicted in silent {
         let mut buffer = [0];
@@ -237,7 +238,7 @@ async fn a_peer_that_says_nothing_or_too_much_is_dropped() {
     let ended = silent.read(&mut [0]).await;
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
 
-    // Records with the beginning of a message of 60,000 bytes, which never ends.
+    // The records contain the beginning of a message of 60,000 bytes, which never ends.
     let server = Server::start(patient(), |_| true).await;
     let mut large = TcpStream::connect(server.address).await.unwrap();
     let mut record = vec![0x16, 3, 1, 0x40, 0];

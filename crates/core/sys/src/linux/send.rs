@@ -83,7 +83,8 @@ impl UdpSocket {
     /// queue of the host fills up after the first one, the rest of the batch is dropped, as if it were lost on the
     /// path.
     ///
-    /// # Errors Returns the unchanged system error, which [`ErrorClass`] classifies, or `InvalidInput` for more than
+    /// # Errors
+    /// Returns the unchanged system error, which [`ErrorClass`] classifies, or `InvalidInput` for more than
     /// [`MAX_SLICES`] slices. In general, nothing was sent in this case. If the datagrams are sent one by one, the
     /// error may also be that of a later datagram; the rest of the batch is then not sent.
     pub fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {

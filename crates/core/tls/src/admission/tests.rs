@@ -69,7 +69,7 @@ fn a_limited_number_of_hosts_is_remembered() {
     assert!(entries.remembered.contains_key(&host(1999)) && !entries.remembered.contains_key(&host(900)));
 }
 
-/// The limits of TLS handshakes.
+/// Default limits of [`HandshakeLimits`](crate::HandshakeLimits).
 const HANDSHAKES: Limits = Limits { all: 1024, per_address: 32 };
 const RTT: Duration = Duration::from_millis(600);
 
@@ -81,13 +81,13 @@ struct Simulation {
     strangers: u32,
 }
 
-/// Strangers who connect with a constant rate.
+/// Strangers who connect at a constant rate.
 #[derive(Clone, Copy, Debug)]
 struct Flood {
     per_second: u64,
-    /// Number of networks from which they come; 0 if they come from the address of the honest client.
+    /// Number of networks from which the strangers come; 0 if they come from the address of the honest client.
     networks: u32,
-    /// Whether they send a complete first message.
+    /// Whether the strangers send a complete first message.
     speaks: bool,
     rtt: Duration,
 }
@@ -109,7 +109,7 @@ impl Simulation {
         self.entries.list.iter().any(|entry| entry.number == number)
     }
 
-    /// Lets the strangers connect in a millisecond.
+    /// Lets the strangers of the millisecond `millis` connect.
     fn flood(&mut self, millis: u64, flood: Flood) {
         let until = (millis * flood.per_second / 1000 + 1) as u32;
         while self.strangers < until {
@@ -125,9 +125,9 @@ impl Simulation {
         }
     }
 
-    /// Returns how many of `count` clients that connect at the same time are authenticated, beside strangers who have
-    /// been there for 4 s. The first message of a client arrives `late` after the connection is accepted, its
-    /// last one a round trip later.
+    /// Returns how many of `count` clients that connect at the same time are authenticated, while strangers have been
+    /// connecting for 4 s. The first message of a client arrives `late` ms after its connection is accepted, its last
+    /// message a round trip later.
     fn authenticated(&mut self, count: usize, late: u64, flood: Flood) -> usize {
         let mut clients = Vec::new();
         let begin = 4000;
@@ -146,7 +146,7 @@ impl Simulation {
     }
 }
 
-/// All clients that connect at the same time from one address get in.
+/// Asserts that all clients that connect at the same time from one address are authenticated.
 #[track_caller]
 fn nobody_is_kept_out(clients: usize, late: u64, flood: Flood) {
     for seed in 0..2 {
@@ -155,7 +155,7 @@ fn nobody_is_kept_out(clients: usize, late: u64, flood: Flood) {
     }
 }
 
-/// The client's first message follows right behind the last one of TCP's handshake.
+/// The first message of a client follows immediately after the last segment of TCP's handshake.
 #[test]
 fn silent_strangers_keep_nobody_out_of_a_long_path() {
     for rtt in [Duration::ZERO, RTT] {
@@ -165,7 +165,7 @@ fn silent_strangers_keep_nobody_out_of_a_long_path() {
     }
 }
 
-/// The first messages of clients are lost and retransmitted.
+/// The first messages of the clients are lost and retransmitted.
 #[test]
 fn late_first_messages_keep_nobody_out_beside_strangers_of_other_networks() {
     for rtt in [Duration::ZERO, RTT] {
@@ -173,7 +173,7 @@ fn late_first_messages_keep_nobody_out_beside_strangers_of_other_networks() {
     }
 }
 
-/// Strangers of other networks begin a handshake and do not end it.
+/// Strangers of other networks begin handshakes and do not complete them.
 #[test]
 fn handshakes_of_strangers_keep_nobody_out() {
     for rtt in [Duration::ZERO, RTT] {
@@ -183,7 +183,7 @@ fn handshakes_of_strangers_keep_nobody_out() {
     }
 }
 
-/// Over 600 ms, 32 handshakes are in progress until their four round trips have passed.
+/// With an RTT of 600 ms, 32 handshakes are in progress until their four round trips have passed.
 #[test]
 fn no_handshake_ends_in_favour_of_another_one_of_the_same_network() {
     let mut simulation = Simulation::new(1);
@@ -209,14 +209,15 @@ fn a_returning_host_takes_the_place_of_others() {
     simulation.entries.remember(HONEST);
     let returning: Vec<_> = (0..32).map(|_| simulation.connect(1, HONEST, RTT).unwrap()).collect();
     returning.iter().for_each(|number| simulation.entries.advance(*number, Stage::Spoken));
-    // Even when its round trips have passed, others go first.
+    // Even when the four round trips of the returning host have passed, strangers are evicted before it.
     for number in 0..HANDSHAKES.all as u32 {
         simulation.connect(3000 + u64::from(number), other(number), RTT);
     }
     assert!(returning.iter().all(|number| simulation.has(*number)));
 }
 
-/// A stranger whose network has its share already takes no place of a returning host, even if that has not spoken.
+/// A stranger whose network has its share already does not displace a returning host, even one that has not sent its
+/// first message.
 #[test]
 fn strangers_take_no_place_of_a_returning_host() {
     let mut simulation = Simulation::new(1);
@@ -227,7 +228,7 @@ fn strangers_take_no_place_of_a_returning_host() {
         let place = simulation.connect(2000, other(number), RTT).unwrap();
         simulation.entries.advance(place, Stage::Spoken);
     }
-    // The round trips of the returning host have passed, those of the others have not.
+    // The four round trips of the returning host have passed, those of the strangers have not.
     assert_eq!(simulation.connect(2400, other(0), RTT), None);
     assert!(simulation.has(returning));
 }
