@@ -27,22 +27,21 @@ use tokio::io::unix::AsyncFd;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a flow's socket is kept without a datagram from the server: the value that RFC 4787, REQ-5, recommends
-/// for NATs.
+/// Time without a datagram from the server after which a flow's socket is closed. RFC 4787, REQ-5, recommends this
+/// value for NATs.
 const FLOW_TIMEOUT: Duration = Duration::from_secs(300);
 /// Buffer size in bytes, larger than any packet of a TUN device.
 const PACKET: usize = 65_536;
-/// Size of socket buffers in bytes: one window in one burst.
+/// Size of socket buffers in bytes, which holds a whole window that arrives in one burst.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Messages per receive call.
 const MESSAGES: usize = 4;
 
-/// Addresses between which packets are relayed.
+/// Addresses that determine where packets are relayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Routes {
     /// The kernel's listener, which receives the datagrams that arrive at the door.
     pub kernel: SocketAddr,
-    /// Source address of those packets as the kernel sees it, behind the TUN device.
+    /// Source address, behind the TUN device, of the packets to `kernel`.
     pub stranger: IpAddr,
     /// The longhaul listener, which receives the connections of the kernel's clients.
     pub server: Option<SocketAddr>,
@@ -136,7 +135,7 @@ enum Direction {
     FromKernel = 1,
 }
 
-/// A connection of a kernel's client: its address, and the one it connected to.
+/// Flow of a kernel's client: the client's address, and the address that it connected to.
 type Flow = (SocketAddr, SocketAddr);
 
 #[derive(Debug)]
@@ -151,7 +150,7 @@ struct Joint {
     flows: Mutex<HashMap<Flow, Arc<AsyncFd<UdpSocket>>>>,
     fates: [Mutex<Fates>; 2],
     cut: AtomicBool,
-    /// In the order of [`Stats`].
+    /// Counters in the order of [`Stats`]' fields.
     counts: [AtomicU64; 4],
 }
 
@@ -162,7 +161,7 @@ impl Joint {
             let mut guard = self.tun.readable().await?;
             let Ok(read) = guard.try_io(|tun| tun.get_ref().read(&mut packet)) else { continue };
             let mut datagram = vec![0; PACKET];
-            // Packets other than TCP are ignored: neighbour discovery, multicast, ping.
+            // The kernel also sends packets other than TCP (neighbour discovery, multicast, ping), which are ignored.
             if let Ok(from) = udp_from_tcp(packet.get(..read?).unwrap_or_default(), &mut datagram) {
                 datagram.truncate(from.len);
                 self.from_kernel(from, datagram);
@@ -199,7 +198,7 @@ impl Joint {
         flows.insert(flow, Arc::clone(&socket));
         let (joint, reader) = (Arc::clone(self), Arc::clone(&socket));
         tokio::spawn(async move {
-            // When this ends, by a timeout or an error, the next packet creates another socket.
+            // If this ends because of a timeout or an error, the next packet creates another socket.
             let _ = joint.read_flow(flow, &reader).await;
             lock(&joint.flows).remove(&flow);
         });

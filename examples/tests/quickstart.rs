@@ -1,4 +1,4 @@
-//! `quickstart` as users run it.
+//! Runs the program `quickstart` with arguments of users.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the program; returns its exit code, standard output, and standard error.
+/// Runs `quickstart` and returns its exit code, standard output and standard error.
 fn quickstart(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = command(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -20,7 +20,7 @@ fn quickstart(arguments: &[&str]) -> (Option<i32>, String, String) {
 #[cfg(target_os = "linux")]
 fn two_controllers_stand_side_by_side() {
     let link = "--rate-down 100mbit --rate-up 1mbit --rtt 20ms --queue 1000p --loss-list-down 20";
-    // Controllers that are not safe on shared networks are allowed here.
+    // An emulated link carries no other traffic, so controllers that are not safe on shared networks are allowed.
     let (code, out, err) = quickstart(&["--link", link, "-C", "new-reno,hybla", "--megabytes", "1"]);
     assert_eq!(code, Some(0), "{err}");
     let cells = |name: &str| -> Vec<String> {
@@ -57,7 +57,7 @@ fn failures_are_reported() {
         (&["--link", "--rate 1mbit --trace x"], 2, "exclude each other"),
         (&["-C", "cubic,warp"], 2, "`warp`"),
         (&["--megabytes", "0"], 2, "0 is not in 1..=1000000"),
-        // Without an emulated link the network counts as shared.
+        // Without an emulated link, the network counts as shared.
         (&["--link", "none", "-C", "hybla"], 1, "hybla"),
     ];
     for (arguments, code, told) in faults {
@@ -67,7 +67,7 @@ fn failures_are_reported() {
     }
 }
 
-/// As with `quickstart -C list | head -1`.
+/// A reader may close the pipe early, as in `quickstart -C list | head -1`.
 #[test]
 fn a_list_closed_early_is_not_a_failure() {
     for options in [["-C", "list"], ["--link", "list"]] {

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as a datagram: parsing, emitting the result again, modification by a router, and conversion to TCP
-//! and back.
+//! Interprets arbitrary bytes as a datagram: parses it, emits the result, modifies it as a router does, and converts it
+//! to TCP and back.
 #![no_main]
 
 #[path = "../../crates/core/wire/tests/support/any_datagram.rs"]

@@ -1,5 +1,5 @@
-//! Interoperation with smoltcp through the shim between our datagrams and IP packets, over a network whose faults a
-//! script selects for each packet. Both streams must arrive completely, and both ends must close.
+//! Interoperation with smoltcp through the shim between longhaul's datagrams and IP packets, over a network whose
+//! faults a script selects for each packet. Both streams must arrive completely, and both ends must close.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -20,10 +20,11 @@ mod ends;
 use ends::script::Script;
 use ends::{App, DELAY, Datagram, Ends, config, is_demanding, part, pattern, tuple};
 
-/// Time to finish after the end of the script, over a network without faults. smoltcp retransmits its FIN once per
-/// minute without limit, so that a script with many losses may take hours.
+/// Maximum time from the end of the script to the end of both connections, over a network without faults. smoltcp
+/// retransmits its FIN once per minute without limit, so that a script with many losses may take hours.
 const BOUND: Span = Span::from_secs(3600);
-/// Number of lost packets after which a handshake may fail: our server retransmits its SYN-ACK twice.
+/// Number of lost packets from which on a handshake may fail, because longhaul's server retransmits its SYN-ACK only
+/// twice.
 const FATAL: u32 = 3;
 const OURS: usize = 0;
 const THEIRS: usize = 1;
@@ -129,7 +130,7 @@ impl Peer {
         Some(Time::from_nanos((at.total_micros().max(0) as u64 + 1) * 1000).max(now))
     }
 
-    /// Reads and writes as much as possible, and closes.
+    /// Lets smoltcp's application read and write as much as possible, and close.
     fn act(&mut self, size: u64) {
         let (written, read) = (self.written, self.read);
         let socket = self.socket();
@@ -190,7 +191,7 @@ fn differential(script: &[u8]) {
     let sizes = [script.word(), script.word()].map(u64::from);
     let first = script.byte();
     let buffers = [script.byte(), script.byte()].map(|byte| 2000 + usize::from(byte) * 256);
-    // smoltcp's arithmetic on SACK blocks overflows above 2^31; this build, unlike an optimised one, would panic.
+    // smoltcp's arithmetic on SACK blocks overflows above 2^31, which panics in this build, unlike in an optimised one.
     let mut ends = Ends::new([Some(u32::from(script.byte()) * 64), None]);
     let mut peer = Peer::new(ends.now, buffers, script.byte());
     let mut weather = Weather { script, lost: 0 };
@@ -243,19 +244,20 @@ fn differential(script: &[u8]) {
         match next {
             Some(next) if next <= end => step(&mut ends, &mut peer, next),
             _ if lost_handshake => break,
-            // Our side has given up and its RST was lost: a peer that only receives never learns of it.
+            // longhaul has given up and its RST was lost. smoltcp does not notice if it only receives.
             None if weather.lost >= FATAL && ends.sides[OURS].is_idle() => return,
-            // A late segment has closed smoltcp's window while its retransmission timer ran, and no probe follows: it has
-            // data to send, and no timer.
+            // smoltcp has data to send, but no timer: a late segment closed its window while its retransmission timer
+            // ran, and smoltcp sends no window probe.
             _ if !closed && peer.next(now).is_none() && peer.socket().send_queue() > 0 => return,
-            // smoltcp restarts its retransmission timer at every ACK (RFC 6298, section 5: only at those of new data). Our
-            // keep-alive probes come more often than it fires, so that smoltcp never repeats a lost FIN.
+            // smoltcp restarts its retransmission timer at every ACK (RFC 6298, section 5: only at ACKs of new data).
+            // longhaul's keep-alive probes arrive before it expires, so that smoltcp never retransmits a lost FIN.
             _ if matches!(peer.socket().state(), State::FinWait1 | State::Closing | State::LastAck)
                 && !ends.sides[OURS].is_idle() =>
             {
                 return;
             }
-            // Our server has refused the connection because the peer lacks a feature; its application never gets it.
+            // longhaul's server has refused the connection because smoltcp lacks a feature, so its application gets no
+            // connection.
             None if demanding && app.is_none() && closed => return,
             next => {
                 let state = peer.socket().state();
@@ -280,7 +282,7 @@ fn differential(script: &[u8]) {
     assert!(peer.read == sizes[OURS] && peer.ended, "smoltcp read {} of {sizes:?}, {} lost", peer.read, weather.lost);
 }
 
-/// Advances the time to `now` and delivers packets: to us as datagrams, and to smoltcp as IP packets.
+/// Advances the time to `now` and delivers packets: to longhaul as datagrams, and to smoltcp as IP packets.
 fn step(ends: &mut Ends, peer: &mut Peer, now: Time) {
     ends.step();
     ends.now = ends.now.max(now);
@@ -300,8 +302,8 @@ fn step(ends: &mut Ends, peer: &mut Peer, now: Time) {
     ends.sides[OURS].handle_timeout(clock);
 }
 
-/// Lets our application write, shut down, read to the end, and release the connection; returns whether it has done
-/// so.
+/// Lets longhaul's application write, shut down, read to the end, and release the connection. Returns whether it has
+/// released the connection.
 fn act(ends: &mut Ends, app: &mut App, size: u64) -> bool {
     while app.read(ends, 5_000) > 0 {}
     while app.written < size && app.write(ends, 4_000.min((size - app.written) as usize)) {}

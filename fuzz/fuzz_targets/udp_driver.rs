@@ -1,6 +1,6 @@
-//! Checks the parser for the kernel's control messages of received datagrams
-//! (crates/core/sys/src/linux/script.rs), and that the endpoint treats merged datagrams like single ones
-//! (`merged` of crates/core/tcp/tests/support/hostile.rs).
+//! Checks the parser for the kernel's control messages of received datagrams (crates/core/sys/src/linux/script.rs), and
+//! that the endpoint treats coalesced datagrams like single ones (`merged` of
+//! crates/core/tcp/tests/support/hostile.rs).
 #![no_main]
 
 #[expect(dead_code, reason = "the other checks have targets of their own")]

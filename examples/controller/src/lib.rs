@@ -1,10 +1,11 @@
-//! A congestion-avoidance algorithm outside of longhaul: GAIMD (Yang and Lam, General AIMD Congestion Control, ICNP 2000).
+//! Congestion-avoidance algorithm in another crate than longhaul: GAIMD (Yang and Lam, General AIMD Congestion Control,
+//! ICNP 2000).
 //!
-//! After a loss it keeps the fraction `keep` of its window, and it grows by so much less than NewReno per round trip that
-//! both have the same throughput. A larger `keep` makes the rate smoother.
+//! After a loss, the window is multiplied by `keep`. Between losses, it grows more slowly than NewReno's, so that the
+//! throughput equals that of NewReno. A larger `keep` makes the rate smoother.
 //!
-//! [`register`] adds the name `gaimd` to those that can be used in text, such as `"slow-start+gaimd(keep=0.9)"`, by programs,
-//! their command lines, and experiments of the laboratory.
+//! [`register`] adds `gaimd` to the names that programs, their command lines and experiments of the laboratory accept
+//! in compositions such as `"slow-start+gaimd(keep=0.9)"`.
 
 use longhaul_cc::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Stage, Target, Window};
 use longhaul_cc::compose::{ECN_BETA, additive};
@@ -26,7 +27,7 @@ static ENTRY: Entry = Entry::avoidance("gaimd", |values| Box::new(Gaimd::new(Con
     .with_options(Config::OPTIONS)
     .internet_safe();
 
-/// Makes `gaimd` known to this process. Call it once, at the start of `main`.
+/// Registers `gaimd` in this process. Call this once, at the start of `main`.
 ///
 /// # Errors
 /// Returns an error if the name is taken.
@@ -43,10 +44,10 @@ pub struct Gaimd {
 }
 
 impl Gaimd {
-    /// Creates the algorithm, which keeps the fraction `keep` of the window after a loss.
+    /// Creates the algorithm. After a loss, the window is multiplied by `keep`.
     #[must_use]
     pub fn new(keep: f64) -> Self {
-        // The increase with which the throughput is that of NewReno (RFC 9438, section 4.3).
+        // With this increase, the throughput equals that of NewReno (RFC 9438, section 4.3).
         Self { keep, increase: 3.0 * (1.0 - keep) / (1.0 + keep) }
     }
 }

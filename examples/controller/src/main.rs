@@ -1,4 +1,4 @@
-//! Sends 4 MB over the loopback interface with an algorithm of another crate.
+//! Sends 4 MB over the loopback interface with a congestion-avoidance algorithm from another crate.
 //!
 //! `cargo run -p longhaul-controller -- "slow-start+gaimd(keep=0.9)"`
 

@@ -1,4 +1,4 @@
-//! The algorithm against its paper and the rules of longhaul, and over real sockets.
+//! Checks of the algorithm against its paper and the rules of longhaul, and a transfer over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::process::{Command, Stdio};
@@ -12,7 +12,8 @@ use longhaul_units::{Bytes, Time};
 
 const MSS: f64 = 1000.0;
 
-/// The mean window in segments if one of `1 / p` segments is lost is that of NewReno, sqrt(3 / (2p)), for every fraction.
+/// If one of `1 / p` segments is lost, the mean window in segments is that of NewReno, sqrt(3 / (2p)), for every
+/// `keep`.
 #[test]
 fn the_throughput_is_that_of_new_reno() {
     let (path, loss) = (Path::new(Bytes(1000)), 1e-4);

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// The name in the certificate.
+/// Host name in the certificate.
 const NAME: &str = "localhost";
 
 #[tokio::main]
@@ -49,7 +49,7 @@ fn connector(trusted: CertificateDer<'static>) -> Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Echoes what clients send, each in a task of its own, until the listener fails.
+/// Echoes the data of each client in a task of its own, until the listener fails.
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor) -> Result<()> {
     loop {
         let (stream, peer) = listener.accept().await?;
@@ -75,7 +75,7 @@ async fn echo(address: SocketAddr, connector: TlsConnector, message: &str) -> Re
     let stream = TcpStream::connect(address).await?;
     let mut stream = connector.connect(ServerName::try_from(NAME)?, stream).await.context("TLS handshake")?;
     stream.write_all(message.as_bytes()).await?;
-    // Ends this direction, in TLS and in TCP; the answer can still arrive.
+    // This ends our direction of both TLS and TCP; the answer can still arrive.
     stream.shutdown().await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;

@@ -16,7 +16,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use longhaul::{TcpListener, TcpStream};
 
-/// Who asks. axum has this for tokio's listener only.
+/// Address of the client. axum implements `Connected` for tokio's listener only.
 #[derive(Clone, Debug)]
 struct Peer(SocketAddr);
 
@@ -26,10 +26,10 @@ impl Connected<IncomingStream<'_, TcpListener>> for Peer {
     }
 }
 
-/// Serves one page and fetches it; what it says.
+/// Serves one page, fetches it and returns its text.
 ///
 /// # Errors
-/// The network's, and those of HTTP.
+/// Returns the errors of the network and of HTTP.
 pub(crate) async fn run() -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -38,7 +38,7 @@ pub(crate) async fn run() -> Result<String> {
     let server =
         tokio::spawn(axum::serve(listener, router.into_make_service_with_connect_info::<Peer>()).into_future());
 
-    // A real one would look the name of the URI up.
+    // A real client would look up the name of the URI.
     let connector =
         tower::service_fn(move |_| Box::pin(async move { TcpStream::connect(address).await.map(TokioIo::new) }));
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);

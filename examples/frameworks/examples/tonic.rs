@@ -11,10 +11,10 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Asks a server about itself; its answer.
+/// Asks a server for its health status and returns the answer.
 ///
 /// # Errors
-/// The network's, and those of gRPC.
+/// Returns the errors of the network and of gRPC.
 pub(crate) async fn run() -> Result<i32> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -1,1 +1,1 @@
-//! How web frameworks and TLS use longhaul: see the examples of this package.
+//! Web frameworks and TLS over longhaul. The code is in the examples of this package.

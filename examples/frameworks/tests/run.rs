@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! Runs the examples and checks what they return.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 #[path = "../examples/tonic.rs"]

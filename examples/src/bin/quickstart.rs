@@ -13,10 +13,10 @@ use longhaul_examples::quickstart::{Finish, Racer, conclusion, show_progress, ta
 use longhaul_units::text;
 use tokio::task::JoinSet;
 
-/// Amount of data in MB over the loopback interface.
+/// Default amount of data over the loopback interface, in MB.
 const MEGABYTES: u64 = 256;
-/// Controllers compared by default on a link that nobody else uses: the Internet's default, one made for satellite
-/// links, and one that does not treat every loss as congestion.
+/// Controllers to compare by default on a link that carries no other traffic: the Internet's default, one made for
+/// satellite links, and one that does not treat every loss as congestion.
 const COMPARED: &str = "cubic,bbr,copa-cubic";
 
 /// Sends data through a userspace TCP to a receiver in the same process, over an emulated satellite link: with three
@@ -86,7 +86,7 @@ fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Returns the requested link if the system supports emulated links.
+/// Returns the requested link, unless the system does not support emulated links.
 fn available(choice: link::Choice) -> Option<Emulated> {
     match choice {
         link::Choice::Emulated(_) if cfg!(not(target_os = "linux")) => {
@@ -113,7 +113,7 @@ fn controllers(choices: Vec<Choices>, is_link: bool) -> Result<Vec<Congestion>> 
     Ok(controllers)
 }
 
-/// Runs all transfers at the same time; the results are in the order of `racers`.
+/// Runs all transfers at the same time. The results are in the order of `racers`.
 async fn together(racers: Vec<Racer>) -> Result<Vec<Finish>> {
     let progress = tokio::spawn(show_progress(racers.iter().map(Racer::progress).collect()));
     let mut running = JoinSet::new();
@@ -130,7 +130,7 @@ async fn together(racers: Vec<Racer>) -> Result<Vec<Finish>> {
     Ok(finishes.into_iter().map(|(_, finish)| finish).collect())
 }
 
-/// Runs the transfers one after the other: without links, they would compete for the processor.
+/// Runs the transfers one after the other, because without emulated links they would compete for the processor.
 async fn one_by_one(racers: Vec<Racer>) -> Result<Vec<Finish>> {
     let mut finishes = Vec::new();
     for racer in racers {

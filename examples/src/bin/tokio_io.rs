@@ -1,4 +1,4 @@
-//! The smallest program: tokio's traits on longhaul's types. One side sends a message, the other echoes it.
+//! Smallest program: tokio's traits on longhaul's types. One side sends a message, the other echoes it.
 
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +22,7 @@ async fn main() -> std::io::Result<()> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     println!("{answer}");
-    // The TCP stack lives in this process, which must not end before both sides are done.
+    // The TCP stack is part of this process, which must not end before both sides have closed.
     stream.close().await?;
     server.await?
 }

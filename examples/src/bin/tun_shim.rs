@@ -78,10 +78,9 @@ mod linux {
         parsed.ok_or("expected a number from 0 to 1".into())
     }
 
-    /// Returns another host address in the network.
     fn neighbour(address: Ipv4Addr) -> Ipv4Addr {
         let number = u32::from(address);
-        // In every network of at most 30 prefix bits, 4k + 1 and 4k + 2 are host addresses.
+        // In a network with a prefix of at most 30 bits, all addresses 4k + 1 and 4k + 2 are host addresses.
         Ipv4Addr::from(if number % 4 == 1 { number.wrapping_add(1) } else { number / 4 * 4 + 1 })
     }
 

@@ -11,11 +11,11 @@ pub enum Choices {
     Use(Vec<Congestion>),
 }
 
-/// Parses one controller, or several separated by commas. A composition by slots contains commas itself; together
-/// with other controllers it needs a `--congestion` option of its own.
+/// Parses one controller, or several separated by commas. A composition by slots contains commas itself, so it needs a
+/// `--congestion` option of its own.
 ///
 /// # Errors
-/// Returns what is wrong with the first controller that is not valid, and what is available.
+/// Returns the error in the first invalid controller, and the available names.
 pub fn parse(text: &str) -> Result<Choices, ParseCongestionError> {
     if matches!(text, "list" | "help") {
         return Ok(Choices::List);

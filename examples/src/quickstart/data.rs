@@ -1,18 +1,17 @@
-//! The data that is sent: each byte follows from its position, so that the receiver can check it.
+//! Data of the transfers: each byte is a function of its position, so that the receiver can check it.
 
-/// Fills `block` with the data from position `at` on.
 pub(super) fn fill(at: u64, block: &mut [u8]) {
     for (position, byte) in (at..).zip(block) {
         *byte = byte_at(position);
     }
 }
 
-/// Returns whether `block` is the data from position `at` on.
 pub(super) fn is_right(at: u64, block: &[u8]) -> bool {
     (at..).zip(block).all(|(position, byte)| *byte == byte_at(position))
 }
 
-/// A multiplicative hash, so that a block in the wrong place differs from the right one.
+/// Returns the byte at `position`, a multiplicative hash, so that a block at a wrong position differs from the right
+/// one.
 fn byte_at(position: u64) -> u8 {
     (position.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }

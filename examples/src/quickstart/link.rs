@@ -7,13 +7,13 @@ use longhaul_link::topology::Duplex;
 use longhaul_link::{Link, LinkConfig, LinkRate, Packet, scenario};
 use longhaul_units::{Span, Time};
 
-/// Payload of a full segment in bytes, and the size of its IP packet: with timestamps, over UDP and IPv4.
+/// Payload of a full segment in bytes, and the size of its IP packet, with timestamps over UDP and IPv4.
 const PAYLOAD: u64 = 1448;
 const PACKET: u32 = PAYLOAD as u32 + 24 + 28;
 
-/// Time for which the data occupies the link at its full rate, in quarters of a second.
+/// Time that the default amount of data takes at the link's full rate, in quarters of a second.
 const QUARTERS: u64 = 16;
-/// Bounds of the data's size in bytes.
+/// Minimum and maximum of the default amount of data, in bytes.
 const SIZES: [u64; 2] = [64 << 10, 256 << 20];
 
 /// Value of `--link`.
@@ -32,15 +32,15 @@ pub enum Choice {
 pub struct Emulated {
     /// The option's text.
     pub text: String,
-    /// The link with its directions exchanged: the sender is the client of the relay, so `there` is the direction that
-    /// the options call down.
+    /// Link with its directions exchanged: the sender is the client of the relay, so `there` is the direction that the
+    /// options call down.
     pub(super) path: Path,
 }
 
 /// Parses the name of a scenario, options of a link, or a name followed by options; also `none` and `list`.
 ///
 /// # Errors
-/// Returns a sentence that says what is wrong, and what to write instead.
+/// Returns a sentence that says what is invalid, and what to write instead.
 pub fn parse(text: &str) -> Result<Choice, String> {
     let words: Vec<_> = text.split_whitespace().collect();
     match words.as_slice() {
@@ -70,7 +70,8 @@ fn read(words: &[&str]) -> Result<Path, String> {
     let count = options.read(rest).map_err(told)?;
     if let Some(word) = rest.get(count) {
         return Err(match word.strip_prefix("--") {
-            // `set` fails if the option is unknown or incomplete, and succeeds if it is only misplaced.
+            // `set` fails if the option is unknown or incomplete. If it succeeds, the option is valid but in the wrong
+            // place.
             Some(name) => options.set(name, None).err().map_or_else(|| format!("{word} is misplaced"), told),
             None => format!("{word:?} does not belong to any option; write a name, and then options with their values"),
         });
@@ -116,14 +117,14 @@ impl Emulated {
 /// Physical lower bound of a transfer's duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Least {
-    /// Handshake, transmission, and one-way delay.
+    /// Total time: handshake, transmission, and one-way delay.
     pub all: Duration,
-    /// Time from the first bit sent to the last; zero if the rate is unlimited.
+    /// Time from sending the first bit to sending the last; zero if the rate is unlimited.
     pub sending: Duration,
 }
 
-/// Returns when the last of `size` bytes arrives if all are offered at once to a lossless link of the same rate and
-/// delay.
+/// Returns when the last of `size` bytes arrives, if all of them are offered at `at` to a lossless link of the same
+/// rate and delay.
 fn ideal(link: &LinkConfig, at: Time, size: u64) -> Option<Time> {
     let ideal = LinkConfig {
         rate: link.rate.clone(),
@@ -137,7 +138,7 @@ fn ideal(link: &LinkConfig, at: Time, size: u64) -> Option<Time> {
     let full = (0..size / PAYLOAD).map(|_| PACKET);
     let last = Some((size % PAYLOAD) as u32).filter(|rest| *rest > 0).map(|rest| rest + headers);
     for packet in full.chain(last) {
-        // The queue of this link is unlimited.
+        // The queue of this link is unlimited, so `offer` drops nothing.
         let _ = link.offer(at, Packet::new(packet, 0));
     }
     std::iter::from_fn(|| link.poll(Time::MAX)).last().map(|(arrived, _)| arrived)
@@ -183,15 +184,16 @@ mod tests {
         }
     }
 
-    /// Handshake, one-way delay, and size divided by the rate.
+    /// The lower bound is the sum of handshake, one-way delay, and size divided by the rate.
     #[test]
     fn the_limit_is_that_of_physics() {
-        // 1000 full packets of 1500 bytes take 300 us each at 40 Mbit/s; then one of 10 + 52 bytes takes 12.4 us.
+        // 1000 full packets of 1500 bytes take 300 us each at 40 Mbit/s. The last packet, of 10 + 52 bytes, takes 12.4
+        // us.
         let least = emulated("geo").least_time(1_448_010);
         assert_eq!(least.sending, Duration::from_nanos(300_012_400));
         assert_eq!(least.all, Duration::from_millis(900) + least.sending);
         assert_eq!(emulated("--rtt 1s").least_time(1 << 20).all, Duration::from_millis(1500));
-        // The rate halves at 2 s: half the file was sent by then, and the rest takes twice as long.
+        // The rate is halved at 2 s. Half of the data was sent by then, and the rest takes twice as long.
         let slower = emulated("--rate 12mbit --rtt 1s --step 2s,6mbit,-");
         assert_eq!(slower.least_time(2000 * 1448).sending, Duration::from_secs(3));
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Interval between updates of a terminal's line, and between lines elsewhere.
+/// Interval between updates of the line on a terminal, and between lines if standard error is no terminal.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 
-/// What has arrived of one transfer.
+/// Counters of one transfer, from which its progress is shown.
 #[derive(Debug)]
 pub struct Progress {
     name: String,
@@ -25,7 +25,7 @@ impl Progress {
         100 * self.received.load(Ordering::Relaxed) / self.size.max(1)
     }
 
-    /// Returns the seconds until the rest has arrived, at the mean rate of the `elapsed` time.
+    /// Estimates the seconds until all data has arrived, from the mean rate over the `elapsed` time.
     fn left(&self, elapsed: Duration) -> Option<u64> {
         let received = self.received.load(Ordering::Relaxed).min(self.size);
         let left = elapsed.as_secs_f64() * (self.size - received) as f64 / received as f64;
@@ -42,7 +42,8 @@ pub async fn show_progress(all: Vec<Progress>) {
     loop {
         let now = ticks.tick().await;
         let line = line(&all, now - *began.get_or_insert(now));
-        // Without standard error, there is nobody to tell. On a terminal, spaces replace the rest of a longer line.
+        // Errors of standard error cannot be reported anywhere. On a terminal, spaces overwrite the end of a longer
+        // line.
         let _ =
             if is_terminal { write!(std::io::stderr(), "\r{line:<79}") } else { writeln!(std::io::stderr(), "{line}") };
         if is_terminal && all.iter().all(|one| one.percent() == 100) {
@@ -64,7 +65,7 @@ fn line(all: &[Progress], elapsed: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Half of the data arrived in 4 s, so that the rest needs another 4 s; a tenth, 36 s.
+    /// Half of the data arrived in 4 s, so that the rest takes another 4 s. If a tenth arrived, the rest takes 36 s.
     #[test]
     fn the_line_has_the_percentage_that_has_arrived_and_the_time_left() {
         let of = |name: &str, received| Progress::new(name.into(), 1000, Arc::new(AtomicU64::new(received)));

@@ -14,10 +14,10 @@ use super::link::Emulated;
 use super::progress::Progress;
 use super::running::{Running, Seen};
 
-/// Bytes written or read at once.
+/// Maximum number of bytes per write or read.
 const BLOCK: usize = 64 << 10;
 
-/// A transfer from this process to itself.
+/// Transfer between two sockets of this process.
 #[derive(Debug)]
 pub struct Racer {
     congestion: Congestion,
@@ -35,20 +35,20 @@ pub struct Finish {
     pub size: u64,
     /// Time from the first packet until the receiver had all data.
     pub took: Duration,
-    /// Bytes sent more than once.
+    /// Number of retransmitted bytes.
     pub retransmitted: u64,
-    /// Measurements of the link.
+    /// Measurements of the emulated link, if there is one.
     pub seen: Option<Seen>,
 }
 
 impl Racer {
-    /// Creates a transfer of `size` bytes; `link` is between the ends, or the loopback interface alone.
+    /// Creates a transfer of `size` bytes over `link`, or over the loopback interface alone if it is `None`.
     #[must_use]
     pub fn new(congestion: Congestion, size: u64, link: Option<Emulated>) -> Self {
         Self { congestion, size, link, received: Arc::default() }
     }
 
-    /// Returns what has been received so far, which continues to change.
+    /// Returns the counters of the transfer, which continue to change.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress::new(self.congestion.to_string(), self.size, Arc::clone(&self.received))
@@ -57,7 +57,7 @@ impl Racer {
     /// Sends and receives the data.
     ///
     /// # Errors
-    /// Returns why the data was not delivered.
+    /// Returns the error because of which the data was not delivered.
     #[expect(clippy::disallowed_methods, reason = "a transfer over sockets takes real time")]
     pub async fn run(self) -> Result<Finish> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -77,10 +77,10 @@ impl Racer {
         Ok(Finish { congestion: info.congestion, size, took, retransmitted: info.bytes_retrans, seen })
     }
 
-    /// Sends the data; returns the state of the connection at the end.
+    /// Sends the data. Returns the state of the connection at the end.
     async fn send(&self, to: SocketAddr) -> Result<TcpInfo> {
         let socket = TcpSocket::new_v4()?;
-        // Each controller has a link of its own, so nobody's share is at risk.
+        // Each emulated link carries only its own connection, so no other traffic can suffer.
         socket.allow_unsafe_congestion(self.link.is_some());
         socket.set_congestion(self.congestion.clone())?;
         let mut stream = socket.connect(to).await?;
@@ -94,7 +94,7 @@ impl Racer {
             sent += part as u64;
         }
         stream.shutdown().await?;
-        // The peer closes when it has everything.
+        // The peer closes its direction when it has all data.
         ensure!(stream.read_bytes(1).await?.is_empty(), "the receiver sent data");
         let info = stream.info()?;
         stream.close().await?;
@@ -102,7 +102,7 @@ impl Racer {
     }
 }
 
-/// Accepts one connection and reads all of its data, which is checked; returns its size.
+/// Accepts one connection, and reads and checks all of its data. Returns the number of bytes.
 async fn receive(listener: &TcpListener, received: &AtomicU64) -> Result<u64> {
     let (mut stream, _) = listener.accept().await?;
     let mut at = 0;

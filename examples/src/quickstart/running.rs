@@ -14,7 +14,7 @@ pub struct Seen {
     pub queued: [Duration; 2],
     /// Number of packets lost.
     pub dropped: u64,
-    /// Whether the emulator kept its times.
+    /// Whether the emulator was fast enough for the measurements to be valid.
     pub is_reliable: bool,
 }
 
@@ -53,7 +53,7 @@ impl Running {
     /// Stops the link.
     ///
     /// # Errors
-    /// Returns the error because of which it had stopped before.
+    /// Returns the error because of which the link had stopped before.
     pub(super) fn stop(self) -> Result<Seen> {
         /// If the 99th percentile of the lateness exceeds this, the emulator was too slow.
         const TOO_LATE: longhaul_units::Span = longhaul_units::Span::from_millis(1);

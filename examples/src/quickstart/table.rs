@@ -9,8 +9,8 @@ use longhaul_units::{Span, text};
 /// Maximum width of a line in columns.
 const COLUMNS: usize = 80;
 
-/// Formats the results: one column per controller, and one for `least`, the lower bound over an emulated link. A table
-/// that is wider than a terminal continues below.
+/// Formats the results: one column per controller, and one for `least`, the lower bound over an emulated link. Columns
+/// that exceed the width of a terminal continue in another table below.
 #[must_use]
 pub fn table(finishes: &[Finish], least: Option<Least>) -> String {
     let mut rows = vec![Row::new("", finishes, |finish| finish.congestion.clone(), "physical limit".into())];
@@ -32,7 +32,6 @@ pub fn table(finishes: &[Finish], least: Option<Least>) -> String {
     lay_out(&rows)
 }
 
-/// Returns the rows that the link measures.
 fn of_the_link(finishes: &[Finish]) -> [Row; 3] {
     let none = || "0 us".to_owned();
     let queued = |of: fn([Duration; 2]) -> Duration| {
@@ -46,7 +45,7 @@ fn of_the_link(finishes: &[Finish]) -> [Row; 3] {
     ]
 }
 
-/// Returns an explanation of the bound and the outcome in words; nothing without a bound.
+/// Returns a sentence that explains the lower bound and names the best controller, or an empty text without a bound.
 #[must_use]
 pub fn conclusion(finishes: &[Finish], least: Option<Least>) -> String {
     let Some(least) = least else { return String::new() };
@@ -60,7 +59,7 @@ pub fn conclusion(finishes: &[Finish], least: Option<Least>) -> String {
         seconds(best.took),
         seconds(least.all)
     );
-    // The best controller is compared with CUBIC, the Internet's default, if it is present.
+    // The best controller is compared with CUBIC, the Internet's default, if CUBIC took part.
     let cubic = finishes.iter().find(|finish| finish.congestion == "cubic");
     let slowest = finishes.iter().max_by_key(|finish| finish.took);
     if let Some(other) = cubic.filter(|cubic| cubic.took > best.took).or(slowest).filter(|other| other.took > best.took)
@@ -172,7 +171,7 @@ mod tests {
         );
     }
 
-    /// Ten controllers need three tables. Each has all rows, and the bound is the last column of the last one.
+    /// Ten controllers need three tables. Each table has all rows, and the bound is the last column of the last table.
     #[test]
     fn wide_tables_continue_below() {
         let least = Some(Least { all: Duration::from_secs(2), sending: Duration::from_secs(1) });

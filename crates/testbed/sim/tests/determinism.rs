@@ -40,7 +40,7 @@ fn one_seed_gives_one_trace_and_another_seed_another() {
     assert_ne!(run(1, true), run(2, true));
 }
 
-/// The constant holds for debug and release builds. It changes only with the link model.
+/// The constant holds for debug and release builds, and changes only with the link model.
 #[test]
 fn the_network_gives_the_trace_it_always_gave() {
     assert_eq!(run(1, false), NETWORK, "{:#x}", run(1, false));
@@ -48,8 +48,8 @@ fn the_network_gives_the_trace_it_always_gave() {
 
 const NETWORK: u64 = 0x8856_a3e1_5eec_713b;
 
-/// With connections, the constant changes with the behaviour of the TCP engine as well. After an intended change,
-/// insert the new value, having compared debug and release builds.
+/// With connections, the constant also changes with the behaviour of the TCP engine. After an intended change, compare
+/// debug and release builds, and insert the new value.
 #[test]
 fn connections_give_the_trace_they_always_gave() {
     assert_eq!(run(1, true), CONNECTIONS, "{:#x}", run(1, true));

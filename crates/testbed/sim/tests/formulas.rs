@@ -31,12 +31,11 @@ impl Tap for Sent {
     }
 }
 
-/// RFC 6928: the initial window is ten segments. RFC 5681, section 3.1: each acknowledged segment then adds one,
-/// which doubles the window every round. With byte counting (RFC 3465 without limit), round n has 10 * 2^n segments
+/// RFC 6928: the initial window is ten segments. RFC 5681, section 3.1: each acknowledged segment then adds one, which
+/// doubles the window every round. With byte counting (RFC 3465 without limit), round n has 10 * 2^n segments
 /// regardless of delayed ACKs. If an ACK counts as one segment (the upper bound of SMSS per ACK in RFC 5681) and
-/// covers two, the window grows by half: round n + 1 has the segments of round n plus one for each two of them; if
-/// their number is odd, the last one is acknowledged alone.
-/// odd number being acknowledged alone.
+/// acknowledges two, the window grows by half: round n + 1 has the segments of round n plus one per two segments of
+/// round n. If their number is odd, the last one is acknowledged alone.
 #[test]
 fn ten_rounds_of_slow_start() {
     let second = Span::from_millis(500);
@@ -57,7 +56,7 @@ fn ten_rounds_of_slow_start() {
         sim.run_for(second * 13);
         let sent = &sent.borrow().0;
         let (began, first) = sent[0];
-        // Each round is sent within its first half, because pacing is at twice the window per round trip.
+        // Pacing at twice the window per round trip sends each round within its first half.
         let rounds: Vec<&[(Time, u32)]> = sent
             .chunk_by(|(a, _), (b, _)| {
                 (*a - began).as_nanos() / second.as_nanos() == (*b - began).as_nanos() / second.as_nanos()
@@ -67,15 +66,15 @@ fn ten_rounds_of_slow_start() {
         let grows = |a: u64, b: u64| if doubles { b == 2 * a } else { (3 * a..=3 * a + 2).contains(&(2 * b)) };
         let as_expected = counts[0] == 10 && counts.windows(2).all(|pair| grows(pair[0], pair[1]));
         assert!(as_expected && counts.len() == 10, "{name}, ACKs delayed by {delay}: {counts:?}");
-        // The first segment of each round is sent on the first ACK of the previous round, exactly one round trip
-        // later. If that ACK waits for a second segment, it is later by the pacing interval between the two: 2^n
-        // segments per round trip, plus up to 1 us.
+        // The first segment of each round is sent on the first ACK of the previous round, exactly one round trip later.
+        // If that ACK waits for a second segment, it is delayed by the pacing interval between the two: 2^n segments
+        // per round trip, plus up to 1 us.
         for (n, round) in (0u64..10).zip(&rounds) {
             let late = round[0].0 - (began + second * n);
             let most = if delay.is_zero() { Span::ZERO } else { Span::from_micros(1) };
             assert!(round[0].0 >= began + second * n && late <= most, "{name}, {delay}: round {n} begins {late} late");
         }
-        // Segments are sent in order, each once, without gaps.
+        // Segments are sent in order, once each, without gaps.
         for (n, (_, seq)) in (0u32..).zip(sent.iter()) {
             assert_eq!(*seq, first.wrapping_add(n * MSS as u32), "segment {n}");
         }
@@ -95,7 +94,7 @@ fn transfer(link: LinkConfig, congestion: &str, ack_delay: Span, seed: u64) -> (
 
 const RTT: Span = Span::from_millis(100);
 
-/// Returns the window in segments at which `segments` arrive in `time`.
+/// Returns the mean window in segments of a transfer in which `segments` arrive in `time`.
 fn mean_window(segments: u64, time: Span) -> f64 {
     segments as f64 * RTT.as_secs_f64() / time.as_secs_f64()
 }
@@ -103,13 +102,12 @@ fn mean_window(segments: u64, time: Span) -> f64 {
 /// Mathis, Semke, Mahdavi and Ott (CCR 27(3), 1997): W = C / sqrt(p), with C = sqrt(3/2) if every segment is
 /// acknowledged. The formula assumes losses at equal distances, no round for the recovery, and fractional windows.
 ///
-/// Random losses raise C to 1.31, by 7 %. The round trip of each recovery, in which the window stays at half, and the
-/// restriction to whole segments reduce this, the more so the smaller the window is. A model with these effects, in
+/// Random losses raise C to 1.31, by 7 %. Two effects reduce it, the more so the smaller the window is: during the
+/// round trip of each recovery the window stays at half, and windows are whole segments. A model with these effects, in
 /// which each segment of a round is lost with probability p, a loss halves the window, and a round without growth
-/// follows, gives +3 % for p = 0.001, -2 % for 0.005 and -5 % for 0.01; in the last case, the three segments that
-/// detection waits for are another quarter of a round. The formula is hardly applicable at 0.01, which therefore has
-/// a wider tolerance. Timeouts have no effect, because these runs have almost none.
-/// have next to none.
+/// follows, gives +3 % for p = 0.001, -2 % for 0.005 and -5 % for 0.01. For 0.01, waiting for the three segments that
+/// detect a loss takes another quarter of a round. The formula hardly applies at 0.01, which therefore has a wider
+/// tolerance. Timeouts have no effect, because these runs have almost none.
 #[test]
 fn new_reno_follows_mathis_formula() {
     let (mut timeouts, time, seeds) = (0, Span::from_secs(800), 1..=3);
@@ -136,7 +134,7 @@ fn new_reno_follows_mathis_formula() {
     assert!(timeouts <= 4, "{timeouts}");
 }
 
-/// Returns the mean window in segments, and the timeouts, of NewReno without SACK and with one segment counted per
+/// Returns the mean window in segments and the number of timeouts of NewReno without SACK that counts one segment per
 /// ACK.
 fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
     let link = LinkConfig::delay(RTT / 2).loss(Loss::Uniform(p));
@@ -156,9 +154,9 @@ fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
     (mean_window((sim.session(server).read - before) / MSS, time), timeouts)
 }
 
-/// Mathis, Semke, Mahdavi and Ott: C = sqrt(3/2b), which is 1.22 if each segment is acknowledged, and 0.866 if every
-/// second one is and an ACK counts as one segment, as on hosts before RFC 3465. Byte counting performs like an ACK
-/// for each segment: 41 % above the latter.
+/// Mathis, Semke, Mahdavi and Ott: C = sqrt(3/2b), where an ACK acknowledges b segments and counts as one, as on hosts
+/// before RFC 3465. C is 1.22 if each segment is acknowledged, and 0.866 if every second one is. Byte counting performs
+/// like an ACK per segment: 41 % above the latter.
 #[test]
 fn ack_counting_follows_the_formula_for_delayed_acks() {
     for (b, p) in [(1, 0.001), (2, 0.001)] {
@@ -170,9 +168,9 @@ fn ack_counting_follows_the_formula_for_delayed_acks() {
     }
 }
 
-/// Padhye, Firoiu, Towsley and Kurose (SIGCOMM 1998), equation 30, where timeouts are frequent, with the minimum RTO
-/// of 200 ms above the RTT. The equation ignores the time of recovery, which is one of about ten rounds here, and one
-/// more for each further loss. The measured window is therefore lower, by up to a fifth.
+/// Padhye, Firoiu, Towsley and Kurose (SIGCOMM 1998), equation 30, where timeouts are frequent, with the minimum RTO of
+/// 200 ms above the RTT. The equation ignores the duration of recovery, which takes one of about ten rounds here, and
+/// one more for each further loss. The measured window is therefore lower, by up to a fifth.
 #[test]
 fn ack_counting_follows_the_formula_with_timeouts() {
     for p in [0.01, 0.02, 0.04] {
@@ -186,8 +184,8 @@ fn ack_counting_follows_the_formula_with_timeouts() {
     }
 }
 
-/// Returns the mean window of `congestion` in the last eight of `cycles` where every `segments`-th packet is lost.
-/// The first loss occurs in slow start at a window of `start` segments, when as many have been sent.
+/// Returns the mean window of `congestion` in the last eight of `cycles`, if every `segments`-th packet is lost. The
+/// first loss occurs in slow start at a window of `start` segments, when that many have been sent.
 fn even_window(congestion: &str, segments: u64, cycles: u64, start: f64) -> f64 {
     let list = std::iter::once(start as u64).chain((1..=cycles).map(|n| n * segments)).collect();
     let link = LinkConfig::delay(RTT / 2).loss(Loss::List(list));
@@ -201,14 +199,13 @@ fn even_window(congestion: &str, segments: u64, cycles: u64, start: f64) -> f64 
     mean_window(8 * segments, to - from)
 }
 
-/// RFC 9438, section 5.1, figure 5: RTT 0.1 s, beta 0.7, constant C. The model loses every 1/p-th segment, and all
-/// its sawteeth are equal. It has no fast convergence, which makes even a single flow alternate between a higher and
-/// a lower plateau, and costs a tenth of its window.
+/// RFC 9438, section 5.1, figure 5: RTT 0.1 s, beta 0.7, constant C. The model loses one packet every 1/p packets, and
+/// all its sawteeth are equal. The tested CUBIC has no fast convergence, which would make even a single flow alternate
+/// between a higher and a lower plateau, and cost a tenth of its window.
 ///
-/// A deviation of a sawtooth decays slowly, because the cubic is flat at its end: it falls with the square root of
-/// the number of cycles. Therefore two runs start at equal distances above and below the result, and their mean is
-/// used.
-/// the root of the number of cycles. So one run begins above and one below, equally far, and the middle of both counts.
+/// A deviation of a sawtooth decays slowly, because the cubic is flat at its end: the deviation falls with the square
+/// root of the number of cycles. Therefore two runs start at equal distances above and below the result, and their mean
+/// is used.
 fn cubic_has(segments: u64, cycles: u64, c: f64) {
     let expected = (c * 3.7 / 1.2).powf(0.25) * RTT.as_secs_f64().powf(0.75) * (segments as f64).powf(0.75);
     let cubic = format!("cubic(c={c},fast-convergence=off)");
@@ -219,8 +216,8 @@ fn cubic_has(segments: u64, cycles: u64, c: f64) {
     assert!((middle - 1.0).abs() < 0.03, "{segments}, {c}: {low} and {high} for {expected}");
 }
 
-/// The window is proportional to the fourth root of C: a quarter more or less of C changes it by 6 to 7 %. The rows
-/// of 12 and 38 segments follow NewReno's formula.
+/// The window is proportional to the fourth root of C: if C is a quarter larger or smaller, the window changes by 6 to
+/// 7 %. The rows of 12 and 38 segments follow NewReno's formula.
 #[test]
 fn cubic_follows_its_response_function() {
     for c in [0.3, 0.4, 0.5] {
@@ -233,7 +230,7 @@ fn cubic_follows_its_response_function_to_a_thousand_segments() {
     cubic_has(100_000, 12, 0.4);
 }
 
-/// RFC 3649, section 5, equation 1: w = 0.12 / p^0.835 if every 1/p-th packet is lost, from 38 segments on.
+/// RFC 3649, section 5, equation 1: w = 0.12 / p^0.835 from 38 segments on, if one packet is lost every 1/p packets.
 #[test]
 fn hstcp_follows_its_response_function() {
     for (segments, cycles) in [(1000, 40), (10_000, 30), (100_000, 12)] {
@@ -245,7 +242,7 @@ fn hstcp_follows_its_response_function() {
     }
 }
 
-/// A congestion-avoidance algorithm as in its RFC, in whole round trips in which only the window matters.
+/// Congestion-avoidance algorithm as in its RFC, in whole round trips, with the window as the only limit.
 trait Naive {
     /// Returns the window `rounds` after the last decrease, if it was `w` one round trip earlier.
     fn grow(&self, w: f64, rounds: f64) -> f64;
@@ -300,7 +297,7 @@ impl Naive for NaiveCubic {
     }
 }
 
-/// Returns the mean window of `algorithm` over `losses` losses, where each segment is lost with probability `p`. The
+/// Returns the mean window of `algorithm` over `losses` losses, if each segment is lost with probability `p`. The
 /// window is reduced at most once per round trip, and does not grow in the round trip of the recovery.
 fn naive_window(algorithm: &mut dyn Naive, p: f64, losses: u32) -> f64 {
     let mut random = Random::new(1, 1);
@@ -317,7 +314,7 @@ fn naive_window(algorithm: &mut dyn Naive, p: f64, losses: u32) -> f64 {
         next -= of_round;
         if lost {
             (w, since) = (algorithm.cut(w), 0.0);
-            // Losses in the round of the recovery are recovered, and cause a reduction, afterwards.
+            // Losses in the round of a recovery are recovered after that round, and then cause a reduction.
             (sent, rounds, next) = (sent + w.floor(), rounds + 1.0, (next - w.floor()).max(0.0));
         } else {
             since += 1.0;
@@ -327,8 +324,8 @@ fn naive_window(algorithm: &mut dyn Naive, p: f64, losses: u32) -> f64 {
     sent / rounds
 }
 
-/// Returns the mean window of `congestion` over `losses` losses, after a tenth as many have passed, where each
-/// segment is lost with probability `p`.
+/// Returns the mean window of `congestion` over `losses` losses, after a warm-up of a tenth as many, if each segment is
+/// lost with probability `p`.
 fn random_window(congestion: &str, p: f64, losses: f64) -> f64 {
     let link = LinkConfig::delay(RTT / 2).loss(Loss::Uniform(p));
     let (mut sim, (_, server)) = transfer(link, congestion, Span::ZERO, 1);
@@ -342,9 +339,9 @@ fn random_window(congestion: &str, p: f64, losses: f64) -> f64 {
     mean_window(all, to - from)
 }
 
-/// The response functions of both RFCs assume losses at equal distances. With random losses, the window of CUBIC,
-/// which grows with the cube of the time, is about a fifth larger, because long distances gain more than short ones
-/// lose. The reference is therefore the algorithm as in its RFC, simulated with random losses round by round.
+/// The response functions of both RFCs assume losses at equal distances. With random losses, the window of CUBIC, which
+/// grows with the cube of time, is about a fifth larger, because long distances gain more than short ones cost. The
+/// reference is therefore the algorithm as in its RFC, simulated with random losses round by round.
 fn random_losses_match(congestion: &str, algorithm: impl Fn() -> Box<dyn Naive>) {
     for (p, losses) in [(1e-3, 600.0), (3e-4, 400.0), (1e-4, 300.0)] {
         let (found, expected) = (random_window(congestion, p, losses), naive_window(&mut *algorithm(), p, 50_000));

@@ -10,7 +10,7 @@ use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
-/// Payload of a segment in a 1472-byte datagram, after a header of 12 bytes and timestamps.
+/// Payload in bytes of a 1472-byte datagram with a header of 12 bytes and 12 bytes of timestamps.
 const MSS: u32 = 1448;
 
 /// Records every segment that either host sends or receives, in order.
@@ -105,8 +105,8 @@ fn without_sack_at_one_end_duplicate_acks_drive_recovery() {
     }
 }
 
-/// Returns how many duplicate ACKs host 0 had received for each hole that it filled, without holes indicated by a
-/// partial ACK.
+/// Returns the number of duplicate ACKs that host 0 had received for each hole when it filled the hole. Holes indicated
+/// by a partial ACK are omitted.
 fn duplicates_before_each_recovery(wire: &Wire) -> Vec<usize> {
     let (mut highest, mut last_ack, mut count, mut counts) = (None::<u32>, None, 0, Vec::new());
     let mut recover = None::<u32>;
@@ -184,7 +184,8 @@ fn most_in_flight(wire: &Wire, host: usize) -> u32 {
 
 /// Sends `bytes` from one host and only ACKs in return, and returns the segments seen.
 fn acks_of(setup: Setup, sender: usize, bytes: u64) -> Rc<RefCell<Wire>> {
-    // The window of a SYN is not scaled. With a buffer of that size, the first read has no larger window to announce.
+    // The window of a SYN is not scaled. A buffer that fits into an unscaled window has no larger window to announce at
+    // the first read.
     let (mut sim, wire) = watched(setup.configure(|config| {
         (config.recv_buffer, config.recv_buffer_max) = (60_000, 60_000);
     }));
@@ -196,8 +197,7 @@ fn acks_of(setup: Setup, sender: usize, bytes: u64) -> Rc<RefCell<Wire>> {
     wire
 }
 
-/// RFC 9293, section 3.8.6.3: less than two segments are acknowledged when the delay is over, exact to the
-/// nanosecond.
+/// RFC 9293, section 3.8.6.3: an ACK of less than two segments is sent when the delay is over, exact to the nanosecond.
 #[test]
 fn each_end_delays_its_acks_as_it_likes() {
     for (slow, sender) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -216,7 +216,7 @@ fn each_end_delays_its_acks_as_it_likes() {
 }
 
 /// RFC 5681, section 4.2: every second full-sized segment is acknowledged, or every nth if the host is configured so;
-/// the other host is not affected.
+/// the setting of one host does not affect the other.
 #[test]
 fn each_end_acknowledges_every_nth_segment_as_it_likes() {
     for every in [1, 2, 3, 4, 8] {
@@ -228,7 +228,7 @@ fn each_end_acknowledges_every_nth_segment_as_it_likes() {
             });
             let receiver = 1 - sender;
             let expected = if special == receiver { u32::from(every) } else { 2 };
-            // A number of segments divisible by all tested frequencies.
+            // The number of segments is divisible by all tested frequencies.
             let wire = acks_of(setup, sender, 480 * u64::from(MSS));
             let wire = wire.borrow();
             let first = wire.data(Sighting::Sent(sender)).next().expect("data").header.seq;

@@ -1,4 +1,4 @@
-//! Routers on the path that answer requests in segments.
+//! Routers on the path that answer requests in passing segments.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -60,7 +60,7 @@ fn rcp(_now: Time, view: &View, _size: u32, forward: &mut Forward) {
     }
 }
 
-/// The advertised rate is that of the narrowest link, at any position on the path. If one router does not answer, the
+/// RCP advertises the rate of the narrowest link, at any position on the path. If one router does not answer, the
 /// request is denied.
 #[test]
 fn routers_write_the_rate_of_the_bottleneck_into_passing_segments() {
@@ -82,7 +82,7 @@ fn routers_write_the_rate_of_the_bottleneck_into_passing_segments() {
         sim.add_tap(Rc::clone(&arrived));
         let (client, server) = sim.open_between(from, to, Plan::bulk(100_000), Plan::sink());
         assert!(sim.run(Span::from_secs(20), Sim::all_done));
-        // The option does not affect the stream.
+        // The option must not affect the stream.
         assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
         assert_eq!(sim.session(server).read, 100_000);
         let seen = &arrived.borrow().seen;
@@ -98,7 +98,7 @@ fn routers_write_the_rate_of_the_bottleneck_into_passing_segments() {
     }
 }
 
-/// Returns what a host receives from two routers, of 20 and 8 Mb/s, in answer to its request.
+/// Returns the requests that arrive at a host after two configured routers, of 20 and 8 Mb/s, have edited them.
 fn heard(routers: [Option<RouterConfig>; 2], request: Request) -> Vec<Forward> {
     let megabits = |rate: u64| LinkConfig::new(Rate::from_bits_per_sec(rate * 1_000_000), Span::from_millis(2));
     let net = chain([100, 20, 8].map(|rate| Duplex::symmetric(megabits(rate))));
@@ -120,8 +120,8 @@ fn heard(routers: [Option<RouterConfig>; 2], request: Request) -> Vec<Forward> {
     seen
 }
 
-/// Configured routers of links in virtual time: each of two routers stamps the request, and the receiver accepts it.
-/// If one is missing or of another kind, the receiver denies it.
+/// Each of two configured routers stamps the request, and the receiver accepts the result. If a router is missing or of
+/// another kind, the receiver denies it.
 #[test]
 fn configured_routers_answer_and_a_path_with_another_denies() {
     let nonce = QuickStartNonce::new(0x1357_9bdf);
@@ -145,7 +145,8 @@ fn configured_routers_answer_and_a_path_with_another_denies() {
         for forward in &answered {
             let answer = forward.feedback(Some(TTL - 2)).unwrap();
             match (forward.request, answer) {
-                // 5.12 Mb/s of the 85 % of 8 Mb/s are granted once, and the nonce's lower bits are unchanged.
+                // RFC 4782 rates: the routers grant 5.12 Mb/s, the highest rate below 85 % of 8 Mb/s, once. The nonce's
+                // lower bits must be unchanged.
                 (_, Feedback::QuickStart { rate, nonce: left }) => {
                     assert!(rate.code() <= 7 && nonce.approves(rate, left) && forward.stamps == 2);
                 }
@@ -197,7 +198,7 @@ impl Tap for Ttls {
     }
 }
 
-/// Hosts learn the TTL of arriving packets, from which they count the routers.
+/// Hosts learn the TTL of arriving packets, from which they compute the number of routers on the path.
 #[test]
 fn hosts_count_the_routers_on_the_path() {
     for routers in 0..4u8 {

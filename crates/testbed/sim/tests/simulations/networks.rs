@@ -56,8 +56,8 @@ fn a_parking_lot_is_filled() {
     }
 }
 
-/// A request over 250 ms of satellite, 5 ms of ground and 1 ms of local network: handshake, request and response take
-/// two round trips of 512 ms, plus the transmission of the request on the narrow return link.
+/// Requests cross a 250 ms satellite link, 5 ms of terrestrial and 1 ms of local network: handshake, request and
+/// response take two round trips of 512 ms, plus the transmission of the request on the narrow return link.
 #[test]
 fn a_satellite_hop_takes_its_time() {
     let hop = Duplex { there: megabits(1, 250, 100), back: megabits(40, 250, 100) };
@@ -70,7 +70,7 @@ fn a_satellite_hop_takes_its_time() {
     assert!((millis(1_024)..millis(1_036)).contains(&taken), "{taken}");
 }
 
-/// RFC 9293 requires no timer ticks: a host's tick delays its timers, but not arrivals.
+/// RFC 9293 requires no timer granularity: a host's tick delays its timers, but not arrivals.
 #[test]
 fn timers_fire_at_ticks_and_packets_arrive_when_they_do() {
     for tick in [None, Some(Span::from_micros(500)), Some(millis(1)), Some(Span::from_micros(15_600))] {
@@ -92,8 +92,8 @@ fn timers_fire_at_ticks_and_packets_arrive_when_they_do() {
     }
 }
 
-/// A round trip of slightly more than 20 ms is one or two steps of a 15.6 ms clock, and 20 or more of a 1 ms clock:
-/// always whole steps.
+/// A round trip of slightly more than 20 ms is measured as one or two steps of a 15.6 ms clock, and as 20 or more steps
+/// of a 1 ms clock: always as whole steps.
 #[test]
 fn a_coarse_clock_measures_whole_steps() {
     for granularity in [millis(1), Span::from_micros(15_600)] {
@@ -129,7 +129,8 @@ fn cross_traffic_arrives_in_full_or_is_dropped() {
     let narrow = net.links[1].0;
     let mut sim = Sim::new(Setup::new(1, net.topology));
     let rate = Rate::from_bits_per_sec(2_000_000);
-    // Twice the rate of the link: of 500 packets of 500 bytes in one second, 250 are sent, and 20 can wait.
+    // The source sends at twice the rate of the link: of 500 packets of 500 bytes in one second, 250 pass, and 20 fit
+    // into the queue.
     let cbr = sim.add_traffic(from, to, Source::cbr(Time::ZERO, rate, 500), at(1_000));
     let poisson =
         sim.add_traffic(to, from, Source::poisson(Time::ZERO, rate.mul_f64(0.25), 500, Random::new(1, 1)), at(1_000));
@@ -143,9 +144,9 @@ fn cross_traffic_arrives_in_full_or_is_dropped() {
     assert!(poisson.sent > 80 && poisson.received == poisson.sent);
 }
 
-/// The replay of a recorded exchange takes the time of its pauses and of its path. It is opened at 2 s; the handshake
-/// takes 20 ms; 100 bytes are sent at once and arrive after 30 ms; the answer is sent 300 ms later and arrives after
-/// 340 ms; a second request follows after another 500 ms.
+/// The replay of a recorded exchange takes the time of its pauses and of its path. The connection is opened at 2 s; the
+/// handshake takes 20 ms; 100 bytes are sent immediately and arrive after 30 ms; the answer is sent 300 ms later and
+/// arrives after 340 ms; a second request follows after another 500 ms.
 #[test]
 fn a_connection_vector_is_replayed() {
     let adu = |from, after_send, after_receive, bytes| Adu {
@@ -219,8 +220,8 @@ fn a_workload_opens_connection_after_connection() {
     }
 }
 
-/// A client population sends exactly the packets of a workload and keeps no sessions. Each epoch lasts from establishment until
-/// all is read.
+/// A client population sends exactly the packets of a workload, but keeps no sessions. Each epoch lasts from
+/// establishment until all data is read.
 #[test]
 fn a_client_population_equals_a_workload_without_sessions() {
     let rate = Rate::from_bits_per_sec(10_000_000);
@@ -266,9 +267,9 @@ fn a_host_without_ports_opens_no_more() {
     }
 }
 
-/// Servers send their request to routers with the SYN-ACK. Although their clients send data with the end of the
-/// handshake, the answer is there before: 70 segments, which take three round trips of slow start, are sent in one,
-/// at 10.24 Mb/s, the next rate of RFC 4782 below 85 % of the link.
+/// Servers send their request to routers with the SYN-ACK. Although their clients send data with the last segment of
+/// the handshake, the routers' answer arrives before: 70 segments, which take three round trips of slow start, are sent
+/// in one, at 10.24 Mb/s, the next rate of RFC 4782 below 85 % of the link.
 #[test]
 fn routers_answer_servers_before_their_clients_send() {
     let response = 70 * 1448;
@@ -293,8 +294,8 @@ fn routers_answer_servers_before_their_clients_send() {
     assert!(time("quick-start+new-reno", None) > 0.3);
 }
 
-/// A source that writes for 100 ms and pauses for 400 ms: data is in flight during the first fifth of each half
-/// second, and none during its second half.
+/// A source writes for 100 ms and pauses for 400 ms: data is in flight during the first fifth of each half second, and
+/// none during its second half.
 #[test]
 fn bursts_come_and_go_and_a_series_shows_them() {
     let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(millis(5))).configure(|config| {
@@ -323,8 +324,8 @@ fn bursts_come_and_go_and_a_series_shows_them() {
     assert!(lines[2].starts_with("0.050000000,"), "{}", lines[2]);
 }
 
-/// A receiver that sends no data cannot see the queue in RTTs of its own. Its receive window still grows, so that the
-/// queue ends the sender's growth, however deep it is.
+/// A receiver that sends no data cannot measure the queueing delay by RTTs of its own. Its receive window must still
+/// grow, so that the queue, however deep, and not the window limits the sender.
 #[test]
 fn the_receive_window_outgrows_a_deep_queue() {
     let link = || LinkConfig::new(Rate::from_bits_per_sec(20_000_000), millis(20));
@@ -337,8 +338,9 @@ fn the_receive_window_outgrows_a_deep_queue() {
     assert!(stats.all().dropped(Cause::QueueFull) > 0, "at most {} of {queue} bytes", stats.max_bytes);
 }
 
-/// Within a rack, the queue is that of a busy host, and the window does not fill it: 1 MiB beside what 100 Gb/s would hold
-/// in the path. On a longer route the window grows again, from where it was.
+/// With an RTT as within a rack, queueing is that of a busy host. The window must not fill the queue: it is at most 1
+/// MiB above the bandwidth-delay product at 100 Gb/s. On a longer route, the window grows further from its present
+/// size.
 #[test]
 fn the_window_is_bounded_within_a_rack() {
     [0, 1].into_iter().for_each(the_window_of_a_host_is_bounded_within_a_rack);
@@ -354,7 +356,7 @@ fn the_window_of_a_host_is_bounded_within_a_rack(node: usize) {
     let [client, server] = plans;
     let (client, server) = sim.open(client, server);
     let sender = [client, server][node];
-    // The server has no connection before.
+    // The server has a connection only after the first SYN has arrived.
     sim.run_for(millis(1));
     let most_in_flight = |sim: &mut Sim, time: u64| {
         let (end, mut most) = (sim.now() + millis(time), 0);

@@ -1,4 +1,4 @@
-//! Gain of a connection from the metrics cache (RFC 9040) of an earlier one, at a bottleneck whose queue overflows.
+//! Benefit of cached metrics (RFC 9040) for a later connection, at a bottleneck whose queue overflows.
 
 use longhaul_link::{Limit, LinkConfig};
 use longhaul_sim::{Plan, Setup, Sim, full_segments};
@@ -10,11 +10,11 @@ use longhaul_units::{Bytes, Rate, Span};
 struct Bottleneck {
     rate: Rate,
     rtt: Span,
-    /// Duration of the first connection: hundreds of round trips.
+    /// Duration of the first connection, which must be hundreds of round trips.
     lesson: Span,
 }
 
-/// The CalTech path of "1 Gb/s, 4 ms", and a transatlantic one.
+/// CalTech path of paper 001 ("1 Gb/s, 4 ms"), and a transatlantic path.
 const NEAR: Bottleneck =
     Bottleneck { rate: Rate::from_bits_per_sec(1_000_000_000), rtt: Span::from_millis(4), lesson: Span::from_secs(3) };
 const FAR: Bottleneck =
@@ -50,7 +50,8 @@ struct Second {
     phase: &'static str,
 }
 
-/// Runs a connection and, after its end, a second one for `rounds` round trips.
+/// Runs a connection and, after its end, a second one for `rounds` round trips. `cached` tells whether the host caches
+/// metrics.
 fn second(path: Bottleneck, congestion: &str, cached: bool, rounds: u64) -> Second {
     let mut sim = Sim::new(path.setup(congestion, cached));
     let (client, _) = sim.open(Plan::timed(path.lesson).zeros(), Plan::sink().zeros());
@@ -82,9 +83,9 @@ fn second(path: Bottleneck, congestion: &str, cached: bool, rounds: u64) -> Seco
     }
 }
 
-/// Slow start without a threshold ends when the queue overflows, with hundreds of losses at once, or fewer with
-/// Limited Slow-Start. With the metrics of the first connection there are no losses: the window stays at its previous
-/// size, below what path and queue hold.
+/// Slow start without a threshold ends when the queue overflows, with hundreds of losses at once (fewer with Limited
+/// Slow-Start). With the metrics of the first connection there are no losses: the window keeps its previous size, below
+/// the capacity of path and queue.
 #[test]
 fn the_second_slow_start_ends_without_losses() {
     for (path, congestion, rounds, overshoot) in [
@@ -107,7 +108,7 @@ fn the_second_slow_start_ends_without_losses() {
     }
 }
 
-/// Paper 001, on its path of 4 ms: NewReno and HSTCP that start with a cached ssthresh reach the maximum almost at
+/// Paper 001, on its path of 4 ms: NewReno and HSTCP that start with a cached ssthresh reach the maximum rate almost at
 /// once. After 50 ms, both use the whole link and continue to do so.
 #[test]
 fn on_a_short_path_the_maximum_is_reached_almost_at_once() {
@@ -115,12 +116,12 @@ fn on_a_short_path_the_maximum_is_reached_almost_at_once() {
         let told = |rounds| second(NEAR, congestion, true, rounds).share * rounds as f64;
         let (soon, later) = (told(13), told(63));
         let share = (later - soon) / 50.0;
-        // 1448 bytes of each datagram's 1500 bytes with headers are payload.
+        // Of the 1500 bytes of each IP packet, 1448 are payload.
         assert!(share > 0.99 * 1448.0 / 1500.0, "{congestion}: {share} of the link from 52 ms to 252 ms");
     }
 }
 
-/// The cache belongs to one host: it is shared neither with hosts of the same settings nor with later runs.
+/// A cache belongs to one host: hosts with the same settings and later runs do not share it.
 #[test]
 fn caches_are_per_host_and_per_run() {
     let setup = FAR.setup("new-reno", true);

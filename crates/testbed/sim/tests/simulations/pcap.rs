@@ -12,7 +12,7 @@ use longhaul_units::{Rate, Span};
 
 const BYTES: u64 = 500_000;
 
-/// A file that is removed when dropped.
+/// Temporary file, which is removed when dropped.
 struct File(PathBuf);
 
 impl Drop for File {

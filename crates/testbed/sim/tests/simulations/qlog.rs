@@ -71,7 +71,7 @@ struct Run {
     trace: u64,
 }
 
-/// Runs a connection from the first SYN to the last acknowledgment.
+/// Runs a connection from the first SYN to the last acknowledgment, with or without logs.
 fn run(seed: u64, logs: bool) -> Run {
     let mut sim = Sim::new(lossy(seed));
     let (client, server) = sim.open_at(Time::ZERO + TICK, 0, 1, Plan::bulk(BYTES), Plan::sink());
@@ -100,7 +100,8 @@ fn a_log_has_every_segment_and_every_loss_of_a_connection() {
             assert_eq!((sent.len() as u64, received.len() as u64), (info.segments_out, info.segments_in + uncounted));
             assert_eq!(sum(&sent, payload), info.bytes_sent);
             let counted = info.bytes_received + info.duplicate_bytes_in;
-            // A segment dropped by PAWS is neither counted as a duplicate nor accepted.
+            // A segment dropped by PAWS is not counted as a duplicate and not accepted, so the log may have more bytes
+            // than the counters.
             assert!(sum(&received, payload) == counted || info.paws_dropped > 0 && sum(&received, payload) > counted);
             let repeated: Vec<_> = sent.iter().copied().filter(|segment| segment["retransmission"] == true).collect();
             assert_eq!(sum(&repeated, payload), info.bytes_retransmitted);
@@ -166,7 +167,8 @@ impl Tap for Watch {
     }
 }
 
-/// The host's clock is offset, and the stream is of zeros that are not stored.
+/// Times are relative to the host's clock, which has an offset, and sizes are right even for a stream of zeros that is
+/// not stored.
 #[test]
 fn times_and_sizes_are_those_of_the_network() {
     let mut setup = lossy(3);
@@ -238,7 +240,7 @@ fn each_connection_has_its_own_log() {
         assert!(sum(&received, payload) >= n * 10_000);
         let first = received[0]["header"]["sequence_number"].as_u64().unwrap() as u32;
         let end = |s: &&Value| s["header"]["sequence_number"].as_u64().unwrap() + payload(s).as_u64().unwrap();
-        // SYN, the stream, and FIN.
+        // The sequence space consists of the SYN, the stream and the FIN.
         assert!(received.iter().all(|s| (end(s) as u32).wrapping_sub(first) as u64 <= n * 10_000 + 2));
     }
 }

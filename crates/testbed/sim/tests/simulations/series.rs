@@ -6,7 +6,8 @@ use longhaul_sim::{Plan, Sampling, Series, Setup, Sim};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// Payload of a segment, and the length of its IP packet: 20 + 8 + 12 bytes of headers and 12 bytes of timestamps.
+/// Payload of a segment in bytes, and the length of its IP packet: 20 + 8 + 12 bytes of headers and 12 bytes of
+/// timestamps.
 const MSS: u64 = 1448;
 const PACKET: u64 = 1500;
 /// One-way delay.
@@ -19,7 +20,7 @@ fn plain(config: &mut Config) {
     config.ack_delay = Span::ZERO;
 }
 
-/// RFC 5681, section 3.1, with RFC 6928's initial window of ten segments: the window doubles each round trip, and
+/// RFC 5681, section 3.1, with RFC 6928's initial window of ten segments: the window doubles each round trip, because
 /// there is no threshold yet. Pacing at twice the window per round trip sends each round within its first half.
 #[test]
 fn the_window_doubles_each_round_trip_of_slow_start() {
@@ -38,8 +39,8 @@ fn the_window_doubles_each_round_trip_of_slow_start() {
     }
 }
 
-/// At 10 Mb/s, a packet takes 1.2 ms. The window is at most 100 segments, three times what the path holds: the RTT is
-/// the time of 100 packets, and the queue holds the rest. Then a segment is lost.
+/// At 10 Mb/s, transmitting a packet takes 1.2 ms. The window is at most 100 segments, three times the capacity of the
+/// path: the RTT is the transmission time of 100 packets, and the rest waits in the queue. Then a segment is lost.
 #[test]
 fn a_standing_queue_is_in_every_column() {
     const WINDOW: u64 = 100;
@@ -51,7 +52,7 @@ fn a_standing_queue_is_in_every_column() {
     });
     let mut sim = Sim::new(setup);
     let (client, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
-    // Sample between the events of the path, which are at least 100 ns apart.
+    // The samples are taken between the events of the path, which are at least 100 ns apart.
     sim.run_for(Span::from_nanos(12_345));
     let id = sim.record(client, Some(0), Sampling::Every(Span::from_millis(1)));
     let mut backlog = vec![sim.link(0).backlog().1];
@@ -63,11 +64,12 @@ fn a_standing_queue_is_in_every_column() {
     assert_eq!(series.queue, backlog.into_iter().map(Bytes).collect::<Vec<_>>());
     let round_trip = rate.time_for(Bytes(WINDOW * PACKET));
     let in_queue = WINDOW * PACKET - rate.bytes_in(DELAY * 2).0;
-    // After 58 round trips, (7/8)^58 of the start remains in the smoothed RTT; the 8,000th packet is sent at 9.6 s.
+    // After 58 round trips, (7/8)^58 of the initial value remains in the smoothed RTT; the 8,000th packet is sent at
+    // 9.6 s.
     for row in 7_000..9_500 {
         let (cwnd, queue, srtt) = (series.cwnd[row], series.queue[row].0, series.srtt[row]);
         assert!(cwnd == Bytes(WINDOW * MSS) && series.ssthresh[row].is_none(), "{row}: {cwnd}");
-        // The packet in transmission does not wait, and the ACK that permits the next one may be due.
+        // The packet in transmission is not in the queue, and the ACK that permits the next packet may be due.
         assert!((in_queue - 2 * PACKET..=in_queue).contains(&queue), "{row}: {queue} instead of {in_queue}");
         let off = srtt.map_or(1.0, |srtt| srtt.as_secs_f64() / round_trip.as_secs_f64() - 1.0);
         assert!(off.abs() < 0.001, "{row}: {srtt:?} instead of {round_trip}");
