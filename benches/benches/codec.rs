@@ -4,7 +4,7 @@
 //! neither copied nor read.
 //!
 //! * `data`: 1448 bytes of data after a header with timestamps, as in nearly every datagram;
-//! * `syn`: MSS, window scale, SACK-permitted, timestamps, and the announcements of our experimental options;
+//! * `syn`: MSS, window scale, SACK-permitted, timestamps, and the permissions of longhaul's experimental options;
 //! * `ack with 3 SACK blocks`: a pure ACK with timestamps during recovery.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 

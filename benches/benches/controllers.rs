@@ -1,8 +1,8 @@
 //! Nanoseconds per ACK of each registered congestion controller, from a prebuilt event to a `Control`.
 //!
-//! Every profile of the registry, and variants that use more fields of an ACK, in two states: `avoidance` and
-//! `recovery`. The events are from `longhaul_instructions::acks`, and the time to create them is not included. The bench
-//! `costs` measures the same as CPU time and writes `docs/costs.md`.
+//! The benchmark covers every profile of the registry, and variants that use more fields of an ACK, in two states:
+//! `avoidance` and `recovery`. The events are from `longhaul_instructions::acks`, and the time to create them is not
+//! included. The bench `costs` measures the same as CPU time and writes `docs/costs.md`.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
 
 #[cfg(target_os = "linux")]

@@ -1,8 +1,9 @@
 //! CPU time per ACK of each congestion controller in nanoseconds, compared with its maximum.
 //!
-//! The events are those of the bench `controllers`: successive ACKs in congestion avoidance with a loss every 100,000 ACKs,
-//! and in loss recovery. Each measurement covers 100,000 ACKs by the thread's CPU clock. The values are medians of 21
-//! measurements per controller, in which all controllers take turns, so that other work on the machine affects all.
+//! The events are those of the bench `controllers`: successive ACKs in congestion avoidance with a loss every 100,000
+//! ACKs, and in loss recovery. Each measurement covers 100,000 ACKs by the thread's CPU clock. The values are medians
+//! of 21 measurements per controller. The controllers take turns, so that other work on the machine affects all of
+//! them.
 //!
 //! ```sh
 //! cargo bench --bench costs             # prints the table

@@ -1,9 +1,9 @@
 //! Transfers with every profile over the named links, in virtual time: the experiment `emulated` of the laboratory.
 //!
-//! For each link, clean and with 0.1 % of random loss in the direction of the data: the completion times of 15 kB, 100 kB,
-//! 1 MB and 10 MB from the SYN to the last byte at the receiving application; the goodput over 60 s with the start
-//! included; the share of retransmitted bytes; and the median and 95th percentile of the queueing delay. Values are
-//! medians over the seeds. A transfer that takes longer than ten minutes is `inf`.
+//! The experiment runs over each link, without and with 0.1 % of random loss in the direction of the data. It measures
+//! the completion times of 15 kB, 100 kB, 1 MB and 10 MB from the SYN to the last byte at the receiving application;
+//! the goodput over 60 s, start included; the fraction of retransmitted bytes; and the median and 95th percentile of
+//! the queueing delay. Values are medians over the seeds. A transfer that takes longer than ten minutes is `inf`.
 //!
 //! **Settings** by environment: `LONGHAUL_BENCH_SEEDS` (3), `LONGHAUL_BENCH_CONTROLLERS` and `LONGHAUL_BENCH_SCENARIOS`
 //! (all, or names separated by commas). `longhaul-lab run emulated --out DIR` stores the results.
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns the choices on an axis that an environment variable names, as pairs of axis and choice.
+/// Returns the choices that an environment variable makes on an axis of the experiment, as pairs of axis and choice.
 fn chosen(axis: &str, variable: &str) -> Vec<(String, String)> {
     let names = std::env::var(variable).unwrap_or_default();
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());

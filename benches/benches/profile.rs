@@ -1,8 +1,8 @@
-//! Where the CPU time of a gigabyte goes: samples of both processes, classified by the functions that were running.
+//! Distribution of the CPU time per gigabyte: samples of both processes, classified by the functions that were running.
 //!
 //! `perf record -e cpu-clock -F 4999` samples sender and receiver of one stream as in the bench `loopback`, and the server
 //! and one of two clients of 200 streams as in the bench `shards`. A sample counts for the function that was running, not
-//! for its callers. The page that this bench writes states what that means.
+//! for its callers. The section that this bench writes explains the classes.
 //!
 //! ```sh
 //! cargo bench --bench profile             # prints the table

@@ -11,9 +11,9 @@
 //!   both directions. The value is the growth of the server's resident memory per connection, from when it began to listen
 //!   until five seconds after the last exchange. Memory of the kernel, for its TCP and for sockets, is not included.
 //!
-//! Latency and connection rate have five runs each, in which the rivals take turns; the table has median and range. The
-//! machine should be otherwise idle, which is not checked. No process is pinned to a CPU. Latency is far lower if the
-//! scheduler places both ends on the same CPU, which the range shows.
+//! Latency and connection rate have five runs per transport, in which the transports take turns; the table has median
+//! and range. The machine should be otherwise idle, which the bench does not check. No process is pinned to a CPU. If
+//! the scheduler places both ends on the same CPU, latency is far lower, which the range shows.
 //!
 //! **Settings** by environment: `LONGHAUL_BENCH_RUNS` (5), `LONGHAUL_BENCH_EXCHANGES` (20000),
 //! `LONGHAUL_BENCH_CONNECTS` (2000), `LONGHAUL_BENCH_IDLE` (10000).

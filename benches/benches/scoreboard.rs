@@ -7,8 +7,8 @@
 //!   in flight. One iteration covers ten segments: the lowest ten are acknowledged; five ACKs with three SACK blocks each
 //!   report nine of the next ten in the upper half; the tenth is marked lost and retransmitted; ten new segments are sent.
 //!   `time` is that of ten segments, and `thrpt` counts segments.
-//! * `repair`: nine of ten segments of a full window are SACKed; every hole is found, marked lost and retransmitted, and
-//!   all segments are acknowledged. `time` is that of the window, and `thrpt` counts its segments.
+//! * `repair`: nine of ten segments of a full window are SACKed; every hole is found, marked lost and retransmitted,
+//!   and all segments are acknowledged. `time` is that of the whole window, and `thrpt` counts its segments.
 //! * `rescue`: all segments of a full window are SACKed except for the lowest one, which has been retransmitted. One
 //!   iteration searches for a segment not yet marked lost, and for the highest one that is not SACKed (RFC 6675, section 4,
 //!   NextSeg, rules 3 and 4). Each step covers 4,096 bits.
@@ -21,10 +21,10 @@ use longhaul_tcp::bench::Window;
 use longhaul_units::{Span, Time};
 
 const SIZES: [u64; 3] = [5_000, 50_000, 500_000];
-/// Number of segments per hole. The first one of each group is a hole.
+/// Number of segments per group. The first segment of each group is a hole.
 const GROUP: u64 = 10;
 
-/// SACKs the other nine segments of a group, as by a receiver that acknowledges every second segment: the block that has
+/// SACKs the other nine segments of a group like a receiver that acknowledges every second segment: the block that has
 /// grown is first, followed by those of the two preceding groups (RFC 2018, section 4).
 fn sack_group(window: &mut Window, hole: u64) {
     for end in [hole + 2, hole + 4, hole + 6, hole + 8, hole + GROUP] {

@@ -3,17 +3,17 @@
 //! * **`bulk_segments_per_s`**: one connection with timestamps and CUBIC over 1 Gb/s, 20 ms and a queue of one
 //!   bandwidth-delay product, for 20 s of virtual time after the first second. The value is the number of data segments
 //!   sent per second of CPU time, which includes the work of both hosts, of the links, and of half an ACK per segment.
-//! * **`dumbbell_900_speedup`**: 450 clients and 450 servers on the dumbbell of the TCP evaluation suite, 10 Mb/s and 50
-//!   packets; HTTP/1.0 with truncated Pareto responses of 14 kB on average loads the bottleneck to 90 %. 300 s of virtual
-//!   time over CPU time.
-//! * **`dumbbell_900_saturated_speedup`**: the same with 450 bulk transfers at once instead, of which a third of the packets are
-//!   dropped.
+//! * **`dumbbell_900_speedup`**: virtual time divided by CPU time, for 300 s of virtual time, 450 clients and 450
+//!   servers on the dumbbell of the TCP evaluation suite, 10 Mb/s and 50 packets; HTTP/1.0 with truncated Pareto
+//!   responses of 14 kB on average loads the bottleneck to 90 %.
+//! * **`dumbbell_900_saturated_speedup`**: the same with 450 concurrent bulk transfers, which lose a third of their
+//!   packets.
 //! * **`bytes_per_endpoint`**: on the same dumbbell, each pair has one idle connection that has carried 10 kB. The value
 //!   is the number of allocated bytes, including those of the links, divided by 900.
 //!
-//! Streams are zeros, which packets carry as a number. Values are medians of `LONGHAUL_BENCH_RUNS` (5) runs. CPU time is
-//! that of the only thread: other work on the machine affects it through caches and the clock rate only.
-//! Results go to `bench/simulator.json` in the target directory.
+//! Streams are zeros, which packets carry as a number. Values are medians of `LONGHAUL_BENCH_RUNS` (5) runs. CPU time
+//! is that of the only thread: other work on the machine affects it only through caches and the clock rate. Results go
+//! to `bench/simulator.json` in the target directory.
 
 #[cfg(target_os = "linux")]
 mod linux {

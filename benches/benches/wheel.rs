@@ -9,8 +9,8 @@ use longhaul_units::{Span, Time};
 
 const SIZES: [u32; 3] = [1_000, 100_000, 1_000_000];
 
-/// Returns reproducible, uniformly distributed times below 1 s (linear congruential generator with the constants of
-/// Knuth's MMIX).
+/// Reproducible, uniformly distributed times below 1 s (linear congruential generator with the constants of Knuth's
+/// MMIX).
 struct Spans(u64);
 
 impl Spans {
@@ -34,7 +34,7 @@ fn insert(c: &mut Criterion) {
     for timers in SIZES {
         group.throughput(Throughput::Elements(u64::from(timers)));
         group.bench_function(BenchmarkId::from_parameter(timers), |b| {
-            // The wheel has seen all ids, so that no memory is allocated.
+            // The wheel has seen all ids before, so that it allocates no memory.
             let mut empty = full(timers);
             while empty.pop_expired(Time::MAX).is_some() {}
             b.iter_batched_ref(
@@ -73,7 +73,7 @@ fn expire(c: &mut Criterion) {
     });
 }
 
-/// The earliest timer expires and is set again, as at every event of a simulation.
+/// Measures expiry of the earliest timer, which is then set again, as at every event of a simulation.
 fn turn(c: &mut Criterion) {
     let mut group = c.benchmark_group("wheel/pop and set");
     for timers in SIZES {
@@ -91,7 +91,7 @@ fn turn(c: &mut Criterion) {
     }
 }
 
-/// Connections in turn postpone a timeout at every packet, and the driver queries the next deadline.
+/// Measures postponing a timeout of one connection after another, as at every packet, and querying the next deadline.
 fn rearm(c: &mut Criterion) {
     let mut group = c.benchmark_group("wheel/re-arm and next");
     for timers in [1, 1_000, 100_000, 1_000_000] {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::meter::{Meter, Usage};
 use crate::transport::{Duplex, Stream};
 
-/// Bytes per write, and maximum bytes per read.
+/// Number of bytes per write, and maximum number per read.
 const CHUNK: usize = 256 << 10;
 /// Byte with which a side reports that it is ready or done.
 const TOKEN: [u8; 1] = [1];
@@ -30,7 +30,7 @@ pub async fn send(stream: &mut Stream, bytes: u64) -> Result<Usage> {
     end_sending(stream, &meter).await
 }
 
-/// Sends `bytes` bytes by reference, always the same buffer.
+/// Sends `bytes` bytes by reference to one buffer.
 ///
 /// # Errors
 /// Returns the stream's error.
@@ -79,7 +79,7 @@ fn parts(bytes: u64) -> impl Iterator<Item = usize> {
     (0..bytes).step_by(CHUNK).map(move |start| (bytes - start).min(CHUNK as u64) as usize)
 }
 
-/// Returns what is left of `left` bytes after a read of `len` bytes.
+/// Returns the number of bytes that remain of `left` after a read of `len` bytes. Fails at the end of the stream.
 fn rest(left: u64, len: usize) -> Result<u64> {
     ensure!(len > 0, "the stream ended {left} bytes early");
     Ok(left.saturating_sub(len as u64))

@@ -1,4 +1,4 @@
-//! Runs rivals in turn until each has enough runs during which the machine was otherwise idle.
+//! Runs transports in turn until each has enough runs during which the machine was otherwise idle.
 
 use anyhow::Result;
 
@@ -29,7 +29,6 @@ impl Run {
     }
 }
 
-/// All runs of a rival.
 struct Entrant<R> {
     rival: R,
     runs: Vec<Run>,
@@ -50,12 +49,12 @@ impl<R> Entrant<R> {
     }
 }
 
-/// The runs of a rival that count.
+/// Runs of a rival that count in the results.
 #[derive(Clone, Debug)]
 pub struct Chosen<R> {
-    /// The rival.
+    /// Transport that was measured.
     pub rival: R,
-    /// Its runs.
+    /// Resource usage of each run.
     pub runs: Vec<Run>,
     /// Number of contended runs in `runs`, which count because there were too few others.
     pub contended: usize,
@@ -63,8 +62,8 @@ pub struct Chosen<R> {
     pub dropped: usize,
 }
 
-/// Runs all rivals in turn until each has `wanted` runs that were not contended, or twice as many turns. The order is
-/// rotated after each round. A run is contended if its [`foreign_ratio`](Run::foreign_ratio) is above `limit`.
+/// Runs all rivals in turn until each has `wanted` runs that were not contended, or has had twice as many turns. The
+/// order is rotated after each round. A run is contended if its [`foreign_ratio`](Run::foreign_ratio) is above `limit`.
 ///
 /// # Errors
 /// Returns the first error of `run`.

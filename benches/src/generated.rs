@@ -1,16 +1,16 @@
-//! Page of the documentation that a bench writes.
+//! Sections of the documentation that a bench writes.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
-/// The arguments of a bench that writes a page.
+/// Arguments of a bench that writes a section of the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Whether the page is written, and not only printed.
+    /// Whether to write the section after printing it.
     pub writes: bool,
-    /// Whether only a quick part is measured.
+    /// Whether to make fewer measurements.
     pub is_quick: bool,
 }
 
@@ -41,12 +41,12 @@ impl Task {
     }
 }
 
-/// A page of the documentation and its text.
+/// Page of the documentation and its text.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// All of it.
+    /// Complete text.
     pub text: String,
 }
 
@@ -57,10 +57,10 @@ pub fn docs(path: &str) -> PathBuf {
 }
 
 impl Page {
-    /// Writes the page if the task says so.
+    /// Writes the page if the arguments request it.
     ///
     /// # Errors
-    /// Returns an error of the system.
+    /// Returns the system's error.
     pub fn settle(&self, task: Task) -> Result<()> {
         if task.writes {
             let path = self.path.display();

@@ -25,17 +25,17 @@ use crate::worker::{self, Worker, Workers};
 const COMMAND: &str = "cargo bench --bench idle -- --write";
 const TITLE: &str = "Idle connections";
 const RIVALS: [Transport; 2] = [Transport::Longhaul, Transport::Tcp];
-/// Loopback addresses to which the idle connections go. One UDP socket of longhaul has at most one connection to each.
+/// Number of loopback addresses of the idle connections. A UDP socket of longhaul has at most one connection to each.
 const ADDRESSES: usize = 400;
-/// Handshakes in parallel.
+/// Number of concurrent handshakes.
 const PARALLEL: usize = 64;
-/// Time in which all active streams must be connected.
+/// Maximum time until all active streams are connected.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time between the start of the load and that of the measurement, in which all streams end their start.
+/// Time between the start of the load and the start of the measurement, in which all streams leave slow start.
 const WARM_UP: Duration = Duration::from_secs(5);
-/// Time after the last idle connection was opened, in which timers of the handshake end.
+/// Time after the last idle connection was opened, in which the timers of its handshake expire.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Time between two new connections.
+/// Interval between new connections.
 const NEWCOMERS: Duration = Duration::from_millis(10);
 
 /// Job of a worker. Clients know the server's port.
@@ -47,15 +47,15 @@ enum Job {
     Idle { transport: Transport, port: u16, count: usize },
     /// Reports the goodput of each of `count` streams in bytes per second.
     Active { transport: Transport, port: u16, count: usize, millis: u64 },
-    /// Reports the seconds that each of one connection after the other took, in ascending order.
+    /// Opens one connection after the other, and reports the seconds that each took, in ascending order.
     Newcomers { transport: Transport, port: u16, millis: u64 },
 }
 
-/// What is measured at one time.
+/// Measurements with or without idle connections.
 #[derive(Clone, Debug, Default)]
 struct Service {
     goodputs: Vec<f64>,
-    /// Seconds that new connections took, beside the streams and without them.
+    /// Seconds that each new connection took while the streams were active. `quiet` is the same without the streams.
     busy: Vec<f64>,
     quiet: Vec<f64>,
 }
@@ -68,7 +68,7 @@ struct Row {
     beside: Service,
     connects_per_s: f64,
     bytes_each: f64,
-    /// CPU time of the server per second while nothing happens.
+    /// CPU time of the server per second while all connections are idle.
     idle_cpu: f64,
 }
 
@@ -102,7 +102,7 @@ struct Bench {
 
 impl Bench {
     fn run(&self, transport: Transport) -> Result<Row> {
-        // Connections of the kernel's TCP are files.
+        // A connection of kernel TCP is an open file, whose number is limited.
         let idle = match transport {
             Transport::Tcp => self.idle.min(open_files()?.saturating_sub(2 * self.active)),
             _ => self.idle,
@@ -115,7 +115,7 @@ impl Bench {
         let (server, port) = serve()?;
         let before = self.measure(transport, port)?;
         server.finish()?;
-        // Idle connections would use memory that the streams have left.
+        // The idle connections get a new server, because they would otherwise reuse memory that the streams have freed.
         let (server, port) = serve()?;
         let memory = resident_of(&server.process())?;
         let mut clients = self.workers.spawn(&Job::Idle { transport, port, count: idle }, None)?;
@@ -134,12 +134,12 @@ impl Bench {
         let quiet = self.newcomers(transport, port)?.hear().context("new connections")?;
         let job = Job::Active { transport, port, count: self.active, millis: self.millis };
         let mut streams = self.workers.spawn(&job, None)?;
-        // The streams are connected.
+        // This report means that the streams are connected.
         streams.hear::<()>().context("active streams")?;
         std::thread::sleep(WARM_UP);
         let mut newcomers = self.newcomers(transport, port)?;
         let goodputs = streams.hear().context("active streams")?;
-        // Connections of a killed process would remain on the server for a while.
+        // The process must end in order: connections of a killed process would remain on the server for a while.
         streams.done()?;
         Ok(Service { goodputs, quiet, busy: newcomers.hear().context("new connections")? })
     }
@@ -198,11 +198,11 @@ impl Row {
     }
 }
 
-/// Returns how many files a process may open.
+/// Returns the hard limit of the number of files that a process may open.
 fn open_files() -> Result<usize> {
     let limits = fs::read_to_string("/proc/self/limits").context("reading the limits of a process")?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).context("no limit of open files")?;
-    // The second number is the hard limit, to which the worker raises the other one.
+    // The second number is the hard limit, to which the worker raises the soft limit.
     Ok(line.split_whitespace().nth(1).context("no hard limit")?.parse().unwrap_or(usize::MAX))
 }
 
@@ -297,7 +297,7 @@ async fn active(transport: Transport, to: SocketAddr, count: usize, time: Durati
     Ok(after.iter().zip(before).map(|(after, before)| (after - before) as f64 / took).collect())
 }
 
-/// Returns how many seconds each new connection took until the server's first byte.
+/// Returns the seconds that each new connection took until the server's first byte arrived.
 async fn newcomers(transport: Transport, to: SocketAddr, time: Duration) -> Result<Vec<f64>> {
     let (connector, begun, mut took) = (Connector::new(transport)?, monotonic_now(), Vec::new());
     let mut next = interval(NEWCOMERS);

@@ -1,9 +1,9 @@
-//! Benchmarks of speed, and what they share.
+//! Benchmarks of speed, and code that they share.
 //!
-//! [`loopback`], [`rpc`], [`shards`] and [`idle`] compare longhaul with kernel TCP, quinn and raw UDP. All stream transports are driven by the
-//! same code over `AsyncRead` and `AsyncWrite`, with packets of the same size. Each side is a process with a
-//! single-threaded tokio runtime. The library is empty on other systems than Linux. Comparisons behind emulated links
-//! are experiments of `longhaul-lab`.
+//! [`loopback`], [`rpc`], [`shards`] and [`idle`] compare longhaul with kernel TCP, quinn and raw UDP. The same code
+//! drives all stream transports over `AsyncRead` and `AsyncWrite`, with packets of the same size. Each side is a
+//! process with a single-threaded tokio runtime. The library is empty on other systems than Linux. Comparisons over
+//! emulated links are experiments of `longhaul-lab`.
 #![cfg(target_os = "linux")]
 
 pub mod bulk;

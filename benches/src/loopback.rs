@@ -23,13 +23,12 @@ pub(crate) enum Rival {
     /// Raw UDP, the upper bound.
     Udp,
     Stream(Transport),
-    /// This library, with writes and reads by reference.
+    /// longhaul, with writes and reads by reference.
     Reference,
 }
 
-/// Number of the rivals that are this library, with its own system calls.
+/// Number of [`RIVALS`] that are longhaul with its own system calls.
 const OWN: usize = 2;
-/// All rivals, in the order of the table.
 const RIVALS: [Rival; 6] = [
     Rival::Stream(Transport::Longhaul),
     Rival::Reference,
@@ -49,10 +48,10 @@ impl Rival {
     }
 }
 
-/// Job of a worker: one side of a transfer, or a load beside it.
+/// Job of a worker: one side of a transfer, or a load on the CPUs during transfers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// Computes on this many threads until it is ended.
+    /// Computes on this many threads until the process is killed.
     Load { threads: usize },
     /// Reports its address, and then its [`Usage`].
     Receive { rival: Rival, ip: IpAddr, bytes: u64 },
@@ -68,7 +67,7 @@ pub(crate) struct Sent {
     pub lost: u64,
 }
 
-/// The network between both sides.
+/// Network between both sides, and the load of the machine.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     name: &'a str,
@@ -99,7 +98,7 @@ struct Row {
 
 type Rows = BTreeMap<&'static str, Row>;
 
-/// Contents of the file.
+/// Contents of `bench/loopback.json`.
 #[derive(Debug, Serialize)]
 struct Results {
     loopback: Rows,
@@ -182,7 +181,7 @@ fn compute() {
 }
 
 impl Bench {
-    /// Compares all rivals over a veth pair. If there can be none, prints the reason and returns `None`.
+    /// Compares all rivals over a veth pair. If the system does not permit one, prints the reason and returns `None`.
     fn compete_over_veth(&self) -> Result<Option<Rows>> {
         let pair = match VethPair::new().context("making a veth pair (root may)") {
             Ok(pair) => pair,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use longhaul_sys::linux::{monotonic_now, process_cpu_time};
 use serde::{Deserialize, Serialize};
 
-/// Ticks per second in `/proc/stat`, which do not depend on the kernel's timer frequency (`USER_HZ`).
+/// Ticks per second in `/proc/stat` (`USER_HZ`), which do not depend on the kernel's timer frequency.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A running measurement.

@@ -26,27 +26,27 @@ const COMMAND: &str = "cargo bench --bench pacing -- --write";
 const TITLE: &str = "Pacing";
 /// Pacing rates in Mb/s of data.
 const RATES: [u64; 4] = [20, 100, 300, 1000];
-/// Lateness for which a sender makes up in any case. It makes up for more if it is always late.
+/// Lateness in ns for which a sender always makes up. It makes up for more only if it is always late.
 const ALLOWANCE_NS: f64 = 1e6;
 /// Maximum 99th percentile of the lateness in microseconds.
 const BAR_US: f64 = 100.0;
-/// Duration of a pause of the sender's thread, and of the time between two.
+/// Duration of a pause of the sender's thread, and time between two pauses.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
-/// Part of the batches that do not count, because the window still grows.
+/// Fraction of the batches that is discarded, because the window still grows.
 const WARM_UP: f64 = 0.2;
-/// Data of a segment of the thread that only sends.
+/// Bytes of data per segment of the process that only waits and sends.
 const SEGMENT: usize = 1448;
 
 /// Job of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Job {
-    /// Writes for some time. If it pauses, the thread does not run for a third of that.
+    /// Writes for `millis` ms. With `pauses`, the thread does not run for a third of this time.
     Write { to: SocketAddr, bytes_per_second: u64, millis: u64, pauses: bool },
-    /// Sends datagrams from a thread that only waits for a timer.
+    /// Sends datagrams at the times of a timer, for comparison.
     Send { to: SocketAddr, bytes_per_second: u64, millis: u64 },
 }
 
-/// What a rate led to.
+/// Lateness of a sender at one rate.
 #[derive(Clone, Debug, PartialEq)]
 struct Outcome {
     /// Lateness of the batches in microseconds, ascending.
@@ -139,7 +139,7 @@ impl Bench {
         self.measure(receiver, &job, bytes_per_second)
     }
 
-    /// Measures a thread that only sends.
+    /// Measures a process that only waits for a timer and sends.
     fn timer(&self, bytes_per_second: u64) -> Result<Outcome> {
         let receiver = Receiver::new(false)?;
         let job = Job::Send { to: receiver.address(), bytes_per_second, millis: self.millis };
@@ -157,7 +157,8 @@ impl Bench {
     }
 }
 
-/// Returns how late each batch was. Its first quantum is due once the rate has released it since the last batch was due.
+/// Returns how late each batch was. A batch is due when `rate` has released its first quantum since the previous batch
+/// was due.
 fn outcome(batches: &[Batch], rate: f64, quantum: f64) -> Result<Outcome> {
     let (Some(first), Some(last)) = (batches.first(), batches.last()) else {
         bail!("nothing was sent");
@@ -168,7 +169,7 @@ fn outcome(batches: &[Batch], rate: f64, quantum: f64) -> Result<Outcome> {
     for batch in batches {
         let first = ns(batch.len.min(quantum));
         late.push((batch.at - released - first).max(0.0) / 1e3);
-        // What is early shows that the first batch was late.
+        // A batch that is earlier than due shows that the first batch was late.
         released = released.clamp(batch.at - first - ALLOWANCE_NS, batch.at - first) + ns(batch.len);
         total += batch.len;
     }
@@ -234,8 +235,8 @@ fn send(to: SocketAddr, bytes_per_second: u64, millis: u64) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// 1000 bytes per millisecond, in quanta of 500 bytes: a batch each half millisecond. What is late by 2 ms moves what follows
-    /// by 1 ms.
+    /// A rate of 1000 bytes per millisecond and quanta of 500 bytes give a batch every half millisecond. A batch that
+    /// is late by 2 ms delays the due times of later batches by 1 ms.
     #[test]
     fn lateness_is_that_of_the_first_quantum() {
         let ms = |at: f64, len: f64| Batch { at: at * 1e6, len };
@@ -243,7 +244,7 @@ mod tests {
         let all = outcome(&punctual, 1e6, 500.0).unwrap();
         assert!(all.late.iter().all(|late| late.abs() < 1e-6), "{all:?}");
         assert!((all.rate - 1.0).abs() < 1e-9, "{all:?}");
-        // Each batch is longer than a quantum, also the first.
+        // Each batch is longer than a quantum, including the first.
         let long: Vec<_> = (0..20).map(|number| ms(f64::from(number) * 0.7, 700.0)).collect();
         let all = outcome(&long, 1e6, 500.0).unwrap();
         assert!(all.late.iter().all(|late| late.abs() < 1e-6), "{all:?}");

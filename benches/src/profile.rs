@@ -32,10 +32,10 @@ enum Job {
     Streams(shards::Job),
 }
 
-/// Shares of a process's samples.
+/// Fraction of a process's samples by class.
 type Shares = BTreeMap<Class, f64>;
 
-/// Profile of a process, and its CPU time in ms per GB if that is known.
+/// Profile of a process, and its CPU time in ms per GB if known.
 struct Column {
     head: &'static str,
     shares: Shares,

@@ -15,9 +15,9 @@ use crate::report::{Spread, setting, write_json};
 use flood::{Flood, flood};
 use transfer::{Run, TOO_LATE, transfer};
 
-/// Maximum deviation of the median in real time from virtual time, as a fraction.
+/// Maximum deviation of the median duration in real time from that in virtual time, as a fraction.
 const AGREEMENT: f64 = 0.03;
-/// Maximum lateness of packets in virtual time in microseconds, for comparison: about that in real time.
+/// Maximum lateness of packets in virtual time in microseconds, for comparison. That in real time is about the same.
 const LATE: [u64; 5] = [20, 40, 60, 80, 100];
 /// Maximum number of tries per requested measurement.
 const TRIES: usize = 3;
@@ -25,11 +25,11 @@ const MB: u64 = 1_000_000;
 /// Maximum duration of a transfer in virtual time.
 const PATIENCE: Span = Span::from_secs(600);
 
-/// Transfers with name, link and sizes. Data goes up.
+/// Transfers with name, link and sizes. Data is sent in the upward direction.
 const TRANSFERS: [(&str, &str, &[u64]); 8] = [
     ("oc3", "--scenario oc3", &[MB, 10 * MB, 30 * MB, 100 * MB]),
     ("shallow", "--scenario shallow", &[MB, 10 * MB]),
-    // The upward direction is that of a download.
+    // The upward direction has the rate of a download, because data is sent upward.
     ("geo", "--rate-up 40mbit --rate-down 4mbit --rtt 600ms --queue 500kB", &[MB, 10 * MB]),
     ("nasa-20mbit-500ms", "--scenario nasa-20mbit-500ms", &[MB, 10 * MB]),
     ("nasa-5mbit-100ms", "--scenario nasa-5mbit-100ms", &[MB]),
@@ -38,7 +38,7 @@ const TRANSFERS: [(&str, &str, &[u64]); 8] = [
     ("codel", "--rate 50mbit --rtt 100ms --queue 2bdp --aqm codel", &[10 * MB]),
 ];
 
-/// Constant rates: a link, and bits per second that fill it.
+/// Constant rates: the name of a link, and the rate in bit/s that fills it.
 const FLOODS: [(&str, u64); 2] = [("oc3", 155_000_000), ("transoceanic", 1_000_000_000)];
 
 /// Lateness of a relay, in microseconds.
@@ -73,7 +73,7 @@ struct Agreement {
     /// Duration in virtual time with random lateness of packets up to each of [`LATE`].
     virtual_late_s: Spread,
     real_s: Spread,
-    /// Deviation of the median from virtual time, as a fraction of the latter.
+    /// Deviation of the median duration in real time from that in virtual time, as a fraction of the latter.
     deviation: f64,
     /// Number of valid runs.
     runs: usize,
@@ -87,14 +87,14 @@ struct Agreement {
 }
 
 impl Agreement {
-    /// Returns whether little lateness changes the duration only little.
+    /// Returns whether packets that are late by up to 0.1 ms change the duration by less than [`AGREEMENT`].
     fn is_steady(&self) -> bool {
         let Spread { min, max, .. } = self.virtual_late_s;
         (min / self.virtual_s - 1.0).abs().max((max / self.virtual_s - 1.0).abs()) < AGREEMENT
     }
 
-    /// Returns whether both times agree. If little lateness changes the duration much, real time must be within the
-    /// resulting range of virtual time.
+    /// Returns whether both durations agree. If slightly late packets change the duration by more than [`AGREEMENT`],
+    /// the duration in real time must be within the resulting range of virtual time.
     fn agrees(&self) -> bool {
         let Spread { min, max, .. } = self.virtual_late_s;
         let range = min * (1.0 - AGREEMENT)..max * (1.0 + AGREEMENT);
@@ -102,7 +102,7 @@ impl Agreement {
     }
 }
 
-/// Contents of the file.
+/// Contents of `bench/realtime.json`.
 #[derive(Debug, Serialize)]
 struct Results {
     controller: String,
@@ -188,7 +188,7 @@ fn compare(
         if run.kept_up() { good.push(run) } else { bad.push(run) }
     }
     let (counted, discarded) = (good.len(), bad.len());
-    // If no run is valid, show the others.
+    // If no run is valid, the invalid ones are shown.
     let shown = if good.is_empty() { bad } else { good };
     let real_s = Spread::of(shown.iter().map(|run| run.seconds));
     let mut lateness = Histogram::default();
@@ -210,8 +210,8 @@ fn compare(
     })
 }
 
-/// Returns the seconds from the connect of host 0 until the application of host 1 has `size` bytes, or `None` if that
-/// takes longer than ten minutes. The simulation must be unused.
+/// Returns the seconds from the connect of host 0 until the application of host 1 has `size` bytes, or `None` after ten
+/// minutes. `sim` must be unused.
 fn completion(sim: &mut Sim, size: u64) -> Option<f64> {
     let (_, receiver) = sim.open(Plan::bulk(size).zeros(), Plan::sink().zeros());
     let done = sim.run(PATIENCE, |sim| sim.find(receiver).is_some_and(|session| session.read >= size));
@@ -270,7 +270,7 @@ fn floods(seconds: u64) -> Result<Vec<Flood>> {
     Ok(rows)
 }
 
-/// Prints a line per requirement. Returns an error if one is not met although the machine was fast enough.
+/// Prints a line per requirement. Returns an error if a requirement is not met although the machine was fast enough.
 fn judge(results: &Results) -> Result<()> {
     println!();
     let Results { agreement, relay, .. } = results;
@@ -285,7 +285,7 @@ fn judge(results: &Results) -> Result<()> {
              {rest} with what lateness of 0.1 ms makes of virtual time"
         ),
         is_so,
-        // A single disagreement is sufficient.
+        // A disagreement is certain even if other transfers have no valid run.
         is_sure: !is_so || counted().count() == agreement.len(),
     }];
     for row in relay {
@@ -306,7 +306,7 @@ fn judge(results: &Results) -> Result<()> {
 struct Verdict {
     what: String,
     is_so: bool,
-    /// Whether the machine was fast enough for it.
+    /// Whether the machine was fast enough for a certain result.
     is_sure: bool,
 }
 

@@ -11,11 +11,11 @@ use serde::Serialize;
 /// Median and range of several runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
-    /// The median.
+    /// Median of the runs.
     pub median: f64,
-    /// The minimum.
+    /// Lowest value.
     pub min: f64,
-    /// The maximum.
+    /// Highest value.
     pub max: f64,
 }
 
@@ -30,10 +30,10 @@ impl Spread {
     }
 }
 
-/// Returns the environment variable `name` as a number, or `default` if it is not set.
+/// Returns the environment variable `name` as a number, or `default` if the variable is not set.
 ///
 /// # Errors
-/// Returns an error if it is not such a number.
+/// Returns an error if the value is not a number of type `T`.
 pub fn setting<T: FromStr>(name: &str, default: T) -> Result<T> {
     match env::var(name) {
         Ok(text) => text.parse().map_err(|_| anyhow::anyhow!("{name}={text} is not a number")),
@@ -42,7 +42,7 @@ pub fn setting<T: FromStr>(name: &str, default: T) -> Result<T> {
 }
 
 /// Writes `value` to `bench/<file>` of the target directory. `target_tmpdir` is the `CARGO_TARGET_TMPDIR` that cargo
-/// sets when it builds a bench, because no other variable has the target directory.
+/// sets when it builds a bench: no other variable tells the target directory.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.

@@ -16,11 +16,11 @@ use crate::report::{Spread, setting, write_json};
 use crate::transport::{Connector, Listener, Stream, Transport};
 use crate::worker::{self, Worker, Workers};
 
-/// Bytes of a request, and of its response.
+/// Number of bytes of a request and of its response.
 const MESSAGE: usize = 64;
-/// Number of exchanges before those that are timed.
+/// Number of exchanges before the timed ones.
 const WARM_UP: usize = 1000;
-/// Number of client processes for idle connections. A single one would need too many open files.
+/// Number of client processes for idle connections. A single process would need too many open files.
 const IDLE_CLIENTS: usize = 4;
 /// Time for which connections are idle before the server's memory is measured.
 const REST: Duration = Duration::from_secs(5);
@@ -33,9 +33,9 @@ enum Job {
     Echo { transport: Transport },
     /// Reports the [`Latency`] of a run.
     Exchange { transport: Transport, to: SocketAddr, exchanges: usize },
-    /// Opens connections one after the other, and reports the seconds that they took.
+    /// Opens connections one after the other, and reports the seconds that all of them took.
     Connect { transport: Transport, to: SocketAddr, connections: usize },
-    /// Reports its address, and then by how many bytes it has grown with this number of idle connections.
+    /// Reports its address, and then the growth of its resident memory in bytes with this number of idle connections.
     IdleServer { transport: Transport, connections: usize },
     /// Keeps connections open.
     IdleClient { transport: Transport, to: SocketAddr, connections: usize },
@@ -57,7 +57,7 @@ struct Bench {
     idle: usize,
 }
 
-/// Contents of the file.
+/// Contents of `bench/latency.json`.
 #[derive(Debug, Default, Serialize)]
 struct Results {
     latency_64_bytes: BTreeMap<&'static str, LatencyRow>,
@@ -116,12 +116,12 @@ async fn serve(transport: Transport) -> Result<()> {
     worker::say(&listener.local_addr()?)?;
     loop {
         let stream = listener.accept().await?;
-        // The client handles errors of the connection.
+        // The client reports errors of the connection.
         tokio::spawn(async move { echo(stream).await.ok() });
     }
 }
 
-/// Returns everything that the peer sends.
+/// Sends all data back to the peer.
 pub(crate) async fn echo(mut stream: Stream) -> Result<()> {
     let mut message = [0; MESSAGE];
     loop {
@@ -172,7 +172,7 @@ async fn connect(transport: Transport, to: SocketAddr, connections: usize) -> Re
 
 async fn serve_idle(transport: Transport, connections: usize) -> Result<()> {
     let listener = Listener::bind(transport, SERVER_IP).await?;
-    // Allocate the vector first, because its memory is not part of the connections.
+    // The vector is allocated first, because its memory must not count as that of connections.
     let mut streams = Vec::with_capacity(connections);
     let before = resident()?;
     worker::say(&listener.local_addr()?)?;
@@ -251,8 +251,8 @@ impl Bench {
         Ok(rows)
     }
 
-    /// Measures idle connections. If the system does not allow a transport so many connections, prints the reason and
-    /// omits it.
+    /// Measures idle connections. If the system does not allow a transport that many connections, prints the reason and
+    /// omits the transport.
     fn idle(&self) -> BTreeMap<&'static str, IdleRow> {
         let connections = self.idle / IDLE_CLIENTS * IDLE_CLIENTS;
         println!("\nresident memory of a server, bytes for each of {connections} idle connections");
@@ -270,7 +270,7 @@ impl Bench {
         rows
     }
 
-    /// Returns the number of bytes by which a server has grown.
+    /// Returns the growth of a server's resident memory in bytes.
     fn idle_memory(&self, transport: Transport, connections: usize) -> Result<u64> {
         let (mut server, to) = self.server(&Job::IdleServer { transport, connections })?;
         let job = Job::IdleClient { transport, to, connections: connections / IDLE_CLIENTS };

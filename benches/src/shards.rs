@@ -20,29 +20,29 @@ use crate::rpc;
 use crate::transport::{Connector, Duplex, Listener, Stream, Transport};
 use crate::worker::{self, Workers};
 
-/// Client processes, with one thread each.
+/// Number of client processes, with one thread each.
 const CLIENTS: usize = 2;
-/// Time in which all streams of a client must be connected.
+/// Maximum time until all streams of a client are connected.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time between the start of the load and that of the measurement.
+/// Time between the start of the load and the start of the measurement.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// Bytes of a request, and of its response.
+/// Number of bytes of a request and of its response.
 const MESSAGE: usize = 64;
-/// Bytes of a write of the server, and of a read of its client, in a download.
+/// Number of bytes per write of the server and per read of its client, in a download.
 const BLOCK: usize = 64 << 10;
-/// Blocks of a download. The client requests the next one when it has read all of them, so that the buffers of all
-/// streams together stay small.
+/// Number of blocks per download. The client requests the next download when it has read all blocks, so that the
+/// buffers of all streams together stay small.
 const BLOCKS: usize = 16;
 const SERVER_IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// First byte of a client, which the server returns, and its next byte, by which the server knows what to do.
+/// First byte that a client sends, which the server returns. The next byte tells the server which load to serve.
 const HELLO: u8 = b'h';
 const ECHO: u8 = b'e';
 const SEND: u8 = b's';
 
-/// What the clients do.
+/// Load that the clients generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Load {
-    /// Each stream sends a request when it has the response to the last one.
+    /// Each stream sends the next request when it has received the response to the previous one.
     Requests,
     /// Each task connects, exchanges one message and drops the stream.
     Connections,
@@ -71,7 +71,7 @@ impl Load {
         }
     }
 
-    /// Returns the factor from a count per second, of requests, connections or bytes, to the unit of results.
+    /// Returns the factor that converts a count per second (of requests, connections or bytes) to the unit of results.
     const fn scale(self) -> f64 {
         match self {
             Self::Requests | Self::Connections => 1.0,
@@ -85,11 +85,11 @@ impl Load {
 pub(crate) enum Job {
     /// Reports its address, and serves any number of clients.
     Serve { transport: Transport, shards: usize },
-    /// Reports a count per second.
+    /// Loads the server at `to`, and reports the count per second.
     Client { transport: Transport, to: SocketAddr, load: Load, streams: usize, millis: u64 },
 }
 
-/// A transport, and the number of shards and of threads of its server.
+/// Transport, and the number of shards and of threads of its server.
 type Rival = (Transport, usize);
 
 /// Results by load, rival and number of shards.
@@ -135,8 +135,8 @@ fn name((transport, shards): Rival) -> String {
     format!("{} {shards}", transport.name())
 }
 
-/// Runs the clients against a new server for some milliseconds, and returns the sum of their rates. With `pin`, each client
-/// runs on a core of its own.
+/// Runs the clients against a new server for some milliseconds, and returns the sum of their rates. With `pin`, each
+/// client runs on a core of its own.
 fn run(workers: &Workers, (transport, shards): Rival, load: Load, (millis, pin): (u64, bool)) -> Result<f64> {
     let mut server = workers.spawn(&Job::Serve { transport, shards }, None)?;
     let to = server.hear().context("the server")?;
@@ -164,13 +164,13 @@ pub(crate) async fn work(job: Job) -> Result<()> {
     }
 }
 
-/// Reports an address with `ip`, and serves any number of clients there.
+/// Reports an address with `ip`, and serves any number of clients at this address.
 pub(crate) async fn serve(transport: Transport, ip: IpAddr, shards: usize) -> Result<()> {
     let listener = Listener::bind_sharded(transport, ip, shards).await?;
     worker::say(&listener.local_addr()?)?;
     loop {
         let stream = listener.accept().await?;
-        // The client handles errors of the connection.
+        // The client reports errors of the connection.
         tokio::spawn(async move { answer(stream).await.ok() });
     }
 }
@@ -192,7 +192,7 @@ async fn answer(mut stream: Stream) -> Result<()> {
     rpc::echo(stream).await
 }
 
-/// Runs `streams` tasks, and returns how much they count per second once all are connected.
+/// Runs `streams` tasks, and returns the sum of their counts per second, measured after all are connected.
 async fn client(transport: Transport, to: SocketAddr, load: Load, streams: usize, time: Duration) -> Result<f64> {
     let connector = Arc::new(Connector::new(transport)?);
     let (count, all) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(streams + 1)));
@@ -219,7 +219,7 @@ async fn client(transport: Transport, to: SocketAddr, load: Load, streams: usize
         if task.is_finished() {
             task.await??;
         }
-        // A task that still runs ends with the process.
+        // Tasks that still run end with the process.
     }
     Ok(rate)
 }
@@ -255,7 +255,7 @@ async fn connect(connector: &Connector, to: SocketAddr, progress: impl Fn(u64)) 
     }
 }
 
-/// Requests one download after the other, and reports the bytes.
+/// Requests one download after the other, and passes the number of bytes of each read to `progress`.
 pub(crate) async fn download(mut stream: Stream, progress: impl Fn(u64)) -> Result<()> {
     let mut block = vec![0; BLOCK];
     loop {

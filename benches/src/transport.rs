@@ -19,29 +19,29 @@ pub use quic::Identity;
 pub const UDP_PAYLOAD: u16 = 1472;
 /// The MSS that makes kernel TCP send 1448 bytes of data, with 12 bytes of timestamps.
 const KERNEL_MSS: u32 = 1460;
-/// Send and receive buffers that UDP sockets request, as longhaul does.
+/// Send and receive buffers in bytes that UDP sockets request, as longhaul does.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Congestion control of quinn and, if permitted, of kernel TCP.
 const CUBIC: &str = "cubic";
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// A transport with streams.
+/// Transport with streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// This library.
+    /// longhaul with its own system calls.
     Longhaul,
-    /// This library with `quinn-udp` in place of its own system calls, as on systems other than Linux.
+    /// longhaul with `quinn-udp` in place of its own system calls, as on systems other than Linux.
     Portable,
-    /// The kernel's TCP through tokio.
+    /// Kernel TCP through tokio.
     Tcp,
     /// QUIC by quinn.
     Quinn,
 }
 
 impl Transport {
-    /// One of each library.
+    /// One transport of each library.
     pub const ALL: [Self; 3] = [Self::Longhaul, Self::Tcp, Self::Quinn];
 
     /// Returns the name in tables and results.
@@ -56,21 +56,21 @@ impl Transport {
     }
 }
 
-/// A stream with tokio's traits.
+/// Stream with tokio's traits.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection of any transport, with one indirect call per read or write.
+/// Connection of any transport, with one indirect call per read or write.
 pub type Stream = Box<dyn Duplex>;
 
-/// Accepts connections.
+/// Accepts connections of one transport.
 pub enum Listener {
-    /// Of longhaul.
+    /// Listener of longhaul.
     Longhaul(longhaul::TcpListener),
-    /// Of the kernel.
+    /// Listener of kernel TCP.
     Tcp(tokio::net::TcpListener),
-    /// Of quinn.
+    /// Endpoint of quinn.
     Quinn(quinn::Endpoint),
 }
 
@@ -83,7 +83,7 @@ impl Listener {
         Self::bind_sharded(transport, ip, 1).await
     }
 
-    /// Listens like [`bind`](Self::bind). A listener of longhaul has this many shards.
+    /// Listens like [`bind`](Self::bind). A listener of longhaul has `shards` shards.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -117,7 +117,7 @@ impl Listener {
         })
     }
 
-    /// Accepts a connection. One of quinn's exists once its client has sent data.
+    /// Accepts a connection. A stream of quinn exists only after its client has sent data.
     ///
     /// # Errors
     /// Returns the transport's error.
@@ -134,18 +134,19 @@ impl Listener {
     }
 }
 
-/// Opens connections. All of quinn's share a UDP socket; each of longhaul's has its own.
+/// Opens connections of one transport. All connections of quinn share a UDP socket; each connection of longhaul has its
+/// own.
 pub enum Connector {
-    /// Of longhaul, with this kind of socket.
+    /// Connects longhaul sockets of this kind.
     Longhaul(Transport),
-    /// Of the kernel.
+    /// Connects sockets of kernel TCP.
     Tcp,
-    /// Of quinn.
+    /// Connects with this endpoint of quinn.
     Quinn(quinn::Endpoint),
 }
 
 impl Connector {
-    /// Creates a connector of one transport.
+    /// Creates a connector of `transport`.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -191,7 +192,7 @@ pub(crate) fn kernel_tcp() -> Result<tokio::net::TcpSocket> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     let options = SockRef::from(&socket);
     options.set_tcp_mss(KERNEL_MSS).context("TCP_MAXSEG")?;
-    // Without permission, the socket keeps the system's congestion control: see `kernel_congestion`.
+    // Without permission, the socket keeps the system's congestion control, which `kernel_congestion` returns.
     let _ = options.set_tcp_congestion(CUBIC.as_bytes());
     Ok(socket)
 }

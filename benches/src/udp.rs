@@ -1,8 +1,8 @@
 //! Upper bound: raw UDP through tokio and quinn-udp, with segmentation and receive offload.
 //!
 //! A reliable transport without any costs would have this speed. The sender repeatedly sends batches of datagrams of
-//! 1472 bytes from one buffer. The receiver counts the bytes without reading them, and reports the count every 64 KiB;
-//! the sender has at most 1 MiB in flight. All 1472 bytes count as goodput, although 24 of them are headers in longhaul.
+//! 1472 bytes from one buffer, with at most 1 MiB in flight. The receiver counts the bytes without reading them, and
+//! reports the count every 64 KiB. All 1472 bytes count as goodput, although 24 of them are headers in longhaul.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::transport::{UDP_PAYLOAD, udp_socket};
 const WINDOW: u64 = 1 << 20;
 /// Bytes received between two reports.
 const REPORT_EVERY: u64 = 64 << 10;
-/// Maximum UDP payload over IPv4, and thus of a batch.
+/// Maximum UDP payload over IPv4 in bytes, and thus of a batch.
 const MAX_BATCH: usize = 65_507;
 /// Time without a report after which all bytes in flight are assumed to be lost.
 const STALL: Duration = Duration::from_millis(100);

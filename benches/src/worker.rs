@@ -74,8 +74,8 @@ impl Workers {
         Ok(Worker { process, lines: read_lines(output) })
     }
 
-    /// Completes a command for a shell, which raises the limit of open files as far as permitted and then executes the
-    /// worker.
+    /// Completes a command that runs a shell, which raises the limit of open files as far as permitted and then
+    /// executes the worker.
     fn command(&self, mut command: Command, job: &impl Serialize) -> Result<Command> {
         let raise = format!(r#"ulimit -n {OPEN_FILES} 2>/dev/null || ulimit -n "$(ulimit -H -n)"; exec "$0" "$@""#);
         command.arg("-c").arg(raise).arg(env::current_exe()?).arg(MARK).arg(serde_json::to_string(job)?);
@@ -85,7 +85,7 @@ impl Workers {
     }
 }
 
-/// Reads lines on a thread, so that waiting for one can time out.
+/// Reads lines on a thread, so that waiting for a line can time out.
 fn read_lines(output: ChildStdout) -> Receiver<io::Result<String>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -114,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// Returns the number of its process.
+    /// Returns the PID of the worker as text.
     pub(crate) fn process(&self) -> String {
         self.process.id().to_string()
     }
@@ -128,7 +128,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends the worker in order, and waits until its process has ended.
+    /// Ends the worker by closing its standard input, and waits until its process has ended.
     ///
     /// # Errors
     /// Returns the system's error.
@@ -141,7 +141,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Ignore errors: the process may have ended already.
+        // The process may have ended already, so errors are ignored.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -166,7 +166,7 @@ pub fn job<T: DeserializeOwned>() -> Result<Option<T>> {
 pub fn run(job: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
     end_with_input();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // As a task, like most code of a server or client, and not as that of `block_on`.
+    // The job runs as a task, like most code of a server or client, and not on the thread of `block_on`.
     runtime.block_on(runtime.spawn(job))?
 }
 
@@ -180,7 +180,7 @@ pub fn run_on(threads: usize, job: impl Future<Output = Result<()>> + Send + 'st
     }
     end_with_input();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
-    // On a worker thread: the thread that waits here would be one more.
+    // The job runs on a worker thread, because the thread that waits here would be an additional one.
     runtime.block_on(runtime.spawn(job))?
 }
 
@@ -191,7 +191,6 @@ fn end_with_input() {
     });
 }
 
-/// Sends a report to the bench.
 ///
 /// # Errors
 /// Returns an error if the bench has ended.
@@ -204,7 +203,7 @@ pub fn say(value: &impl Serialize) -> Result<()> {
 /// Waits until the bench ends this worker.
 ///
 /// # Errors
-/// Does not return.
+/// Returns no error, because it does not return.
 pub async fn until_ended() -> Result<()> {
     std::future::pending().await
 }

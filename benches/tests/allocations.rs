@@ -5,7 +5,7 @@
 use allocation_counter::measure;
 use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, controllers};
 
-/// Buffers grow to their full size until the second loss. From there to the next loss, nothing is allocated.
+/// Buffers grow to their full size until the second loss. Between the second loss and the third, nothing is allocated.
 #[test]
 fn an_ack_allocates_nothing() {
     for controller in controllers() {

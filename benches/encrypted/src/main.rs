@@ -1,9 +1,9 @@
 //! Throughput of one encrypted stream over loopback: `longhaul-tls` compared with s2n-quic, quinn, longhaul without
 //! encryption, and AES-128-GCM alone.
 //!
-//! Procedure and measures are those of the bench `loopback` (`benches/loopback.rs`). s2n-quic has its defaults (CUBIC, packets of
-//! up to 1500 bytes) and windows of 32 MiB, like quinn. AES-128-GCM by ring encrypts and decrypts 1 GiB in records of 16 KiB,
-//! the largest of TLS.
+//! Procedure and measures are those of the bench `loopback` (`benches/loopback.rs`). s2n-quic has its defaults (CUBIC,
+//! packets of up to 1500 bytes) and windows of 32 MiB, like quinn. AES-128-GCM by ring encrypts and decrypts 1 GiB in
+//! records of 16 KiB, the maximum of TLS.
 //!
 //! ```text
 //! cargo run --release --manifest-path benches/encrypted/Cargo.toml             # prints the table
@@ -29,12 +29,11 @@ use serde::{Deserialize, Serialize};
 
 const COMMAND: &str = "cargo run --release --manifest-path benches/encrypted/Cargo.toml -- --write";
 const TITLE: &str = "Encryption";
-/// Data of a TLS record of maximum length.
+/// Number of data bytes in a TLS record of maximum length.
 const RECORD: usize = 16 << 10;
-/// Records that AES encrypts and decrypts.
+/// Number of records that AES-128-GCM encrypts and decrypts.
 const RECORDS: usize = 64 << 10;
 
-/// A stream to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Rival {
     /// longhaul with TLS.
@@ -44,7 +43,6 @@ enum Rival {
     Other(Transport),
 }
 
-/// All rivals, in the order of the table.
 const RIVALS: [Rival; 4] = [Rival::Tls, Rival::Other(Transport::Longhaul), Rival::S2n, Rival::Other(Transport::Quinn)];
 
 impl Rival {
@@ -66,7 +64,7 @@ enum Job {
     Send { rival: Rival, to: Address, bytes: u64 },
 }
 
-/// Where a receiver listens, and how a sender knows it: by the fingerprint of its key, or by its certificate.
+/// Address of a receiver, and how a sender authenticates it: by the fingerprint of its key, or by its certificate.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Address {
     addr: SocketAddr,
@@ -91,7 +89,7 @@ fn main() -> Result<()> {
     let mut aes = Vec::new();
     let chosen = contest::hold(&RIVALS, runs, CONTENDED, |rival| {
         if rival == Rival::Tls {
-            // In turn with the others, because the machine has slow phases.
+            // AES takes turns with the transports, because the speed of the machine varies over time.
             aes.push(aes_s_per_gb()?);
         }
         transfer(&workers, rival, mib << 20).with_context(|| rival.name())
@@ -119,7 +117,7 @@ fn aes_s_per_gb() -> Result<f64> {
             nonce[..8].copy_from_slice(&(number as u64).to_be_bytes());
             Nonce::assume_unique_for_key(nonce)
         };
-        // TLS authenticates the five bytes of a record's header.
+        // TLS authenticates the five bytes of a record's header as additional data (RFC 8446, section 5.2).
         let aad = Aad::from([7; 5]);
         key.seal_in_place_append_tag(nonce(), aad, &mut record).ok().context("encryption")?;
         key.open_in_place(nonce(), aad, &mut record).ok().context("decryption")?;
@@ -151,7 +149,7 @@ async fn work(job: Job) -> Result<()> {
     }
 }
 
-/// Reports an [`Address`], and accepts a connection there.
+/// Reports an [`Address`] to the bench, and accepts a connection at this address.
 async fn accept(rival: Rival) -> Result<Stream> {
     let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
     match rival {

@@ -12,7 +12,7 @@ use s2n_quic::{Client, Server};
 use crate::Address;
 
 const SERVER_NAME: &str = "localhost";
-/// Flow-control windows, like those of quinn in these benches.
+/// Flow-control windows in bytes, like those of quinn in these benches.
 const WINDOW: u64 = 32 << 20;
 const SEND_BUFFER: u32 = 8 << 20;
 
@@ -24,7 +24,7 @@ fn limits() -> Result<Limits> {
         .with_max_send_buffer_size(SEND_BUFFER)?)
 }
 
-/// Reports an address, and accepts a connection with one stream there.
+/// Reports an address to the bench, and accepts a connection with one stream at this address.
 pub(crate) async fn accept(ip: IpAddr) -> Result<Stream> {
     let made = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
     let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());

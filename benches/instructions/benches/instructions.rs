@@ -3,14 +3,14 @@
 //! | workload | what is counted |
 //! |---|---|
 //! | `ack NAME` | 2,000 ACKs in congestion avoidance for the controller of that name |
-//! | `repair NAME` | 500 ACKs in a loss episode |
-//! | `transfer` | 4 MB from one sans-IO endpoint to another, the handshake included |
+//! | `repair NAME` | 500 ACKs in a recovery episode |
+//! | `transfer` | 4 MB from one sans-IO endpoint to another, including the handshake |
 //! | `simulator` | a bulk flow over 100 Mb/s and 20 ms for two seconds of virtual time |
 //!
-//! It fails if any takes more than 3 % more instructions. `cargo bench -p longhaul-instructions -- --write` renews the
-//! baseline. Nothing is compared, and the bench says so, without valgrind or with another compiler than the baseline's.
-//! The count covers the time between entering and leaving [`counted`]; Callgrind dumps it there, so that one process
-//! counts every workload.
+//! The bench fails if a workload takes over 3 % more instructions than its baseline. `cargo bench -p
+//! longhaul-instructions -- --write` writes a new baseline. Without valgrind, or with another compiler than the
+//! baseline's, nothing is compared, and the bench says so. Callgrind counts the instructions between entering and
+//! leaving [`counted`], and writes a dump each time, so that one process can count every workload.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -28,19 +28,20 @@ const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.txt");
 const ACKS: usize = 2_000;
 const REPAIR_ACKS: usize = 500;
 const BYTES: u64 = 4_000_000;
-/// The argument of the process that runs under Callgrind.
+/// Argument that marks the process that runs under Callgrind.
 const COUNTED: &str = "--counted";
-/// The C library picks its copying routines by the processor: these are the same on all.
+/// Tunables with which the C library uses the same copying routines on all processors.
 const TUNABLES: &str = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-ERMS,-FSRM,-AVX_Fast_Unaligned_Load,-RTM";
 
-/// Runs the work that is counted. What follows the call keeps it from becoming a jump, which Callgrind would not see end.
+/// Runs the work that is counted. Without the statement after the call, the compiler could turn the call into a jump,
+/// and Callgrind would not see the end of this function.
 #[inline(never)]
 fn counted(work: &mut dyn FnMut()) {
     work();
     black_box(());
 }
 
-/// Runs every workload, each inside [`counted`], and returns their names in order.
+/// Passes every workload to `count`, which runs it inside [`counted`]. Returns the names of the workloads in order.
 fn workloads(mut count: impl FnMut(&mut dyn FnMut())) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for controller in controllers() {
@@ -81,7 +82,7 @@ fn run_under_callgrind(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The instructions of the `number`th dump.
+/// Returns the number of instructions of the `number`th dump.
 fn read_total(directory: &Path, number: usize) -> Result<u64> {
     let path = directory.join(format!("out.{number}"));
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -103,7 +104,7 @@ fn has_valgrind() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Prints a line for each count that changed; returns how many rose by more than the tolerance.
+/// Prints a line for each count that changed. Returns the number of counts that rose by more than the tolerance.
 fn compare(known: &Baseline, now: &Baseline) -> usize {
     let mut more = 0;
     for (name, count) in &now.counts {

@@ -1,15 +1,15 @@
-//! One ACK after another for a congestion controller: a prebuilt event in, a `Control` out.
+//! Benchmark of controllers: a prebuilt ACK event after another, and a `Control` after each.
 //!
-//! Events are as a transport at 1448 bytes a segment and 100 ms of round trip would build them, in two states:
+//! The events are those of a transport with an MSS of 1448 bytes and an RTT of 100 ms, in two states:
 //!
-//! * [`State::Avoidance`]: after one loss and its repair, so that congestion avoidance controls the window. Each ACK delivers two
-//!   segments, has an RTT sample and one of the delivery rate, and finds the sender limited by its window. A new round
-//!   begins every 1,000 ACKs, and 200 us pass from one to the next. Every 100,000 ACKs there is a loss again, so that
+//! * [`State::Avoidance`]: after one loss and its recovery, so that congestion avoidance controls the window. Each ACK
+//!   delivers two segments, has samples of the RTT and the delivery rate, and finds the sender limited by its window. A
+//!   new round begins every 1,000 ACKs, and ACKs are 200 us apart. There is another loss every 100,000 ACKs, so that
 //!   the window stays in its usual range.
-//! * [`State::Recovery`]: inside a loss episode; each ACK delivers one segment selectively and reveals no further loss.
+//! * [`State::Recovery`]: in a recovery episode; each ACK SACKs one segment and reveals no further loss.
 //!
-//! What a controller asks of the transport it gets: segments one by one, their arrival times, a flipped pair each round.
-//! As in a transport, every call is followed by reading `control` and `next_tick`.
+//! A controller gets the information that it requests from the transport: single segments, their arrival times, a
+//! flipped pair per round. As in a transport, `control` and `next_tick` are read after every call.
 
 use std::hint::black_box;
 
@@ -23,38 +23,37 @@ use longhaul_units::{Bytes, Span, Time};
 
 const MSS: Bytes = Bytes(1448);
 const RTT: Span = Span::from_millis(100);
-/// Time from one ACK to the next.
 const STEP: Span = Span::from_micros(200);
 const ACKS_A_ROUND: u64 = 1000;
-/// ACKs from one loss to the next in [`State::Avoidance`].
+/// Number of ACKs between two losses in [`State::Avoidance`].
 pub const ACKS_A_LOSS: u64 = 100 * ACKS_A_ROUND;
-/// What arrives in a round trip.
+/// Bytes delivered per round trip.
 const DELIVERED: Bytes = Bytes(2 * MSS.0 * RTT.as_nanos() / STEP.as_nanos());
 const IN_FLIGHT: Bytes = Bytes(2 * ACKS_A_ROUND * MSS.0);
-/// What the narrow link takes to send a segment.
+/// Time that the bottleneck takes to transmit a segment.
 const DISPERSION: Span = Span::from_micros(50);
-/// Compositions that read more of an ACK than the profile that they are variants of.
+/// Compositions that read more fields of an ACK than the profiles of which they are variants.
 const VARIANTS: [&str; 3] = [
     "westwood-bbe(capacity=pairs)",
     "westwood-bbe(capacity=fused)",
     "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)",
 ];
 
-/// Every profile of the registry, and variants that read more of an ACK.
+/// Iterates over every profile of the registry, and variants that read more fields of an ACK.
 pub fn controllers() -> impl Iterator<Item = &'static str> {
     built_in().profiles.iter().map(|profile| profile.name).chain(VARIANTS)
 }
 
-/// In what state a controller is measured.
+/// State in which a controller is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Congestion avoidance controls the window.
     Avoidance,
-    /// A loss is being repaired.
+    /// A lost segment was retransmitted and is not yet acknowledged.
     Recovery,
 }
 
-/// A controller in a state, and the event that it is told next.
+/// Controller in a state, and the next ACK event for it.
 #[derive(Debug)]
 pub struct Sender {
     state: State,
@@ -64,10 +63,10 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A controller by its name, after its handshake.
+    /// Creates the controller of this name, and completes its handshake.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// Returns an error if there is no controller of this name.
     pub fn new(controller: &str, state: State) -> Result<Self, SpecError> {
         let mut connection = Connection::new(&controller.parse()?);
         let ack = match state {
@@ -82,7 +81,7 @@ impl Sender {
         Ok(Self { state, connection, ack, count: 0 })
     }
 
-    /// The next ACK: what is timed.
+    /// Passes the next ACK to the controller. This is the work that benchmarks measure.
     pub fn step(&mut self) {
         if self.state == State::Avoidance {
             if self.count.is_multiple_of(ACKS_A_LOSS) {
@@ -96,14 +95,14 @@ impl Sender {
     }
 }
 
-/// A controller after its handshake, on a clock that events move.
+/// Controller after its handshake, with a clock that each event advances.
 #[derive(Debug)]
 struct Connection {
     controller: Box<dyn Controller>,
     path: Path,
     now: Time,
     delivered: Bytes,
-    /// What an ACK delivers, if the controller wants to know.
+    /// Segments that each ACK delivers, if the controller requests them.
     segments: Vec<AckedSegment>,
     wants: Demands,
 }
@@ -124,7 +123,8 @@ impl Connection {
         Self { controller, path, now, delivered: Bytes::ZERO, segments: Vec::new(), wants }
     }
 
-    /// An ACK of `segments` in sequence, a step after the last, to a sender whose window is full.
+    /// Returns an ACK of the next `segments` segments, a [`STEP`] after the last one, for a sender whose window is
+    /// full.
     fn ack(&mut self, segments: u64) -> Ack<'static> {
         self.now += STEP;
         let bytes = MSS * segments;
@@ -144,7 +144,7 @@ impl Connection {
         ack
     }
 
-    /// The first ACK of a loss episode, and the retransmission that follows.
+    /// Passes the first ACK of a recovery episode and the subsequent retransmission to the controller.
     fn enter_recovery(&mut self) {
         let mut ack = self.ack(1);
         (ack.cumulative, ack.newly_lost, ack.recover_flight) = (Bytes::ZERO, MSS, IN_FLIGHT);
@@ -155,7 +155,7 @@ impl Connection {
         self.controller.on_sent(&sent, &self.path);
     }
 
-    /// A loss episode from its first ACK to its last.
+    /// Passes a recovery episode from its first to its last ACK to the controller.
     fn lose_and_repair(&mut self) {
         let segments = self.segments.clone();
         self.enter_recovery();
@@ -176,7 +176,7 @@ impl Connection {
         black_box((self.controller.control(), self.controller.next_tick()));
     }
 
-    /// Moves a prebuilt event to the next step: few stores.
+    /// Advances a prebuilt event by a [`STEP`] with few stores, so that building events hardly counts.
     fn advance(&mut self, ack: &mut Ack<'_>) {
         self.now += STEP;
         self.delivered += ack.delivered;
@@ -193,7 +193,7 @@ impl Connection {
         self.move_segments();
     }
 
-    /// Segments that left at once and arrived one by one half a round trip later.
+    /// Advances the segments of the ACK. They were sent at once, and arrived one by one half a round trip later.
     fn move_segments(&mut self) {
         let count = self.segments.len() as u64;
         for (number, segment) in (1..).zip(&mut self.segments) {
@@ -203,7 +203,7 @@ impl Connection {
     }
 }
 
-/// A flipped pair that waited nowhere.
+/// Returns a flipped pair without queueing delay.
 fn pair() -> PairSample {
     let mut pair = PairSample::default();
     (pair.first_delay, pair.second_delay) = (RTT, RTT + DISPERSION);
@@ -215,7 +215,7 @@ fn pair() -> PairSample {
 mod tests {
     use super::*;
 
-    /// The events keep a controller in the state that is named, and give each what it asks for.
+    /// The events keep each controller in the named state, and contain the information that it requests.
     #[test]
     fn events_are_what_the_states_say() {
         for controller in controllers() {

@@ -1,35 +1,35 @@
-//! The committed instruction counts.
+//! Committed instruction counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// By how much a count may exceed the baseline, or fall below it before the baseline is to be renewed.
+/// Fraction by which a count may exceed the baseline, or fall below it before the baseline should be renewed.
 pub const TOLERANCE: f64 = 0.03;
 
-/// Instruction counts by the name of the workload, and the compiler that they were taken with.
+/// Instruction counts by the name of the workload, and the compiler that generated the counted code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baseline {
-    /// The first line of `rustc --version`. Another compiler emits other code: its counts are not compared.
+    /// First line of `rustc --version`. Another compiler generates other code, whose counts are not compared.
     pub compiler: String,
     /// Instructions of each workload.
     pub counts: BTreeMap<String, u64>,
 }
 
-/// How a count compares with the baseline.
+/// Result of comparing a count with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The workload is new.
     New,
     /// The count is within the tolerance.
     Same,
-    /// More than [`TOLERANCE`] fewer instructions.
+    /// The count is lower than the baseline by more than [`TOLERANCE`].
     Fewer,
-    /// More than [`TOLERANCE`] more instructions.
+    /// The count exceeds the baseline by more than [`TOLERANCE`].
     More,
 }
 
 impl Baseline {
-    /// Reads the format that [`Baseline::print`] writes. Lines that it cannot read are skipped.
+    /// Parses the output of [`Baseline::print`]. Invalid lines are skipped.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut baseline = Self::default();
@@ -45,7 +45,7 @@ impl Baseline {
         baseline
     }
 
-    /// The compiler on the first line, then a line per workload.
+    /// Formats the baseline as text: the compiler in the first line, then a line per workload.
     #[must_use]
     pub fn print(&self) -> String {
         let mut text = format!("# {}\n", self.compiler);
@@ -55,7 +55,7 @@ impl Baseline {
         text
     }
 
-    /// Compares the count of a workload.
+    /// Compares the count of a workload with the baseline.
     #[must_use]
     pub fn judge(&self, name: &str, count: u64) -> Change {
         let Some(&known) = self.counts.get(name) else { return Change::New };

@@ -1,7 +1,8 @@
-//! Workloads of the hot paths that run the same instructions every time, and the baseline of how many those are.
+//! Workloads of the hot paths that execute the same instructions in every run, and the baseline of their counts.
 //!
-//! The bench `instructions` counts them with Callgrind and compares them with `baseline.txt`. An instruction count does
-//! not depend on what else the machine does, so that a change of a few per cent can be told from noise.
+//! The bench `instructions` counts the instructions with Callgrind and compares the counts with `baseline.txt`. Unlike
+//! a time, an instruction count does not depend on the load of the machine, so that a change by a few per cent is
+//! significant.
 
 pub mod acks;
 pub mod baseline;

@@ -1,4 +1,4 @@
-//! One transfer between two sans-IO endpoints that are joined by a queue.
+//! Transfer between two sans-IO endpoints that are connected by a queue.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,17 +8,17 @@ use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig
 use longhaul_units::{Span, Time};
 
 const DELAY: Span = Span::from_micros(100);
-/// Segments of one batch: what segmentation offload sends at once.
+/// Number of segments per batch, as with segmentation offload.
 const SEGMENTS: usize = 64;
 static CHUNK: [u8; 64 << 10] = [0x5a; 64 << 10];
 
-/// Two endpoints, and the datagrams under way with their times of arrival.
+/// Two endpoints, and the datagrams in transit with their arrival times.
 #[derive(Debug)]
 struct Pair {
     now: Time,
     ends: [Endpoint; 2],
     queue: VecDeque<(Time, usize, Vec<u8>)>,
-    /// Buffers of delivered datagrams, used again so that the allocator's work is not counted.
+    /// Buffers of delivered datagrams for reuse, so that the allocator's work is not counted.
     spare: Vec<Vec<u8>>,
     batch: Batch,
 }
@@ -34,7 +34,7 @@ impl Pair {
         Self { now: Time::ZERO, ends, queue: VecDeque::new(), spare: Vec::new(), batch: Batch::default() }
     }
 
-    /// Moves everything that may leave into the queue.
+    /// Moves everything that the endpoints may send into the queue.
     fn transmit(&mut self) {
         for from in 0..2 {
             while let Some(to) = self.ends[from].poll_transmit(self.now, &mut self.batch, SEGMENTS) {
@@ -51,10 +51,10 @@ impl Pair {
         }
     }
 
-    /// Goes to the next arrival or timeout.
+    /// Advances the time to the next arrival or timeout.
     ///
     /// # Panics
-    /// Nothing is left to happen.
+    /// Panics if there is neither.
     fn step(&mut self) {
         self.transmit();
         let timers = self.ends.iter_mut().filter_map(Endpoint::poll_timeout);
@@ -89,7 +89,7 @@ impl Pair {
 /// Connects, sends `bytes` bytes from the client to the server and waits until they have been read.
 ///
 /// # Panics
-/// The transfer stalls.
+/// Panics if the transfer stalls.
 pub fn run(bytes: u64) {
     let mut pair = Pair::new();
     let [client, server] = pair.connect();

@@ -1,4 +1,4 @@
-//! The receiving end of the bench `pacing`: a thread that serves one endpoint, and notes when data arrives.
+//! Receiving end of the bench `pacing`: a thread that serves one endpoint and records when data arrives.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as StdSocket};
@@ -11,24 +11,23 @@ use longhaul_tcp::{Batch as Outgoing, Config, ConnId, DatagramMeta, Endpoint, En
 use longhaul_units::Time;
 use longhaul_wire::{CheshireCodec, Segment};
 
-/// Receive buffer of the socket in bytes: a thread that waits for the processor loses nothing.
+/// Receive buffer of the socket in bytes, large enough that nothing is lost while the thread waits for the processor.
 const BUFFER: usize = 8 << 20;
-/// Messages per receive call.
 const MESSAGES: usize = 8;
-/// What may be ready.
+/// Token of the socket in [`Poll::wait`].
 const SOCKET: u64 = 0;
 const TIMER: u64 = 1;
 
-/// A batch of segments, or of other datagrams, that arrived in one message.
+/// Batch of datagrams that arrived in one message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Batch {
     /// Time of arrival in nanoseconds since the first batch.
     pub(super) at: f64,
-    /// Bytes of data.
+    /// Number of data bytes.
     pub(super) len: f64,
 }
 
-/// A socket, and an endpoint that reads and discards one stream. Without the endpoint, nothing is answered.
+/// Socket, and an endpoint that reads and discards one stream. Without an endpoint, nothing is answered.
 #[derive(Debug)]
 pub(super) struct Receiver {
     socket: UdpSocket,
@@ -53,7 +52,7 @@ impl Receiver {
         self.socket.local_addr()
     }
 
-    /// Receives until a time in nanoseconds.
+    /// Receives until the time `until` in nanoseconds of the monotonic clock.
     pub(super) fn run(mut self, until: u64) -> Result<Vec<Batch>> {
         let (poll, timer) = (Poll::new()?, Timer::new()?);
         poll.add(&self.socket, SOCKET)?;
@@ -70,7 +69,7 @@ impl Receiver {
                     let arrived = message.meta.timestamp.context("no receive timestamps")?;
                     let len = data_of(message.datagrams(), self.endpoint.is_some()) as f64;
                     if len > 0.0 {
-                        // Nanoseconds since 1970 would be rounded to multiples of 256.
+                        // An `f64` would round nanoseconds since 1970 to multiples of 256.
                         let since = arrived.saturating_sub(*first.get_or_insert(arrived));
                         batches.push(Batch { at: since.as_nanos() as f64, len });
                     }
@@ -85,7 +84,7 @@ impl Receiver {
         Ok(batches)
     }
 
-    /// Reads what has arrived, and sends what the endpoint has to send.
+    /// Reads the data of the stream, and sends the endpoint's segments.
     fn serve(&mut self) -> Result<()> {
         let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
         endpoint.handle_timeout(now());
@@ -98,7 +97,7 @@ impl Receiver {
                 |connection| while connection.read(usize::MAX).is_ok_and(|data| !data.is_empty()) {},
             );
         }
-        // One segment at a time: nearly all are ACKs.
+        // Nearly all segments are ACKs, so batches would not help.
         while let Some(to) = endpoint.poll_transmit(now(), &mut self.outgoing, 1) {
             send(&self.socket, to.tuple.remote, &self.outgoing.headers, None)?;
         }
@@ -110,7 +109,7 @@ fn now() -> Time {
     Time::from_nanos(monotonic_now())
 }
 
-/// Returns the bytes of data in datagrams, which are segments or not.
+/// Returns the number of data bytes in the datagrams. If they are not segments, all bytes are data.
 fn data_of<'a>(datagrams: impl Iterator<Item = &'a [u8]>, segments: bool) -> usize {
     let len = |datagram: &[u8]| match Segment::parse::<CheshireCodec>(datagram) {
         Ok(segment) if segments => segment.payload.len(),
@@ -120,7 +119,7 @@ fn data_of<'a>(datagrams: impl Iterator<Item = &'a [u8]>, segments: bool) -> usi
     datagrams.map(len).sum()
 }
 
-/// Sends datagrams of `segment_size` bytes each, or a single one.
+/// Sends datagrams of `segment_size` bytes each, or a single one if it is `None`.
 pub(super) fn send(socket: &UdpSocket, to: SocketAddr, data: &[u8], segment_size: Option<u16>) -> Result<()> {
     let slices = [IoSlice::new(data)];
     Ok(socket.send(&Transmit { destination: Some(to), tos: 0, src_ip: None, segment_size, slices: &slices })?)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a function does, as far as its name tells.
+/// Purpose of a function, as far as its name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     KernelCopy,
@@ -34,7 +34,8 @@ impl Class {
         Self::Other,
     ];
 
-    /// Returns the class of a function, from the object that contains it and its name as perf prints them.
+    /// Returns the class of a function. `object` is the binary that contains the function, and `function` its name, as
+    /// printed by perf.
     pub(super) fn of(object: &str, function: &str) -> Self {
         let find = |rules: &[Rule], matches: &dyn Fn(&str) -> bool| {
             rules.iter().find(|rule| rule.1.iter().any(|part| matches(part))).map(|rule| rule.0)
@@ -68,10 +69,10 @@ impl fmt::Display for Class {
     }
 }
 
-/// A class, and names of which one is sufficient.
+/// Class, and names of which one must match.
 type Rule = (Class, &'static [&'static str]);
 
-/// Rules for the kernel's functions by the beginnings of their names, without leading underscores; the first that
+/// Rules for the kernel's functions by the beginnings of their names, without leading underscores. The first rule that
 /// matches counts.
 const KERNEL: &[Rule] = &[
     (Class::KernelCopy, &["copy_from_iter", "copy_to_iter", "rep_movs"]),
@@ -79,7 +80,7 @@ const KERNEL: &[Rule] = &[
         Class::WakeUp,
         &[
             "finish_task_switch",
-            // Interrupts are enabled again at the end of a wake-up, and what happened meanwhile is sampled here.
+            // A wake-up ends by enabling interrupts, so that interrupts that became pending meanwhile are sampled here.
             "raw_spin_unlock_irq",
             "raw_callee_save___pv",
             "native_write_msr",
@@ -179,7 +180,7 @@ mod tests {
             Class::Engine
         );
         assert_eq!(user("longhaul::shared::State::transmit"), Class::Driver);
-        // The type decides, and not the trait of another crate.
+        // The class depends on the type, not on the trait, which belongs to another crate.
         assert_eq!(user("<longhaul::driver::Driver as core::future::future::Future>::poll"), Class::Driver);
         assert_eq!(user("<longhaul::stream::TcpStream as tokio::io::async_read::AsyncRead>::poll_read"), Class::Driver);
         assert_eq!(user("tokio::runtime::io::driver::Driver::turn"), Class::Runtime);

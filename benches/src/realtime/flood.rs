@@ -16,23 +16,23 @@ use super::transfer::relay;
 use super::{Lateness, link};
 use crate::meter::{Meter, seconds_since};
 
-/// Bytes of the UDP payload, and of the IP packet.
+/// Number of bytes of the UDP payload. [`PACKET_BITS`] is the size of the IP packet in bits.
 const LEN: usize = 1472;
 const PACKET_BITS: u64 = 8 * 1500;
-/// Datagrams per call: the maximum that the UDP length field and Linux's segmentation offload allow.
+/// Datagrams per system call: the maximum that the UDP length field and Linux's segmentation offload allow.
 const CALL: usize = 40;
-/// Time after which the receiver gives up.
+/// Time without a packet after which the receiver gives up.
 const SILENCE: Duration = Duration::from_secs(1);
 const BUFFER: usize = 8 << 20;
-/// Maximum number of processors that other processes may use meanwhile.
+/// Maximum number of processors that other processes may use during a measurement.
 const FOREIGN: f64 = 0.2;
 
-/// Result of a constant rate.
+/// Result of a measurement at a constant rate.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Flood {
     pub(super) link: &'static str,
     pub(super) mbps: f64,
-    /// The rate that the sender achieved.
+    /// Rate that the sender achieved.
     pub(super) sent_mbps: f64,
     /// Fraction of the sent packets that arrived.
     pub(super) received: f64,
@@ -51,7 +51,7 @@ impl Flood {
         self.foreign < FOREIGN
     }
 
-    /// Returns whether all packets arrived.
+    /// Returns whether the sender reached the rate and at most 0.01 % of the packets were lost.
     pub(super) fn held(&self) -> bool {
         self.received > 0.9999 && self.socket_drops == 0 && self.sent_mbps > 0.99 * self.mbps
     }
@@ -93,7 +93,7 @@ fn socket() -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends the packets that are due, every 50 us.
+/// Sends the packets that are due, every 50 us. `began` is the start in nanoseconds of the monotonic clock.
 fn send(socket: &UdpSocket, to: SocketAddr, packets: u64, bits: u64, began: u64) -> Result<()> {
     let zeros = [0; LEN * CALL];
     let mut sent = 0;

@@ -18,17 +18,17 @@ use tokio::time::timeout;
 
 use crate::meter::seconds_since;
 
-/// Maximum waiting time for the completion.
+/// Maximum duration of a transfer.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// 99th percentile of the lateness above which the relay was too slow.
+/// 99th percentile of the lateness in seconds above which the relay was too slow.
 pub(super) const TOO_LATE: f64 = 0.001;
 /// Maximum lateness of a packet, as a fraction of the completion time.
 const DISTURBANCE: f64 = 0.01;
-/// Maximum mean time in seconds that client and server may wait for a processor: about the time that the relay's packets
-/// wait for each other.
+/// Maximum mean time in seconds for which client and server may wait for a processor. Packets in the relay wait for
+/// each other about as long.
 const WAIT: f64 = 0.0001;
 
-/// Payload of a single write.
+/// Data of a single write.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Result of a transfer.
@@ -66,12 +66,12 @@ pub(super) fn relay(path: &Path, server: SocketAddr) -> Result<Running> {
     Running::start(&Options::new((Ipv4Addr::LOCALHOST, 0).into(), server), path, Logs::default())
 }
 
-/// Sends `size` bytes up. Client and server share a thread, which has a real-time priority if permitted, like that of the
-/// relay.
+/// Sends `size` bytes upward. Client and server share a thread, which has real-time priority if permitted, like that of
+/// the relay.
 pub(super) fn transfer(path: &Path, config: &longhaul_tcp::Config, size: u64) -> Result<Run> {
     let config = &Config::from_engine(config.clone());
     let work = || {
-        // Without permission, the thread competes with all others, and the waiting time shows the effect.
+        // Without permission, the thread competes with all others for a processor, and `waited` shows the effect.
         let _ = run_first();
         transfer_here(path, config, size)
     };
@@ -98,12 +98,12 @@ fn transfer_here(path: &Path, config: &Config, size: u64) -> Result<Run> {
         let dropped = engine.stats(Direction::Up).all().dropped_total();
         Ok(Run { seconds, lateness: engine.lateness().clone(), dropped, counts, waited })
     });
-    // Data in flight has no receiver left.
+    // The runtime does not wait for tasks that still send, because their receiver has ended.
     runtime.shutdown_background();
     run
 }
 
-/// Drives the sender until it is dropped, because only the receiver knows when all data has arrived.
+/// Drives the sender until it is dropped. Only the receiver knows when all data has arrived.
 async fn send(to: SocketAddr, config: Config, size: u64) -> Result<Infallible> {
     let socket = TcpSocket::new_v4()?;
     socket.set_config(config);
@@ -128,7 +128,7 @@ async fn receive(listener: &TcpListener, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the seconds for which this thread was ready to run but had no processor, and how often it was scheduled
+/// Returns the seconds for which this thread was ready to run but had no processor, and how many times it was scheduled
 /// (proc(5)).
 fn waits() -> Result<(f64, f64)> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").context("reading /proc/thread-self/schedstat")?;

@@ -15,13 +15,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{Stream, UDP_PAYLOAD, udp_socket};
 
-/// Flow control windows, which are too large to be a limit on loopback.
+/// Flow-control windows in bytes, too large to be a limit on loopback.
 const WINDOW: u32 = 32 << 20;
 const SERVER_NAME: &str = "localhost";
 const CERTIFICATE: &str = "LONGHAUL_BENCH_CERTIFICATE";
 const KEY: &str = "LONGHAUL_BENCH_KEY";
 
-/// A self-signed certificate and its key, generated for a run of a bench and passed to its workers.
+/// Self-signed certificate and its key, generated for a run of a bench and passed to its workers.
 #[derive(Debug)]
 pub struct Identity {
     certificate: String,
@@ -91,7 +91,7 @@ fn transport() -> Arc<TransportConfig> {
     Arc::new(config)
 }
 
-/// The streams, which keep their connection open.
+/// Connects and opens a stream, which keeps its connection open.
 pub(super) async fn connect(endpoint: &Endpoint, to: SocketAddr) -> Result<Stream> {
     let connection = endpoint.connect(to, SERVER_NAME)?.await?;
     let (send, receive) = connection.open_bi().await?;
