@@ -7,7 +7,7 @@ use longhaul_sim::{Packet, SessionId, Sighting, Sim, Tap};
 use longhaul_tcp::Info;
 use longhaul_units::{Span, Time};
 
-/// Returns the maximum burst of the pacer in segments: 250 us of its rate, and at least two.
+/// Returns the maximum burst of the pacer in segments: 250 us at its rate, and at least two.
 #[must_use]
 pub fn quantum(info: &Info) -> u32 {
     let bytes = info.pacing_rate.map_or(0, |rate| rate.bytes_in(Span::from_micros(250)).0);
@@ -24,7 +24,7 @@ pub struct Bursts {
 
 impl Tap for Bursts {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        // Low-priority probes, which the window does not limit, have a pacer of their own.
+        // Low-priority probes are not limited by the window, and have a pacer of their own.
         if sighting == Sighting::Sent(0) && packet.payload_len() > 100 && packet.dscp == 0 {
             self.now = if now == self.at { self.now + 1 } else { 1 };
             self.at = now;
@@ -40,15 +40,15 @@ pub struct Burst {
     pub segments: u32,
     /// Maximum burst of the pacer in segments.
     pub allowed: u32,
-    /// Time after the burst, at most 1 ms later.
+    /// Time at which the burst was noticed, at most 1 ms after it.
     pub before: Time,
-    /// Phase of the controller at that time.
+    /// Phase of the controller at the time `before`.
     pub phase: &'static str,
 }
 
-/// Checks bursts from `from` to `end`, or until `sender`, which is on the first host, enters its first recovery, whose
-/// bursts have limits of their own. Returns the first burst above the limit, and the statistics of the connection at
-/// the end.
+/// Runs `sim` from `from` to `end`, or until `sender`, which must be on the first host, enters its first recovery,
+/// whose bursts have limits of their own. Returns the first burst above the limit, and the statistics of the connection
+/// at the end.
 ///
 /// # Panics
 /// Panics if the connection no longer exists.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Disjoint ranges of offsets that never touch.
+/// Set of offsets, stored as disjoint ranges that never touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intervals(BTreeMap<u64, u64>);
 
 impl Intervals {
-    /// Adds a range.
+    /// Adds the offsets of a range.
     pub fn add(&mut self, range: Range<u64>) {
         let (mut start, mut end) = (range.start, range.end);
         if start >= end {
@@ -34,7 +34,7 @@ impl Intervals {
         self.0.range(..=range.start).next_back().is_some_and(|(_, e)| *e >= range.end)
     }
 
-    /// Returns the end of the range that contains or ends at `from`, or `from` without such a range.
+    /// Returns the end of the stored range that contains `from` or ends there, or `from` if there is none.
     #[must_use]
     pub fn reach(&self, from: u64) -> u64 {
         self.0.range(..=from).next_back().map_or(from, |(_, e)| (*e).max(from))

@@ -12,15 +12,15 @@ pub use intervals::Intervals;
 pub use victim::Victim;
 pub use watch::Watch;
 
-/// Returns whether `LONGHAUL_LONG` requests all runs of the experiments. Without it, tests make fewer runs, which find
+/// Returns whether `LONGHAUL_LONG` requests all runs of the experiments. Otherwise, tests make fewer runs, which reveal
 /// the same faults unless they are rare.
 #[must_use]
 pub fn long() -> bool {
     std::env::var_os("LONGHAUL_LONG").is_some()
 }
 
-/// Returns the number of random cases: that of `LONGHAUL_CASES` if it is set, `all` with `LONGHAUL_LONG`, and otherwise
-/// `few`.
+/// Returns the number of random cases: `LONGHAUL_CASES` if it is set, otherwise `all` with `LONGHAUL_LONG` and `few`
+/// without it.
 #[must_use]
 pub fn cases(few: u32, all: u32) -> u32 {
     let set = std::env::var("LONGHAUL_CASES").ok().and_then(|text| text.parse().ok());

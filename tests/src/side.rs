@@ -9,23 +9,24 @@ use crate::intervals::Intervals;
 /// One end of a connection. Offsets are relative to the initial sequence number: 0 is the SYN, 1 the first byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    /// Content of its stream.
+    /// Content of the stream that this end sends.
     pub(crate) pattern: Pattern,
     isn: Option<u32>,
-    /// Header of its SYN.
+    /// Header of the SYN that this end sent.
     pub(crate) offered: Header,
     /// One past the highest offset sent.
     pub(crate) sent: u64,
     /// First segment of a flipped pair whose second segment has been sent: its first offset and its end.
     flipped: Option<(u64, u64)>,
     fin: Option<u64>,
-    /// Offsets of the peer's stream that arrived once, and those that arrived more than once.
+    /// Offsets of the peer's stream that arrived at least once; `twice` has those that arrived more than once.
     arrived: Intervals,
     twice: Intervals,
     newest: Option<(u64, u64)>,
     /// Newest timestamp that arrived.
     stamp: u32,
-    /// Highest acknowledgment and right window edge that it sent, and highest right window edge that arrived.
+    /// Highest acknowledgment sent. `edge` is the highest right window edge sent, and `allowed` the highest that
+    /// arrived.
     acked: u64,
     edge: u64,
     allowed: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Side {
     owes_ack_since: Option<Time>,
     /// Arrival time of a RST, if no other segment arrived after it.
     reset_arrived: Option<Time>,
-    /// Whether it has sent a RST, and whether it has answered a SYN after that.
+    /// Whether this end has sent a RST, and whether it has answered a SYN after that.
     has_reset: bool,
     has_answered_again: bool,
 }
@@ -49,7 +50,7 @@ fn offset(isn: u32, seq: u32, near: u64) -> i64 {
     near.cast_signed() + i64::from(distance)
 }
 
-/// Returns an error unless a rule holds.
+/// Returns an error from the function unless a protocol rule holds.
 macro_rules! rule {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -98,7 +99,7 @@ impl Side {
             return Ok(());
         }
         if payload.is_empty() && !has(Flags::SYN) && !has(Flags::FIN) {
-            // A challenge ACK has answered it. A RST that follows is that of a timer.
+            // The arrived RST was answered by a challenge ACK. A RST that is sent later is caused by a timer.
             self.reset_arrived = None;
         }
         // A duplicate SYN that arrives after a RST begins another connection, whose segments are not checked.
@@ -118,7 +119,8 @@ impl Side {
         let isn = self.isn.ok_or("data before the SYN")?;
         let start = offset(isn, header.seq, self.sent);
         if payload.is_empty() && !has(Flags::FIN) {
-            // It is sent at SND.NXT, or at the edge of the peer's window if that is lower; a keep-alive below SND.UNA.
+            // A bare ACK is sent at SND.NXT, or at the edge of the peer's window if that is lower. A keep-alive is sent
+            // one below.
             let next = self.sent.min(self.told) as i64;
             let at_next = [self.sent as i64, next, self.sent as i64 - 1].contains(&start);
             rule!(at_next, "a bare ACK at {start}, not at SND.NXT {} or the edge {}", self.sent, self.told);
@@ -162,7 +164,8 @@ impl Side {
         Ok(())
     }
 
-    /// Checks that data is sent without gaps, except for the first segment of a flipped pair, which must follow next.
+    /// Checks that data is sent without gaps. The first segment of a flipped pair may be left out, but must be sent
+    /// next.
     fn fill_or_leave(&mut self, start: u64, end: u64) -> Result<(), String> {
         if let Some((from, to)) = self.flipped.take() {
             rule!((start, end) == (from, to), "sent {start}..{end} while {from}..{to} of a pair was due");
@@ -185,7 +188,8 @@ impl Side {
         self.owes_ack_since = None;
         let shift = self.shift(peer);
         let edge = ack + (u64::from(header.window) << shift);
-        // A scaled window cannot represent every edge: it may be less than a unit too small (RFC 7323, section 2.4).
+        // A scaled window cannot represent every edge, so the edge may be less than one unit too low (RFC 7323, section
+        // 2.4).
         rule!(edge + (1 << shift) > self.edge, "the window's right edge moved left from {} to {edge}", self.edge);
         self.edge = self.edge.max(edge);
         self.check_sack(isn, ack, header)
@@ -268,10 +272,10 @@ impl Side {
         }
     }
 
-    /// Checks the rules that hold between events.
+    /// Checks the rules that must hold between events.
     pub(crate) fn check_time(&self, now: Time, alive: bool) -> Result<(), String> {
         let late = self.owes_ack_since.filter(|_| alive).map(|at| now - at);
-        // RFC 9293, section 3.8.6.3.
+        // RFC 9293, section 3.8.6.3: an ACK is delayed by less than 0.5 s.
         rule!(late.is_none_or(|late| late <= Span::from_millis(500)), "an ACK is owed for {late:?}");
         Ok(())
     }

@@ -12,23 +12,22 @@ use longhaul_wire::{CheshireCodec, Header, Segment};
 
 use crate::side::Side;
 
-/// Maximum RTO of longhaul. RFC 6298, section 2.5, requires at least 60 s.
+/// Maximum RTO of longhaul in this check. RFC 6298, section 2.5, requires a maximum of at least 60 s.
 const MAX_RTO: Span = Span::from_secs(120);
-/// Maximum number of events at one instant; more indicate an endless loop. A whole window may arrive at one instant.
+/// Maximum number of events at one instant, at which a whole window may arrive. More events indicate an endless loop.
 const MAX_AT_ONCE: u32 = 20_000;
 
-/// Number of packets in error messages.
+/// Number of latest packets to show in error messages.
 const RECENT: usize = 40;
 
 /// State shared by the tap and the checks.
 struct Wire {
     sides: [Side; 2],
     broken: Option<String>,
-    /// The last packets, for error messages.
     recent: VecDeque<Seen>,
 }
 
-/// A packet in an error message.
+/// Packet to show in an error message.
 struct Seen {
     now: Time,
     sighting: Sighting,
@@ -79,7 +78,7 @@ impl Tap for WireTap {
     }
 }
 
-/// State of one end after the last event.
+/// State of one end after the previous event.
 #[derive(Default)]
 struct Last {
     state: Option<State>,
@@ -92,7 +91,7 @@ pub struct Watch {
     last: [Last; 2],
     at: Time,
     at_once: u32,
-    /// Number of timer steps of each host that left a timer due, since the last one that left none.
+    /// Number of consecutive timer steps of each host after which a timer was still due.
     due_again: [u32; 2],
     min_rto: Span,
 }
@@ -110,7 +109,7 @@ impl Watch {
     /// Runs `sim` until `done`, for at most `limit`, and checks the rules after every step.
     ///
     /// # Errors
-    /// Returns the rule that was broken, or that the limit has passed, with the last packets.
+    /// Returns the rule that was violated, or that the limit has passed, with the latest packets.
     pub fn run(&mut self, sim: &mut Sim, limit: Span, mut done: impl FnMut(&Sim) -> bool) -> Result<(), String> {
         let end = sim.now() + limit;
         self.explain(Ok(()))?;
@@ -134,7 +133,7 @@ impl Watch {
         self.wire.borrow_mut().sides.iter_mut().for_each(|side| side.sleep(span));
     }
 
-    /// Returns a failure, with the state of both ends and the last packets.
+    /// Fails with `why`, the state of both ends and the latest packets.
     ///
     /// # Errors
     /// Always returns an error.
@@ -165,7 +164,8 @@ impl Watch {
             let next = sim.host_mut(number).endpoint.poll_timeout();
             let due_again = &mut self.due_again[number];
             *due_again = if next.is_some_and(|at| at <= clock) { *due_again + 1 } else { 0 };
-            // What a timer sends may end a phase of the controller, which then asks for a tick at once.
+            // A timeout may end a phase of the controller, which then requests a tick at once, so one due timer is
+            // allowed.
             if *due_again > 1 {
                 return Err(format!("host {number}: a timer is still due at {next:?}, after two calls at {clock}"));
             }
@@ -181,7 +181,7 @@ impl Watch {
             return Err(format!("host {number} read what was not written"));
         }
         let connection = host.endpoint.connection(session.id);
-        // A connection that discards data does not acknowledge it.
+        // A connection that discards data need not acknowledge it.
         let acknowledges =
             |c: &Connection| c.state().is_synchronized() && c.state() != State::TimeWait && !c.discards();
         let alive = connection.is_some_and(acknowledges);

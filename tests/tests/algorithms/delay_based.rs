@@ -1,5 +1,4 @@
-//! Delay-based controllers and UDT over simulated links: their goodput, the queue they maintain, and their effect on
-//! CUBIC.
+//! Delay-based controllers and UDT over simulated links: goodput, standing queue, and effect on CUBIC.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ pub(crate) fn link(mbit: u64, rtt_millis: u64, queue: u64) -> LinkConfig {
     LinkConfig::new(rate, Span::from_micros(rtt_millis * 500)).queue(Limit::Bytes(queue))
 }
 
-/// Results of flows over the measured period.
+/// Measurements of several flows over a period.
 pub(crate) struct Outcome {
     /// Goodput of each flow in Mb/s.
     pub(crate) goodput: Vec<f64>,
@@ -50,19 +49,19 @@ impl Outcome {
     }
 }
 
-/// Runs endless transfers that share `bottleneck`, each with its controller and start time in seconds. The results
+/// Runs endless transfers that share `bottleneck`, each with its controller and start time in seconds. The measurements
 /// cover `from` to `until` seconds.
 pub(crate) fn run(bottleneck: LinkConfig, flows: &[(&str, u64)], from: u64, until: u64) -> Outcome {
     let back = LinkConfig::delay(bottleneck.delay);
     run_over(Duplex { there: bottleneck, back }, flows, from, until)
 }
 
-/// As [`run`], with a bottleneck in both directions.
+/// Like [`run`], with a bottleneck in both directions.
 pub(crate) fn run_over(bottleneck: Duplex, flows: &[(&str, u64)], from: u64, until: u64) -> Outcome {
     run_as(bottleneck, flows, from, until, |_| {})
 }
 
-/// As [`run_over`], after `change` to the configuration of all hosts.
+/// Like [`run_over`], with the configuration of all hosts modified by `change`.
 pub(crate) fn run_as(
     bottleneck: Duplex,
     flows: &[(&str, u64)],
@@ -104,7 +103,7 @@ pub(crate) fn run_as(
     Outcome { goodput, queue, seconds_a_byte }
 }
 
-/// Returns the payload that a link of this many Mb/s carries, with 1448 bytes per 1500-byte packet.
+/// Returns the payload rate in Mb/s of a link with `mbit` Mb/s, with 1448 bytes per 1500-byte packet.
 pub(crate) fn payload(mbit: u64) -> f64 {
     mbit as f64 * MSS / 1500.0
 }
@@ -128,7 +127,7 @@ fn copa_alone_fills_the_path_and_leaves_the_queue_short() {
     }
 }
 
-/// Two flows keep twice that queue, and share the path.
+/// Two flows keep twice the queue of a single flow, and share the path.
 #[test]
 fn copa_shares_with_copa() {
     for (mbit, rtt) in PATHS {
@@ -138,7 +137,7 @@ fn copa_shares_with_copa() {
     }
 }
 
-/// CUBIC fills the queue. Without the competitive mode, Copa leaves it almost all of the capacity.
+/// CUBIC fills the queue. Without its competitive mode, Copa leaves CUBIC almost all of the capacity.
 #[test]
 fn copa_competes_with_cubic() {
     for queue in [1, 4] {
@@ -150,7 +149,8 @@ fn copa_competes_with_cubic() {
     }
 }
 
-/// Random losses have no effect: of these 155 Mb/s, kernel CUBIC gets 2.9 Mb/s, and BBR 142 Mb/s.
+/// Copa does not react to random losses. On this path of 155 Mb/s, kernel CUBIC was measured at 2.9 Mb/s, and BBR at
+/// 142 Mb/s.
 #[test]
 fn copa_is_deaf_to_losses_by_chance() {
     let lossy = link(155, 65, 155 * 65 * 125).loss(Loss::Uniform(0.005));
@@ -158,7 +158,8 @@ fn copa_is_deaf_to_losses_by_chance() {
     assert!(outcome.goodput[0] > 142.0, "{} Mb/s", outcome.goodput[0]);
 }
 
-/// The median delay is the target of 60 ms. The minimum delays occur in slowdowns, which take a tenth of the time.
+/// The median delay is LEDBAT++'s target of 60 ms. The minimum delays occur in slowdowns, which take a tenth of the
+/// time.
 #[test]
 fn ledbat_alone_keeps_its_target_and_sees_the_path_empty() {
     for (mbit, rtt) in PATHS {
@@ -170,7 +171,7 @@ fn ledbat_alone_keeps_its_target_and_sees_the_path_empty() {
     }
 }
 
-/// If the queue can exceed the target delay, a competing CUBIC flow gets all but a few percent.
+/// If the queue can exceed the target delay, LEDBAT++ leaves all but a few percent to a competing CUBIC flow.
 #[test]
 fn ledbat_yields_to_cubic() {
     for (mbit, rtt) in PATHS {
@@ -180,7 +181,7 @@ fn ledbat_yields_to_cubic() {
     }
 }
 
-/// A later flow does not take everything, because it sees an empty queue when the first one slows down.
+/// A later flow does not take the whole capacity, because it measures an empty queue when the first flow slows down.
 #[test]
 fn ledbat_shares_with_ledbat() {
     for (mbit, rtt) in PATHS {
@@ -190,9 +191,9 @@ fn ledbat_shares_with_ledbat() {
     }
 }
 
-/// 100 Mb/s, 133 ms, a queue of 150 kB, and a loss rate of 1 in 20,000: UDT itself was measured at 70 Mb/s, kernel
-/// CUBIC at 29 Mb/s. A loss costs a ninth of the rate, most of which the increase of 12 Mb/s per second restores
-/// within a second.
+/// On a path of 100 Mb/s and 133 ms with a queue of 150 kB and a loss rate of 1 in 20,000, the original UDT was
+/// measured at 70 Mb/s and kernel CUBIC at 29 Mb/s. A loss reduces UDT's rate by a ninth, and the increase of 12 Mb/s
+/// per second restores most of it within a second.
 #[test]
 fn udt_and_copa_on_a_long_path_with_few_losses() {
     let path = || link(100, 133, 150_000).loss(Loss::Uniform(5e-5));
@@ -202,9 +203,9 @@ fn udt_and_copa_on_a_long_path_with_few_losses() {
     }
 }
 
-/// The window times RTTmin / RTTmax equals the BDP: after each loss, the queue just empties, and the link stays in
-/// use. On a long path, the queue fills within few round trips. RTTmax from SRTT would lag behind, so that the queue
-/// never emptied.
+/// H-TCP multiplies the window by RTTmin / RTTmax, which leaves one BDP: after each loss, the queue just empties, and
+/// the link stays in use. On a long path, the queue fills within a few round trips. If RTTmax came from SRTT, it would
+/// lag behind, and the queue would never empty.
 #[test]
 fn h_tcp_just_drains_the_queue() {
     for (mbit, rtt) in [(50, 100), (100, 200)] {
@@ -215,8 +216,8 @@ fn h_tcp_just_drains_the_queue() {
     }
 }
 
-/// rho is the minimum RTT divided by 25 ms: a new flow learns it as soon as the queue is empty once. With the minimum
-/// smoothed RTT, which hardly decreases in this time, the new flow would take twice as much.
+/// rho is the minimum RTT divided by 25 ms, which a new flow learns as soon as the queue is empty once. With the
+/// minimum of the smoothed RTT, which hardly decreases in this time, the new flow would take twice as much.
 #[test]
 fn hybla_shares_with_hybla() {
     for (mbit, rtt) in PATHS {
@@ -226,8 +227,9 @@ fn hybla_shares_with_hybla() {
     }
 }
 
-/// A policer of 20 Mb/s on a path of 100 Mb/s causes no queueing delay. Copa finds its rate by losses, and keeps them
-/// below the 2 % that BBR tolerates (draft-ietf-ccwg-bbr). Without a bound, it loses a quarter of all packets.
+/// A policer of 20 Mb/s on a path of 100 Mb/s causes no queueing delay. Copa finds its rate by losses, and keeps the
+/// loss rate below 2 %, which is what BBR tolerates (draft-ietf-ccwg-bbr). Without its loss bound, Copa loses a quarter
+/// of all packets.
 #[test]
 fn copa_keeps_its_losses_at_a_policer_within_bounds() {
     for (burst, rtt) in [(15_000, 40), (60_000, 10), (500_000, 40), (30_000, 200)] {
@@ -262,7 +264,7 @@ fn run_policed(policed: LinkConfig, name: &str) -> (f64, f64) {
 }
 
 /// Losses that do not decrease with the rate are attributed to the link and do not reduce the goodput: it is within a
-/// tenth of what the link leaves, at loss rates of 1 to 5 %, with single losses or bursts of five.
+/// tenth of the capacity that the losses leave, at loss rates of 1 to 5 %, with single losses or bursts of five.
 #[test]
 fn copas_loss_bound_leaves_a_lossy_link_its_goodput() {
     let bursty = |share: f64| Loss::GilbertElliott(GilbertElliott::simple(0.2 * share / (1.0 - share), 0.2));

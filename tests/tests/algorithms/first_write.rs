@@ -1,5 +1,5 @@
-//! Applications often write a few bytes first, and a large amount shortly after, such as a header and then a file. No
-//! start-up scheme may take the first write for all data.
+//! Effect of a small first write. Applications often write a few bytes first, such as a header, and a file shortly
+//! after. No start-up scheme may take the first write for all data.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,7 @@ const CONNECTED: Span = Span::from_millis(250);
 const HEADER: u64 = 16;
 const FILE: u64 = 1_000_000;
 
-/// A connection with these writes, each with its delay after the preceding one.
+/// Returns a connection whose client makes these writes, each with its delay after the preceding one.
 pub(crate) fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
     let adu = |&(bytes, after_send)| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
     ConnectionVector {
@@ -33,7 +33,8 @@ pub(crate) fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
     }
 }
 
-/// Returns when all data has arrived over a known path with a queue of one bandwidth-delay product.
+/// Returns the time until all data has arrived over a path with cached metrics and a queue of one bandwidth-delay
+/// product.
 pub(crate) fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     let cache = PathCache::default();
@@ -55,8 +56,8 @@ pub(crate) fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     sim.now() - Time::ZERO
 }
 
-/// The published variants mistake the pause of the application for the spacing of ACKs on the path. The hardened
-/// variant does not.
+/// Schemes that mistake the pause of the application for the spacing of ACKs on the path. Both are published variants;
+/// the hardened variant does not.
 const DECEIVED: [&str; 2] = ["swift-start", "swift-start-bbn"];
 
 /// All start-up schemes and slow-start variants, combined with a congestion-avoidance algorithm without its own
@@ -70,8 +71,8 @@ fn starts() -> Vec<String> {
     schemes.chain(variants).collect()
 }
 
-/// The pause costs at most two round trips: one if the header uses a window of its own, and one if slow start depends
-/// on the first ACKs.
+/// The pause costs at most two round trips: one if the header is sent in a window of its own, and one if slow start
+/// depends on the first ACKs.
 #[test]
 fn a_few_bytes_first_cost_two_round_trips_at_most() {
     let at_once = writes(&[(HEADER + FILE, CONNECTED)]);

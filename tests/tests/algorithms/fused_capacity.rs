@@ -1,5 +1,5 @@
-//! Bandwidth estimation (BE) fused with TCPProbe in transfers over simulated links: estimates of the narrow link
-//! after each ACK by BE, by pairs, and by both.
+//! Bandwidth estimation (BE) fused with TCPProbe in transfers over simulated links: estimates of the narrow link's
+//! capacity after each ACK by BE, by packet pairs, and by both.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,7 @@ struct Known {
     be: f64,
     fused: f64,
     fused_converged: bool,
-    /// 0 before the first pair.
+    /// Estimate by packet pairs; 0 before the first pair.
     pairs: f64,
     pairs_converged: bool,
 }
@@ -32,7 +32,7 @@ struct Known {
 /// Log of estimates that a test can read.
 type Log = Arc<Mutex<Vec<Known>>>;
 
-/// Returns `algorithm` with an observer that computes the estimates.
+/// Returns `algorithm` with an observer that logs the estimates after each ACK.
 fn watch(algorithm: &str, log: &Log) -> Congestion {
     let (log, filters) = (Arc::clone(log), Mutex::new((FusedCapacity::default(), TcpProbe::default())));
     let mut wants = Demands::default();
@@ -101,18 +101,18 @@ fn off(mbit: f64) -> f64 {
     (mbit / 80.0 - 1.0).abs()
 }
 
-/// Returns the time in seconds at which this holds for the first time.
+/// Returns the time in seconds at which `is` holds for the first time.
 fn first(log: &[Known], is: impl Fn(&Known) -> bool) -> f64 {
     log.iter().find(|known| is(known)).map_or(f64::INFINITY, |known| known.at)
 }
 
-/// Returns the maximum of these values after `since` seconds.
+/// Returns the maximum of the values `of` after `since` seconds.
 fn worst(log: &[Known], since: f64, of: impl Fn(&Known) -> f64) -> f64 {
     log.iter().filter(|known| known.at >= since).map(of).fold(0.0, f64::max)
 }
 
-/// A flow alone: the fused estimate is within 5 % from the first pair on, and converges in less than a quarter of the
-/// time of TCPProbe. BE is repeatedly wrong by more than a fifth.
+/// For a flow without competition, the fused estimate is within 5 % from the first pair on, and converges in less than
+/// a quarter of TCPProbe's time. BE repeatedly deviates by more than a fifth.
 #[test]
 fn alone_it_is_right_at_once_and_soon_sure() {
     for algorithm in ["cubic", "new-reno", "vegas", "westwood-bbe", "bbr"] {
@@ -128,8 +128,8 @@ fn alone_it_is_right_at_once_and_soon_sure() {
     }
 }
 
-/// With cross traffic on half of the link, the fused estimate is within 10 % from its convergence on. BE follows the
-/// share of the flow.
+/// With cross traffic on half of the link, the fused estimate is within 10 % from its convergence on, whereas BE
+/// follows the flow's share of the link.
 #[test]
 fn beside_others_it_is_the_link_and_not_the_share() {
     for (algorithm, seed) in [("cubic", 1), ("new-reno", 2), ("vegas", 3), ("westwood-bbe", 4), ("bbr", 1)] {
@@ -163,8 +163,8 @@ fn a_change_of_the_link_is_followed() {
     }
 }
 
-/// TCPW-BBE requests pairs if it takes the capacity from them, and its goodput does not decrease: alone with random
-/// losses, and with cross traffic.
+/// If TCPW-BBE takes the capacity from packet pairs, it requests pairs, and its goodput does not decrease: neither
+/// without competition but with random losses, nor with cross traffic.
 #[test]
 fn bbe_takes_its_capacity_from_where_it_is_told() {
     let cases = [(0.5, 5e-5), (0.0, 1e-3), (0.0, 5e-5)];

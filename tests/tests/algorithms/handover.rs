@@ -15,9 +15,9 @@ const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(100);
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-/// Describes a burst above the pacing quantum after the first flight of `name` and before the first loss, in 3 s over
-/// a known path with a queue of one bandwidth-delay product. Routers approve requests unless `deaf`. Bursts of the
-/// recovery algorithm are not considered.
+/// Runs `name` for 3 s over a path with cached metrics and a queue of one bandwidth-delay product, and describes the
+/// first burst above the pacing quantum after the first flight and before the first loss. Routers approve requests
+/// unless `deaf`. Bursts of the recovery algorithm are not considered.
 fn burst(name: &str, deaf: bool) -> Option<String> {
     let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     let cache = PathCache::default();
@@ -30,7 +30,8 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
         config.path_cache = Some(cache.clone());
     });
     setup.link_mut(1).queue = Limit::Packets(100_000).into();
-    // RC3 is designed for networks with priorities. In another queue, its burst leaves no room for the first window.
+    // RC3 is designed for networks with priorities. In any other queue, its burst would leave no room for the first
+    // window.
     if name.trim_start_matches("startup=").starts_with("rc3") {
         setup.link_mut(0).queue.discipline = Discipline::Priority(Classes::rc3());
     }
@@ -43,7 +44,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
     sim.run_for(RTT * 2);
     let early = sim.host(0).endpoint.connection(sim.session(client).id).unwrap().info(sim.now());
     if let Some(network) = early.network {
-        // An approved rate has been used by this time; otherwise, only the initial window has been sent.
+        // An approved rate has been used by now. After a denial, only the initial window has been sent.
         let (granted, denied) = if deaf { (0, 1) } else { (1, 0) };
         assert_eq!(
             (network.granted, network.denied, early.bytes_sent > 100_000),
@@ -56,7 +57,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
     if let Some(burst) = found {
         return Some(format!("{name}: {burst:?}"));
     }
-    // Some congestion-avoidance algorithms have their own start-up, which takes longer.
+    // A congestion-avoidance algorithm with its own start-up takes longer, so less data is required.
     let looked_at = if name.starts_with("startup=") { 300_000 } else { 50_000 };
     assert!(last.bytes_sent > looked_at, "{name}: {} bytes until {}", last.bytes_sent, sim.now());
     None
@@ -80,13 +81,13 @@ fn all_bursts(startup: &str, deaf: bool) -> Vec<String> {
 
 #[test]
 fn no_startup_hands_a_burst_to_any_avoidance() {
-    // BBN's variant is excluded, because it paces six segments per round trip throughout.
+    // BBN's variant is excluded, because it always paces six segments per round trip.
     let schemes = names(Slot::Startup).filter(|name| *name != "swift-start-bbn");
     let faults: Vec<_> = schemes.flat_map(|startup| all_bursts(startup, false)).collect();
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// A router without Quick-Start denies the request, which leaves the initial window.
+/// A router without Quick-Start denies the request, so that only the initial window is used (RFC 4782, section 4.4).
 #[test]
 fn no_denial_hands_a_burst_to_any_avoidance() {
     let faults = all_bursts("quick-start", true);

@@ -15,8 +15,8 @@ const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(100);
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-/// Describes a burst above the pacing quantum after the first flight of `name`, in 3 s over a path with a queue of
-/// two bandwidth-delay products. Slow start ends at `ssthresh` at the latest.
+/// Runs `name` for 3 s over a path with a queue of two bandwidth-delay products, and describes the first burst above
+/// the pacing quantum after the first flight. Slow start ends at `ssthresh` at the latest.
 fn burst(name: &str, ssthresh: Option<Bytes>) -> Option<String> {
     let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     let cache = PathCache::default();
@@ -36,7 +36,7 @@ fn burst(name: &str, ssthresh: Option<Bytes>) -> Option<String> {
     let (found, info) = bursts::watch(&mut sim, client, Time::ZERO + RTT.mul_f64(1.5), Time::ZERO + Span::from_secs(3));
     let fault = found.map(|burst| format!("{name}, {ssthresh:?}: {burst:?}"));
     assert!(fault.is_some() || info.bytes_sent > 300_000, "{name}: {} bytes until {}", info.bytes_sent, sim.now());
-    // Slow start has ended for any reason.
+    // Whatever the reason, slow start must have ended.
     assert!(fault.is_some() || ssthresh.is_none() || info.cwnd >= ssthresh.unwrap() / 2, "{name}: {info:?}");
     fault
 }

@@ -1,4 +1,4 @@
-//! Receivers that lie: under each controller, a lie gains at most 5 % compared with an honest receiver.
+//! Receivers that send false feedback: under each controller, a lie gains at most 5 % compared with an honest receiver.
 //!
 //! Lies that a sender cannot detect are not tested: ACKs of data that has not arrived yet (Savage et al., TCP
 //! congestion control with a misbehaving receiver, CCR 29(5), 1999), a CE mark that is not echoed (RFC 3540), or a
@@ -19,7 +19,8 @@ use lies::{Both, Bunches, Drip, Duplicate, Duplicates, Echo, Echoes, Optimist, S
 use times::{Fake, Times};
 use world::{Aqm, Lie, Path};
 
-/// 8 Mb/s, 80 ms, and a queue of half a BDP. The losses of slow start are repaired before the measurement begins.
+/// Path of 8 Mb/s and 80 ms with a queue of half a BDP. Losses of slow start are recovered before the measurement
+/// begins.
 const PLAIN: Path = Path {
     mbit: 8,
     rtt: 80,
@@ -34,29 +35,31 @@ const PLAIN: Path = Path {
     jitter: 0,
     each: false,
 };
-/// 10 Mb/s, with a random loss rate of 1 in 500: most windows are limited by losses, and not by the link.
+/// Path of 10 Mb/s with a random loss rate of 1 in 500: most windows are limited by losses, and not by the link.
 const LOSSY: Path = Path { mbit: 10, loss: 0.002, warm: 1, seconds: 10, ..PLAIN };
-/// A competing honest CUBIC flow. Windows recover quickly, because a mean needs about 40 reductions.
+/// Path with a competing honest CUBIC flow. Its RTT is short, so that the windows have the 40 reductions that a
+/// reliable mean needs.
 const SHARED: Path = Path { mbit: 6, rtt: 40, queue: 1.0, beside: Some("cubic"), warm: 3, seconds: 20, ..PLAIN };
 
-/// A competing honest CUBIC flow, with random drops. A drop-tail queue favours packets that arrive when there is
-/// room, which any change of timing affects.
+/// Path with a competing honest CUBIC flow and random drops. A drop-tail queue would favour packets that arrive when
+/// there is room, which any change of timing affects.
 const CHANCE: Path = Path { queue: 4.0, aqm: Aqm::Pie, ecn: false, ..SHARED };
 
 /// Profiles that yield to all other flows.
 const YIELDS: [&str; 1] = ["ledbat-plus-plus"];
 
-/// A competing honest CUBIC flow at a drop-tail queue, with random delays that prevent lasting phase effects.
+/// Path with a competing honest CUBIC flow at a drop-tail queue, with random delays that prevent lasting phase effects.
 const NOISY: Path = Path { seconds: 60, jitter: 2, ..SHARED };
 
-/// The end of slow start is random, and UDT needs half a minute to reach its equilibrium.
+/// Seconds before the measurement of UDT, whose slow start ends at random, and which needs half a minute to reach its
+/// equilibrium.
 const UDT_WARM: u64 = 30;
 
-/// Without SACK, the losses of slow start are repaired at one segment per round trip (RFC 6582), and their number is
-/// random.
+/// Seconds before the measurement without SACK. The number of losses of slow start is random, and one of them is
+/// recovered per round trip (RFC 6582).
 const CLASSIC_WARM: u64 = 40;
 
-/// Returns all profiles except those that vary too much on this path for a verdict.
+/// Returns all profiles except `irregular` ones, whose results on this path vary too much for a verdict.
 fn but(irregular: &[&str]) -> impl Iterator<Item = &'static str> {
     controllers().filter(|name| !irregular.contains(name))
 }
@@ -75,23 +78,23 @@ fn echoes(which: Echo) -> Box<dyn Lie> {
     Box::new(Echoes::new(which))
 }
 
-/// Attempts to undo every reduction: each retransmission is reported as a duplicate, and its ACK as that of the
-/// original.
+/// Creates a receiver that attempts to undo every reduction: it reports each retransmission as a duplicate, with the
+/// timestamp echo of the original.
 fn needless() -> Box<dyn Lie> {
     Box::new(Both(echoes(Echo::Original), duplicates(Duplicate::Retransmission)))
 }
 
-/// Holds ACKs for this many milliseconds, and releases them with the spacing `apart`.
+/// Creates a receiver that holds ACKs for this many milliseconds, and releases them with the spacing `apart`.
 fn bunches(millis: u64, apart: Span) -> Box<dyn Lie> {
     Box::new(Bunches::new(Span::from_millis(millis), apart))
 }
 
-/// Acknowledges each segment separately, with this delay after the preceding one.
+/// Creates a receiver that acknowledges each segment separately, with this delay after the preceding ACK.
 fn drip(millis: u64) -> Box<dyn Lie> {
     Box::new(Drip::new(Span::from_millis(millis)))
 }
 
-/// Holds each ACK for at most this many milliseconds.
+/// Creates a receiver that holds each ACK for a random time of at most this many milliseconds.
 fn wavering(millis: u64) -> Box<dyn Lie> {
     Box::new(Wavering::new(Span::from_millis(millis)))
 }
@@ -100,7 +103,7 @@ fn split() -> Box<dyn Lie> {
     Box::new(Split::new(100))
 }
 
-/// The measurement includes the first ACK, because this lie was designed for slow start.
+/// This lie was designed for slow start, so the measurement includes the first ACK.
 #[test]
 fn acks_split_a_hundredfold() {
     let lie: [Named; 1] = [("split", split)];
@@ -109,8 +112,8 @@ fn acks_split_a_hundredfold() {
     Contest { path: Path { warm: UDT_WARM, ..path }, seeds: 3 }.judge_under(["udt"], HONEST, &lie);
 }
 
-/// RFC 3708, section 3: data that was not retransmitted cannot be a spurious retransmission. RFC 8985, section 6.2: a
-/// retransmission is not spurious if its ACK took a round trip.
+/// RFC 3708, section 3: a report on data that was not retransmitted does not reveal a spurious retransmission. RFC
+/// 8985, section 6.2: a retransmission whose ACK took a round trip is not spurious.
 #[test]
 fn duplicates_that_never_were() {
     let contest = Contest { path: LOSSY, seeds: 4 };
@@ -133,17 +136,17 @@ fn forged_echoes_of_timestamps() {
     ]);
 }
 
-/// RFC 5961, section 5: an ACK of data that was not sent is answered, but not processed.
+/// RFC 5961, section 5: an ACK of data that was not sent is answered with an ACK, but not processed.
 #[test]
 fn acks_of_data_not_sent() {
     let contest = Contest { path: PLAIN, seeds: 1 };
     contest.judge(&[("32 MiB ahead", || Box::new(Optimist::default()))]);
 }
 
-/// ACKs released together suggest a path as fast as their spacing.
+/// ACKs that are released together suggest a path as fast as their spacing.
 #[test]
 fn acks_held_and_released_at_once() {
-    // Every second segment is acknowledged: every 3 ms at 8 Mb/s, every 1.2 ms at 20 Mb/s.
+    // The receiver acknowledges every second segment: every 3 ms at 8 Mb/s, every 1.2 ms at 20 Mb/s.
     Contest { path: PLAIN, seeds: 1 }.judge(&[
         ("pairs", || bunches(6, MICROSECOND)),
         ("20", || bunches(60, MICROSECOND)),
@@ -157,7 +160,7 @@ fn acks_held_and_released_at_once() {
     Contest { path, seeds: 3 }.judge_under(["reno-classic"], HONEST, &lies);
 }
 
-/// ACKs that are late by random times suggest jitter, which `copa-cubic` takes off the queueing delay.
+/// ACKs with random delays suggest jitter, which `copa-cubic` subtracts from the queueing delay.
 #[test]
 fn acks_at_varying_delays() {
     let lies: [Named; 2] = [("up to 10 ms", || wavering(10)), ("up to 40 ms", || wavering(40))];
@@ -181,7 +184,7 @@ const TIMES: [Named; 7] = [
     ("random", || times(Fake::Random)),
 ];
 
-/// Times that are true, but not told always.
+/// Arrival times that are true, but not always reported.
 const SOMETIMES: [Named; 3] = [
     ("withheld", || times(Fake::Withheld)),
     ("stopped", || times(Fake::Stopped)),
@@ -204,18 +207,18 @@ fn times_of_arrival() {
         return;
     }
     let shared = Contest { path: Path { times: true, ..SHARED }, seeds: 8 };
-    // `a_queue_that_is_concealed` tests LEDBAT++, and `shares_of_udt` tests UDT.
+    // `a_queue_that_is_concealed` covers LEDBAT++, and `shares_of_udt` covers UDT.
     let pairs = TIMED.into_iter().filter(|name| name.starts_with("westwood"));
     shared.judge_under(pairs, TRUE_TIMES, &TIMES);
 }
 
-/// Controllers that use arrival times of data segments from the first round trip: for the capacity at the start, and
-/// `copa-cubic` also for its share of the link and for the queue. False times gain nothing alone, and from a competing
-/// flow at most what CUBIC has, because CUBIC is what `copa-cubic` becomes without reliable times.
+/// Controllers that use arrival times from the first round trip: both for the capacity at the start, and `copa-cubic`
+/// also for its share of the link and for the queue. Without competition, false times gain nothing. Against a competing
+/// flow, they gain at most CUBIC's share, because `copa-cubic` behaves like CUBIC without reliable times.
 ///
-/// Times as sent are those of a link without a bottleneck, which conceal the queue. `copa-cubic` compares them with the
-/// spacing of the ACKs at the start, and believes the queue of the reverse path that they claim for a few round trips.
-/// The start-up scheme by itself believes them.
+/// Times "as sent" are those of a link without a bottleneck, and conceal the queue. At the start, `copa-cubic` compares
+/// them with the spacing of the ACKs, and attributes the difference to the reverse path for a few round trips. The
+/// start-up scheme alone does not check them, and is excluded.
 #[test]
 fn times_of_arrival_at_the_start_and_for_the_queue() {
     let names = ["copa-cubic", "swift-start-hardened(gamma=1)+cubic"];
@@ -237,7 +240,8 @@ fn times_of_arrival_at_the_start_and_for_the_queue() {
     }
 }
 
-/// A false capacity has an effect if losses occur at a queue that is neither full nor empty, and are not all random.
+/// A false capacity has an effect only if losses occur at a queue that is neither full nor empty, and not all are
+/// random.
 #[test]
 fn times_of_arrival_and_queues_half_full() {
     let path = Path { times: true, seconds: 40, ..CHANCE };
@@ -250,7 +254,7 @@ fn times_of_arrival_and_queues_half_full() {
 }
 
 /// A concealed queue cannot be distinguished from an empty one: LEDBAT++ with one-way delays then takes as much as a
-/// loss-based algorithm, and no more.
+/// loss-based algorithm, but not more.
 #[test]
 fn a_queue_that_is_concealed() {
     let contest = Contest { path: Path { times: true, queue: 4.0, ..SHARED }, seeds: 3 };
@@ -262,8 +266,8 @@ fn a_queue_that_is_concealed() {
     }
 }
 
-/// Capacity estimates from pairs are right with an honest receiver. With a liar, they are arbitrary, but limited by
-/// the resolution of the arrival clock; meaningless times do not lead to rates that are too high.
+/// With an honest receiver, capacity estimates from pairs are correct. A liar can cause any estimate up to the limit
+/// that the resolution of the arrival clock sets.
 #[test]
 fn capacity_by_lies() {
     let contest = Contest { path: Path { times: true, warm: 1, seconds: 4, ..PLAIN }, seeds: 1 };
@@ -277,7 +281,7 @@ fn capacity_by_lies() {
     }
 }
 
-/// The goodput of UDT and LEDBAT++ is too low and too variable in this scenario.
+/// UDT and LEDBAT++ are excluded, because their goodput is too low and too variable in this scenario.
 #[test]
 fn shares_beside_an_honest_flow() {
     let lies: [Named; 2] = [("needless", needless), ("bunches", || bunches(24, MICROSECOND))];
@@ -294,24 +298,24 @@ fn shares_of_controllers_that_yield() {
     contest.judge_under(YIELDS, HONEST, &[("split", split)]);
 }
 
-/// In a drop-tail queue, drops depend on arrival order, and in the simulator, each packet arrives at the same
-/// nanosecond as one round trip before: moving ACKs reduces drops. A random delay of up to two packet times before
-/// each packet and ACK prevents this (Floyd and Jacobson, 1992, use up to one, before packets).
+/// In a drop-tail queue, drops depend on the order of arrival. In the simulator, each packet arrives at the same
+/// nanosecond as one round trip before, so that moving ACKs would reduce drops. A random delay of up to two packet
+/// times before each packet and ACK prevents this (Floyd and Jacobson, 1992, use up to one, before packets).
 #[test]
 fn shares_of_controllers_that_yield_at_a_full_queue() {
     Contest { path: NOISY, seeds: 8 }.judge_under(YIELDS, HONEST, &YIELDING);
 }
 
-/// An ACK of two segments releases two segments at once, while partial ACKs release them one by one, which a
-/// drop-tail queue drops less often. The same holds for an honest receiver that acknowledges each segment, as RFC
-/// 9293, section 3.8.6.3, allows: splitting ACKs must not gain more than this.
+/// An ACK of two segments releases two segments at once, while partial ACKs release them one by one, which a drop-tail
+/// queue drops less often. An honest receiver that acknowledges each segment, as RFC 9293, section 3.8.6.3, allows, has
+/// the same advantage: splitting ACKs must not gain more than this.
 #[test]
 fn shares_of_controllers_that_yield_by_split_acks() {
     let each = Path { each: true, ..NOISY };
     Contest { path: NOISY, seeds: 8 }.judge_by(each, YIELDS, HONEST, &[("split", split)]);
 }
 
-/// UDT sends four segments at once, and at this rate less than once per update interval of 10 ms: spreading their
+/// UDT sends four segments at once, which is less than once per update interval of 10 ms at this rate: spreading their
 /// ACKs must not cause more updates.
 #[test]
 fn shares_of_udt() {

@@ -1,4 +1,4 @@
-//! Congestion control in virtual time: goodput, delay, fairness, start-up, and receivers that lie.
+//! Congestion control in virtual time: goodput, delay, fairness, start-up, and receivers that send false feedback.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod bbr;

@@ -18,18 +18,19 @@ fn config(congestion: &str) -> Arc<Config> {
     Arc::new(config)
 }
 
-/// 20 Mb/s, an RTT of 40 ms, and queues of four bandwidth-delay products, which can delay packets by 160 ms.
+/// Returns a link of 20 Mb/s and an RTT of 40 ms with a queue of four bandwidth-delay products, which delays packets by
+/// up to 160 ms.
 fn link() -> LinkConfig {
     LinkConfig::new(Rate::from_bits_per_sec(20 * MBIT), Span::from_millis(20)).queue(Limit::Bytes(400_000))
 }
 
-/// Flows and clock offset that a transfer competes with.
+/// Competing flows and clock offset of a transfer.
 #[derive(Clone, Copy, Default)]
 struct Meets {
-    /// Whether CUBIC flows compete in the forward and in the reverse direction.
+    /// Whether CUBIC flows compete in the forward direction. `back` is the same for the reverse direction.
     there: bool,
     back: bool,
-    /// Delay of their start after 5 s.
+    /// Start time of the competing flows, in addition to 5 s.
     later: Span,
     /// Offset of the receiver's clock.
     ahead: Span,
@@ -68,13 +69,13 @@ const BY: [(&str, &str); 3] = [
     ("auto", "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)"),
 ];
 
-/// Start times of the reverse flows in ms. The goodput varies by some Mb/s with the position of their losses relative
-/// to the slowdowns.
+/// Start times of the reverse flows in ms. The goodput varies by some Mb/s with the times of their losses relative to
+/// the slowdowns.
 const LATER: [u64; 6] = [0, 200, 350, 500, 730, 900];
 
-/// A full queue in the reverse direction is no reason to yield in the forward direction. RTT measurements cannot tell
-/// the difference, one-way delays can. Both make the flow yield if the forward queue is full. The clock offset does
-/// not matter.
+/// A full queue in the reverse direction is no reason to yield in the forward direction. One-way delays show in which
+/// direction the queue is, which RTTs do not. With both, the flow yields if the forward queue is full. The clock offset
+/// does not matter.
 #[test]
 fn ledbat_yields_to_the_way_there_only_where_it_sees_one_way() {
     for (name, congestion) in BY {

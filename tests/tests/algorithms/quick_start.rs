@@ -18,7 +18,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags};
 const RTT: Span = Span::from_millis(200);
 const MSS: u64 = 1448;
 
-/// 20 Mb/s with a router, or with one that does not process requests.
+/// Returns links of 20 Mb/s. The hop is a router of this kind, or one that does not process requests.
 fn links(router: Option<RouterConfig>) -> Duplex {
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), RTT / 2).queue(Limit::Packets(400));
     there.router = router;
@@ -30,7 +30,7 @@ fn quick_start_router() -> Option<RouterConfig> {
     Some(RouterConfig::QuickStart(QuickStartConfig::default()))
 }
 
-/// Transmission times of data segments; requests, reports and responses.
+/// Segments of a connection. `data` has the transmission times of data segments.
 #[derive(Default)]
 struct Seen {
     data: Vec<Time>,
@@ -86,7 +86,7 @@ impl World {
         })
     }
 
-    /// 100 kB, an idle period of 5 s, and 5 MB.
+    /// Starts a transfer of 100 kB, an idle period of 5 s, and 5 MB.
     fn resumed(links: Duplex, congestion: &str, prepare: impl FnOnce(&mut Sim)) -> Self {
         let adu = |bytes, after_send| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
         let vector = ConnectionVector {
@@ -142,8 +142,8 @@ impl World {
 
 const NAME: &str = "quick-start(rate=10000)+limited-slow-start+new-reno";
 
-/// A request for 10,240 kb/s is approved: the first flight is sent at 10.24 Mb/s for one round trip, evenly paced,
-/// and a report tells the routers the approved rate.
+/// A request for 10,240 kb/s is approved: the first flight is sent at 10.24 Mb/s for one round trip, evenly paced, and
+/// a report tells the routers the approved rate (RFC 4782, section 4.4).
 #[test]
 fn routers_approve_and_the_first_flight_fills_a_round_trip() {
     let mut world = World::new(links(quick_start_router()), NAME, |_| {});
@@ -168,8 +168,8 @@ fn routers_approve_and_the_first_flight_fills_a_round_trip() {
     assert!(later.cwnd.0 > 100 * MSS);
 }
 
-/// The request is denied if any router does not process it: one without Quick-Start, one of another kind, one of two,
-/// or none at all. If the application does not vouch for the path, no request is sent.
+/// The request is denied if any router does not process it: a router without Quick-Start, one of another kind, one of
+/// two routers, or if there is no router. If the application does not vouch for the path, no request is sent.
 #[test]
 fn it_fails_closed() {
     let plain = World::new(links(None), "limited-slow-start+new-reno", |_| {}).until(1.9).bytes_sent;
@@ -182,7 +182,7 @@ fn it_fails_closed() {
         assert_eq!(info.bytes_sent, plain, "{router:?}");
         world.seen.borrow().reported(QuickStartRate::ZERO);
     }
-    // A preceding router that does not process the request.
+    // The first of two routers does not process the request.
     let mut topology = longhaul_link::topology::Topology::new();
     let (a, near, far, b) = (topology.host(), topology.router(), topology.router(), topology.host());
     topology.duplex(a, near, Duplex::delay(Span::from_millis(1)));
@@ -206,7 +206,8 @@ fn it_fails_closed() {
     assert!(silent.seen.borrow().requests.is_empty());
 }
 
-/// A receiver that forges responses: a rate above the requested one, or a rate without the matching nonce.
+/// A response that approves more than the requested rate, or whose nonce does not match, counts as a denial (RFC 4782,
+/// section 4.4).
 #[test]
 fn forged_answers_are_denials() {
     let forge = |forward: &mut Forward,
@@ -255,7 +256,7 @@ fn a_lost_syn_asks_no_more() {
     assert_eq!(world.seen.borrow().requests.len(), 1, "nor reports anything");
 }
 
-/// The request on the forward path, for a receiver that falsely reports approval.
+/// Records the request on the forward path, for a receiver that falsely reports approval.
 struct Liar(Rc<Cell<Option<(QuickStartRate, QuickStartNonce)>>>);
 
 impl Hook<Parcel> for Liar {
@@ -273,9 +274,9 @@ impl Hook<Parcel> for Liar {
     }
 }
 
-/// If a receiver falsely reports approval by routers that do not process requests, it is believed, because it has the
-/// nonce and the sender cannot see the TTL (RFC 4782, section 9.4.2, would detect it). It gets at most the requested
-/// rate, paced over a round trip.
+/// A receiver may falsely report approval if no router processes requests: the sender believes it, because it has the
+/// nonce, and the sender cannot see the TTL (RFC 4782, section 9.4.2, would detect it). The sender then uses at most
+/// the requested rate, paced over a round trip.
 #[test]
 fn a_receiver_that_claims_an_approval_is_believed() {
     let asked = Rc::new(Cell::new(None));
@@ -301,8 +302,8 @@ fn a_receiver_that_claims_an_approval_is_believed() {
     assert!((sent - expected).abs() < 0.05 * expected, "{sent} segments, {expected} claimed");
 }
 
-/// After an idle period of 5 s, the first segment carries a new request (RFC 4782, section 4.8). The restart window
-/// is sent first and, after the response, 10.24 Mb/s for one round trip. A report follows.
+/// After an idle period of 5 s, the first segment carries a new request (RFC 4782, section 4.8). The restart window is
+/// sent first, and 10.24 Mb/s for one round trip after the response. A report follows.
 #[test]
 fn a_pause_is_followed_by_a_request() {
     let mut world = World::resumed(links(quick_start_router()), NAME, |_| {});
@@ -344,11 +345,11 @@ impl Hook<Parcel> for Silence {
     }
 }
 
-/// Adds a response to ACKs after the handshake: that of the SYN-ACK again, or another one.
+/// Adds a response to ACKs after the handshake: a repetition of that on the SYN-ACK, or another one.
 struct Unasked {
     heard: Option<Feedback>,
     other: Option<Feedback>,
-    /// Whether it only replaces other responses.
+    /// Whether to only replace other responses.
     instead: bool,
 }
 
@@ -376,7 +377,7 @@ impl Hook<Parcel> for Unasked {
     }
 }
 
-/// A peer that repeats a response, denies without a request, or responds like routers of another kind: each response
+/// The peer repeats a response, denies without a request, or responds like routers of another kind. Each such response
 /// is refused and has no effect.
 #[test]
 fn unsolicited_answers_have_no_effect() {
@@ -405,8 +406,8 @@ fn unsolicited_answers_have_no_effect() {
     }
 }
 
-/// The response of the handshake is repeated instead of that to the request after the idle period: its nonce does not
-/// match.
+/// The peer repeats the response of the handshake in place of that to the request after the idle period. Its nonce does
+/// not match.
 #[test]
 fn a_replay_does_not_answer_the_next_request() {
     let hook = Unasked { instead: true, ..Unasked::new(None) };
@@ -415,16 +416,16 @@ fn a_replay_does_not_answer_the_next_request() {
     assert_eq!((network.requests, network.granted, network.denied, network.refused), (2, 1, 1, 1));
 }
 
-/// If no router processes the request, or the response is lost, the data sent after the idle period equals that
-/// without Quick-Start, except for the twelve bytes of the request.
+/// If no router processes the request, or the response is lost, the amount of data sent after the idle period equals
+/// that without Quick-Start, except for the twelve bytes of the request.
 #[test]
 fn a_pause_fails_closed() {
     let sent = |world: &mut World, until: f64| {
         let info = world.until(until);
         info.bytes_sent
     };
-    // The file is written about 26 round trips after the SYN. The segment with the request has its own ACK, so that
-    // the spacing of others differs.
+    // The file is written about 26 round trips after the SYN. The segment with the request gets its own ACK, which
+    // changes the spacing of the other ACKs.
     for until in [27.9, 28.9] {
         let plain = sent(&mut World::resumed(links(None), "limited-slow-start+new-reno", |_| {}), until);
         let mut denied = World::resumed(links(None), NAME, |_| {});
@@ -439,8 +440,8 @@ fn a_pause_fails_closed() {
     }
 }
 
-/// After a wrong nonce, the peer is not trusted any more, and there is no request after the idle period (RFC 4782,
-/// section 4.4).
+/// After a wrong nonce, the sender does not trust the peer any more, and sends no request after the idle period (RFC
+/// 4782, section 4.4).
 #[test]
 fn no_request_follows_a_failed_nonce_check() {
     let forge = |_: Time, _: &View, _: u32, forward: &mut Forward| {
@@ -454,8 +455,8 @@ fn no_request_follows_a_failed_nonce_check() {
     assert_eq!((network.requests, network.refused), (1, 1));
 }
 
-/// With `again`, a denied connection repeats the request once per round trip, and gets the rate as soon as the
-/// routers grant it.
+/// With the option `again`, a connection whose request was denied repeats it once per round trip, and uses the rate as
+/// soon as the routers grant it.
 #[test]
 fn a_connection_that_goes_on_may_ask_again() {
     let name = "quick-start(rate=10000,again=3)+limited-slow-start+new-reno";
@@ -466,7 +467,7 @@ fn a_connection_that_goes_on_may_ask_again() {
     let requests = denied.seen.borrow().requests.clone();
     let times: Vec<_> = asked.iter().zip(&requests).filter(|(_, r)| matches!(r, Request::QuickStart { .. })).collect();
     assert!(times.windows(2).all(|two| *two[1].0 - *two[0].0 >= RTT), "one a round trip");
-    // The request on the SYN is not processed, the next one is.
+    // The router does not process the request on the SYN, but processes later ones.
     let mut first = true;
     let late = move |_: Time, _: &View, _: u32, forward: &mut Forward| {
         forward.stamps += u8::from(!std::mem::take(&mut first));
@@ -479,8 +480,8 @@ fn a_connection_that_goes_on_may_ask_again() {
     assert!((sent - expected).abs() < 0.1 * expected, "{sent} segments, {expected} approved");
 }
 
-/// 40.96 Mb/s for 200 ms are 682 segments. The receiver sends one ACK for six of them, 114 in the round trip (RFC
-/// 4782, section 4.5), then one for three, and then one for two as usual.
+/// At 40.96 Mb/s, 682 segments are sent in a round trip of 200 ms. The receiver sends one ACK per six of them, 114 in
+/// the round trip (RFC 4782, section 4.5), then one per three, and then one per two as usual.
 #[test]
 fn acks_are_thinned_out() {
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(100_000_000), RTT / 2).queue(Limit::Packets(2000));

@@ -1,5 +1,5 @@
-//! RC3 over simulated links: with routers that support priorities, its effect on other traffic, and its cost with
-//! routers without priorities.
+//! RC3 over simulated links: its benefit and its effect on other traffic if routers support priorities, and its cost if
+//! they do not.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags};
 const MSS: u64 = 1448;
 const KB: u64 = 1000;
 const MB: u64 = 1000 * KB;
-/// Bytes of a full packet.
+/// IP length of a full packet in bytes.
 const PACKET: u64 = 1500;
 
 /// A path of `mbit` Mb/s and `rtt` ms with a queue of one bandwidth-delay product.
@@ -25,7 +25,7 @@ struct Path {
     rtt: u64,
     /// Whether the queue has RC3's five priorities.
     priorities: bool,
-    /// Share of the link used by cross traffic at normal priority, in percent.
+    /// Fraction of the link used by cross traffic at normal priority, in percent.
     load: u64,
 }
 
@@ -50,7 +50,7 @@ impl Path {
         there
     }
 
-    /// Returns the lower bound in seconds from the SYN until this many bytes are read: handshake, one-way delay,
+    /// Returns the lower bound in seconds from the SYN until `bytes` bytes are read: handshake, one-way delay, and
     /// serialisation.
     fn limit(self, bytes: u64) -> f64 {
         let wire = bytes.div_ceil(MSS) * PACKET * 8;
@@ -59,7 +59,7 @@ impl Path {
     }
 }
 
-/// Observations at the sender: segments per instant and priority, and the highest byte sent.
+/// Segments that the sender transmits: number per instant and priority, and the highest byte sent.
 #[derive(Default)]
 struct Leaving {
     at: Time,
@@ -103,7 +103,7 @@ struct World {
     bytes: u64,
 }
 
-/// Returns the plan with zeros as data and an open end of the stream.
+/// Returns `plan` with a stream of zeros that does not end.
 fn open_end(plan: Plan) -> Plan {
     let mut plan = plan.zeros();
     plan.close = Close::Never;
@@ -159,16 +159,16 @@ impl World {
         self.sim.run_for(end - self.sim.now());
     }
 
-    /// Returns the packets of cross traffic sent and received.
+    /// Returns the numbers of packets of cross traffic sent and received.
     fn cross(&self) -> (u64, u64) {
         let traffic = self.sim.traffic(self.cross.unwrap());
         (traffic.sent, traffic.received)
     }
 }
 
-/// 1 MB takes the handshake, the one-way delay and the serialisation time, plus at most 25 % (80 % for slower
-/// pacing), with the full link or with the share that 30 % of cross traffic leaves. CUBIC's slow start takes at least
-/// 30 % more.
+/// A transfer of 1 MB takes the handshake, the one-way delay and the serialisation time, plus at most 25 % (80 % with
+/// slower pacing), with the full link or with the capacity that 30 % of cross traffic leaves. CUBIC's slow start takes
+/// at least 30 % more.
 #[test]
 fn a_megabyte_takes_the_time_of_the_link() {
     for (path, start, most) in [
@@ -190,7 +190,7 @@ fn a_megabyte_takes_the_time_of_the_link() {
     }
 }
 
-/// Priorities protect other traffic: it has no additional losses, and is delayed at most by the packet in
+/// Priorities protect other traffic: its packets have no additional losses, and are delayed by at most the packet in
 /// transmission.
 #[test]
 fn others_keep_what_they_have() {
@@ -209,8 +209,8 @@ fn others_keep_what_they_have() {
     }
 }
 
-/// The published comparison: 1 Gb/s, 40 ms, 30 % load, five queues, and an initial window of four segments (NSDI
-/// 2014, section 5). Flows of 100 kB to 3 MB take less than 30 % of the time after the handshake.
+/// NSDI 2014, section 5: 1 Gb/s, 40 ms, 30 % load, five queues, and an initial window of four segments. Flows of 100 kB
+/// to 3 MB take less than 30 % of slow start's time after the handshake.
 #[test]
 fn flows_take_a_fraction_of_what_slow_start_takes() {
     let path = Path { load: 30, ..FAST };
@@ -232,7 +232,8 @@ fn flows_take_a_fraction_of_what_slow_start_takes() {
     }
 }
 
-/// Low-priority segments have the priorities of the paper: 40 segments, then 400, then the rest of 1 MB.
+/// Low-priority segments have the priorities of the paper: 40 segments at the first, 400 at the second, and the rest of
+/// 1 MB at the third.
 #[test]
 fn segments_have_the_priorities_of_their_places() {
     let mut world = World::open(FAST, "rc3(pace=line,levels=4)+slow-start(iw=4)+cubic", MB);
@@ -244,8 +245,8 @@ fn segments_have_the_priorities_of_their_places() {
     assert!(low >= segments - 8 && low <= segments && leaving.of_level[9] == low - 440, "{low} of {segments}");
 }
 
-/// The fourth level: of 10 MB, 40, 400 and 4000 segments are sent at the first three low priorities, and the rest at
-/// the fourth (NSDI 2014, section 3.2).
+/// NSDI 2014, section 3.2: of 10 MB, 40, 400 and 4000 segments are sent at the first three low priorities, and the rest
+/// at the fourth.
 #[test]
 fn a_large_transfer_reaches_the_last_level() {
     let bytes = 10 * MB;
@@ -261,8 +262,8 @@ fn a_large_transfer_reaches_the_last_level() {
     assert!(leaving.of_level[13] == low - 4440 && low > segments * 9 / 10, "{low} of {segments}");
 }
 
-/// Without priorities, routers drop packets of any kind. The transfer completes in no more time than without RC3, at
-/// the cost of losses of other traffic.
+/// Routers without priorities drop packets of any kind. The transfer takes no more time than without RC3, but causes
+/// losses of other traffic.
 #[test]
 fn a_path_without_priorities_is_survived() {
     for path in [SLOW, FAST].map(|path| Path { priorities: false, load: 30, ..path }) {
@@ -279,7 +280,7 @@ fn a_path_without_priorities_is_survived() {
     }
 }
 
-/// Random losses with both kinds of loss detection; the content is checked byte by byte.
+/// With random losses and either kind of loss detection, the content arrives unchanged, byte by byte.
 #[test]
 fn bytes_are_intact_under_random_loss() {
     for percent in [0.1, 1.0, 5.0] {
@@ -297,7 +298,7 @@ fn bytes_are_intact_under_random_loss() {
     }
 }
 
-/// Nothing is sent beyond the peer's window. Low-priority bursts are limited to 250 us at the pacing rate, and normal
+/// No data is sent beyond the peer's window. Low-priority bursts are limited to 250 us at the pacing rate, and normal
 /// bursts are as without RC3.
 #[test]
 fn bursts_and_windows_are_bounded() {
@@ -319,7 +320,7 @@ fn bursts_and_windows_are_bounded() {
     }
 }
 
-/// Another batch of data after a pause starts the low-priority loop again.
+/// New data after a pause restarts the low-priority loop.
 #[test]
 fn batches_after_pauses_are_carried_too() {
     let plan = open_end(Plan::bursts(3 * MB, Span::from_millis(10), Span::from_millis(1500)));
@@ -327,6 +328,6 @@ fn batches_after_pauses_are_carried_too() {
         World::new(FAST, FAST.there(), "rc3(pace=line)+cubic", plan, |config| config.send_buffer = MB as usize);
     world.finish();
     let probes = world.probes();
-    // Most of each of the three batches, except for what the window carries.
+    // RC3 carries most of each of the three batches; the window carries the rest.
     assert!(probes.carried > 3 * MB / 2 && probes.refused == 0, "{probes:?}");
 }

@@ -1,5 +1,5 @@
 //! Start-up schemes with saved path metrics: Careful Resume (RFC 9959) and TCP Fast Start over simulated links, with
-//! right and with wrong metrics.
+//! correct and with wrong metrics.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -34,7 +34,8 @@ impl Path {
         self.rate().bytes_in(self.rtt)
     }
 
-    /// Returns the lower bound of the time: handshake, one-way delay, and serialisation of the bytes.
+    /// Returns the lower bound of the transfer time in seconds: handshake, one-way delay, and serialisation of the
+    /// bytes.
     fn limit(self, bytes: u64) -> f64 {
         self.rtt.as_secs_f64() * 1.5 + bytes as f64 * (1500.0 / 1448.0) / self.rate().as_bytes_per_sec() as f64
     }
@@ -56,7 +57,7 @@ impl Path {
     }
 }
 
-/// Seconds from the SYN to the last byte, retransmitted segments, and the outcome of the saved metrics: used, too
+/// Seconds from the SYN to the last byte, retransmitted segments, and the number of saved metrics by outcome: used, too
 /// old, of another path, damaged.
 #[derive(Clone, Copy, Debug)]
 struct Done {
@@ -69,7 +70,7 @@ const USED: Option<[u64; 4]> = Some([1, 0, 0, 0]);
 const TOO_OLD: Option<[u64; 4]> = Some([0, 1, 0, 0]);
 const OTHER_PATH: Option<[u64; 4]> = Some([0, 0, 1, 0]);
 const DAMAGED: Option<[u64; 4]> = Some([0, 0, 0, 1]);
-/// There were no saved metrics, or it was not decided whether to use them.
+/// Outcome without saved metrics, or before the decision whether to use them.
 const NOTHING: Option<[u64; 4]> = Some([0; 4]);
 
 /// Runs a transfer of this many bytes.
@@ -98,8 +99,8 @@ fn warm(path: Path, congestion: &str, bytes: u64) -> Done {
 
 const PATHS: [Path; 3] = [Path::new(5, 500), Path::new(20, 500), Path::new(20, 100)];
 
-/// 1 MB on the links used for other start-up schemes: Careful Resume takes at most 3.3, 2.1 and 0.78 s, Fast Start at
-/// most 2.6, 1.35 and 0.62 s. Neither has more losses than CUBIC with an initial window of ten.
+/// On the links used for other start-up schemes, 1 MB takes at most 3.3, 2.1 and 0.78 s with Careful Resume, and at
+/// most 2.6, 1.35 and 0.62 s with Fast Start. Neither loses more than CUBIC with an initial window of ten.
 #[test]
 fn a_megabyte_on_a_path_that_is_known() {
     let wanted = [[3.3, 2.6], [2.1, 1.35], [0.78, 0.62]];
@@ -114,7 +115,7 @@ fn a_megabyte_on_a_path_that_is_known() {
     }
 }
 
-/// The path has lost nine tenths of its rate: the cost of outdated metrics is bounded.
+/// If the path has lost nine tenths of its rate, the cost of outdated metrics is bounded.
 #[test]
 fn a_stale_memory_costs_little() {
     for path in [Path::new(2, 500), Path::new(2, 100)] {
@@ -136,12 +137,12 @@ fn a_stale_memory_costs_little() {
 const STARTS: [&str; 2] = ["careful-resume+cubic", "cached-start+cubic"];
 const PATH: Path = Path::new(20, 100);
 
-/// Returns the metrics that a connection would save after it filled the path.
+/// Returns the metrics that a connection saves after it has filled the path.
 fn found(path: Path) -> SavedPath {
     SavedPath::new(path.bdp(), path.rate(), path.rtt)
 }
 
-/// Returns a cache with a maximum age of 100 s and with these metrics of the server.
+/// Returns a cache with a maximum age of 100 s that contains these metrics of the server.
 fn knowing(start: &str, saved: SavedPath) -> PathCache {
     let mut config = PathCacheConfig::default();
     config.max_age = Span::from_secs(100);
@@ -153,7 +154,7 @@ fn knowing(start: &str, saved: SavedPath) -> PathCache {
     cache
 }
 
-/// The use or the reason for not using saved metrics is counted. If they are not used, the connection behaves as
+/// The connection counts whether it used saved metrics, or the reason why not. If it does not use them, it behaves as
 /// without a cache.
 #[test]
 fn outcomes_of_saved_metrics_are_counted() {
@@ -182,10 +183,10 @@ fn outcomes_of_saved_metrics_are_counted() {
             println!("{start}, {what}: {done:?}, cold {:.3}", cold.seconds);
             assert_eq!(done.saved, expected, "{start}, {what}");
             let ratio = done.seconds / cold.seconds;
-            // Careful Resume spreads its first ten segments over an eighth of the RTT before the decision.
+            // Before the decision, Careful Resume spreads its first ten segments over an eighth of the RTT.
             let as_cold = (ratio - 1.0).abs() < 0.02;
             assert!(if expected == USED { ratio < 0.8 } else { as_cold }, "{start}, {what}: {ratio} of {cold:?}");
-            // The connection saves its own metrics, which the next one uses.
+            // The connection saves its own metrics, which the next connection uses.
             assert_eq!(transfer(&mut sim, MB).saved, USED, "{start}, after {what}");
         }
     }
@@ -203,7 +204,7 @@ fn refused_metrics_are_deleted() {
     }
 }
 
-/// Connections that are too short to measure metrics leave the saved ones unchanged, including their age.
+/// Connections that are too short to measure metrics leave the saved metrics and their age unchanged.
 #[test]
 fn short_connections_do_not_keep_a_memory_young() {
     for start in STARTS {
@@ -220,7 +221,7 @@ fn short_connections_do_not_keep_a_memory_young() {
     }
 }
 
-/// Nothing is taken from a damaged file. Absurd but well-formed numbers affect at most the start-up phase.
+/// A damaged entry is not used. Absurd but well-formed numbers affect at most the start-up phase.
 #[test]
 fn a_damaged_memory_file_is_refused() {
     for start in STARTS {
@@ -234,7 +235,7 @@ fn a_damaged_memory_file_is_refused() {
             ("- - 0,0,2500000,100000".to_owned(), Some(LoadReason::Impossible)),
             ("- - 0,250000,0,100000".to_owned(), Some(LoadReason::Impossible)),
             ("- - 0,250000,2500000,0".to_owned(), Some(LoadReason::Impossible)),
-            // Age, RTT, rate and threshold are limited to their bounds.
+            // The load limits age, RTT, rate and threshold to their bounds.
             (format!("- - {max},250000,2500000,100000"), None),
             (format!("- - 0,250000,2500000,{max}"), None),
             (format!("- - 0,250000,{max},100000"), None),
@@ -257,7 +258,7 @@ fn a_damaged_memory_file_is_refused() {
     }
 }
 
-/// The largest metrics that are accepted: no more data is in flight than the peer's window allows.
+/// With the largest metrics that are accepted, no more data is in flight than the peer's window allows.
 #[test]
 fn a_boastful_memory_is_bounded_by_the_peers_window() {
     for start in STARTS {

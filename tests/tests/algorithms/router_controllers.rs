@@ -1,5 +1,5 @@
-//! RCP and XCP over simulated links: shares of a link with router assistance, and their behaviour if routers do not
-//! respond or give false answers.
+//! RCP and XCP over simulated links: shares of a link if routers answer, and behaviour if they do not answer or answer
+//! falsely.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use longhaul_wire::network::{Feedback, Forward, Request, WireDelta, WireRate};
 use longhaul_wire::{CheshireCodec, Codec, Flags};
 
 const RTT: Span = Span::from_millis(100);
-/// Rate of the link, unless a test changes it.
+/// Rate of the link in Mb/s, unless a test changes it.
 const MEGABITS: u64 = 20;
-/// Payload of a 1500-byte packet: without IPv4, UDP, the segment header with timestamps, and the option of each
-/// protocol.
+/// Payload of a 1500-byte packet: its length without IPv4, UDP, the segment header with timestamps, and the option of
+/// each protocol.
 const PAYLOAD: [(&str, f64); 2] = [("rcp", 1500.0 - 68.0), ("xcp", 1500.0 - 72.0)];
-/// Payload without an option.
+/// Payload of a 1500-byte packet without the option.
 const PLAIN_PAYLOAD: f64 = 1448.0;
 
 fn router_of(name: &str) -> RouterConfig {
@@ -62,7 +62,7 @@ fn pair(router: Option<RouterConfig>, congestion: &str) -> Setup {
     setup(Setup::pair(1, links(router)).topology, congestion)
 }
 
-/// Bulk flows from node 0 to node 1, or along a path of several links.
+/// Bulk flows from node 0 to node 1, or between the ends of a path of several links.
 struct World {
     sim: Sim,
     senders: Vec<SessionId>,
@@ -134,7 +134,7 @@ fn extremes(rates: &[f64]) -> (f64, f64) {
     (fold(f64::min), fold(f64::max))
 }
 
-/// N flows that start together each get gamma C/N within 5 %, in packets of 1500 bytes, without loss.
+/// RCP: N flows that start together each get gamma C/N within 5 %, in packets of 1500 bytes, without loss.
 #[test]
 fn rcp_shares_what_is_to_be_used_evenly() {
     for gamma in [1.0, 0.9] {
@@ -155,8 +155,8 @@ fn rcp_shares_what_is_to_be_used_evenly() {
     }
 }
 
-/// N flows that start together each get C/N within 5 %, with a queue of a few packets. The link for fifty flows is so
-/// fast that the share is seventeen packets per round trip instead of three.
+/// XCP: N flows that start together each get C/N within 5 %, with a queue of a few packets. The link for fifty flows is
+/// so fast that each share is seventeen packets per round trip instead of three.
 #[test]
 fn xcp_shares_the_link_evenly_without_a_queue() {
     for (flows, megabits) in [(1, MEGABITS), (2, MEGABITS), (10, MEGABITS), (50, 5 * MEGABITS)] {
@@ -181,7 +181,7 @@ fn xcp_shares_the_link_evenly_without_a_queue() {
 #[test]
 fn shares_do_not_depend_on_the_round_trip() {
     for name in ["rcp", "xcp"] {
-        // The outputs of the second router respond as well, and have no rate limit.
+        // The outgoing links of the second router also answer requests, and have no rate limit.
         let access = |millis: u64| {
             let mut access = Duplex::delay(Span::from_millis(millis));
             access.back.router = Some(router_of(name));
@@ -209,8 +209,8 @@ fn shares_do_not_depend_on_the_round_trip() {
     }
 }
 
-/// 1 MB over a path with an idle RCP router arrives as soon as if the sender knew the rate. Over an unused link, it
-/// also takes the time in which the router raises its initial rate of a twentieth.
+/// With an idle RCP router on the path, 1 MB arrives as soon as if the sender knew the rate. On a link that was never
+/// used, the transfer also takes the time in which the router raises its initial rate, a twentieth of the capacity.
 #[test]
 fn a_short_flow_begins_at_the_full_rate() {
     let bytes = 1_000_000;
@@ -218,7 +218,7 @@ fn a_short_flow_begins_at_the_full_rate() {
     let mut seconds = Vec::new();
     for warm in [true, false] {
         let mut setup = pair(Some(router_of("rcp")), "rcp");
-        // A request by the receiver would leave too little room to advertise the whole window.
+        // If the receiver also sent requests, its segments would have too little room to advertise the whole window.
         Arc::make_mut(&mut setup.hosts[1].config).congestion = Congestion::default();
         let mut sim = Sim::new(setup);
         let begin = if warm { 10.0 } else { 0.0 };
@@ -240,7 +240,7 @@ fn a_short_flow_begins_at_the_full_rate() {
     assert!(seconds[1] > seconds[0]);
 }
 
-/// Returns links on which a router does not respond: none at all, one of another kind, one of two.
+/// Returns links on which a request gets no complete answer: no router, a router of another kind, one of two routers.
 fn deaf_topologies(name: &str) -> Vec<(&'static str, Topology, (u32, u32))> {
     let single = |router: Option<RouterConfig>| {
         let mut topology = Topology::new();
@@ -256,7 +256,7 @@ fn deaf_topologies(name: &str) -> Vec<(&'static str, Topology, (u32, u32))> {
     let (a, router, b) = (two.host(), two.router(), two.host());
     let near = Duplex { there: forward(Some(router_of(name))), back: LinkConfig::delay(Span::ZERO).hop() };
     two.duplex(a, router, near);
-    // The second router is as fast, and decrements the TTL.
+    // The second router has the same rate, and decrements the TTL without answering.
     let mut far = forward(None);
     far.delay = Span::ZERO;
     two.duplex(router, b, Duplex { there: far, back: LinkConfig::delay(RTT / 2) });
@@ -268,7 +268,7 @@ fn deaf_topologies(name: &str) -> Vec<(&'static str, Topology, (u32, u32))> {
     ]
 }
 
-/// Without responses, they behave like NewReno from the first round trip on.
+/// Without answers, both controllers behave like NewReno from the first round trip on.
 #[test]
 fn without_answers_they_are_plain_tcp() {
     for name in ["rcp", "xcp"] {
@@ -277,7 +277,7 @@ fn without_answers_they_are_plain_tcp() {
             let mut world = World::over(topology, ends, name, 1);
             for seconds in [0.19, 1.1, 10.0, 20.0] {
                 let (sent, expected) = (world.run(seconds).info(0).bytes_sent, plain.run(seconds).info(0).bytes_sent);
-                // The space for the option in each segment stays reserved.
+                // Each segment keeps the space for the option, so that its payload is smaller.
                 let ratio = sent as f64 / expected as f64 * PLAIN_PAYLOAD / payload(name);
                 assert!(
                     (ratio - 1.0).abs() < 0.05,
@@ -311,7 +311,7 @@ fn without_a_word_for_the_routers_there_is_no_connection() {
     }
 }
 
-/// If a router stops responding, the controller continues as NewReno.
+/// If a router stops answering, the controller continues as NewReno.
 #[test]
 fn a_router_that_stops_answering_ends_it() {
     for name in ["rcp", "xcp"] {
@@ -324,9 +324,9 @@ fn a_router_that_stops_answering_ends_it() {
         assert_eq!(after.phase, "slow-start", "{name}");
         assert!(after.network.unwrap().denied > 0, "{name}");
         let requests = after.network.unwrap().requests;
-        // The initial window, doubled at most once.
+        // The window is the initial window, doubled at most once.
         assert!(after.cwnd.0 <= 20 * 1448, "{name}: {}", after.cwnd);
-        // Requests are not resumed if the router responds again.
+        // If the router answers again, requests are not resumed.
         world.sim.reconfigure(0, forward(Some(router_of(name)))).unwrap();
         let later = world.run(10.0).info(0);
         assert_eq!(later.network.unwrap().requests, requests, "{name}");
@@ -335,7 +335,7 @@ fn a_router_that_stops_answering_ends_it() {
     }
 }
 
-/// A single packet that a router has not processed counts as a denial, whatever came before and after.
+/// A single packet that a router has not processed counts as a denial, whatever the answers before and after it are.
 #[test]
 fn one_unstamped_packet_is_enough() {
     for name in ["rcp", "xcp"] {
@@ -358,8 +358,8 @@ fn one_unstamped_packet_is_enough() {
     }
 }
 
-/// An attacker on the path who raises the routers' answers can increase the rate up to that of the peer's window,
-/// which is 64 KiB here. A sender that requested a limit does not accept more than this limit.
+/// An attacker on the path who raises the routers' answers can increase the rate at most to one peer's window per round
+/// trip, which is 64 KiB here. If the sender requested a limited rate, answers above it are refused.
 #[test]
 fn forged_answers_are_bounded() {
     let forge = |_: Time, forward: &mut Forward| {
@@ -380,7 +380,7 @@ fn forged_answers_are_bounded() {
         }
         let info = world.info(0);
         assert_eq!(info.phase == "router-assisted", instructed, "{name}");
-        // An answer above the request is forged. A request of RCP without a limit is not exceeded by any answer.
+        // An answer above the request is forged. If an RCP request has no limit, no answer exceeds it.
         let network = info.network.unwrap();
         assert_eq!((network.refused > 0, network.granted > 0), (!instructed, instructed), "{name}");
         let rate = info.bytes_acked as f64 / 3.0;
@@ -408,7 +408,7 @@ fn an_rcp_answer_is_at_most_the_request() {
     }
 }
 
-/// Adds an answer to each request after the handshake, whose receiver has not sent a request.
+/// Adds an answer to each segment after the handshake, whose receiver has not sent a request.
 struct Unasked(Feedback);
 
 impl Hook<Parcel> for Unasked {
@@ -424,8 +424,8 @@ impl Hook<Parcel> for Unasked {
     }
 }
 
-/// A receiver without requests gets an answer with each segment: each is refused, and its own controller, CUBIC, is
-/// not affected.
+/// A receiver without requests gets an answer with each segment. Each answer is refused, and the receiver's own
+/// controller, CUBIC, is not affected.
 #[test]
 fn unsolicited_router_feedback_is_ignored() {
     let answers = [
@@ -476,7 +476,7 @@ impl Hook<Parcel> for Replay {
 }
 
 /// Answers of RCP and XCP have no nonce, so that old ones are accepted. They never exceed what routers once granted,
-/// and the window is limited by the peer's, which is 64 KiB here.
+/// and the peer's window of 64 KiB also limits the rate here.
 #[test]
 fn replayed_answers_are_bounded() {
     let honest = |now: Time, forward: &mut Forward| {
@@ -519,8 +519,8 @@ fn replayed_answers_are_bounded() {
     }
 }
 
-/// A router grants a rate of zero, and later half of the link: one segment per half second carries a request, and
-/// then the flow resumes at once.
+/// A router grants a rate of zero, and later half of the link. At rate zero, one segment per half second carries a
+/// request. After the second grant, the flow resumes at once.
 #[test]
 fn at_rate_zero_rcp_pauses_and_goes_on() {
     let mut world = World::edited(pair(None, "rcp"), |now, forward| {

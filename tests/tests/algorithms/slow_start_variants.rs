@@ -37,7 +37,7 @@ impl Link {
         (sim, sender, receiver)
     }
 
-    /// Returns the seconds from the SYN until 1 MB has been read, and the bytes lost.
+    /// Returns the seconds from the SYN until 1 MB has been read, and the number of bytes lost.
     fn megabyte(self, congestion: &str) -> (f64, u64) {
         let (mut sim, sender, receiver) = self.open(congestion, MEGABYTE);
         let done =
@@ -52,8 +52,8 @@ fn info(sim: &Sim, id: SessionId) -> Info {
     sim.host(0).endpoint.connection(session.id).unwrap().info(sim.now())
 }
 
-/// Returns the sender's state at the end of its start-up phases, and the bytes lost until 1 s later, when overflows
-/// have been detected.
+/// Returns the sender's state at the end of its start-up phases, and the number of bytes lost until 1 s later, when
+/// overflows have been detected.
 fn at_the_end(link: Link, congestion: &str, starts: &[&str]) -> (Info, u64) {
     let (mut sim, sender, _) = link.open(congestion, u64::MAX);
     sim.run_for(Span::from_millis(link.rtt * 2));
@@ -77,8 +77,9 @@ fn suss_is_sooner_by_a_fifth_over_long_round_trips() {
     }
 }
 
-/// The window triples per round trip: 10, 30, 90, 270 and 810 segments, compared with 10, 20, 40, 80, 160, 320 and
-/// 640 of slow start for 1 MB. With an initial window of 20, which the draft allows, it takes one round trip less.
+/// Rapid Start triples the window per round trip: 10, 30, 90, 270 and 810 segments, whereas slow start takes 10, 20,
+/// 40, 80, 160, 320 and 640 segments for 1 MB. With an initial window of 20, which the draft allows, it takes one round
+/// trip less.
 #[test]
 fn rapid_start_is_sooner_by_two_rounds_or_three() {
     for (mbit, rtt) in [(100, 100), (50, 200), (100, 200), (50, 300)] {
@@ -92,7 +93,7 @@ fn rapid_start_is_sooner_by_two_rounds_or_three() {
     }
 }
 
-/// On a path that is too short, or too slow for four times the window, SUSS equals slow start.
+/// On a path whose RTT is too short, or whose rate is too low for four times the window, SUSS equals slow start.
 #[test]
 fn suss_is_slow_start_where_it_has_no_room() {
     for (mbit, rtt) in [(100, 8), (3, 100)] {
@@ -106,7 +107,7 @@ fn suss_is_slow_start_where_it_has_no_room() {
 const SLOW: Link = Link { mbit: 20, rtt: 100, bdps: 8 };
 
 /// SEARCH leaves slow start above the capacity of the path and before the queue overflows: at five to six times the
-/// capacity, because it looks back over 3.5 round trips. Slow start has losses there.
+/// capacity, because it looks back over 3.5 round trips. Slow start has losses on this path.
 #[test]
 fn search_ends_above_the_capacity_and_before_a_loss() {
     for exit in ["plain", "drain", "roll-back"] {
@@ -124,7 +125,8 @@ fn search_ends_above_the_capacity_and_before_a_loss() {
     assert!(lost > 0 && plain.phase == "recovery");
 }
 
-/// Draining reduces the window to the capacity of the path, without loss and with an empty queue.
+/// With its draining option, SEARCH reduces the window to the capacity of the path, without loss and with an empty
+/// queue.
 #[test]
 fn a_search_that_drains_leaves_the_capacity() {
     let (end, lost) = at_the_end(SLOW, "search+cubic", &["slow-start", "drain"]);
@@ -133,8 +135,8 @@ fn a_search_that_drains_leaves_the_capacity() {
     assert!((0.9..1.2).contains(&share), "{share} of the capacity");
 }
 
-/// HyStart ends in the round whose first ACKs indicate a queue. This is one round after the queue begins, in which
-/// the window doubles. If the queue is large enough for this, nothing is lost.
+/// HyStart ends in the round whose first ACKs indicate a queue. That is one round after the queue begins, and the
+/// window doubles in between. If the queue is large enough for this, nothing is lost.
 #[test]
 fn hystart_ends_a_round_after_the_queue_begins() {
     let link = Link { bdps: 3, ..SLOW };
@@ -144,7 +146,7 @@ fn hystart_ends_a_round_after_the_queue_begins() {
     assert_eq!(end.ssthresh.map(|ssthresh| ssthresh.0 / 1448), Some(end.cwnd.0 / 1448));
 }
 
-/// The recovery of Rapid Start removes its overshoot: the following window fits the path, and no further loss occurs
+/// The recovery of Rapid Start removes its overshoot: the subsequent window fits the path, and no further loss occurs
 /// immediately.
 #[test]
 fn rapid_starts_recovery_lands_below_what_fits() {
@@ -154,7 +156,7 @@ fn rapid_starts_recovery_lands_below_what_fits() {
     assert!(lost, "nothing was lost");
     let over = sim.run(Span::from_secs(60), |sim| info(sim, sender).phase == "congestion-avoidance");
     assert!(over, "never repaired");
-    // Path and queue hold two bandwidth-delay products, of which 0.7 should remain.
+    // Path and queue hold two bandwidth-delay products, and recovery should leave 0.7 of that.
     let share = info(&sim, sender).cwnd.as_f64() / (2 * link.bdp()) as f64;
     assert!((0.45..0.75).contains(&share), "{share}");
     assert_eq!(info(&sim, sender).timeouts, 0);

@@ -17,13 +17,13 @@ const RATE: Rate = Rate::from_bits_per_sec(2_000_000);
 #[derive(Clone, Copy, Debug)]
 struct Done {
     seconds: f64,
-    /// Segments marked lost, retransmissions, timeouts.
+    /// Number of segments marked lost. `repeated` counts retransmissions.
     lost: u64,
     again: u64,
     timeouts: u64,
 }
 
-/// Transfers 1 MB over 2 Mb/s with a queue of one bandwidth-delay product and with these saved path metrics.
+/// Transfers 1 MB over 2 Mb/s with a queue of one bandwidth-delay product, with these saved path metrics.
 fn transfer(congestion: &str, rtt: Span, saved: Option<SavedPath>) -> Done {
     let cache = PathCache::default();
     let mut known = PathMetrics::default();
@@ -50,10 +50,10 @@ fn transfer(congestion: &str, rtt: Span, saved: Option<SavedPath>) -> Done {
     }
 }
 
-/// The path has lost nine tenths of its rate, or the saved metrics are a thousand times too high. The transfer takes
-/// at most 1.5 times as long as without them. Of a jump D, the path can carry two bandwidth-delay products: one in
-/// the round trip over which D is spread, and one in its queue. The rest of D is lost, within a tenth, in addition to
-/// the losses of slow start without saved metrics. Each lost segment is retransmitted once.
+/// The path has lost nine tenths of its rate, or the saved metrics are a thousand times too high. The transfer takes at
+/// most 1.5 times as long as without them. The path can carry two bandwidth-delay products of a jump: one in the round
+/// trip over which the jump is spread, and one in its queue. The rest of the jump is lost, within a tenth, in addition
+/// to the losses of slow start without saved metrics. Each lost segment is retransmitted once.
 #[test]
 fn a_stale_memory_costs_a_jump_and_no_more() {
     for rtt in [500, 100].map(Span::from_millis) {

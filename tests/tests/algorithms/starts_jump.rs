@@ -1,4 +1,4 @@
-//! Start-up schemes that send much early, over simulated links: Jump-Start, Halfback, Paced Start and an unpaced
+//! Start-up schemes that send much data early, over simulated links: Jump-Start, Halfback, Paced Start and an unpaced
 //! initial window, compared with slow start.
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 const MSS: u64 = 1448;
 const KB: u64 = 1000;
 
-/// Transmission times of data segments, the receiver's last header, and the scale of its window.
+/// Transmission times of data segments, the receiver's latest header, and the scale of its window.
 #[derive(Default)]
 struct Seen {
     data: Vec<(Time, u64)>,
@@ -103,7 +103,7 @@ impl World {
         Self { sim, sender, receiver, seen, link, bytes }
     }
 
-    /// Runs for this many round trips after the SYN.
+    /// Runs until `round_trips` round trips after the SYN.
     fn until(&mut self, round_trips: f64) -> Info {
         let end = Time::ZERO + self.link.rtt().mul_f64(round_trips);
         self.sim.run_for(end - self.sim.now());
@@ -123,7 +123,7 @@ impl World {
         (self.sim.now() - Time::ZERO).as_secs_f64() / self.link.rtt().as_secs_f64()
     }
 
-    /// Injects the receiver's last packet again with a changed header.
+    /// Repeats the receiver's latest packet with a changed header.
     fn forge(&mut self, change: impl FnOnce(&mut Header)) {
         let (packet, mut header) = self.seen.borrow().answer.clone().unwrap();
         if header.flags.contains(Flags::SYN) {
@@ -136,7 +136,7 @@ impl World {
         self.sim.inject(Span::ZERO, 0, Packet { payload: bytes[..len].to_vec(), zeros: 0, ..packet });
     }
 
-    /// Returns the bytes of new data sent.
+    /// Returns the number of bytes of new data sent.
     fn sent_once(&self) -> u64 {
         let info = self.info();
         info.bytes_sent - info.bytes_retransmitted
@@ -151,8 +151,8 @@ const STARTS: [&str; 4] = [
     "paced-start+slow-start+new-reno",
 ];
 
-/// 100 kB take slow start three round trips after the handshake, with 10, 20 and 40 segments. With a jump, they take
-/// one round trip, plus the one-way delay.
+/// With slow start, 100 kB take three round trips after the handshake, with 10, 20 and 40 segments. With a jump, they
+/// take one round trip, plus the one-way delay.
 #[test]
 fn a_hundred_kilobytes_take_a_round_trip() {
     for link in [Link::bdp(20, 100), Link::bdp(20, 500)] {
@@ -169,8 +169,8 @@ fn a_hundred_kilobytes_take_a_round_trip() {
     }
 }
 
-/// 1 MB over a path whose BDP is 166 or 833 segments: without a limit, the jump sends everything. Half of it is lost
-/// on the first path, and nothing on the second.
+/// On paths with a BDP of 166 or 833 segments, a jump without a limit sends all of 1 MB. Half of it is lost on the
+/// first path, and nothing on the second.
 #[test]
 fn a_megabyte_is_sooner_too() {
     for (rtt, shares, full) in [(100, [0.65, 0.85, 0.85, 0.8], true), (500, [0.4, 0.8, 0.75, 0.65], false)] {
@@ -188,7 +188,7 @@ fn a_megabyte_is_sooner_too() {
     }
 }
 
-/// Ten segments are sent at once, compared with two for paced start-up.
+/// Without pacing, the initial window is sent as ten segments at once, compared with two with paced start-up.
 #[test]
 fn the_initial_window_at_once_or_paced() {
     let link = Link::bdp(20, 100);
@@ -203,14 +203,15 @@ fn the_initial_window_at_once_or_paced() {
         seen.data.drain(..first);
         assert_eq!(seen.together(), 2, "{start}: the rounds that follow are paced");
     }
-    // With a queue of five packets, the burst has losses, and the paced window does not.
+    // In a queue of five packets, the unpaced window has losses, and the paced one does not.
     let small = Link { packets: 5, ..link };
     let lost = |start| small.open(start, u64::MAX).until(4.0).bytes_lost;
     assert_eq!(lost(SLOW_START), 0);
     assert!(lost("initial-burst+slow-start+new-reno") > 0);
 }
 
-/// Returns FlightSize when the loss of a jump is detected, the retransmitted bytes, and the state after recovery.
+/// Returns FlightSize when the loss of a jump is detected, the number of retransmitted bytes, and the state after
+/// recovery.
 fn after_the_loss(link: Link, max_jump: u64) -> (u64, u64, Info) {
     let start = format!("jump-start(max-jump={max_jump})+slow-start+new-reno");
     let mut world = link.open(&start, u64::MAX);
@@ -220,7 +221,7 @@ fn after_the_loss(link: Link, max_jump: u64) -> (u64, u64, Info) {
         outstanding = info.bytes_sent - info.bytes_acked;
         assert!(world.sim.step().is_some() && world.sim.now() < Time::ZERO + link.rtt() * 20, "nothing was lost");
     }
-    // Excludes the two segments of limited transmit (RFC 5681, section 3.2).
+    // FlightSize excludes the two segments of limited transmit (RFC 5681, section 3.2).
     let flight = world.info().cwnd.0 * 2;
     assert!(flight <= outstanding && flight + 2 * MSS >= outstanding, "half of {outstanding} is not {flight} / 2");
     while world.info().phase == "recovery" {
@@ -230,7 +231,7 @@ fn after_the_loss(link: Link, max_jump: u64) -> (u64, u64, Info) {
     (flight, info.bytes_retransmitted, info)
 }
 
-/// The window after recovery is (F - R)/2, whether a queue of ten packets loses much of the flight, or one of a
+/// The window after recovery is (F - R)/2, whether a queue of ten packets loses much of the flight F, or one of a
 /// bandwidth-delay product loses little.
 #[test]
 fn the_window_after_a_loss_is_half_of_what_came_through() {
@@ -245,8 +246,8 @@ fn the_window_after_a_loss_is_half_of_what_came_through() {
     }
 }
 
-/// At most two segments are sent at one instant, which is the pacing quantum at these rates: during start-up, in the
-/// transition, and after recovery.
+/// At most two segments are sent at one instant, which is the pacing quantum at these rates. This holds during
+/// start-up, in the transition, and after recovery.
 #[test]
 fn nothing_leaves_in_bursts() {
     for link in [Link::bdp(20, 100), Link { packets: 20, ..Link::bdp(20, 100) }, Link::bdp(5, 500)] {
@@ -259,7 +260,7 @@ fn nothing_leaves_in_bursts() {
     }
 }
 
-/// Flows of 1 to 97 segments: one copy is sent per ACK, which is a third of the flow with one ACK per two segments,
+/// Halfback sends one copy per ACK: for a flow of 1 to 97 segments, a third of the flow with one ACK per two segments,
 /// and half with one ACK per segment. Nothing is lost, and no copy causes a spurious reaction.
 #[test]
 fn halfback_copies_half_of_the_flow() {
@@ -279,13 +280,14 @@ fn halfback_copies_half_of_the_flow() {
     }
 }
 
-/// The last five segments of thirty are lost. Copies repair them sooner than a tail loss probe does.
+/// The last five segments of thirty are lost. Halfback's copies replace them sooner than a tail loss probe triggers
+/// their retransmission.
 #[test]
 fn halfback_repairs_the_tail() {
     let link = Link::bdp(20, 100);
     let time = |start: &str| {
         let mut there = link.there();
-        // The SYN is the first packet.
+        // The SYN is the first packet, so segments 26 to 30 are the packets 27 to 31.
         there.loss = Loss::List((27..=31).collect());
         let mut world = World::new(link, there, start, 30 * MSS, |_| {});
         let time = world.finish();
@@ -299,8 +301,8 @@ fn halfback_repairs_the_tail() {
     assert!(halfback < 2.8 && halfback + 2.0 < jump, "{halfback} and {jump} round trips");
 }
 
-/// The path has 2 Mb/s, which is 17 segments per round trip. A flow that continues gets this window, from the rate of
-/// the ACKs.
+/// At 2 Mb/s, the path carries 17 segments per round trip. A flow that continues after Halfback gets this window,
+/// computed from the rate of the ACKs.
 #[test]
 fn halfback_hands_over_the_rate_of_the_acks() {
     let link = Link { mbit: 2, rtt: 100, packets: 200 };
@@ -316,7 +318,7 @@ fn halfback_hands_over_the_rate_of_the_acks() {
     assert_eq!(info.probes.map(|probes| probes.sent), Some(0), "the end of the flow is not known");
 }
 
-/// On an idle path, two trains find the BDP, from arrival times and from ACKs.
+/// On an idle path, Paced Start finds the BDP by two trains, both from arrival times and from ACKs.
 #[test]
 fn paced_start_finds_the_path() {
     for (mbit, rtt) in [(20, 100), (20, 500), (5, 500), (100, 50)] {
@@ -338,8 +340,8 @@ fn paced_start_finds_the_path() {
     }
 }
 
-/// Creates a start-up scheme with the metrics or routers that it needs: 20 Mb/s, an RTT of 100 ms, and the window
-/// that fills it.
+/// Starts a transfer with the cached metrics or routers that the start-up scheme needs: 20 Mb/s, an RTT of 100 ms, and
+/// the window that fills this path.
 fn prepared(start: &str, bytes: u64) -> World {
     let link = Link::bdp(20, 100);
     let mut there = link.there();
@@ -357,11 +359,12 @@ fn prepared(start: &str, bytes: u64) -> World {
     })
 }
 
-/// The peer shrinks its window to 20 kB during the jump: no further data is sent, the event is counted once, and
-/// schemes that jump without measurement continue with the data sent so far as window.
+/// The peer shrinks its window to 20 kB during the jump: no further data is sent, and the event is counted once.
+/// Schemes that jump without measurement continue with the amount of data sent so far as window.
 #[test]
 fn a_window_that_shrinks_is_kept_to() {
-    // The start-up scheme, its phase, when that is active, and until when no genuine answer arrives.
+    // The start-up scheme, its phase, a time at which the phase is active, and the time of the next genuine ACK, in
+    // round trips.
     for (start, phase, at, quiet) in [
         (STARTS[0], "jump-start", 1.3, 1.9),
         (STARTS[2], "halfback-pacing", 1.3, 1.9),
@@ -380,7 +383,7 @@ fn a_window_that_shrinks_is_kept_to() {
         world.forge(|header| header.window = ((20 * KB) >> shift) as u16);
         let later = world.until(quiet);
         assert_eq!((later.bytes_sent, later.peer_window.0), (sent, ((20 * KB) >> shift) << shift), "{start}");
-        // The first genuine answer opens the window again.
+        // The first genuine ACK opens the window again.
         let after = world.until(quiet + 0.2);
         let acked = after.bytes_acked - before.bytes_acked;
         assert!(after.cwnd.0 <= before.cwnd.0 + acked, "{start}: {} from {}", after.cwnd, before.cwnd);
@@ -394,8 +397,8 @@ fn a_window_that_shrinks_is_kept_to() {
 }
 
 /// If window units are 2^shift bytes, a receiver cannot advertise every position of its right edge (RFC 7323, section
-/// 2.4): one unit less counts as shrinking only if no bytes are acknowledged at the same time. Each further unit
-/// counts again.
+/// 2.4): a reduction by one unit counts as shrinking only if no bytes are acknowledged at the same time. Each further
+/// unit counts again.
 #[test]
 fn rounding_by_the_window_scale_is_not_a_shrunk_window() {
     let mut world = prepared(STARTS[0], 200 * KB);
@@ -405,7 +408,7 @@ fn rounding_by_the_window_scale_is_not_a_shrunk_window() {
     let (mut taken, mut acked) = (0, 0);
     for (step, (units, bytes, expected)) in steps.into_iter().enumerate() {
         (taken, acked) = (taken + units, acked + bytes);
-        // The changed answer is that of the previous step.
+        // The changed packet is that of the previous step, so the changes accumulate.
         world.forge(|header| (header.window, header.ack) = (header.window - units, header.ack.wrapping_add(bytes)));
         let info = world.until(1.3 + 0.01 * (step + 1) as f64);
         assert_eq!((info.peer_window.0, info.bytes_acked), (offered - (u64::from(taken) << shift), u64::from(acked)));
@@ -413,7 +416,7 @@ fn rounding_by_the_window_scale_is_not_a_shrunk_window() {
     }
 }
 
-/// The path fails during the jump: the window becomes one segment, with slow start up to half of the flight.
+/// The path fails during the jump: the window becomes one segment, and slow start ends at half of the flight.
 #[test]
 fn a_timeout_in_the_jump_leaves_a_segment() {
     for start in STARTS {
@@ -433,8 +436,8 @@ fn a_timeout_in_the_jump_leaves_a_segment() {
     }
 }
 
-/// A peer acknowledges data that it has not received, or that was never sent: this ends the jump, and the window is
-/// limited to the data sent until this data is acknowledged.
+/// A peer acknowledges data that it has not received, or that was never sent. This ends the jump, and the window is
+/// limited to the amount of data sent until this data is acknowledged.
 #[test]
 fn forged_acks_open_no_more_than_the_jump() {
     for start in ["jump-start+new-reno", "halfback+new-reno"] {

@@ -1,5 +1,5 @@
 //! The Westwood family compared with algorithms that take every loss for congestion, on the papers' paths: goodput,
-//! start-up, fairness.
+//! start-up and fairness.
 
 use std::sync::Arc;
 
@@ -8,25 +8,26 @@ use longhaul_link::{Limit, LinkConfig, Loss};
 use longhaul_sim::{Plan, SessionId, Setup, Sim, full_segments};
 use longhaul_units::{Rate, Span};
 
-/// The bottleneck, with a queue of this fraction of its bandwidth-delay product.
+/// Returns a bottleneck with a queue of `bdps` bandwidth-delay products.
 fn link(mbit: u64, rtt: Span, bdps: f64, loss: f64) -> LinkConfig {
     let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
     let queue = rate.bytes_in(rtt).mul_f64(bdps).0;
     LinkConfig::new(rate, rtt / 2).queue(Limit::Bytes(queue)).loss(Loss::Uniform(loss))
 }
 
-/// UCLA to Alabama (Persson et al., section II.B): 155 Mb/s, 65 ms.
+/// Returns the path from UCLA to Alabama (Persson et al., section II.B): 155 Mb/s, 65 ms.
 fn alabama(bdps: f64, loss: f64) -> LinkConfig {
     link(155, Span::from_millis(65), bdps, loss)
 }
 
-/// Los Angeles to Tokyo (Gerla et al., PFLDnet 2006): 80 Mb/s, 133 ms, and a queue of 150 kB, which is 0.113 BDP.
+/// Returns the path from Los Angeles to Tokyo (Gerla et al., PFLDnet 2006): 80 Mb/s, 133 ms, and a queue of 150 kB,
+/// which is 0.113 BDP.
 fn tokyo(loss: f64) -> LinkConfig {
     link(80, Span::from_millis(133), 0.113, loss)
 }
 
-/// One sender per algorithm in `algorithms`, each with its own receiver, over `bottleneck`. Segments have 1448 bytes,
-/// and receive windows are not limiting.
+/// Starts one sender per algorithm in `algorithms`, each with its own receiver, over `bottleneck`. Segments have 1448
+/// bytes, and receive windows are not limiting.
 fn transfers(bottleneck: LinkConfig, algorithms: &[&str], seed: u64) -> (Sim, Vec<SessionId>) {
     let back = LinkConfig::delay(bottleneck.delay);
     let access = || algorithms.iter().map(|_| Duplex::delay(Span::from_micros(10)));
@@ -67,8 +68,8 @@ fn time_to_fill(sim: &mut Sim, receiver: SessionId, mbit: f64, limit: u64) -> Sp
     sim.now() - start
 }
 
-/// Without random losses, the overflow at the end of slow start does not leave the path underutilised, because the
-/// rate has been estimated by then.
+/// Without random losses, the link stays in full use after the overflow at the end of slow start, because the rate has
+/// been estimated by then.
 #[test]
 fn the_first_overflow_leaves_the_path_full() {
     let path = alabama(1.0, 0.0);
@@ -81,8 +82,9 @@ fn the_first_overflow_leaves_the_path_full() {
     assert!(published < 0.9 * reno, "{published:.1}");
 }
 
-/// Persson et al., section IV.A and figure 4: full bandwidth within a few seconds, compared with 40 s of NewReno's
-/// increase. Slow start is faster, but loses a window when it overshoots; the adaptive start does not.
+/// Persson et al., section IV.A and figure 4: the adaptive start reaches the full rate within a few seconds, whereas
+/// NewReno's increase takes 40 s. Slow start is faster, but loses a window of data when it overshoots, which the
+/// adaptive start does not.
 #[test]
 fn adaptive_start_fills_the_path_in_seconds_without_losses() {
     for (algorithm, limit, most_lost) in [("abse", 4000, 50), ("tcpw-a", 4000, 50), ("slow-start+abse", 1000, u64::MAX)]
@@ -97,8 +99,8 @@ fn adaptive_start_fills_the_path_in_seconds_without_losses() {
     }
 }
 
-/// Robustness to the buffer size, the purpose of BBE: competing with NewReno, its share with a buffer of 0.02 BDP is
-/// no larger than with one BDP, while Westwood takes nearly everything.
+/// Robustness to the buffer size is the purpose of BBE: competing with NewReno, its share with a buffer of 0.02 BDP is
+/// no larger than with one BDP, whereas Westwood takes nearly everything.
 #[test]
 fn bbe_is_friendly_whatever_the_buffer() {
     for bottleneck in [alabama(1.0, 0.0), alabama(0.02, 0.0), tokyo(0.0)] {
@@ -122,9 +124,9 @@ fn bbe_is_friendly_whatever_the_buffer() {
     }
 }
 
-/// The capacity grows from 15 to 155 Mb/s under random losses, during congestion avoidance. Persistent non-congestion
-/// detection follows it, while one segment per round trip takes half a minute (JSAC 23(2), 2005: dynamic, large,
-/// leaky pipes).
+/// JSAC 23(2), 2005, dynamic, large, leaky pipes: the capacity grows from 15 to 155 Mb/s under random losses, during
+/// congestion avoidance. Persistent non-congestion detection makes the window follow, whereas one segment per round
+/// trip takes half a minute.
 #[test]
 fn pncd_finds_a_pipe_that_grew() {
     let path = |mbit| link(mbit, Span::from_millis(65), 1.0, 1e-4);
@@ -140,9 +142,9 @@ fn pncd_finds_a_pipe_that_grew() {
     assert!(with * 2 < without, "{with} and {without}");
 }
 
-/// The route becomes 60 ms longer under random losses. With the minimum RTT of the whole connection, this looks like
-/// a permanent queue, and every loss like congestion. With a minimum over ten seconds, losses are classified
-/// correctly again.
+/// The route becomes 60 ms longer under random losses. Compared with the minimum RTT of the whole connection, this
+/// looks like a permanent queue, and every loss like congestion. With a minimum over ten seconds, losses are soon
+/// classified correctly again.
 #[test]
 fn a_longer_route_is_not_taken_for_congestion() {
     let rate = |algorithm: &str, window: u32| {

@@ -1,4 +1,4 @@
-//! Evaluation of the gain from a lie.
+//! Comparison of lying and honest receivers.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,19 +11,19 @@ use crate::liars::world::{Honest, Lie, Outcome, Path};
 
 /// Maximum goodput of a liar relative to an honest peer.
 const FAIR: f64 = 1.05;
-/// Tolerated standard errors of a ratio. In hundreds of comparisons with few runs each, some deviate by more than
-/// two.
+/// Number of tolerated standard errors of a ratio. Among hundreds of comparisons with few runs each, some deviate by
+/// more than two.
 const CHANCES: f64 = 3.0;
-/// Maximum standard error of a ratio for a valid verdict, unless the lie clearly gains nothing.
+/// Maximum standard error of a ratio for a valid verdict, unless the ratio is clearly below [`FAIR`].
 const PRECISE: f64 = 0.015;
-/// The same limit with a competing flow, where random variation is larger: half this value would take four times as
-/// many runs.
+/// Maximum standard error with a competing flow, where random variation is larger: half this value would take four
+/// times as many runs.
 const PRECISE_BESIDE: f64 = 0.03;
-/// Maximum number of runs, which is sufficient for this precision.
+/// Maximum number of runs, which suffices to reach the required precision.
 const MOST: u64 = 64;
-/// Maximum increase of the fraction of retransmissions.
+/// Maximum increase of the fraction of retransmitted data.
 const RESENT: f64 = 0.05;
-/// Maximum increase in undone reductions per run: without SACK, a timeout may look spurious at random.
+/// Maximum increase of the number of undone reductions per run. Without SACK, a timeout may look spurious at random.
 const UNDONE: f64 = 1.0;
 
 /// Profiles with different reactions to ACKs, losses and marks, which are tested without `LONGHAUL_LONG`.
@@ -46,40 +46,39 @@ pub(crate) fn controllers() -> impl Iterator<Item = &'static str> {
     all_controllers().filter(|name| long() || FEW.contains(name))
 }
 
-/// Returns all profiles except the router-assisted ones, whose feedback receivers cannot forge
+/// Returns all profiles except the router-assisted ones, whose feedback a receiver cannot forge
 /// (`router_controllers.rs`).
 pub(crate) fn all_controllers() -> impl Iterator<Item = &'static str> {
     registry::built_in().profiles.iter().map(|profile| profile.name).filter(|name| !["rcp", "xcp"].contains(name))
 }
 
-/// The name of a lie, and a function that creates it.
+/// Name of a lie, and a function that creates a receiver that tells it.
 pub(crate) type Named = (&'static str, fn() -> Box<dyn Lie>);
 
-/// An honest receiver.
 pub(crate) const HONEST: Named = ("honest", || Box::new(Honest));
 
-/// Comparison of receivers on the same paths.
+/// Comparison of receivers on the same path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
-    /// The path.
+    /// Path of all runs.
     pub(crate) path: Path,
     /// Number of runs with each receiver, with the same seeds.
     pub(crate) seeds: u64,
 }
 
 impl Contest {
-    /// Checks that under every controller, no lie gains more than the limit or fills the path with retransmissions.
-    /// With random variation, `CHANCES` standard errors of the ratio are tolerated.
+    /// Checks that no lie gains more than [`FAIR`] under any controller, or floods the path with retransmissions.
+    /// Random variation of [`CHANCES`] standard errors is tolerated.
     pub(crate) fn judge(&self, lies: &[Named]) {
         self.judge_under(controllers(), HONEST, lies);
     }
 
-    /// Checks some controllers, compared with the results of `truth`.
+    /// Checks the controllers `names`, compared with the results of the receiver `truth`.
     pub(crate) fn judge_under<'a>(&self, names: impl IntoIterator<Item = &'a str>, truth: Named, lies: &[Named]) {
         self.judge_by(self.path, names, truth, lies);
     }
 
-    /// Checks some controllers, compared with the results of `truth` on another path.
+    /// Checks the controllers `names`, compared with the results of the receiver `truth` on another path.
     pub(crate) fn judge_by<'a>(
         &self,
         path: Path,
@@ -92,15 +91,15 @@ impl Contest {
         assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     }
 
-    /// Describes the fault of `lie` under controller `name`, if any. If random variation is too large for a verdict,
-    /// more runs are made.
+    /// Describes the gain of `lie` under controller `name` if it is too large. If random variation is too large for a
+    /// verdict, more runs are made.
     fn fault(&self, name: &str, lie: Named, path: Path, truth: Named) -> Option<String> {
         let (mut lies, mut truths) = (*self, Self { path, ..*self });
         loop {
             let (liar, honest) = (lies.outcomes(name, lie), truths.outcomes(name, truth));
             let (ratio, chance) = ratio(&liar, &honest);
-            // Relative to the data of the honest peer's sender, because a liar with little goodput may have many
-            // retransmissions.
+            // The fraction is relative to the data sent to the honest receiver, because a liar with little goodput may
+            // have many retransmissions.
             let resent = mean(&liar, |o| o.resent) * ratio.min(1.0) - mean(&honest, |o| o.resent);
             let undone = mean(&liar, |o| o.undone as f64) - mean(&honest, |o| o.undone as f64);
             let told = || {
@@ -112,7 +111,8 @@ impl Contest {
             let precise = if path.beside.is_some() { PRECISE_BESIDE } else { PRECISE };
             if chance <= precise || ratio + CHANCES * chance <= FAIR {
                 let gains = ratio > FAIR + CHANCES * chance || resent > RESENT || undone > UNDONE;
-                // The standard error of few runs is itself random: a real gain occurs in all of them.
+                // The standard error of few runs is itself random, so a gain must persist with the maximum number of
+                // runs.
                 if !gains || lies.seeds >= MOST || path.beside.is_none() {
                     return gains.then(told);
                 }

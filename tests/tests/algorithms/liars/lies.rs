@@ -1,4 +1,4 @@
-//! Kinds of lies.
+//! Kinds of false feedback.
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Header, SackBlock, SackBlocks};
@@ -24,7 +24,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Splits into `parts` steps.
+    /// Creates a receiver that splits each advance into `parts` steps.
     pub(crate) fn new(parts: u32) -> Self {
         Self { parts, acked: None, block: SackBlock::default() }
     }
@@ -76,7 +76,7 @@ pub(crate) struct Drip {
 }
 
 impl Drip {
-    /// An ACK for two segments becomes two ACKs.
+    /// Creates a receiver that sends an ACK for two segments as two ACKs.
     pub(crate) fn new(apart: Span) -> Self {
         Self { apart, split: Split::new(2), until: Time::ZERO }
     }
@@ -93,18 +93,18 @@ impl Lie for Drip {
     }
 }
 
-/// The data that a D-SACK reports.
+/// Data that a false D-SACK reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Duplicate {
-    /// Never sent: before the first byte, after the last, all data, or an inverted range.
+    /// Data that was never sent: before the first byte, after the last one, all data, or an inverted range.
     NeverSent,
-    /// Acknowledged long ago, and sent once.
+    /// Data that was acknowledged long ago, and sent once.
     SentOnce,
     /// Every retransmission, as soon as it has arrived.
     Retransmission,
 }
 
-/// False reports of duplicates.
+/// Reports duplicates falsely.
 pub(crate) struct Duplicates {
     which: Duplicate,
     count: u32,
@@ -145,7 +145,7 @@ impl Lie for Duplicates {
                 ack.options.sack = before(one, &ack.options.sack);
             }
             Duplicate::Retransmission => {
-                // The true ACK is sent before the report of a duplicate.
+                // The true ACK is sent before the false report.
                 let mut told = vec![(Span::ZERO, ack.clone())];
                 let inside = |b: &SackBlock| {
                     !after(b.right, ack.ack)
@@ -192,14 +192,14 @@ impl Lie for Optimist {
     }
 }
 
-/// Change of the timestamp echo.
+/// Manipulation of the timestamp echo.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Echo {
-    /// Older by this many ticks, or newer if negative.
+    /// The true echo minus this many ticks.
     Older(i32),
     /// A random value.
     Any,
-    /// The timestamp of the newest segment that was not late, whatever is acknowledged: each retransmission looks
+    /// The timestamp of the newest segment that arrived in order, whatever is acknowledged: each retransmission looks
     /// spurious.
     Original,
 }
@@ -246,7 +246,7 @@ pub(crate) struct Bunches {
 }
 
 impl Bunches {
-    /// Releases the ACKs of each interval `grid` at its end, with the spacing `apart`.
+    /// Creates a receiver that releases the ACKs of each interval `grid` at its end, with the spacing `apart`.
     pub(crate) fn new(grid: Span, apart: Span) -> Self {
         Self { grid, apart, until: Time::ZERO, count: 0 }
     }
@@ -263,7 +263,7 @@ impl Lie for Bunches {
     }
 }
 
-/// Holds each ACK for a random time of up to `longest`, in order: jitter in which a queue can hide.
+/// Holds each ACK for a random time of up to `longest`, in order, which simulates jitter that hides a queue.
 pub(crate) struct Wavering {
     longest: Span,
     random: u32,
@@ -285,7 +285,7 @@ impl Lie for Wavering {
     }
 }
 
-/// Combines two lies: the second one is applied to the output of the first.
+/// Combines two lies by applying the second to the output of the first.
 pub(crate) struct Both(pub(crate) Box<dyn Lie>, pub(crate) Box<dyn Lie>);
 
 impl Lie for Both {

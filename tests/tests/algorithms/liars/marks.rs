@@ -1,10 +1,10 @@
-//! Lies about ECN marks (RFC 3168), and their limits.
+//! False echoes of ECN marks (RFC 3168), and the limits of their gain.
 //!
-//! A receiver that echoes more marks than it received only loses goodput, once per round trip. One that echoes fewer
-//! looks like a path that drops instead of marking. It is limited at first by drops: a queue that marks and drops
-//! only when it is full treats it like a flow without ECN; a queue that begins to drop if marks have no effect leaves
-//! other flows the share that they have at the highest marking rate. After a drop, or fifty round trips, the sender
-//! tests the receiver: it sends a mark of its own (RFC 3168, section 20.2), and if two of them are not echoed, it
+//! A receiver that echoes more marks than it received only loses goodput, once per round trip. A receiver that echoes
+//! fewer makes the path look like one that drops instead of marking. At first, drops limit its gain: a queue that
+//! marks, and drops only when it is full, treats the flow like one without ECN. A queue that starts to drop if marks
+//! have no effect leaves other flows their share at the highest marking rate. After a drop, or fifty round trips, the
+//! sender tests the receiver by marks of its own (RFC 3168, section 20.2). If two of them are not echoed, the sender
 //! disables ECN.
 
 use longhaul_cc::{Ack, BuildParams, Congestion, Granted, PathEvent, RateSample, RttSample};
@@ -15,7 +15,7 @@ use crate::liars::gains::{Contest, HONEST, Named, all_controllers, controllers, 
 use crate::liars::world::{Aqm, Data, Lie, Path};
 use crate::liars::{CLASSIC_WARM, PLAIN, SHARED, but};
 
-/// Manipulation of ECE.
+/// Manipulation of the ECE flag.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
     /// Always set.
@@ -30,13 +30,13 @@ enum Mark {
     Once,
     /// Set as soon as a segment is missing, to disguise a loss.
     Holes,
-    /// Correct in one second of four, and cleared otherwise.
+    /// Correct in one second out of four, and cleared otherwise.
     Seldom,
     /// Always cleared.
     Never,
 }
 
-/// False ECN echoes that ignore CWR.
+/// Sends false ECN echoes, and ignores CWR.
 struct Marks {
     mark: Mark,
     random: u32,
@@ -78,17 +78,17 @@ fn marks(mark: Mark) -> Box<dyn Lie> {
     Box::new(Marks { mark, random: 1, turn: false, echoed: false, newest: None, hole: false })
 }
 
-/// The queue marks from half a BDP on, and drops from one and a half BDP on.
+/// Path whose queue marks from half a BDP on, and drops from one and a half BDP on.
 const MARKED: Path = Path { queue: 1.5, aqm: Aqm::Above(0.5), ..PLAIN };
 
-/// Too few echoes.
+/// Receivers that echo too few marks.
 const CONCEALED: [Named; 3] =
     [("never", || marks(Mark::Never)), ("once", || marks(Mark::Once)), ("seldom", || marks(Mark::Seldom))];
-/// Above a probability of 10 %, PIE drops packets instead of marking them (RFC 8033, section 5.1), and so favours
-/// ECN-capable flows below.
+/// Path with PIE, which drops packets instead of marking them above a probability of 10 % (RFC 8033, section 5.1).
+/// Below, PIE favours ECN-capable flows.
 const PIE: Path = Path { aqm: Aqm::Pie, queue: 4.0, ..SHARED };
 
-/// Echoes at random or permanently, regardless of CWR.
+/// Random or permanent echoes that ignore CWR gain nothing.
 #[test]
 fn echoes_that_heed_no_cwr() {
     Contest { path: MARKED, seeds: 1 }.judge(&[
@@ -99,21 +99,21 @@ fn echoes_that_heed_no_cwr() {
     ]);
 }
 
-/// A mark is not cheaper than the loss that it disguises.
+/// Signalling a mark in place of a loss must not gain anything.
 #[test]
 fn marks_instead_of_losses() {
     let path = Path { loss: 0.002, warm: 1, seconds: 10, ..PLAIN };
     Contest { path, seeds: 4 }.judge(&[("at each hole", || marks(Mark::Holes))]);
 }
 
-/// Returns the algorithms that treat marks like losses. With low-priority probes, a loss may turn out to be random,
-/// but a mark never does.
+/// Returns the algorithms that treat marks like losses. The others use low-priority probes, which may show that a loss
+/// was random, but do not classify marks.
 fn alike() -> impl Iterator<Item = &'static str> {
     but(&["tcp-peach", "tcp-peach-plus", "tcp-swift"])
 }
 
-/// A marking queue gives the same goodput as one that drops at this length: the sender reacts once per round trip,
-/// although the echo is repeated on each ACK until CWR arrives.
+/// A queue that marks at a certain length gives the same goodput as one that drops at this length: the sender reacts
+/// once per round trip, although each ACK repeats the echo until CWR arrives.
 #[test]
 fn a_mark_costs_what_a_loss_costs() {
     let (marked, dropped) = (MARKED, Path { ecn: false, ..PLAIN });
@@ -124,8 +124,8 @@ fn a_mark_costs_what_a_loss_costs() {
     }
 }
 
-/// A receiver that conceals marks gets the same as a flow without ECN, alone and with a competing flow: where that
-/// flow has drops, so has this one.
+/// A receiver that conceals marks gets the same goodput as a flow without ECN, both without competition and with a
+/// competing flow, because its packets are dropped in the same situations as those of that flow.
 #[test]
 fn marks_that_are_concealed() {
     let judge = |path, names: &[&str], lies: &[Named]| {
@@ -137,8 +137,8 @@ fn marks_that_are_concealed() {
 }
 
 /// PIE marks packets instead of dropping them, and drops packets of a flow only if it would mark more than a tenth of
-/// them. For a single flow, this gains nothing, because the link is full. New Reno without SACK is excluded: slow
-/// start loses many segments at once, and the time of their repair is random.
+/// them. For a single flow, concealing marks gains nothing, because the link is full. New Reno without SACK is
+/// excluded, because slow start loses many segments at once, and the duration of recovery is random.
 #[test]
 fn marks_that_are_concealed_from_pie() {
     let alone = Path { aqm: Aqm::Pie, rtt: 20, queue: 8.0, ..PLAIN };
@@ -146,22 +146,22 @@ fn marks_that_are_concealed_from_pie() {
     Contest { path: alone, seeds: 1 }.judge_by(honest, but(&["reno-classic"]), HONEST, &CONCEALED);
 }
 
-/// Returns the profiles with SACK. Without it, receivers are not tested.
+/// Returns the profiles that test the receiver, which are those with SACK.
 fn asked() -> impl Iterator<Item = &'static str> {
     but(&["reno-classic"])
 }
 
-/// With a competing flow, concealing marks would give up to twice the goodput without ECN. The test detects it before
-/// that.
+/// With a competing flow, a receiver that conceals marks would get up to twice the goodput without ECN, but the
+/// sender's test detects it before.
 #[test]
 fn marks_that_are_concealed_from_pie_beside_another() {
     let (path, honest) = (Path { warm: 20, ..PIE }, Path { warm: 20, ecn: false, ..PIE });
     Contest { path, seeds: 8 }.judge_by(honest, asked(), HONEST, &CONCEALED);
 }
 
-/// The competing flow does not lose in the time before the test either: from the first second on, it has about the
-/// same goodput as with a flow without ECN, within the precision of few runs. Without the test, it has about half of
-/// that.
+/// Even before the sender's test, the competing flow does not lose: from the first second on, it has about the same
+/// goodput as next to a flow without ECN, within the precision of few runs. Without the sender's test, it has about
+/// half of that.
 #[test]
 fn competitors_keep_their_share_beside_a_concealing_receiver() {
     let path = Path { warm: 1, seconds: 20, ..PIE };
@@ -175,8 +175,7 @@ fn competitors_keep_their_share_beside_a_concealing_receiver() {
     }
 }
 
-/// With random losses and marks, honest receivers are tested and pass, and a mark costs the same as a loss, as
-/// without the test.
+/// With random losses and marks, honest receivers are tested and pass, and a mark costs the same as a loss.
 #[test]
 fn an_honest_peer_passes_where_packets_are_lost_by_chance() {
     let marked = Path { loss: 0.000_5, seconds: 30, ..MARKED };
@@ -188,8 +187,8 @@ fn an_honest_peer_passes_where_packets_are_lost_by_chance() {
         (asked, runs) = (asked + told.iter().sum::<u64>(), runs + told.len() as u64);
         assert!(missing.iter().all(|missing| *missing == 0), "{name}: {missing:?} of {told:?}");
         let [marked, dropped] = [marked, dropped].map(|outcomes| mean(&outcomes, |o| o.goodput));
-        // H-TCP keeps RTTmin / RTTmax of the window, and the maximum RTT of the marking queue is long compared with
-        // the usual one.
+        // H-TCP multiplies the window by RTTmin / RTTmax, and the maximum RTT of the marking queue is long compared
+        // with the usual RTT.
         let least = if name == "h-tcp" { 0.8 } else { 0.9 };
         assert!(marked >= least * dropped, "{name}: {marked} for {dropped} Mb/s");
     }
@@ -201,13 +200,13 @@ const ROUND: u64 = 50;
 /// Number of ACKs before the first mark.
 const CALM: u64 = 6 * ROUND;
 
-/// A selection of ACKs, with its name.
+/// Name and condition of a selection of ACKs, by their numbers.
 type Which = (&'static str, fn(u64) -> bool);
 
 const BY_ROUND: Which = ("each round trip", |k| k % ROUND == 0);
 
-/// If the transport passes every mark to the algorithm, it reacts once per round trip, however many marks there are,
-/// and no mark increases the window. The reported start of round trips does not matter.
+/// The transport passes every mark to the algorithm, which must react once per round trip, however many marks there
+/// are. No mark may increase the window. The reported starts of round trips must not matter.
 #[test]
 fn marks_without_measure() {
     let marked: [Which; 3] = [("all", |_| true), ("by turns", |k| k % 2 == 0), ("in bursts", |k| k % ROUND < 20)];

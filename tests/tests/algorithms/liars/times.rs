@@ -1,4 +1,4 @@
-//! Lies about arrival times.
+//! False reports of arrival times.
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Arrival, Arrivals, Header, SackBlocks};
@@ -21,25 +21,25 @@ pub(crate) enum Fake {
     Squeezed,
     /// As `Squeezed`, but without spacing.
     AtOnce,
-    /// No queue and no narrow link: each segment arrives a fixed time after its transmission, according to its
-    /// timestamp, with a spacing of 64 ns for segments sent together.
+    /// The path has neither a queue nor a narrow link: each segment arrives a fixed time after its transmission,
+    /// according to its timestamp, with a spacing of 64 ns for segments sent together.
     AsSent,
     /// Random times.
     Random,
-    /// True times, but only of segments that waited for less than 5 ms: the queue is concealed by omission.
+    /// True times, but only of segments that waited for less than 5 ms, which conceals the queue.
     Withheld,
     /// True times for three seconds, and then none.
     Stopped,
-    /// True times and those of `AsSent`, in turn for a second each.
+    /// True times and those of `AsSent`, alternating each second.
     Alternating,
 }
 
-/// Waiting time from which `Withheld` is silent.
+/// Queueing delay from which on `Withheld` reports nothing.
 const LATE: Span = Span::from_millis(5);
-/// When `Stopped` falls silent.
+/// Time after which `Stopped` reports nothing.
 const HONEST_FOR: Span = Span::from_secs(3);
 
-/// False arrival times, one per ACK, because several in one ACK cannot go back.
+/// Reports false arrival times, one per ACK, because times within an ACK cannot decrease.
 pub(crate) struct Times {
     fake: Fake,
     heard: Vec<Data>,
@@ -66,7 +66,7 @@ impl Times {
         }
     }
 
-    /// Returns the time that is told, if any.
+    /// Returns the time to report for `data`, if any.
     fn time(&mut self, data: &Data) -> Option<Time> {
         const GRID: Span = Span::from_millis(6);
         let first = *self.first.get_or_insert(data.at);

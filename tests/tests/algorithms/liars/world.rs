@@ -12,22 +12,22 @@ use longhaul_tcp::Config;
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
-/// A data segment that reached the receiver.
+/// Data segment that reached the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data {
-    /// Its first sequence number.
+    /// First sequence number.
     pub(crate) seq: u32,
-    /// The sequence number after its last byte.
+    /// Sequence number after the last byte.
     pub(crate) end: u32,
     /// Arrival time.
     pub(crate) at: Time,
-    /// Its TSval.
+    /// TSval of the segment.
     pub(crate) value: u32,
-    /// Whether a later segment arrived before it.
+    /// Whether a later segment arrived before this one.
     pub(crate) late: bool,
 }
 
-/// Manipulation of a receiver's ACKs.
+/// Manipulation of the ACKs that a receiver sends.
 pub(crate) trait Lie {
     /// Called for each data segment that arrives.
     fn hear(&mut self, data: &Data) {
@@ -38,7 +38,7 @@ pub(crate) trait Lie {
     fn tell(&mut self, now: Time, ack: Header) -> Vec<(Span, Header)>;
 }
 
-/// An honest receiver.
+/// Does not manipulate ACKs.
 pub(crate) struct Honest;
 
 impl Lie for Honest {
@@ -47,7 +47,7 @@ impl Lie for Honest {
     }
 }
 
-/// Shows data segments to the liar.
+/// Passes arriving data segments to the [`Lie`].
 struct Ear {
     lie: Rc<RefCell<Box<dyn Lie>>>,
     highest: Option<u32>,
@@ -69,7 +69,7 @@ impl Hook<Parcel> for Ear {
     }
 }
 
-/// Removes the receiver's packets from the link.
+/// Removes the receiver's packets from the link and collects them.
 struct Mouth(Rc<RefCell<Vec<Packet>>>);
 
 impl Hook<Parcel> for Mouth {
@@ -83,13 +83,13 @@ impl Hook<Parcel> for Mouth {
 pub(crate) enum Aqm {
     /// No marks or drops.
     None,
-    /// Marks ECN-capable packets if this many bandwidth-delay products are queued.
+    /// Marks ECN-capable packets while this many bandwidth-delay products are queued.
     Above(f64),
-    /// PIE, which marks instead of dropping up to a probability of a tenth, and drops above (RFC 8033, section 5.1).
+    /// PIE, which marks instead of dropping up to a probability of a tenth, and drops above it (RFC 8033, section 5.1).
     Pie,
 }
 
-/// A bottleneck and its flows.
+/// Bottleneck, flows and measured period of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     /// Rate in Mb/s.
@@ -122,17 +122,17 @@ pub(crate) struct Path {
 /// Results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Goodput of the liar in Mb/s.
+    /// Goodput of the lying receiver in Mb/s.
     pub(crate) goodput: f64,
     /// Goodput of the competing flow in Mb/s.
     pub(crate) beside: f64,
-    /// Fraction of retransmissions in the data of the liar's sender.
+    /// Fraction of the sent data that is retransmissions.
     pub(crate) resent: f64,
-    /// Number of reductions that the sender undid.
+    /// Number of window reductions that the sender undid.
     pub(crate) undone: u64,
-    /// Capacity estimate from its pairs in Mb/s.
+    /// Capacity in Mb/s that the sender estimated from pairs.
     pub(crate) capacity: Option<f64>,
-    /// Segments that it marked to test for echoes, and those that were not echoed.
+    /// Number of segments that the sender marked to test the receiver, and number of these whose mark was not echoed.
     pub(crate) echoes: (u64, u64),
 }
 
@@ -179,7 +179,7 @@ impl Path {
     /// Runs an endless transfer with `congestion` to a receiver with `lie`.
     pub(crate) fn run(&self, congestion: &str, seed: u64, lie: Box<dyn Lie>) -> Outcome {
         let flows = 1 + usize::from(self.beside.is_some());
-        // The last pair of hosts is for cross traffic.
+        // Apart from the tested hosts, a pair of hosts exchanges cross traffic.
         let noise = Span::from_nanos(self.jitter * 12_000_000 / self.mbit);
         let there = LinkConfig { jitter: noise, ..LinkConfig::delay(Span::ZERO) };
         let access = || (0..=flows).map(|_| Duplex { there: there.clone(), ..Duplex::delay(Span::ZERO) });
@@ -203,7 +203,7 @@ impl Path {
         let mut sessions = Vec::new();
         for (left, right) in ends {
             let plans = (Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
-            // Staggered, so that flows are not synchronised.
+            // Flows start at different times, so that they are not synchronised.
             let at = Time::ZERO + Span::from_millis(37 * (seed % 16) * u64::from(!sessions.is_empty()));
             sessions.push(sim.open_at(at, *left as usize, *right as usize, plans.0, plans.1));
         }
@@ -224,7 +224,7 @@ impl Path {
                 let packets: Vec<Packet> = said.borrow_mut().drain(..).collect();
                 for packet in packets {
                     for (late, packet) in tell(&lie, sim.now(), packet) {
-                        // Like the jitter of a link, it does not reorder packets.
+                        // Like the jitter of a link, the random delay does not reorder packets.
                         let noise = if noise.is_zero() { Span::ZERO } else { noises.span(noise) };
                         last = if self.jitter == 0 { sim.now() + late } else { last.max(sim.now() + late + noise) };
                         sim.inject(self.one_way() + last.since(sim.now()), sender, packet);
