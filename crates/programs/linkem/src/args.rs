@@ -87,7 +87,6 @@ pub struct ShellArgs {
 }
 
 /// Parses the command line and runs the command.
-#[must_use]
 pub fn main() -> ExitCode {
     Cli::parse().command.run(&[])
 }
@@ -95,7 +94,6 @@ pub fn main() -> ExitCode {
 impl Command {
     /// Runs the command. An error is written to standard error. `above` are the sub-commands of the running program to
     /// which this one belongs.
-    #[must_use]
     pub fn run(self, above: &[&str]) -> ExitCode {
         let result = match self {
             Self::Init { parent, command } => return shell::init(parent, &command),
@@ -134,7 +132,6 @@ impl ShellArgs {
     }
 }
 
-/// Pairs each listening address with the server address at the same position.
 fn pairs(listen: &[SocketAddr], to: &[SocketAddr]) -> Result<Vec<Pair>> {
     ensure!(!listen.is_empty(), "relay needs --listen ADDR, the address that clients send to, such as 127.0.0.1:7001");
     ensure!(!to.is_empty(), "relay needs --to ADDR, the address of the server, such as 127.0.0.1:7000");

@@ -37,9 +37,6 @@ const LINGER: Span = Span::from_secs(3);
 /// Endpoint of a link: reads packets from the system and writes them back to it.
 pub trait Port<T> {
     /// Registers the descriptors to watch with `poll`, with tokens below 2^63.
-    ///
-    /// # Errors
-    /// Returns an error if a system call fails.
     fn watch(&mut self, poll: &Poll) -> io::Result<()>;
 
     /// Reads packets from a descriptor and offers them to the link. Returns whether there may be more.
@@ -142,9 +139,6 @@ where
     P: Port<T> + Send + 'static,
 {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// Returns an error if a system call fails.
     pub fn start(mut engine: Engine<T>, mut port: P) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let run = move || {
@@ -159,9 +153,6 @@ where
     }
 
     /// Waits until the thread ends because of an error. Must be called within a tokio runtime.
-    ///
-    /// # Errors
-    /// Returns an error if a system call fails.
     pub async fn failed(&self) -> io::Result<()> {
         let stream = self.stop.try_clone()?;
         stream.set_nonblocking(true)?;
@@ -169,9 +160,6 @@ where
     }
 
     /// Stops like [`stop`](Self::stop), but only once packets in flight have arrived and been answered, or after 3 s.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`stop`](Self::stop).
     pub fn finish(self) -> io::Result<(Engine<T>, P)> {
         // If the thread has ended already, `end` returns its error.
         let _ = (&self.stop).write_all(&[0]);

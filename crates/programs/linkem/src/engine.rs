@@ -22,9 +22,6 @@ pub struct Engine<T> {
 
 impl<T: Payload> Engine<T> {
     /// Creates an idle link. `is_hop` is whether it decrements the TTL of packets, as a router does.
-    ///
-    /// # Errors
-    /// Returns an error if the configuration is invalid, with the fault and its remedy.
     pub fn new(path: &Path, is_hop: bool, logs: Logs) -> Result<Self, longhaul_link::ConfigError> {
         let make = |direction: Direction, config: &LinkConfig| {
             let config = LinkConfig { is_hop, ..config.clone() };
@@ -36,19 +33,16 @@ impl<T: Payload> Engine<T> {
     }
 
     /// Returns the current time of the link.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.time(monotonic_now())
     }
 
     /// Converts nanoseconds of the monotonic clock to a time of the link.
-    #[must_use]
     pub fn time(&self, monotonic: u64) -> Time {
         Time::from_nanos(monotonic.saturating_sub(self.zero))
     }
 
     /// Converts a time of the link to nanoseconds of the monotonic clock.
-    #[must_use]
     pub fn monotonic(&self, time: Time) -> u64 {
         time.as_nanos().saturating_add(self.zero)
     }
@@ -64,7 +58,6 @@ impl<T: Payload> Engine<T> {
     }
 
     /// Returns the time of the next event of either direction.
-    #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.links.iter().filter_map(Link::next_event).min()
     }
@@ -75,13 +68,11 @@ impl<T: Payload> Engine<T> {
     }
 
     /// Returns how late packets were sent on.
-    #[must_use]
     pub fn lateness(&self) -> &Histogram {
         &self.lateness
     }
 
     /// Returns the counters of a direction.
-    #[must_use]
     pub fn stats(&self, direction: Direction) -> &LinkStats {
         let [up, down] = &self.links;
         match direction {
@@ -91,7 +82,6 @@ impl<T: Payload> Engine<T> {
     }
 
     /// Returns the counters of a direction's router, if there is one.
-    #[must_use]
     pub fn router_stats(&self, direction: Direction) -> Option<&RouterStats> {
         let [up, down] = &self.links;
         let link = if direction == Direction::Up { up } else { down };
@@ -99,7 +89,6 @@ impl<T: Payload> Engine<T> {
     }
 
     /// Returns the number of packets of a direction that are queued or in flight.
-    #[must_use]
     pub fn inside(&self, direction: Direction) -> u64 {
         let [up, down] = &self.links;
         let link = if direction == Direction::Up { up } else { down };
@@ -107,7 +96,6 @@ impl<T: Payload> Engine<T> {
     }
 
     /// Returns whether no packet is queued or in flight in either direction.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         DIRECTIONS.iter().all(|direction| self.inside(*direction) == 0)
     }
@@ -122,9 +110,6 @@ impl<T: Payload> Engine<T> {
     }
 
     /// Closes the logs.
-    ///
-    /// # Errors
-    /// Returns an error if they could not be written.
     pub fn close(&mut self) -> std::io::Result<()> {
         self.record(self.now());
         self.logs.close()
@@ -140,7 +125,6 @@ impl<T: Payload> Engine<T> {
 }
 
 /// Formats a time span with a unit and up to three significant digits: `1.25 ms`.
-#[must_use]
 pub fn readable(span: Span) -> String {
     let nanos = span.as_nanos() as f64;
     let (value, unit) = match span.as_nanos() {

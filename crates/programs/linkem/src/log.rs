@@ -41,9 +41,6 @@ struct Writer {
 
 impl Logs {
     /// Creates the files, with a header that contains the command.
-    ///
-    /// # Errors
-    /// Returns the operating system's error, with the file's name.
     pub fn create(files: &LogFiles, command: &str) -> io::Result<Self> {
         let mut logs = Self::default();
         let init = u64::try_from(realtime_now().as_millis()).unwrap_or(u64::MAX);
@@ -74,13 +71,11 @@ impl Logs {
     }
 
     /// Returns whether nothing is logged.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
     /// Creates the hook of a direction, if it is logged.
-    #[must_use]
     pub fn recorder(&self, direction: Direction, link: &LinkConfig) -> Option<Recorder> {
         self.to.get(direction as usize).copied().flatten().map(|_| Log::of(link, String::new()))
     }
@@ -112,9 +107,6 @@ impl Logs {
     }
 
     /// Waits until everything is written.
-    ///
-    /// # Errors
-    /// Returns an error if writing failed.
     pub fn close(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for file in &mut self.files {
@@ -128,7 +120,6 @@ impl Logs {
     }
 }
 
-/// Merges the lines of both directions by time.
 fn merge(up: &str, down: &str) -> String {
     if up.is_empty() || down.is_empty() {
         return [up, down].concat();

@@ -66,7 +66,6 @@ pub struct Options {
 impl Options {
     /// Creates a configuration with one pair and default limits: 500 clients, well below the usual limit of 1024
     /// descriptors, and 5 minutes, the value that RFC 4787 (REQ-5) recommends for NATs.
-    #[must_use]
     pub fn new(listen: SocketAddr, to: SocketAddr) -> Self {
         Self { pairs: vec![Pair { listen, to }], clients: 500, idle: Duration::from_secs(300) }
     }
@@ -92,13 +91,10 @@ pub struct Counts {
     pub unsent: u64,
 }
 
-/// A socket that clients send to.
 #[derive(Debug)]
 struct Listener {
     socket: UdpSocket,
-    /// Address of the server for this listener.
     to: SocketAddr,
-    /// The socket's drop counter.
     drops: u32,
     /// TTL currently set on the socket; 0 if unknown.
     ttl: u8,
@@ -117,9 +113,6 @@ pub struct Relay {
 
 impl Relay {
     /// Binds the listeners.
-    ///
-    /// # Errors
-    /// Returns the operating system's error, with the address.
     pub fn bind(options: &Options) -> Result<Self> {
         let bind = |&Pair { listen, to }: &Pair| {
             let socket = std::net::UdpSocket::bind(listen).and_then(prepare);
@@ -138,19 +131,16 @@ impl Relay {
     }
 
     /// Returns the addresses that clients send to, in the order of the pairs.
-    #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
     /// Returns the counters that are not part of the link.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         Counts { clients: self.clients.ever(), unsent: self.outbox.unsent(), ..self.counts }
     }
 }
 
-/// Returns the index of the listener with this token, or `None` for a client's token.
 fn listener_of(token: u64) -> Option<usize> {
     token.checked_sub(LISTENERS).and_then(|index| usize::try_from(index).ok())
 }
@@ -220,7 +210,6 @@ impl Port<Frame> for Relay {
     }
 }
 
-/// Prepares a socket for use by the relay.
 fn prepare(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
     let socket = UdpSocket::new(socket)?;
     // The system may limit the buffers to a smaller size.
@@ -229,7 +218,6 @@ fn prepare(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Returns whether a message was received.
 fn received(result: io::Result<usize>) -> io::Result<bool> {
     match result {
         Ok(_) => Ok(true),
@@ -288,9 +276,6 @@ fn offer(
 }
 
 /// Runs a relay until it is interrupted, and prints a summary.
-///
-/// # Errors
-/// Returns an error if the relay cannot start, or if it fails.
 pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let guard = runtime.enter();
@@ -323,9 +308,6 @@ pub struct Running {
 
 impl Running {
     /// Starts the relay.
-    ///
-    /// # Errors
-    /// Returns an error if the addresses cannot be bound or the link is invalid.
     pub fn start(options: &Options, path: &Path, logs: Logs) -> Result<Self> {
         let relay = Relay::bind(options)?;
         let addrs = relay.local_addrs();
@@ -335,13 +317,11 @@ impl Running {
     }
 
     /// Returns the address that clients of the first pair send to.
-    #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// Returns the addresses that clients send to, in the order of the pairs.
-    #[must_use]
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }

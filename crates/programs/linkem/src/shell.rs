@@ -54,9 +54,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Runs a command behind a link until it ends, and prints a summary. `above` are the sub-commands of the running program
 /// to which [`INIT`] belongs; `receive_hold` is as in [`Behind::start`]. Returns the command's exit code: 128 plus the
 /// signal's number if it was killed, 127 if it does not exist, and 126 if it cannot be executed.
-///
-/// # Errors
-/// Returns an error if the namespace, the devices or the link cannot be created.
 pub fn run(
     above: &[&str],
     command: &[OsString],
@@ -85,7 +82,6 @@ pub fn run(
     Ok(ExitCode::from(init::code(ended?.0)))
 }
 
-/// Returns the line with the addresses, printed at the start.
 fn addresses(behind: &Behind) -> String {
     let ([outside, inside], [outside6, inside6]) = match behind.ends6() {
         None => (behind.ends(), [String::new(), String::new()]),
@@ -140,7 +136,6 @@ fn spawn(
     Ok((child, end))
 }
 
-/// The signals that end a shell.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

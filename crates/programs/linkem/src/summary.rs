@@ -13,7 +13,6 @@ use crate::relay::Counts;
 const TOO_LATE: Span = Span::from_millis(1);
 
 /// Describes each direction with its rate and its delay; `up` and `down` are descriptions of the directions.
-#[must_use]
 pub fn ways(path: &Path, up: &str, down: &str) -> String {
     let way = |name: &str, from: &str, link: &LinkConfig| {
         let rate = match &link.rate {
@@ -40,7 +39,6 @@ fn rate_in_words(bits: u64) -> String {
 }
 
 /// Formats the counters of packets, bytes, drops and queues, and the emulator's lateness.
-#[must_use]
 pub fn summary<T: Payload>(engine: &Engine<T>, counts: &Counts) -> String {
     let mut text = String::new();
     for direction in DIRECTIONS {

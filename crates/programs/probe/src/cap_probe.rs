@@ -69,7 +69,6 @@ options! {
     }
 }
 
-/// Packet sizes of both kinds of runs.
 impl Part for (u32, u32) {
     fn check(&self, checks: Checks, name: &'static str) -> Result<(), InvalidOption> {
         [self.0, self.1].into_iter().try_for_each(|size| checks.within(name, f64::from(size), (64.0, 9000.0)))
@@ -96,23 +95,18 @@ impl CapProbeOptions {
 #[derive(Clone, Debug)]
 pub struct CapProbeMethod {
     options: CapProbeOptions,
-    /// Packet size of each kind of run in bytes.
     sizes: [u32; 2],
     /// Kind of the current run: 0 or 1.
     kind: usize,
-    /// Number of packets per train.
     length: u32,
     /// Result of the last run of each kind, if it converged.
     found: [Option<CapProbeEstimate>; 2],
     run: Run,
-    /// Current estimate of this run.
     latest: Option<CapProbeEstimate>,
-    /// Number of completed runs.
     runs: u32,
     next_id: u32,
     /// Trains of this run in flight, and the time until which their reports are awaited.
     under_way: Vec<(u32, Time)>,
-    /// Number of trains sent in this run.
     sent: u32,
     next_at: Time,
     tick: Tick,
@@ -130,10 +124,6 @@ enum Outcome {
 
 impl CapProbeMethod {
     /// Creates a session with these options.
-    ///
-    /// # Errors
-    ///
-    /// An option is out of its range.
     pub fn new(options: CapProbeOptions) -> Result<Self, InvalidOption> {
         options.check(Checks(MethodKind::CapProbe.name()), "")?;
         Ok(Self::unchecked(options))
@@ -181,7 +171,6 @@ impl CapProbeMethod {
         mean.mul_f64(0.75 + 0.5 * (self.random >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
-    /// Transmission time of a train at `rate`.
     fn train_bytes(&self, rate: Rate) -> Span {
         rate.time_for(Bytes::from(self.size()) * u64::from(self.length))
     }
@@ -294,7 +283,6 @@ impl CapProbeMethod {
 }
 
 impl Default for CapProbeMethod {
-    /// Creates a session with default options.
     fn default() -> Self {
         Self::unchecked(CapProbeOptions::default())
     }

@@ -39,7 +39,6 @@ impl MethodKind {
     pub const ALL: &'static [Self] = &[Self::CapProbe, Self::Pathrate, Self::Pathload, Self::PathChirp];
 
     /// Name on command lines, in experiments and in reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::CapProbe => "capprobe",
@@ -50,7 +49,6 @@ impl MethodKind {
     }
 
     /// One line for help texts: the quantity and the way in which it is measured.
-    #[must_use]
     pub const fn summary(self) -> &'static str {
         match self {
             Self::CapProbe => "Capacity, from pairs of packets that waited for nothing",
@@ -61,7 +59,6 @@ impl MethodKind {
     }
 
     /// The quantity that the method measures.
-    #[must_use]
     pub const fn quantity(self) -> Quantity {
         match self {
             Self::CapProbe | Self::Pathrate => Quantity::Capacity,
@@ -71,7 +68,6 @@ impl MethodKind {
 
     /// Time limit that suffices on most paths: 60 s. Pathrate has 300 s, because the trains of Phase I and II over a
     /// loaded path take more than 4 minutes.
-    #[must_use]
     pub const fn usual_time(self) -> Span {
         match self {
             Self::Pathrate => Span::from_secs(300),
@@ -80,7 +76,6 @@ impl MethodKind {
     }
 
     /// Creates a session with default options.
-    #[must_use]
     pub fn create(self) -> Box<dyn Method> {
         match self {
             Self::CapProbe => Box::new(CapProbeMethod::default()),

@@ -25,7 +25,6 @@ pub struct Planned {
 
 impl Planned {
     /// A packet of `size` bytes (IP), sent at `at` after the first packet of its train.
-    #[must_use]
     pub const fn new(at: Span, size: Bytes) -> Self {
         Self { at, size }
     }
@@ -33,13 +32,11 @@ impl Planned {
 
 impl Train {
     /// A train of these packets.
-    #[must_use]
     pub const fn new(id: u32, packets: Vec<Planned>) -> Self {
         Self { id, packets }
     }
 
     /// `count` packets of `size` bytes (IP), sent `gap` apart; a gap of zero sends them back to back.
-    #[must_use]
     pub fn regular(id: u32, count: u32, size: Bytes, gap: Span) -> Self {
         let at = |index: u32| Span::from_nanos(gap.as_nanos().saturating_mul(u64::from(index)));
         Self { id, packets: (0..count).map(|index| Planned::new(at(index), size)).collect() }
@@ -58,7 +55,6 @@ pub struct TrainReport {
 
 impl TrainReport {
     /// Report of the train with the number `id`.
-    #[must_use]
     pub const fn new(id: u32, packets: Vec<Option<Arrived>>) -> Self {
         Self { id, packets }
     }
@@ -82,7 +78,6 @@ pub struct Arrived {
 
 impl Arrived {
     /// A packet of `size` bytes (IP) that was not merged with others.
-    #[must_use]
     pub const fn new(sent_at: Time, arrived_at: Time, rtt: Span, size: Bytes) -> Self {
         Self { sent_at, arrived_at, rtt, size, coalesced: false }
     }
@@ -98,7 +93,6 @@ const LEAST_QUIET: Span = Span::from_millis(50);
 /// link transmits several more packets. If there is no answer at all, and in any case at the latest, it is complete
 /// `patience` after `last`. If every loss were waited for as long as `patience`, a method that sends one train after
 /// the other would take ten times as long on a path that loses 1 % of the packets.
-#[must_use]
 pub fn missing_from(last: Time, answers: Option<(Time, Span)>, patience: Span) -> Time {
     let longest = last + patience;
     let Some((latest, rtt)) = answers else { return longest };

@@ -24,7 +24,6 @@ pub struct InvalidOption {
 pub(crate) struct Checks(pub(crate) &'static str);
 
 impl Checks {
-    /// Checks that `value` is a number from `low` to `high`.
     pub(crate) fn within(self, option: &'static str, value: f64, (low, high): (f64, f64)) -> Result<(), InvalidOption> {
         if value >= low && value <= high {
             return Ok(());
@@ -33,7 +32,6 @@ impl Checks {
     }
 }
 
-/// An option with a range.
 pub(crate) trait Number {
     /// Returns the number that an [`InvalidOption`] shows.
     fn number(&self) -> f64;
@@ -82,7 +80,6 @@ impl Part for u64 {
     }
 }
 
-/// Any value is permitted.
 impl Part for bool {
     fn check(&self, _checks: Checks, _name: &'static str) -> Result<(), InvalidOption> {
         Ok(())

@@ -74,7 +74,6 @@ pub struct ProbedPath {
     pub patience: Span,
 }
 
-/// The owner of a packet.
 #[derive(Clone, Copy, Debug)]
 enum Load {
     Probe {
@@ -101,7 +100,6 @@ struct Cross {
     next: (Time, u32),
 }
 
-/// A train that has not been reported.
 #[derive(Debug)]
 struct Flight {
     train: Train,
@@ -109,23 +107,16 @@ struct Flight {
     /// Number of packets sent.
     left: usize,
     arrived: Vec<Option<Arrived>>,
-    /// Latest arrival time of a packet.
     latest: Time,
 }
 
 impl ProbedPath {
     /// A path over these links, in this order, with a return path of the one-way delay `reverse`.
-    ///
-    /// # Errors
-    /// The configuration of a link is invalid.
     pub fn new(hops: impl IntoIterator<Item = LinkConfig>, reverse: Span) -> Result<Self, ConfigError> {
         Self::seeded(hops, reverse, 1)
     }
 
     /// The same path with another seed for the random behaviour of its links.
-    ///
-    /// # Errors
-    /// The configuration of a link is invalid.
     pub fn seeded(hops: impl IntoIterator<Item = LinkConfig>, reverse: Span, seed: u64) -> Result<Self, ConfigError> {
         let link = |(number, config)| Link::new(config, seed, number as u64);
         Ok(Self {
@@ -149,7 +140,6 @@ impl ProbedPath {
     }
 
     /// Returns the counters of hop number `hop`, or `None` if there is no such hop.
-    #[must_use]
     pub fn stats(&self, hop: usize) -> Option<&LinkStats> {
         self.hops.get(hop).map(Link::stats)
     }

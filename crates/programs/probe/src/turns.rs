@@ -21,7 +21,6 @@ options! {
 /// The next train of a session, and the rest of the path after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The packets of the train.
     pub(crate) packets: Vec<Planned>,
     /// Time from the departure of the last packet until the next train may be sent.
     pub(crate) rest: Span,
@@ -29,7 +28,6 @@ pub(crate) struct Plan {
 
 /// The decisions of a method, one train after the other.
 pub(crate) trait Session {
-    /// The name and other properties of the method.
     const KIND: MethodKind;
 
     /// Returns the next train, or `None` to end the session. Called again only after [`Session::learn`].
@@ -41,7 +39,6 @@ pub(crate) trait Session {
     /// Ends the session early. Only [`Session::estimate`] is called after that.
     fn stop(&mut self);
 
-    /// Returns the current estimate.
     fn estimate(&self) -> Estimate;
 }
 
@@ -147,10 +144,6 @@ macro_rules! method_of_turns {
     ($method:ident, $config:ident) => {
         impl $method {
             /// Creates a session with these options.
-            ///
-            /// # Errors
-            ///
-            /// An option is out of its range.
             pub fn new(config: $config) -> Result<Self, crate::InvalidOption> {
                 let checks = crate::options::Checks(<Procedure as crate::turns::Session>::KIND.name());
                 crate::options::Part::check(&config, checks, "")?;
@@ -163,7 +156,6 @@ macro_rules! method_of_turns {
         }
 
         impl Default for $method {
-            /// Creates a session with default options.
             fn default() -> Self {
                 Self::unchecked($config::default())
             }

@@ -20,7 +20,6 @@ pub(crate) struct Arrivals<T> {
 
 #[derive(Debug)]
 struct Held<T> {
-    /// When the packet arrives if too few packets overtake it.
     deadline: Time,
     /// The number of packets that still have to overtake this one.
     places: u32,
@@ -32,7 +31,6 @@ impl<T> Arrivals<T> {
         Self { in_order: VecDeque::new(), last: Time::ZERO, held: VecDeque::new(), late: EventQueue::default() }
     }
 
-    /// Returns the number of packets in flight.
     pub(crate) fn len(&self) -> usize {
         self.in_order.len() + self.held.len() + self.late.len()
     }
@@ -54,7 +52,6 @@ impl<T> Arrivals<T> {
         self.held.push_back(Held { deadline, places, packet });
     }
 
-    /// Schedules a packet to arrive at `at`, regardless of the order of the others.
     pub(crate) fn late(&mut self, at: Time, packet: Packet<T>) {
         self.late.add(at, packet);
     }
@@ -72,7 +69,6 @@ impl<T> Arrivals<T> {
         }
     }
 
-    /// Takes the next packet that has arrived by `now`, with its arrival time.
     pub(crate) fn take(&mut self, now: Time) -> Option<(Time, Packet<T>)> {
         let next = self.next(None).filter(|at| *at <= now)?;
         if self.in_order.front().is_some_and(|(at, _)| *at == next) {

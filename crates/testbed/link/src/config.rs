@@ -93,7 +93,6 @@ pub struct GilbertElliott {
 
 impl GilbertElliott {
     /// Gilbert's simple model: every packet is lost in the bad state, and none in the good one.
-    #[must_use]
     pub const fn simple(p: f64, r: f64) -> Self {
         Self { p, r, loss_good: 0.0, loss_bad: 1.0 }
     }
@@ -198,19 +197,16 @@ pub struct LinkConfig {
 
 impl LinkConfig {
     /// Creates a link that only delays packets.
-    #[must_use]
     pub fn delay(delay: Span) -> Self {
         Self { delay, ..Self::default() }
     }
 
     /// Creates a link with a rate, a delay and an infinite queue.
-    #[must_use]
     pub fn new(rate: Rate, delay: Span) -> Self {
         Self { rate: rate.into(), delay, ..Self::default() }
     }
 
     /// Returns the rate at a time. It is the mean rate of a trace, and `None` for an unlimited link.
-    #[must_use]
     pub fn rate_at(&self, at: Time) -> Option<Rate> {
         let first = match &self.rate {
             LinkRate::Unlimited => return None,
@@ -245,7 +241,6 @@ impl LinkConfig {
         Self { router: Some(router), ..self }
     }
 
-    /// Returns whether the link decrements the TTL: at a router's output, or with a router that answers requests.
     pub(crate) fn takes_ttl(&self) -> bool {
         self.is_hop || self.router.is_some()
     }

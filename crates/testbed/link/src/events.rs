@@ -59,19 +59,16 @@ impl<E> EventQueue<E> {
     }
 
     /// Returns the number of events.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
     /// Returns whether there are no events.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
     /// Returns the next event and its time.
-    #[must_use]
     pub fn peek(&self) -> Option<(Time, &E)> {
         self.heap.peek().map(|Reverse(entry)| (entry.at, &entry.event))
     }

@@ -13,7 +13,6 @@ const SUB: u64 = 32;
 pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
-    /// Sum of all spans in nanoseconds.
     sum: u128,
     longest: Span,
 }
@@ -47,7 +46,6 @@ impl Histogram {
 
     /// Returns the spans recorded since `earlier`, which must be an earlier state of `self`. The maximum of the
     /// result is approximate, like a quantile.
-    #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |bucket: usize| earlier.counts.get(bucket).copied().unwrap_or(0);
         let counts: Vec<u64> =
@@ -62,25 +60,21 @@ impl Histogram {
     }
 
     /// Returns the number of spans recorded.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.total
     }
 
     /// Returns whether no span has been recorded.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
     /// Returns the longest span, exactly, or zero if there is none.
-    #[must_use]
     pub fn max(&self) -> Span {
         self.longest
     }
 
     /// Returns the mean, rounded down to a nanosecond, or zero if there is none.
-    #[must_use]
     pub fn mean(&self) -> Span {
         let mean = self.sum.checked_div(u128::from(self.total)).unwrap_or(0);
         Span::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
@@ -88,7 +82,6 @@ impl Histogram {
 
     /// Returns the span that a fraction `q` of all spans does not exceed (0.5 for the median), or zero if there is
     /// none. The result is never too small, and at most 1/32 too large.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> Span {
         let rank = ((self.total as f64 * q.clamp(0.0, 1.0)).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;

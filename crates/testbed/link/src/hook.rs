@@ -39,7 +39,6 @@ pub trait Hook<T> {
     }
 }
 
-/// A hook that does nothing.
 impl<T> Hook<T> for () {}
 
 /// Two hooks, called in order.
@@ -60,7 +59,6 @@ impl<T, A: Hook<T>, B: Hook<T>> Hook<T> for (A, B) {
     }
 }
 
-/// An optional hook.
 impl<T, A: Hook<T>> Hook<T> for Option<A> {
     fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
         if let Some(hook) = self {
@@ -81,7 +79,6 @@ impl<T, A: Hook<T>> Hook<T> for Option<A> {
     }
 }
 
-/// A hook chosen at run time.
 impl<T, H: Hook<T> + ?Sized> Hook<T> for Box<H> {
     fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
         (**self).offered(now, packet, view);

@@ -29,7 +29,6 @@ pub struct Link<T, H = ()> {
     transmitter: Transmitter,
     medium: Medium<T>,
     hook: H,
-    /// Most links have no router.
     router: Option<Box<OutputRouter>>,
     stats: LinkStats,
     is_hop: bool,
@@ -38,7 +37,6 @@ pub struct Link<T, H = ()> {
     config: Box<LinkConfig>,
     seed: u64,
     number: u64,
-    /// The latest time passed in by the caller.
     now: Time,
     /// When the transmission of the next waiting packet begins.
     begins: Option<Time>,
@@ -46,9 +44,6 @@ pub struct Link<T, H = ()> {
 
 impl<T: Payload> Link<T> {
     /// Creates an empty link. Links of one network share a seed and differ in their number, which is at most 2^60.
-    ///
-    /// # Errors
-    /// Returns an error if the configuration is invalid, with the fault and its remedy.
     pub fn new(config: LinkConfig, seed: u64, number: u64) -> Result<Self, ConfigError> {
         Self::with_hook(config, seed, number, ())
     }
@@ -56,9 +51,6 @@ impl<T: Payload> Link<T> {
 
 impl<T: Payload, H: Hook<T>> Link<T, H> {
     /// Creates an empty link with a hook that observes its packets.
-    ///
-    /// # Errors
-    /// Returns an error if the configuration is invalid, with the fault and its remedy.
     pub fn with_hook(config: LinkConfig, seed: u64, number: u64, hook: H) -> Result<Self, ConfigError> {
         config.validate()?;
         let stream = number.wrapping_mul(STREAMS);
@@ -119,7 +111,6 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
 
     /// Returns when [`poll`](Self::poll) is due next, or `None` while the link is empty. That call may find no packet
     /// if the one that was due is lost.
-    #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.medium.arrivals.next(self.begins)
     }
@@ -139,43 +130,36 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     }
 
     /// Returns the counters of the link.
-    #[must_use]
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
     /// Returns the configuration of the link.
-    #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
     /// Returns the counters of the router at the link's output, if there is one.
-    #[must_use]
     pub fn router_stats(&self) -> Option<&RouterStats> {
         self.router.as_deref().map(OutputRouter::stats)
     }
 
     /// Returns the packets and bytes waiting for transmission.
-    #[must_use]
     pub fn backlog(&self) -> (u64, u64) {
         (self.queue.len(), self.queue.bytes())
     }
 
     /// Returns the number of packets in transmission or propagation.
-    #[must_use]
     pub fn under_way(&self) -> usize {
         self.medium.arrivals.len()
     }
 
     /// Returns the rate at the latest time passed in: the mean rate of a trace, or `None` if it is unlimited.
-    #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         self.rate_at(self.now)
     }
 
     /// Returns the hook.
-    #[must_use]
     pub fn hook(&self) -> &H {
         &self.hook
     }
@@ -207,14 +191,12 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         Ok(())
     }
 
-    /// Processes everything that happens until `now`.
     fn proceed(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         self.transmit(self.now, Time::ZERO);
         self.now
     }
 
-    /// Applies the stages before the queue: TTL and policer.
     fn admit(&mut self, now: Time, packet: &mut Packet<T>) -> Result<(), Cause> {
         if self.is_hop {
             packet.ttl = packet.ttl.saturating_sub(1);
@@ -260,7 +242,6 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         }
     }
 
-    /// Transmits a packet that has left the queue.
     fn send(&mut self, start: Time, class: u8, mut packet: Packet<T>) {
         let sent = self.transmitter.send(start, packet.size, packet.enqueued < start);
         let view = self.view(start);
@@ -285,7 +266,6 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         if self.transmitter.is_stepped() { self.config.rate_at(at) } else { self.transmitter.steady_rate() }
     }
 
-    /// Informs the queue of the rate after a step.
     #[inline]
     fn follow_rate(&mut self, now: Time) {
         if self.transmitter.is_stepped() {
@@ -298,7 +278,6 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     }
 }
 
-/// Creates the router of a link whose random sequences begin with `stream`.
 fn router(config: Option<&RouterConfig>, seed: u64, stream: u64) -> Option<Box<OutputRouter>> {
     config.map(|config| Box::new(OutputRouter::new(config, Random::new(seed, stream + ROUTER_STREAM))))
 }

@@ -43,7 +43,6 @@ impl fmt::Display for LogLine {
 /// Returns the lines before the first event: the command, the queue, and the wall-clock time of the log's start in
 /// milliseconds. Readers subtract the base timestamp from each line's time; it is 0 here, because times count from
 /// the start of the log.
-#[must_use]
 pub fn header(command: &str, queue: &str, init_millis: u64) -> String {
     format!("# mahimahi {command}\n# queue: {queue}\n# init timestamp: {init_millis}\n# base timestamp: 0\n")
 }
@@ -66,13 +65,11 @@ pub struct Log<W> {
 
 impl<W: fmt::Write> Log<W> {
     /// Creates a log without opportunities that writes to `out`. The caller writes the [`header`] first.
-    #[must_use]
     pub const fn new(out: W) -> Self {
         Self { out, departures: VecDeque::new(), opportunities: None, failed: false }
     }
 
     /// Creates a log with the opportunities of `link`. An unlimited link has none.
-    #[must_use]
     pub fn of(link: &LinkConfig, out: W) -> Self {
         Self { opportunities: Opportunities::of(link), ..Self::new(out) }
     }
@@ -102,7 +99,6 @@ impl<W: fmt::Write> Log<W> {
     }
 
     /// Returns whether a write to `out` has failed.
-    #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.failed
     }
@@ -116,7 +112,6 @@ impl<W: fmt::Write> Log<W> {
         self.write(line);
     }
 
-    /// Writes the opportunities up to a time.
     fn pass(&mut self, until: Time) {
         while let Some((at, bytes)) = self.opportunities.as_mut().and_then(|all| all.next(until)) {
             self.write(LogLine::Opportunity(at, bytes));

@@ -43,7 +43,6 @@ impl LossState {
         }
     }
 
-    /// Returns whether the next packet, which takes `bytes` on the link, is lost.
     pub(crate) fn loses(&mut self, bytes: u64) -> bool {
         match self {
             Self::None => false,

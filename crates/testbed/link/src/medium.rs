@@ -23,12 +23,10 @@ pub(crate) struct Medium<T> {
     delay: Span,
     /// Changes of the delay still to come, the next one last.
     steps: Vec<(Time, Span)>,
-    /// Most links have no impairments.
     faults: Option<Box<Faults>>,
     pub(crate) arrivals: Arrivals<T>,
 }
 
-/// Impairments applied to a packet that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passage {
     pub(crate) duplicated: bool,
@@ -173,7 +171,6 @@ impl Faults {
     }
 }
 
-/// How a packet deviates from the order of transmission.
 enum Detour {
     None,
     Places(u32, Span),

@@ -118,7 +118,6 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
     }
 
     /// Returns when [`poll`](Self::poll) is due next, or `None` while the network is empty.
-    #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.schedule.first().map(|(at, _)| at)
     }
@@ -141,7 +140,6 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
     }
 
     /// Returns a link by its number.
-    #[must_use]
     pub fn link(&self, number: u32) -> Option<&Link<T, H>> {
         self.links.get(number as usize)
     }
@@ -155,13 +153,11 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
     }
 
     /// Returns all links, in the order of their numbers.
-    #[must_use]
     pub fn links(&self) -> &[Link<T, H>] {
         &self.links
     }
 
     /// Returns the number of packets dropped because no route leads to their destination.
-    #[must_use]
     pub fn unroutable(&self) -> u64 {
         self.unroutable
     }

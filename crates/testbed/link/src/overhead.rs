@@ -19,7 +19,6 @@ pub enum Overhead {
 
 impl Overhead {
     /// Returns the bytes on the link for a packet of `size` bytes.
-    #[must_use]
     #[inline]
     pub const fn on_link(self, size: u32) -> u64 {
         let size = size as u64;

@@ -90,7 +90,6 @@ pub struct Packet<T> {
 
 impl<T> Packet<T> {
     /// Creates a packet of `size` bytes with default header fields: not ECN-capable, DSCP 0, TTL 64.
-    #[must_use]
     pub fn new(size: u32, payload: T) -> Self {
         Self {
             size,

@@ -25,7 +25,6 @@ use priority::Priority;
 use red::Red;
 use single::{Policy, Single};
 
-/// Decision of the active queue management (AQM) on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
@@ -33,17 +32,13 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// Receiver of a queue's reports about packets.
 pub(crate) trait Sink<T> {
-    /// The packet is dropped.
     fn dropped(&mut self, class: u8, cause: Cause, packet: Packet<T>);
     /// The packet is to be marked with congestion experienced, and stays in the queue.
     fn mark(&mut self, class: u8, packet: &mut Packet<T>);
-    /// A packet of `size` bytes left the queue for the link.
     fn sent(&mut self, class: u8, size: u32, sojourn: Span);
 }
 
-/// Packets waiting for a link.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     kind: Kind<T>,
@@ -81,7 +76,6 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Returns the class under which statistics count this packet.
     pub(crate) fn class(&self, packet: &Packet<T>) -> u8 {
         match &self.kind {
             Kind::Single(_) => single::class(packet.dscp),
@@ -90,7 +84,6 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Returns the number of packets waiting.
     pub(crate) fn len(&self) -> u64 {
         match &self.kind {
             Kind::Single(queue) => queue.len(),
@@ -103,7 +96,6 @@ impl<T> Queue<T> {
         self.len() == 0
     }
 
-    /// Returns the number of bytes waiting, without link overhead.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.kind {
             Kind::Single(queue) => queue.bytes(),

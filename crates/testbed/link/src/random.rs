@@ -13,7 +13,6 @@ pub struct Random(Box<ChaCha8Rng>);
 
 impl Random {
     /// Creates sequence number `stream` of `seed`.
-    #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);

@@ -36,10 +36,6 @@ pub enum RouterConfig {
 }
 
 impl RouterConfig {
-    /// Checks that all constants are within their ranges.
-    ///
-    /// # Errors
-    /// Returns an error if a constant is out of its range.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::QuickStart(config) => config.validate(),
@@ -62,7 +58,6 @@ pub struct RouterStats {
     pub passed: u64,
 }
 
-/// Outcome of a request at a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Granted,
@@ -164,7 +159,6 @@ impl RouterStats {
     }
 }
 
-/// Returns the request in a packet, if there is one.
 fn request<T: Payload>(packet: &mut Packet<T>) -> Option<Request> {
     let mut request = None;
     packet.payload.edit_datagram(&mut |datagram| {

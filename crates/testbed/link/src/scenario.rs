@@ -89,20 +89,17 @@ const ALL: [Scenario; 11] = [
 ];
 
 /// Returns all scenarios.
-#[must_use]
 pub const fn all() -> &'static [Scenario] {
     &ALL
 }
 
 /// Returns the scenario with this name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
 impl Scenario {
     /// Returns the link: `there` is the uplink from the user, `back` the downlink.
-    #[must_use]
     pub fn link(&self) -> Duplex {
         match self.shape {
             Shape::Nasa(bits, rtt_millis) => {

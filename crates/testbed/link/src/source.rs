@@ -61,13 +61,11 @@ struct OnOff {
 
 impl Source {
     /// Sends packets of `size` bytes at a constant rate, the first at `start`. At rate 0 there is only one packet.
-    #[must_use]
     pub fn cbr(start: Time, rate: Rate, size: u32) -> Self {
         Self { size, kind: Kind::Cbr(Ticks::new(start, rate)) }
     }
 
     /// Sends packets of `size` bytes at a mean rate from `start`, with exponentially distributed gaps.
-    #[must_use]
     pub fn poisson(start: Time, rate: Rate, size: u32, mut random: Random) -> Self {
         let mean_gap = rate.time_for(Bytes(u64::from(size))).as_secs_f64();
         let next = start + exponential(&mut random, mean_gap);
@@ -76,7 +74,6 @@ impl Source {
 
     /// Sends bursts of packets of `size` bytes at a constant rate, with pauses in between; `on` and `off` are the
     /// mean lengths. The first burst begins at `start`.
-    #[must_use]
     pub fn on_off(
         start: Time,
         rate: Rate,

@@ -95,14 +95,12 @@ pub struct LinkOptions {
 
 impl LinkOptions {
     /// Creates an empty set of options, which describes a link without delay and without limits.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Returns whether the option takes a value, or `None` if there is no such option. `name` is without the leading
     /// `--`.
-    #[must_use]
     pub fn takes_value(name: &str) -> Option<bool> {
         let (name, _) = split(name);
         OPTIONS.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| !value.is_empty())
@@ -110,9 +108,6 @@ impl LinkOptions {
 
     /// Reads options, as `--name value`, as `--name=value`, or as flags, up to the first argument that is none of
     /// these options. Returns the number of arguments read.
-    ///
-    /// # Errors
-    /// Returns an error if an option's value is missing or invalid, or if it contradicts an earlier option.
     pub fn read<S: AsRef<str>>(&mut self, arguments: &[S]) -> Result<usize, SpecError> {
         let mut read = 0;
         while let Some(name) = arguments.get(read).and_then(|argument| argument.as_ref().strip_prefix("--")) {

@@ -46,7 +46,6 @@ impl Cause {
     ];
 
     /// Returns a name for tables.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::QueueFull => "queue full",
@@ -63,7 +62,6 @@ impl Cause {
     }
 
     /// Returns whether the packet was dropped before its transmission, so that it used no time on the link.
-    #[must_use]
     pub const fn is_before_link(self) -> bool {
         !matches!(self, Self::Lost | Self::Corrupted | Self::Outage | Self::TooLong)
     }
@@ -93,13 +91,11 @@ pub struct ClassStats {
 
 impl ClassStats {
     /// Returns the number of packets dropped for this cause.
-    #[must_use]
     pub fn dropped(&self, cause: Cause) -> u64 {
         self.dropped.as_ref().map_or(0, |dropped| dropped[cause as usize])
     }
 
     /// Returns the number of packets dropped for any cause.
-    #[must_use]
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().flat_map(|dropped| dropped.iter()).sum()
     }
@@ -157,25 +153,21 @@ pub struct Occupancy {
 
 impl Occupancy {
     /// Returns the number of packets waiting.
-    #[must_use]
     pub const fn packets(&self) -> u64 {
         self.backlog.packets
     }
 
     /// Returns the number of bytes waiting, without link overhead.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.backlog.bytes
     }
 
     /// Returns the time average of packets waiting, from the first arrival of any class until the queue last changed.
-    #[must_use]
     pub fn mean_packets(&self) -> f64 {
         self.backlog.mean(self.backlog.packet_nanos)
     }
 
     /// Returns the time average of bytes waiting, from the first arrival of any class until the queue last changed.
-    #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         self.backlog.mean(self.backlog.byte_nanos)
     }
@@ -202,13 +194,11 @@ struct Backlog {
 impl LinkStats {
     /// Returns the counters of one class. In a priority queue, class 0 has the highest priority. In DualPI2, 0 is
     /// Classic and 1 is L4S. Otherwise 0 is normal traffic and 1 is less-effort traffic (RFC 8622).
-    #[must_use]
     pub fn class(&self, class: u8) -> ClassStats {
         self.classes.get(usize::from(class)).cloned().unwrap_or_default()
     }
 
     /// Returns the sum of the counters of all classes.
-    #[must_use]
     pub fn all(&self) -> ClassStats {
         self.classes.iter().fold(ClassStats::default(), |mut sum, class| {
             sum.merge(class);
@@ -217,20 +207,17 @@ impl LinkStats {
     }
 
     /// Returns the time average of bytes waiting, from the first arrival until the queue last changed.
-    #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         self.backlog.mean(self.backlog.byte_nanos)
     }
 
     /// Returns the time average of packets waiting, from the first arrival until the queue last changed.
-    #[must_use]
     pub fn mean_packets(&self) -> f64 {
         self.backlog.mean(self.backlog.packet_nanos)
     }
 
     /// Returns the integral of the bytes waiting over time until `now`, in byte seconds. `now` must not be before the
     /// last change of the queue.
-    #[must_use]
     pub fn byte_seconds(&self, now: Time) -> f64 {
         let mut until = self.backlog;
         until.change(now, until.packets, until.bytes);
@@ -239,7 +226,6 @@ impl LinkStats {
 
     /// Returns the queue occupancy by one class, with classes as in [`class`](Self::class). The means of all classes
     /// add up to the mean of the queue.
-    #[must_use]
     pub fn occupancy(&self, class: u8) -> Occupancy {
         let whole = self.backlog;
         let mut one = match (&self.by_class, class) {

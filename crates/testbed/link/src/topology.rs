@@ -15,13 +15,11 @@ pub struct Duplex {
 
 impl Duplex {
     /// Uses the same configuration in both directions.
-    #[must_use]
     pub fn symmetric(config: LinkConfig) -> Self {
         Self { there: config.clone(), back: config }
     }
 
     /// Creates a link with only a delay, the same in each direction.
-    #[must_use]
     pub fn delay(one_way: Span) -> Self {
         Self::symmetric(LinkConfig::delay(one_way))
     }
@@ -48,7 +46,6 @@ pub struct Topology {
 
 impl Topology {
     /// Creates an empty graph.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -77,19 +74,16 @@ impl Topology {
     }
 
     /// Returns the number of nodes.
-    #[must_use]
     pub fn nodes(&self) -> usize {
         self.is_router.len()
     }
 
     /// Returns whether a node forwards packets.
-    #[must_use]
     pub fn is_router(&self, node: u32) -> bool {
         self.is_router.get(node as usize).copied().unwrap_or(false)
     }
 
     /// Returns the links.
-    #[must_use]
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
@@ -108,7 +102,6 @@ impl Topology {
         self.is_router.len() as u32 - 1
     }
 
-    /// Adds a host, connects it to a router, and returns its number.
     fn attach(&mut self, router: u32, access: Duplex) -> u32 {
         let host = self.host();
         self.duplex(host, router, access);
@@ -131,7 +124,6 @@ pub struct Dumbbell {
 
 /// Builds two routers joined by `bottleneck`, and one host for each access link. `there` of an access link leads away
 /// from its host.
-#[must_use]
 pub fn dumbbell(
     bottleneck: Duplex,
     left: impl IntoIterator<Item = Duplex>,
@@ -159,7 +151,6 @@ pub struct Row {
 /// Builds a row of routers joined by `links`, and one host for each access link, attached to the router at the given
 /// position. Positions count from 0; those beyond the last router mean the last one. `there` of an access link leads
 /// away from its host.
-#[must_use]
 pub fn row(
     links: impl IntoIterator<Item = Duplex>,
     left: impl IntoIterator<Item = (usize, Duplex)>,
@@ -189,7 +180,6 @@ const RIGHT_MILLIS: [u64; 3] = [2, 37, 75];
 /// Builds the dumbbell of the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1). Host n on the left
 /// talks to host n on the right. There are `pairs_per_rtt` pairs for each of nine RTTs, which exceed that of the
 /// bottleneck by 4, 74, 150, 28, 98, 174, 54, 124 and 200 ms.
-#[must_use]
 pub fn evaluation_dumbbell(bottleneck: Duplex, pairs_per_rtt: usize) -> Dumbbell {
     let access = |millis: u64| Duplex::delay(Span::from_millis(millis));
     let pairs = || (0..pairs_per_rtt).flat_map(|_| LEFT_MILLIS.into_iter().flat_map(|l| RIGHT_MILLIS.map(|r| (l, r))));
@@ -211,7 +201,6 @@ pub struct ParkingLot {
 
 /// Builds a parking lot: `links` join routers in a row, one pair of hosts talks over all of them, and one pair over
 /// each.
-#[must_use]
 pub fn parking_lot(links: impl IntoIterator<Item = Duplex>, access: &Duplex) -> ParkingLot {
     let mut topology = Topology::new();
     let first = topology.router();
@@ -238,7 +227,6 @@ pub struct Chain {
 }
 
 /// Builds a chain: two hosts joined by the links in series, with a router between each two links.
-#[must_use]
 pub fn chain(links: impl IntoIterator<Item = Duplex>) -> Chain {
     let mut topology = Topology::new();
     let first = topology.host();
@@ -254,7 +242,6 @@ pub fn chain(links: impl IntoIterator<Item = Duplex>) -> Chain {
 
 /// Builds a satellite path: a host behind a terminal, the satellite link, a gateway, and a host on the ground.
 /// `there` of `satellite` is the narrow return link (up), `back` the wide forward link (down).
-#[must_use]
 pub fn satellite(satellite: Duplex, lan: Duplex, ground: Duplex) -> Chain {
     chain([lan, satellite, ground])
 }

@@ -47,9 +47,6 @@ pub enum TraceError {
 
 impl Trace {
     /// Parses a trace with one time in milliseconds per line. Empty lines are skipped.
-    ///
-    /// # Errors
-    /// Returns an error that names the line if the text is not a trace.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut millis: Vec<u32> = Vec::new();
         for (index, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -70,13 +67,11 @@ impl Trace {
     }
 
     /// Returns the time after which the trace repeats.
-    #[must_use]
     pub fn period(&self) -> Span {
         Span::from_millis(u64::from(self.millis.last().copied().unwrap_or(1)))
     }
 
     /// Returns the mean rate, with all bytes of the opportunities counted.
-    #[must_use]
     pub fn mean_rate(&self) -> Rate {
         let bytes = self.millis.len() as u64 * u64::from(OPPORTUNITY);
         Rate::from_bytes_over(longhaul_units::Bytes(bytes), self.period())
@@ -96,7 +91,6 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the time of the opportunity at this position.
     pub(crate) fn time(&self, trace: &Trace) -> Time {
         trace.at(self.round, self.index)
     }

@@ -69,7 +69,6 @@ impl Transmitter {
         }
     }
 
-    /// Returns the bytes that a packet of `size` bytes takes on the link.
     #[inline]
     pub(crate) fn on_link(&self, size: u32) -> u64 {
         self.overhead.on_link(size)
@@ -101,12 +100,10 @@ impl Transmitter {
         }
     }
 
-    /// Returns whether there are outages still to come during which transmission pauses.
     pub(crate) fn may_hold(&self) -> bool {
         !self.holds.is_empty()
     }
 
-    /// Returns whether the rate has steps.
     #[inline]
     pub(crate) fn is_stepped(&self) -> bool {
         matches!(&self.pace, Pace::Constant(constant) if constant.is_stepped)
@@ -165,7 +162,6 @@ impl Constant {
         Self { rate: rate.as_bytes_per_sec(), free: Time::ZERO, fraction: 0, steps, is_stepped }
     }
 
-    /// Returns the first nanosecond at which the transmitter is idle.
     fn free_at(&self) -> Time {
         if self.fraction > 0 { self.free + Span::from_nanos(1) } else { self.free }
     }
@@ -204,7 +200,6 @@ struct Recorded {
     mean_rate: Rate,
     /// The opportunity in use, or the next one.
     cursor: Cursor,
-    /// Bytes left in that opportunity.
     left: u32,
 }
 

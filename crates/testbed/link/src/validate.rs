@@ -120,9 +120,6 @@ pub enum ConfigError {
 
 impl LinkConfig {
     /// Checks that the configuration describes a possible link.
-    ///
-    /// # Errors
-    /// Returns an error that names the fault and its remedy.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_rate()?;
         self.queue.validate()?;

@@ -9,7 +9,6 @@ const MOST_MERGED: usize = 64;
 /// and the maximum of their total length in bytes, that of an IP packet.
 const MOST_BYTES: usize = 65_535;
 
-/// A network card that holds packets, to deliver several at once.
 #[derive(Debug)]
 pub(crate) struct Card {
     hold: Span,
@@ -17,12 +16,10 @@ pub(crate) struct Card {
     due: Option<Time>,
 }
 
-/// A packet that is held.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) ttl: u8,
     pub(crate) packet: Packet,
-    /// Whether it was merged with others.
     pub(crate) merged: bool,
 }
 
@@ -31,18 +28,15 @@ impl Card {
         Self { hold, held: Vec::new(), due: None }
     }
 
-    /// Returns when the packets are delivered, if there are any.
     pub(crate) const fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// Holds a packet.
     pub(crate) fn hold(&mut self, now: Time, ttl: u8, packet: &Packet) {
         self.due.get_or_insert(now + self.hold);
         self.held.push(Held { ttl, packet: packet.clone(), merged: false });
     }
 
-    /// Returns the packets if it is their time.
     pub(crate) fn deliver(&mut self, now: Time) -> Option<Vec<Held>> {
         self.due.take_if(|due| *due <= now)?;
         let mut held = std::mem::take(&mut self.held);

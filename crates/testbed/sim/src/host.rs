@@ -54,7 +54,6 @@ pub struct Host {
 #[derive(Debug, Default)]
 pub(crate) struct TransmitScratch {
     batch: Batch,
-    /// Packets that arrived, kept for reuse.
     spare: Spare,
 }
 
@@ -77,7 +76,6 @@ fn ceil(at: Time, step: Option<Span>) -> Time {
     step.map_or(at, |step| Time::from_nanos(nanos(step)))
 }
 
-/// Returns the earlier of two times, either of which may be missing.
 fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -86,7 +84,6 @@ fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
 }
 
 impl TransmitScratch {
-    /// Keeps a packet for reuse.
     pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
         if self.spare.len() < MAX_SPARE {
             self.spare.push(packet);
@@ -131,13 +128,11 @@ impl Host {
     }
 
     /// Converts the simulation's time to this host's clock.
-    #[must_use]
     pub fn clock(&self, now: Time) -> Time {
         floor(now + self.clock_ahead, self.clock_granularity)
     }
 
     /// Returns the tuple by which the endpoint knows its connection with `remote` from the host's own port.
-    #[must_use]
     pub fn tuple(&self, remote: SocketAddr) -> Tuple {
         self.tuple_from(0, remote)
     }
@@ -152,7 +147,6 @@ impl Host {
         Tuple { remote, local }
     }
 
-    /// Returns the source address of a connection's packets.
     pub(crate) fn source(&self, tuple: &Tuple) -> SocketAddr {
         let distance = match tuple.local {
             IpAddr::V4(ip) => ip.to_bits() as u16,
@@ -168,7 +162,6 @@ impl Host {
         earlier(fires, self.card.as_ref().and_then(|card| card.due()))
     }
 
-    /// Returns when an application wants to act next.
     fn app_due(&mut self) -> Option<Time> {
         while let Some(Reverse((at, index))) = self.wakes.peek() {
             if self.sessions.get(*index as usize).is_some_and(|session| session.wakes == Some(*at)) {
@@ -210,7 +203,6 @@ impl Host {
         }
     }
 
-    /// Fires the timers of the network card and the endpoint that are due. Returns whether there were any.
     pub(crate) fn fire(&mut self, now: Time) -> bool {
         self.deliver(now) | self.fire_endpoint(now)
     }
@@ -233,7 +225,6 @@ impl Host {
         due
     }
 
-    /// Starts an application on a connection, and returns the session's index.
     pub(crate) fn start(&mut self, now: Time, id: ConnId, role: Role) -> usize {
         let session = Session::new(self.clock(now), id, role);
         let index = self.place(session);
@@ -245,7 +236,6 @@ impl Host {
         index
     }
 
-    /// Stores a session, and returns its index.
     fn place(&mut self, session: Session) -> usize {
         let free = self.free.pop().map(|index| index as usize);
         if let Some((index, place)) = free.and_then(|index| Some((index, self.sessions.get_mut(index)?))) {
@@ -285,7 +275,6 @@ impl Host {
         incoming
     }
 
-    /// Runs every application that has an event to handle or whose time has come. Returns whether there were any.
     pub(crate) fn run_sessions(&mut self, now: Time) -> bool {
         let clock = self.clock(now);
         while self.app_due().is_some_and(|at| at <= clock) {
@@ -329,7 +318,6 @@ impl Host {
         }
     }
 
-    /// Sends everything that the endpoint has to send at `now`.
     pub(crate) fn transmit(
         &mut self,
         now: Time,
@@ -360,7 +348,6 @@ impl Host {
     }
 
     /// Returns the session of a connection.
-    #[must_use]
     pub fn session_of(&self, id: ConnId) -> Option<&Session> {
         let index = *self.by_connection.get(id.index())?;
         self.sessions.get(index as usize).filter(|session| session.id == id)

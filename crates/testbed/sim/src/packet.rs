@@ -12,7 +12,6 @@ pub const TTL: u8 = 64;
 pub const UDP_HEADER: usize = 8;
 
 /// Bytes of an IP header without options or extensions: 20 (RFC 791) or 40 (RFC 8200).
-#[must_use]
 pub const fn ip_header(address: &IpAddr) -> usize {
     match address {
         IpAddr::V4(_) => 20,
@@ -42,18 +41,15 @@ pub struct Packet {
 
 impl Packet {
     /// Returns the length of the UDP payload.
-    #[must_use]
     pub fn payload_len(&self) -> usize {
         self.payload.len() + self.zeros as usize
     }
 
     /// Returns the length of the IP packet, including IP and UDP headers.
-    #[must_use]
     pub fn wire_len(&self) -> usize {
         ip_header(&self.to.ip()) + UDP_HEADER + self.payload_len()
     }
 
-    /// Wraps the datagram in a link packet addressed to `node`.
     pub(crate) fn addressed(self: Box<Self>, node: u32, flow: u32) -> longhaul_link::Packet<Parcel> {
         let (ecn, dscp) = (self.ecn, self.dscp);
         let packet = longhaul_link::Packet::new(self.wire_len() as u32, Some(self));

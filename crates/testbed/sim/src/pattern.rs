@@ -7,7 +7,6 @@ pub struct Pattern(u64);
 
 impl Pattern {
     /// Returns the stream of `key`.
-    #[must_use]
     pub const fn new(key: u64) -> Self {
         Self(key)
     }
@@ -21,7 +20,6 @@ impl Pattern {
     }
 
     /// Returns the byte at `offset`.
-    #[must_use]
     pub fn byte(self, offset: u64) -> u8 {
         self.word(offset / 8)[(offset % 8) as usize]
     }
@@ -45,7 +43,6 @@ impl Pattern {
     }
 
     /// Returns whether `bytes` are the stream's bytes from `offset` on.
-    #[must_use]
     pub fn matches(self, offset: u64, bytes: &[u8]) -> bool {
         let (head, body) = bytes.split_at(Self::lead(offset, bytes.len()));
         let words = (offset + head.len() as u64) / 8;

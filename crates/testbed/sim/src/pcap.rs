@@ -24,9 +24,6 @@ pub struct Pcap<W> {
 
 impl<W: Write> Pcap<W> {
     /// Starts a capture at the host of a node, as if it ran on that machine.
-    ///
-    /// # Errors
-    /// Returns an error if writing to `out` fails.
     pub fn at_host(node: usize, mut out: W) -> io::Result<Self> {
         out.write_all(&pcap::file_header())?;
         Ok(Self { out, node, identification: 0, error: None, datagram: Vec::new(), packet: Vec::new() })

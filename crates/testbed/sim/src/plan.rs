@@ -91,7 +91,6 @@ pub struct Plan {
 
 impl Plan {
     /// Writes nothing, reads everything at once, and closes at the end of the peer's stream.
-    #[must_use]
     pub const fn sink() -> Self {
         Self {
             send: 0,
@@ -112,19 +111,16 @@ impl Plan {
     }
 
     /// Writes `bytes` as fast as possible and closes; reads everything.
-    #[must_use]
     pub const fn bulk(bytes: u64) -> Self {
         Self { send: bytes, close: Close::AfterWriting, ..Self::sink() }
     }
 
     /// Writes for `span` as fast as possible and closes; reads everything.
-    #[must_use]
     pub const fn timed(span: Span) -> Self {
         Self { stop_after: Some(span), ..Self::bulk(u64::MAX) }
     }
 
     /// Writes for `on` as fast as possible, pauses for `off`, and repeats this until it has written `bytes`.
-    #[must_use]
     pub const fn bursts(bytes: u64, on: Span, off: Span) -> Self {
         Self { on_off: Some(OnOff { on, off }), ..Self::bulk(bytes) }
     }
@@ -136,21 +132,18 @@ impl Plan {
     }
 
     /// Sends `rounds` requests of `request` bytes, each after the previous response of `response` bytes; then closes.
-    #[must_use]
     pub const fn requests(rounds: u64, request: u64, response: u64) -> Self {
         let turn = Some(Turn { each: request, per: response, ahead: 1 });
         Self { send: rounds * request, turn, close: Close::AfterWriting, ..Self::sink() }
     }
 
     /// Answers the requests of [`requests`](Self::requests).
-    #[must_use]
     pub const fn responses(rounds: u64, request: u64, response: u64) -> Self {
         let turn = Some(Turn { each: response, per: request, ahead: 0 });
         Self { send: rounds * response, turn, ..Self::sink() }
     }
 
     /// Reads to the end of the peer's stream, then writes `bytes` and closes; the peer is half-closed meanwhile.
-    #[must_use]
     pub const fn reply_at_end(bytes: u64) -> Self {
         Self { send: bytes, begin: Begin::AfterEnd, close: Close::AfterWriting, ..Self::sink() }
     }

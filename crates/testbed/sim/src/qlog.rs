@@ -25,7 +25,6 @@ struct Output<W> {
 }
 
 impl<W: Write + Send + 'static> Qlog<W> {
-    /// Creates a log that waits for its connection, and the simulation's reference to it.
     pub(crate) fn new(out: W) -> (Self, SharedLog) {
         let output = Arc::new(Mutex::new(Output { waits: Some(Sequence::new(out)), log: None }));
         (Self(Arc::clone(&output)), SharedLog(output))
@@ -44,7 +43,6 @@ impl<W: Write + Send + 'static> Qlog<W> {
     }
 }
 
-/// A log, independent of the type of its output.
 trait AnyLog: Send {
     fn start(&mut self, start: Start);
     fn event(&mut self, now: Time, event: &ConnectionEvent<'_>);
@@ -76,12 +74,10 @@ impl<W: Write + Send> AnyLog for Output<W> {
 pub(crate) struct SharedLog(Arc<Mutex<dyn AnyLog>>);
 
 impl SharedLog {
-    /// Starts the log, when the addresses of its connection are known.
     pub(crate) fn start(&self, start: Start) {
         lock(&self.0).start(start);
     }
 
-    /// Returns an observer for a connection of a host whose clock is ahead of the simulation's time.
     pub(crate) fn observer(&self, ahead: Span) -> Box<dyn Observer> {
         Box::new(HostObserver { log: self.clone(), ahead })
     }
@@ -106,7 +102,6 @@ impl Observer for HostObserver {
     }
 }
 
-/// The logs of a simulation.
 #[derive(Default)]
 pub(crate) struct Qlogs {
     /// Logs of sessions whose connections have not been opened yet.
@@ -116,7 +111,6 @@ pub(crate) struct Qlogs {
 }
 
 impl Qlogs {
-    /// Returns whether a log waits for its connection to be opened.
     pub(crate) fn any_waits(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -125,7 +119,6 @@ impl Qlogs {
         self.waiting.push((session, log));
     }
 
-    /// Removes and returns the logs that wait for a session.
     pub(crate) fn take(&mut self, is_session: impl Fn(SessionId) -> bool) -> Vec<(SessionId, SharedLog)> {
         self.waiting.extract_if(.., |(id, _)| is_session(*id)).collect()
     }
@@ -143,7 +136,6 @@ impl Qlogs {
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming {
     ahead: Span,
-    /// Logs by the addresses of the clients.
     logs: Arc<Mutex<HashMap<SocketAddr, Vec<SharedLog>>>>,
 }
 

@@ -5,11 +5,9 @@ use longhaul_units::{Span, Time};
 
 use crate::plan::{Close, Plan};
 
-/// The units that one side writes, with the conditions for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     units: Vec<Unit>,
-    /// Index of the next unit to permit.
     next: usize,
     /// Total bytes of the units permitted so far.
     allowed: u64,
@@ -48,7 +46,6 @@ impl Script {
         (Self { units, next: 0, allowed: 0, sent_at: zero, read: 0, read_at: zero }, plan)
     }
 
-    /// Starts the script when the connection is established.
     pub(crate) fn begin(&mut self, now: Time) {
         (self.sent_at, self.read_at) = (now, now);
     }
@@ -76,7 +73,6 @@ impl Script {
         (self.allowed, None)
     }
 
-    /// Records how much has been written in total.
     pub(crate) fn wrote(&mut self, now: Time, written: u64) {
         if written == self.allowed {
             self.sent_at = now;

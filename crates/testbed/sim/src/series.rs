@@ -39,7 +39,6 @@ pub struct Series {
     pub queue: Vec<Bytes>,
 }
 
-/// A series being recorded.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     session: SessionId,
@@ -60,22 +59,17 @@ struct Row {
 
 impl Series {
     /// Returns the number of rows.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
     /// Returns whether there are no rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
 
     /// Writes the columns as comma-separated values with a header line. Times are in seconds with nine decimals,
     /// rates in bytes per second. Absent values are empty.
-    ///
-    /// # Errors
-    /// Returns an error if writing to `out` fails.
     pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "time_s,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_s,rate_bytes_per_s,queue_bytes")?;
         for (row, time) in self.time.iter().enumerate() {
@@ -125,9 +119,6 @@ impl Row {
 impl Sim {
     /// Records the state of the sender of `session`, and the bytes queued at a link, from the creation of the session
     /// until it releases its connection.
-    ///
-    /// # Panics
-    /// Panics if there is no link of that number.
     pub fn record(&mut self, session: SessionId, link: Option<u32>, sampling: Sampling) -> SeriesId {
         if let Some(link) = link {
             let _ = self.link(link);
@@ -142,7 +133,6 @@ impl Sim {
     }
 
     /// Returns a series as recorded so far.
-    #[must_use]
     pub fn series(&self, id: SeriesId) -> &Series {
         &self.recorders[id.0 as usize].series
     }

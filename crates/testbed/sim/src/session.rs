@@ -9,7 +9,6 @@ use crate::plan::{Close, Content, Plan};
 use crate::script::Script;
 use crate::sim::Guest;
 
-/// Source of writes for streams of zeros.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Follows its [`Plan`] and records its progress.
@@ -57,7 +56,6 @@ pub struct Session {
     write_again: Time,
     read_again: Time,
     script: Option<Box<Script>>,
-    /// Measurements of a session that is discarded at its end.
     pub(crate) guest: Option<Box<Guest>>,
 }
 
@@ -93,7 +91,6 @@ impl Session {
     }
 
     /// Returns whether it wrote everything, read to the end, and met no error.
-    #[must_use]
     pub fn ended_well(&self) -> bool {
         self.intact && self.error.is_none() && self.written == self.plan.send && self.ended
     }

@@ -88,7 +88,6 @@ pub enum SetupError {
 
 impl Setup {
     /// Creates hosts with default settings on all nodes that are not routers; all of them listen.
-    #[must_use]
     pub fn new(seed: u64, topology: Topology) -> Self {
         let config = Arc::new(Config::default());
         let hosts = (0..topology.nodes() as u32).map(|node| HostSetup::at(node, Arc::clone(&config))).collect();
@@ -97,13 +96,11 @@ impl Setup {
 
     /// Creates hosts 0 and 1 with default settings, and a link in each direction: number 0 from 0 to 1, number 1 from
     /// 1 to 0. Host 1 listens.
-    #[must_use]
     pub fn symmetric(seed: u64, link: LinkConfig) -> Self {
         Self::pair(seed, Duplex::symmetric(link))
     }
 
     /// Creates the same hosts with a link that may differ by direction.
-    #[must_use]
     pub fn pair(seed: u64, links: Duplex) -> Self {
         let mut topology = Topology::new();
         let (client, server) = (topology.host(), topology.host());

@@ -29,7 +29,6 @@ pub use traffic::{Traffic, TrafficId, WorkloadId, exchange_of};
 /// Hook of a link; most links have none.
 pub type LinkHook = Option<Box<dyn Hook<Parcel>>>;
 
-/// Marks a node that is not a host.
 const ROUTER: u32 = u32::MAX;
 
 /// Identifier of a session.
@@ -68,7 +67,6 @@ enum Event {
     Sample(u32),
 }
 
-/// Source of the next event.
 #[derive(Clone, Copy)]
 enum Next {
     Network,
@@ -80,6 +78,8 @@ enum Next {
 ///
 /// Among events at the same time, arrivals from the network come first, then scheduled actions, then hosts in the order
 /// of their nodes.
+///
+/// Methods panic if they are given a node without a host, the number of no link, or a session that does not exist yet.
 pub struct Sim {
     now: Time,
     hosts: Vec<Host>,
@@ -122,15 +122,11 @@ impl Sim {
     ///
     /// # Panics
     /// Panics if the setup is invalid; [`try_new`](Self::try_new) returns the error instead.
-    #[must_use]
     pub fn new(setup: Setup) -> Self {
         Self::try_new(setup).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Creates the simulation in its initial state.
-    ///
-    /// # Errors
-    /// Returns an error if the network is invalid, or if the hosts do not match it.
     pub fn try_new(setup: Setup) -> Result<Self, SetupError> {
         let Setup { seed, topology, hosts: setups } = setup;
         if setups.len() != topology.nodes() {
@@ -184,24 +180,16 @@ impl Sim {
     }
 
     /// Returns the simulation's time.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
     /// Returns the host at a node.
-    ///
-    /// # Panics
-    /// Panics if there is no host at the node.
-    #[must_use]
     pub fn host(&self, node: usize) -> &Host {
         &self.hosts[self.place(node)]
     }
 
     /// Returns the host at a node for modification.
-    ///
-    /// # Panics
-    /// Panics if there is no host at the node.
     pub fn host_mut(&mut self, node: usize) -> &mut Host {
         let place = self.place(node);
         self.look_up_touched();
@@ -217,19 +205,12 @@ impl Sim {
     }
 
     /// Returns a link by its number in the topology.
-    ///
-    /// # Panics
-    /// Panics if there is no link of that number.
-    #[must_use]
     pub fn link(&self, number: u32) -> &Link<Parcel, LinkHook> {
         self.network.link(number).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
     /// Advances a link to the present, so that its counters and its queue are up to date. Links decide as if at the
     /// right time, but process their events only when a packet is offered or arrives.
-    ///
-    /// # Panics
-    /// Panics if there is no link of that number.
     pub fn catch_up(&mut self, number: u32) {
         let now = self.now;
         let done = self.network.with_link(number, |link| link.catch_up(now));
@@ -237,12 +218,6 @@ impl Sim {
     }
 
     /// Replaces the configuration of a link from now on, except for that of its queue, like [`Link::reconfigure`].
-    ///
-    /// # Errors
-    /// Returns an error if the configuration is invalid.
-    ///
-    /// # Panics
-    /// Panics if there is no link of that number.
     pub fn reconfigure(&mut self, number: u32, config: LinkConfig) -> Result<(), ConfigError> {
         let now = self.now;
         let done = self.network.with_link(number, |link| link.reconfigure(now, config));
@@ -250,16 +225,12 @@ impl Sim {
     }
 
     /// Sets the hook of a link from now on, in place of any other: a router, or a log.
-    ///
-    /// # Panics
-    /// Panics if there is no link of that number.
     pub fn set_hook(&mut self, number: u32, hook: impl Hook<Parcel> + 'static) {
         let set = self.network.with_link(number, |link| *link.hook_mut() = Some(Box::new(hook)));
         set.unwrap_or_else(|| panic!("there is no link {number}"));
     }
 
     /// Returns a hash of every packet so far, which is the same in all runs with the same seed.
-    #[must_use]
     pub fn trace(&self) -> u64 {
         self.trace.value()
     }
@@ -270,29 +241,22 @@ impl Sim {
     }
 
     /// Returns a session.
-    ///
-    /// # Panics
-    /// Panics if the session does not exist yet.
-    #[must_use]
     pub fn session(&self, id: SessionId) -> &Session {
         self.find(id).unwrap_or_else(|| panic!("{id:?} does not exist yet"))
     }
 
     /// Returns a session, if it exists already.
-    #[must_use]
     pub fn find(&self, id: SessionId) -> Option<&Session> {
         let (host, index) = (*self.sessions.get(id.number as usize)?)?;
         self.hosts.get(host as usize)?.sessions.get(index as usize)
     }
 
     /// Returns whether all planned applications have ended. Workloads with connections still to be opened have not.
-    #[must_use]
     pub fn all_done(&self) -> bool {
         self.waiting == 0 && self.hosts.iter().all(|host| host.released == host.sessions.len())
     }
 
     /// Returns whether all applications have ended and no endpoint has any connection state left.
-    #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.all_done() && self.hosts.iter().all(|h| h.endpoint.is_idle())
     }
@@ -416,9 +380,6 @@ impl Sim {
     }
 
     /// Lets a host react after any change: its applications act, and its packets are sent.
-    ///
-    /// # Panics
-    /// Panics if there is no host at the node.
     pub fn settle(&mut self, node: usize) {
         let place = self.place(node) as u32;
         self.settle_place(place);
@@ -449,7 +410,6 @@ impl Sim {
         }
     }
 
-    /// Sends everything that a host has to send.
     fn flush(&mut self, place: u32) {
         let Self { now, hosts, places, nodes, addresses, routes, network, scratch, taps, trace, .. } = self;
         let (now, node) = (*now, nodes[place as usize]);
@@ -475,7 +435,6 @@ impl Sim {
         self.queue.add(at, Event::Sample(recorder));
     }
 
-    /// Adds rows to the series of a host after an event.
     fn follow(&mut self, place: u32) {
         for index in 0..self.followers.len() {
             let (host, recorder) = self.followers[index];

@@ -49,7 +49,6 @@ impl Default for TraceHash {
 
 impl TraceHash {
     /// Returns the hash so far.
-    #[must_use]
     pub const fn value(self) -> u64 {
         self.0
     }

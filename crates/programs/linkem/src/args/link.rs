@@ -16,12 +16,9 @@ const LOG: (&str, &str, &str) = ("log", "FILE", "log all packets in mahimahi's f
 #[derive(Clone, Debug, Default)]
 pub struct LinkArgs {
     options: LinkOptions,
-    /// Log file for both directions.
     log: Option<String>,
-    /// Log files for one direction each.
     logs: LogFiles,
     list: bool,
-    /// The first error in the options.
     fault: Option<SpecError>,
 }
 
@@ -113,15 +110,11 @@ impl LinkArgs {
     }
 
     /// Returns whether the list of scenarios was requested.
-    #[must_use]
     pub fn asks_for_list(&self) -> bool {
         self.list
     }
 
     /// Builds the link and creates its log files.
-    ///
-    /// # Errors
-    /// Returns an error that names the fault in the options or files, and the remedy.
     pub fn build(self, command: &str) -> Result<(Path, Logs)> {
         if let Some(fault) = self.fault {
             return Err(fault.into());

@@ -13,7 +13,6 @@ use super::prepare;
 /// If the table is full, the client that has been silent longest is replaced once it has been silent for this long.
 const YIELDS: Span = Span::from_secs(10);
 
-/// A client of the relay.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
@@ -27,11 +26,9 @@ pub(super) struct Client {
     pub(super) ttl: u8,
     /// The last time at which a datagram from or for the client arrived.
     pub(super) heard: Time,
-    /// The socket's drop counter.
     pub(super) drops: u32,
 }
 
-/// Clients indexed by number and by address.
 #[derive(Debug)]
 pub(super) struct Clients {
     most: usize,
@@ -49,7 +46,6 @@ impl Clients {
         Self { most, idle, by_addr: HashMap::new(), by_number: HashMap::new(), last: 0 }
     }
 
-    /// Returns the number of clients so far.
     pub(super) fn ever(&self) -> u64 {
         self.last
     }
@@ -88,7 +84,6 @@ impl Clients {
         Some(number)
     }
 
-    /// Removes clients that have been silent for too long.
     pub(super) fn expire(&mut self, now: Time) {
         let idle = self.idle;
         self.by_number.retain(|_, client| now.since(client.heard) < idle);

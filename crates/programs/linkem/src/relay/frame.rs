@@ -21,13 +21,11 @@ enum Data {
 
 impl Frame {
     /// Creates a datagram.
-    #[must_use]
     pub const fn new(client: u64, bytes: Bytes) -> Self {
         Self { client, data: Data::Shared(bytes) }
     }
 
     /// Returns the contents of the datagram.
-    #[must_use]
     pub fn bytes(self) -> Bytes {
         match self.data {
             Data::Shared(bytes) => bytes,

@@ -14,7 +14,6 @@ use super::clients::Clients;
 use super::frame::Frame;
 use crate::engine::Engine;
 
-/// A datagram that is due.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) due: Time,
@@ -40,7 +39,6 @@ impl Outbox {
         self.waiting.len() >= MAX_SEND_BATCH
     }
 
-    /// Returns whether a datagram for a client and direction can join the batch.
     pub(super) fn is_for(&self, direction: Direction, client: u64) -> bool {
         self.waiting.is_empty() || self.towards == Some((direction, client))
     }
@@ -50,7 +48,6 @@ impl Outbox {
         self.waiting.push(outgoing);
     }
 
-    /// Sends the batch.
     pub(super) fn flush(&mut self, listeners: &mut [Listener], clients: &mut Clients, engine: &mut Engine<Frame>) {
         let Some((direction, number)) = self.towards.take().filter(|_| !self.waiting.is_empty()) else { return };
         let now = engine.now();

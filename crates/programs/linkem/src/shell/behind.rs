@@ -40,27 +40,21 @@ impl Behind {
     }
 
     /// Returns the namespace.
-    #[must_use]
     pub fn namespace(&self) -> &NetNs {
         &self.namespace
     }
 
     /// Returns the IPv4 addresses of the outside and the inside.
-    #[must_use]
     pub fn ends(&self) -> [Ipv4Addr; 2] {
         self.ends
     }
 
     /// Returns the IPv6 addresses of the outside and the inside, or `None` if the host has no IPv6.
-    #[must_use]
     pub fn ends6(&self) -> Option<[Ipv6Addr; 2]> {
         self.ends6
     }
 
     /// Waits until the link ends because of an error, as [`Driver::failed`] does.
-    ///
-    /// # Errors
-    /// Returns an error if a system call fails.
     pub async fn failed(&self) -> io::Result<()> {
         self.driver.failed().await
     }
@@ -75,9 +69,6 @@ impl Behind {
 
     /// Stops the link like [`stop`](Self::stop), but only once packets in flight have arrived and been answered, or
     /// after 3 s.
-    ///
-    /// # Errors
-    /// Returns the same errors as [`stop`](Self::stop).
     pub fn finish(self) -> Result<(Engine<IpPacket>, Counts)> {
         ended(&self.namespace, self.driver.finish())
     }

@@ -21,7 +21,6 @@ const SIGNALLED: i32 = 128;
 const SIGTERM: i32 = 15;
 
 /// Runs a command as the first process of its namespace, on behalf of the process `parent`.
-#[must_use]
 pub fn init(parent: u32, command: &[OsString]) -> ExitCode {
     match run(parent, command) {
         Ok(code) => ExitCode::from(code),

@@ -32,7 +32,6 @@ const PREFIX6: u8 = 64;
 const SILENT: [(&str, &str); 4] =
     [("addr_gen_mode", "1"), ("accept_dad", "0"), ("accept_ra", "0"), ("router_solicitations", "0")];
 
-/// MTU of Ethernet.
 const MTU: u16 = 1500;
 /// Length of a device's transmit queue in packets: 60 ms at 1 Gb/s.
 const QUEUE: u32 = 5000;
@@ -50,9 +49,6 @@ pub(super) struct Network {
 
 impl Network {
     /// Creates the namespace and the devices. With `receive_hold`, the outer one merges packets.
-    ///
-    /// # Errors
-    /// Returns the operating system's error, for example if permission is denied or there are no TUN devices.
     pub(super) fn new(receive_hold: Option<Span>) -> io::Result<Self> {
         let namespace = NetNs::anonymous()?;
         let (outer, number) = claim(receive_hold.is_some())?;

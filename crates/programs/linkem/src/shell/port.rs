@@ -26,7 +26,6 @@ impl TunPort {
         Self { tuns, buffer: vec![0; usize::from(u16::MAX)], unsent: 0 }
     }
 
-    /// Returns the name of the outer device.
     pub(super) fn outside(&self) -> String {
         self.tuns[1].link().name().to_owned()
     }

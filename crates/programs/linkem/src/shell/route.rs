@@ -24,7 +24,6 @@ const RTA_GATEWAY: u16 = 5;
 const IFA_ADDRESS: u16 = 1;
 const IFA_F_NODAD: u8 = 2;
 
-/// A route in the kernel's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) device: String,
@@ -38,7 +37,6 @@ impl Route {
         !self.mask.is_unspecified()
     }
 
-    /// Returns whether the route covers an address.
     pub(super) fn contains(&self, address: Ipv4Addr) -> bool {
         address.to_bits() & self.mask.to_bits() == self.network.to_bits() & self.mask.to_bits()
     }

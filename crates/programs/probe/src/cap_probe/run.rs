@@ -17,7 +17,6 @@ const LINE: usize = 8;
 /// Relative difference from the best dispersion up to which dispersions count as equal.
 const EQUAL: f64 = 0.05;
 
-/// Measurements of a train that arrived completely.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     sent: Time,
@@ -28,7 +27,6 @@ struct Sample {
     coalesced: bool,
 }
 
-/// Samples of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     samples: Vec<Sample>,
@@ -41,7 +39,6 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Number of usable samples.
     pub(super) fn samples(&self) -> usize {
         self.samples.len()
     }

@@ -44,7 +44,6 @@ options! {
 }
 
 impl PathChirpConfig {
-    /// The same options for a path that carries packets of at most `largest` bytes.
     pub(crate) fn up_to(self, largest: Bytes) -> Self {
         Self { size: self.size.min(largest), ..self }
     }

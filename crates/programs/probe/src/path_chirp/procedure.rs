@@ -22,7 +22,6 @@ struct Sample {
     late: f64,
 }
 
-/// State of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Procedure {
     config: PathChirpConfig,
@@ -69,7 +68,6 @@ impl Procedure {
         self.range = (around * self.config.below, around * self.config.above);
     }
 
-    /// Result of a chirp, if it is valid.
     fn sample(&self, packets: &[Option<Arrived>]) -> Option<Sample> {
         let rule = &self.config.excursions;
         let gaps = gaps(packets, rule)?;

@@ -8,7 +8,6 @@ use crate::{Arrived, Planned};
 
 /// Plans a chirp: packets of `size` bytes whose rate (size divided by gap) grows by the factor `spread` per packet, from
 /// `low` to at least `high`, in bytes per second.
-#[must_use]
 pub(super) fn chirp((low, high): (f64, f64), size: Bytes, spread: f64) -> Vec<Planned> {
     let steps = ((high / low).ln() / spread.ln()).ceil().clamp(1.0, 10_000.0) as i32;
     let first = size.as_f64() / low;
@@ -55,7 +54,6 @@ pub(super) struct Gap {
 
 /// Returns the gaps of a chirp. The gaps next to lost and merged packets are joined. The result is `None` if the chirp
 /// is invalid: fewer than half of its packets or than two are usable, or the sender was interrupted.
-#[must_use]
 pub(super) fn gaps(packets: &[Option<Arrived>], rule: &ExcursionRule) -> Option<Vec<Gap>> {
     let counting: Vec<(usize, Arrived)> =
         packets.iter().enumerate().filter_map(|(n, p)| Some((n, p.filter(|p| !p.coalesced)?))).collect();
@@ -81,7 +79,6 @@ pub(super) fn gaps(packets: &[Option<Arrived>], rule: &ExcursionRule) -> Option<
 
 /// Noise of the delays in seconds: the median of their changes over the first half of the gaps, whose rates are low.
 /// For uniformly distributed noise it is 0.29 times the width of the distribution.
-#[must_use]
 pub(super) fn noise(gaps: &[Gap]) -> f64 {
     let first = gaps.get(..gaps.len() / 2).unwrap_or_default();
     median(&first.iter().map(|gap| gap.rise.abs()).collect::<Vec<_>>()).unwrap_or(0.0)
@@ -92,7 +89,6 @@ pub(super) fn noise(gaps: &[Gap]) -> f64 {
 ///
 /// In an excursion that ends and is long enough, a gap with a rising delay contributes its own rate. All other gaps
 /// contribute the rate at the start of the excursion that does not end or, if there is none, the rate of the last gap.
-#[must_use]
 pub(super) fn chirp_estimate(gaps: &[Gap], least: f64, rule: &ExcursionRule) -> Option<f64> {
     let mut waits = vec![0.0];
     for gap in gaps {

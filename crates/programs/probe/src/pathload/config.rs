@@ -51,7 +51,6 @@ options! {
 }
 
 impl PathloadConfig {
-    /// The same options for a path that carries packets of at most `largest` bytes.
     pub(crate) fn up_to(self, largest: Bytes) -> Self {
         Self { smallest: self.smallest.min(largest), largest: self.largest.min(largest), ..self }
     }

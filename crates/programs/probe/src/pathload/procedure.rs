@@ -12,7 +12,6 @@ use crate::{Arrived, Estimate, MethodKind, RateRange, Train};
 /// Gaps of the first train below this fraction of the mean gap count as back to back, as in Pathrate.
 const BACK_TO_BACK: f64 = 0.25;
 
-/// State of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Procedure {
     config: PathloadConfig,

@@ -60,12 +60,9 @@ options! {
     }
 }
 
-/// Trend of the delays of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trend {
-    /// Delays rise.
     Increasing,
-    /// Delays do not rise.
     NonIncreasing,
     /// Delays fall as clearly as they rise in an increasing stream. The cause is cross traffic or the hosts, because no
     /// queue of the stream itself does that.
@@ -77,7 +74,6 @@ pub(super) enum Trend {
 }
 
 /// Returns the longest piece of a stream without an interruption of the sender. Lost packets are left out.
-#[must_use]
 pub(super) fn longest_piece(packets: &[Option<Arrived>], gap: Span, rule: &StreamRule) -> Vec<Arrived> {
     let longest_gap = gap.mul_f64(rule.split_gaps).max(gap + rule.split_more);
     let (mut best, mut piece): (Vec<Arrived>, Vec<Arrived>) = (Vec::new(), Vec::new());
@@ -105,7 +101,6 @@ fn longer(one: Vec<Arrived>, other: Vec<Arrived>) -> Vec<Arrived> {
 
 /// Returns the last packet of each burst, in which packets arrive within less than `least` or at the same time. Whether
 /// the last packet of the piece ends its burst is unknown; it is included if `whole` is true.
-#[must_use]
 pub(super) fn last_of_bursts(piece: &[Arrived], least: Span, whole: bool) -> Vec<Arrived> {
     let nexts = piece.iter().skip(1).map(Some).chain([None]);
     let apart = |packet: &Arrived, next: Option<&Arrived>| {
@@ -129,7 +124,6 @@ fn is_coalesced(piece: &[Arrived], gap: Span, rule: &StreamRule) -> bool {
 /// Returns one-way delays in seconds relative to that of the first packet, without the additional transmission time of
 /// larger packets at `per_byte` seconds per byte. Drivers make each packet larger than the one before, so that the
 /// receiver does not merge them.
-#[must_use]
 pub(super) fn relative_delays(piece: &[Arrived], per_byte: f64) -> Vec<f64> {
     let delay = |packet: &Arrived| i128::from(packet.arrived_at.as_nanos()) - i128::from(packet.sent_at.as_nanos());
     let Some(first) = piece.first() else { return Vec::new() };
@@ -140,7 +134,6 @@ pub(super) fn relative_delays(piece: &[Arrived], per_byte: f64) -> Vec<f64> {
 
 /// Returns the medians of groups of delays, where the number of groups is the square root of the number of delays. The
 /// last group includes the remainder. With fewer than `least` groups, the delays themselves are returned.
-#[must_use]
 pub(super) fn group_medians(delays: &[f64], least: usize) -> Vec<f64> {
     let groups = delays.len().isqrt();
     if groups < least.max(1) {
@@ -156,7 +149,6 @@ pub(super) fn group_medians(delays: &[f64], least: usize) -> Vec<f64> {
 
 /// Pairwise comparison test (PCT): fraction of the steps between points that are upward, 0 to 1; relative to the number
 /// of points with `over_points`.
-#[must_use]
 pub(super) fn pct(points: &[f64], over_points: bool) -> f64 {
     let up = points.windows(2).filter(|pair| matches!(pair, [before, after] if after > before)).count();
     let all = if over_points { points.len() } else { points.len().saturating_sub(1) };
@@ -165,7 +157,6 @@ pub(super) fn pct(points: &[f64], over_points: bool) -> f64 {
 
 /// Pairwise difference test (PDT): difference between the last and the first point, relative to the sum of all absolute
 /// differences; -1 to 1, and 0 for equal points.
-#[must_use]
 pub(super) fn pdt(points: &[f64]) -> f64 {
     let way: f64 =
         points.windows(2).map(|pair| if let [before, after] = pair { (after - before).abs() } else { 0.0 }).sum();
@@ -176,7 +167,6 @@ pub(super) fn pdt(points: &[f64]) -> f64 {
 }
 
 /// Combines PCT and PDT: the trend is that of either test unless the other contradicts it.
-#[must_use]
 pub(super) fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
     let side = |value: f64, band: Band| i8::from(value > band.high) - i8::from(value < band.low);
     match side(pct, rule.pct) + side(pdt, rule.pdt) {
@@ -188,7 +178,6 @@ pub(super) fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
 
 /// Returns the trend of a stream whose packets were planned `gap` apart, over a path that takes `per_byte` seconds to
 /// transmit a byte.
-#[must_use]
 pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, f64), rule: &StreamRule) -> Trend {
     let piece = longest_piece(packets, gap, rule);
     // Of a burst, the last packet waits for up to one gap, and that wait changes slowly, as a beat of two periods.
@@ -245,10 +234,8 @@ options! {
     }
 }
 
-/// Result of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stream {
-    /// Trend of its delays.
     pub(super) trend: Trend,
     /// Fraction of its packets that were lost, 0 to 1. It is 0 for a stream of which nothing arrived, because the cause
     /// is unknown.
@@ -258,9 +245,7 @@ pub(super) struct Stream {
 /// Position of a fleet's rate relative to the available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Above the available bandwidth.
     Above,
-    /// Below the available bandwidth.
     Below,
     /// Sometimes above, sometimes below.
     Grey,
@@ -269,7 +254,6 @@ pub(super) enum Verdict {
 }
 
 /// Whether the losses of the streams so far decide, so that the rest of the fleet is not needed.
-#[must_use]
 pub(super) fn aborts(streams: &[Stream], rule: &FleetRule) -> bool {
     let lossy = streams.iter().filter(|stream| stream.loss > rule.high_loss);
     let grows = |stream: &Stream| !matches!(stream.trend, Trend::NonIncreasing | Trend::Decreasing);
@@ -277,7 +261,6 @@ pub(super) fn aborts(streams: &[Stream], rule: &FleetRule) -> bool {
 }
 
 /// Returns the verdict of a fleet, and the fraction of its streams, 0 to 1, that support it.
-#[must_use]
 pub(super) fn fleet_verdict(streams: &[Stream], rule: &FleetRule) -> (Verdict, f64) {
     let with = |trend: Trend| streams.iter().filter(|stream| stream.trend == trend).count() as f64;
     let all = streams.len() as f64;

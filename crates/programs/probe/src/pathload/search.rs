@@ -19,7 +19,6 @@ struct Bound {
 /// range.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Search {
-    /// Resolution of the range.
     pub(super) resolution: f64,
     /// Resolution of the ends of the grey rates.
     pub(super) grey_resolution: f64,
@@ -37,19 +36,16 @@ pub(super) struct Search {
 
 impl Search {
     /// A search without bounds, in which one verdict confirms an end.
-    #[must_use]
     pub(super) fn new(resolution: f64, grey_resolution: f64, most: f64) -> Self {
         Self { resolution, grey_resolution, most, verdicts: 1, grey: None, below: Vec::new(), above: Vec::new() }
     }
 
     /// Highest rate known to be below the available bandwidth; 0 if there is none.
-    #[must_use]
     pub(super) fn low(&self) -> f64 {
         self.below.iter().map(|bound| bound.rate).fold(0.0, f64::max)
     }
 
     /// Lowest rate known to be above the available bandwidth.
-    #[must_use]
     pub(super) fn high(&self) -> Option<f64> {
         self.above.iter().map(|bound| bound.rate).min_by(f64::total_cmp)
     }
@@ -80,7 +76,6 @@ impl Search {
     }
 
     /// Fraction of streams, 0 to 1, that support the less supported end of the range.
-    #[must_use]
     pub(super) fn support(&self) -> f64 {
         let of = |bounds: &[Bound], end: f64| {
             let shares: Vec<f64> = bounds.iter().filter(|bound| bound.rate == end).map(|bound| bound.share).collect();
@@ -90,7 +85,6 @@ impl Search {
     }
 
     /// Whether the range, or its rest apart from the grey rates, is within the resolution, and both ends are confirmed.
-    #[must_use]
     pub(super) fn converged(&self) -> bool {
         self.is_narrow() && self.unconfirmed().is_none()
     }
@@ -115,7 +109,6 @@ impl Search {
 
     /// Returns the next rate, or `None` if the range is within the resolution or if even the highest rate is not above
     /// the available bandwidth.
-    #[must_use]
     pub(super) fn next(&self) -> Option<f64> {
         let low = self.low();
         let Some(high) = self.high() else {

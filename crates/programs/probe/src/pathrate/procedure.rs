@@ -28,7 +28,6 @@ enum Stage {
     Done,
 }
 
-/// State of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Procedure {
     config: PathrateConfig,

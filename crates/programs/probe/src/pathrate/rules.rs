@@ -6,7 +6,6 @@ use longhaul_units::{Rate, Span};
 use crate::options::options;
 use crate::{Arrived, RateRange};
 
-/// Sample of a train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Sample {
     /// Rate in bytes per second: the bytes after the first packet, divided by the time from the first to the last
@@ -19,7 +18,6 @@ pub(super) enum Sample {
 }
 
 /// Returns the sample of a train. A train with a dispersion of less than `least` is ignored.
-#[must_use]
 pub(super) fn train_rate(packets: &[Option<Arrived>], least: Span) -> Sample {
     let Some(whole) = packets.iter().copied().collect::<Option<Vec<Arrived>>>() else { return Sample::Lossy };
     let [first, rest @ ..] = whole.as_slice() else { return Sample::Lossy };
@@ -48,7 +46,6 @@ options! {
 }
 
 /// Returns the width of a bin for these rates in bytes per second.
-#[must_use]
 pub(super) fn bin_width(rates: &[f64], rule: &BinRule) -> f64 {
     let sorted = sorted(rates.iter().copied());
     // The published width is that of a range between two of the rates, so quantiles are not interpolated.
@@ -67,7 +64,6 @@ pub(super) fn bin_width(rates: &[f64], rule: &BinRule) -> f64 {
 
 /// Returns the rates without the `drop` smallest and the `drop` largest in ascending order, or all rates if there are
 /// too few.
-#[must_use]
 pub(super) fn trimmed(rates: &[f64], drop: usize) -> Vec<f64> {
     let sorted = sorted(rates.iter().copied());
     let kept = sorted.get(drop..sorted.len().saturating_sub(drop)).filter(|kept| !kept.is_empty());
@@ -86,7 +82,6 @@ fn kurtosis(values: &[f64]) -> f64 {
 }
 
 /// Asymptotic dispersion rate: the mean without the `drop` smallest and the `drop` largest rates.
-#[must_use]
 pub(super) fn adr(rates: &[f64], drop: usize) -> Option<f64> {
     mean(&trimmed(rates, drop))
 }
@@ -105,11 +100,9 @@ options! {
 /// A local mode: a bin with more samples than its neighbours, and the bell of decreasing bins around it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mode {
-    /// Centre of the bin.
     pub(super) centre: f64,
     /// Median of the samples in the bin.
     pub(super) value: f64,
-    /// Width of the bin.
     pub(super) width: f64,
     /// Fraction of all samples in the bin, 0 to 1.
     pub(super) share: f64,
@@ -119,19 +112,14 @@ pub(super) struct Mode {
 
 impl Mode {
     /// Figure of merit, high for narrow and peaked bells with many samples in their bin.
-    #[must_use]
     pub(super) fn merit(&self) -> f64 {
         self.kurtosis * self.share
     }
 
-    /// Upper edge of the bin.
-    #[must_use]
     pub(super) fn high(&self) -> f64 {
         self.centre + self.width / 2.0
     }
 
-    /// Range of the bin around its median.
-    #[must_use]
     pub(super) fn range(&self) -> RateRange {
         around(self.value, (self.centre - self.width / 2.0, self.high()))
     }
@@ -141,7 +129,6 @@ impl Mode {
 ///
 /// The fullest bin at any position is a mode. Its bell extends to both sides, bin by bin, as long as bins do not
 /// contain more samples again. The search continues without the samples of that bell.
-#[must_use]
 pub(super) fn modes(rates: &[f64], width: f64, rule: &ModeRule) -> Vec<Mode> {
     let mut left = sorted(rates.iter().copied());
     let all = left.len() as f64;
@@ -163,8 +150,6 @@ pub(super) fn modes(rates: &[f64], width: f64, rule: &ModeRule) -> Vec<Mode> {
     found
 }
 
-/// Returns the mode with the highest merit.
-#[must_use]
 pub(super) fn best(modes: impl IntoIterator<Item = Mode>) -> Option<Mode> {
     modes.into_iter().max_by(|one, other| one.merit().total_cmp(&other.merit()))
 }
@@ -225,7 +210,6 @@ pub(crate) struct Bursts {
 }
 
 /// Returns the bursts of a train without its lost packets. Gaps below `part` of the mean gap are back to back.
-#[must_use]
 pub(crate) fn bursts(packets: &[Option<Arrived>], part: f64) -> Bursts {
     let arrived: Vec<Arrived> = packets.iter().copied().flatten().collect();
     let gaps = arrived.len().saturating_sub(1);

@@ -13,7 +13,6 @@ use super::socket::{Event, is_a_loss};
 /// UDP socket with control messages: timestamps, TTL, ICMP errors.
 #[cfg(target_os = "linux")]
 pub(super) type Io = longhaul_sys::linux::UdpSocket;
-/// UDP socket.
 #[cfg(not(target_os = "linux"))]
 pub(super) type Io = std::net::UdpSocket;
 
@@ -28,7 +27,6 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts a clock.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(clippy::disallowed_methods, reason = "a driver over sockets reads the clock")
@@ -41,7 +39,6 @@ impl Clock {
         Self { start }
     }
 
-    /// Current time.
     pub(super) fn now(self) -> Time {
         #[cfg(target_os = "linux")]
         return self.at(longhaul_sys::linux::monotonic_now());
@@ -49,7 +46,6 @@ impl Clock {
         Time::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Time since the start.
     pub(super) fn elapsed(self) -> Span {
         self.now().since(Time::ZERO)
     }
@@ -67,9 +63,7 @@ pub(super) struct Ear {
     pub(super) nonce: u32,
     /// Clock of the measurement.
     pub(super) clock: Clock,
-    /// Channel to the prober.
     pub(super) events: SyncSender<Event>,
-    /// Whether the socket was dropped.
     pub(super) closed: Arc<AtomicBool>,
 }
 

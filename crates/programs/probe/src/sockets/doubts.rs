@@ -25,7 +25,6 @@ const DOUBTED: f64 = 0.3;
 const FINEST: f64 = 0.01;
 /// Resolution of clocks, relative to the transmission time of a full packet.
 const CLOCK: Span = Span::from_micros(1);
-/// Size of a full packet.
 const PACKET: Bytes = Bytes(1500);
 
 /// Timing of the measuring machine itself.
@@ -49,7 +48,6 @@ impl Own {
         }
     }
 
-    /// Takes the lateness of a timer of the runtime.
     pub(super) fn on_timer(&mut self, late: Span) {
         self.lateness.add(late - TICK);
     }

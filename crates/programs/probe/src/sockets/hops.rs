@@ -41,7 +41,6 @@ const RISE: Span = Span::from_millis(1);
 /// The same, as a fraction of the largest queueing delay.
 const PART: f64 = 0.25;
 
-/// Measurements of a hop.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Hop {
     ttl: u8,
@@ -55,7 +54,6 @@ impl Hop {
         self.rtts.iter().min().copied()
     }
 
-    /// Median queueing delay.
     fn queueing(&self) -> Option<Span> {
         let mut rtts = self.rtts.clone();
         rtts.sort_unstable();
@@ -64,7 +62,6 @@ impl Hop {
     }
 }
 
-/// A packet sent to a hop.
 #[derive(Clone, Copy, Debug)]
 struct Probed {
     ttl: u8,
@@ -86,9 +83,6 @@ pub(super) struct Scanner {
 
 impl Scanner {
     /// Finds the hops on the path to `address`, up to the last that answers.
-    ///
-    /// # Errors
-    /// No hop answers, or the system does not deliver ICMP errors.
     pub(super) fn discover(address: SocketAddr, progress: Progress<'_>) -> Result<Self, Error> {
         let socket = Socket::connect(address)?;
         socket.hear_routers()?;
@@ -134,9 +128,6 @@ impl Scanner {
     }
 
     /// Measures all hops repeatedly, for at most `time` and until `enough` returns true.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub(super) fn sample(
         &mut self,
         time: Span,
@@ -168,7 +159,6 @@ impl Scanner {
         Ok(())
     }
 
-    /// Takes events until `until`, or until `done` returns true.
     fn listen(&mut self, until: Time, done: impl Fn(&Self) -> bool) -> Result<(), Error> {
         while !done(self) {
             match self.socket.receive(until)? {
@@ -229,9 +219,6 @@ impl Scanner {
     }
 
     /// Waits for the last answers and returns the result. `loaded` tells whether the transfer loaded the path.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub(super) fn finish(mut self, loaded: bool) -> Result<Hops, Error> {
         self.listen(self.socket.now() + PATIENCE, |_| false)?;
         Ok(Hops::new(&self.hops, loaded))

@@ -39,14 +39,12 @@ pub struct Measurement {
     pub time: Option<Span>,
 }
 
-/// Results so far.
 #[derive(Debug, Default)]
 struct Findings {
     largest: Option<u32>,
     path: Option<Path>,
     outcomes: Vec<Outcome>,
     hops: Option<Hops>,
-    /// The first error.
     failure: Option<Error>,
 }
 
@@ -69,7 +67,6 @@ impl Findings {
 
 impl Measurement {
     /// A measurement without any part.
-    #[must_use]
     pub const fn new(address: SocketAddr) -> Self {
         Self { address, methods: Vec::new(), transfer: false, hops: false, time: None }
     }
@@ -99,7 +96,6 @@ impl Measurement {
         self.report(findings)
     }
 
-    /// Runs the methods that need a reflector.
     fn reflected(&self, findings: &mut Findings, progress: Progress<'_>) -> Result<(), Error> {
         let mut prober = Prober::connect(self.address, progress)?;
         let largest = prober.largest_packet();

@@ -30,7 +30,6 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Takes a packet of `bytes` bytes that was sent.
     pub(super) fn on_sent(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(bytes);
@@ -54,12 +53,10 @@ impl Path {
         (self.packets, self.bytes)
     }
 
-    /// Shortest round trip.
     pub(super) fn base_rtt(&self) -> Option<Span> {
         self.base
     }
 
-    /// Longest queueing delay.
     pub(super) fn most_queueing(&self) -> Option<Span> {
         let base = self.base?;
         self.fates.iter().flatten().map(|rtt| *rtt - base).max()

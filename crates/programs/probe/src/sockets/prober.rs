@@ -28,7 +28,6 @@ const STEPS: usize = 8;
 /// Origin of the reflector's clock in reports. It leaves room for readings before the first one.
 const ORIGIN: u64 = 1 << 62;
 
-/// A train whose answers are awaited.
 #[derive(Debug)]
 struct Pending {
     /// The method's number of the train.
@@ -43,7 +42,6 @@ struct Pending {
 }
 
 impl Pending {
-    /// Time at which the train is given up.
     fn until(&self) -> Time {
         missing_from(self.last, self.answers, self.patience)
     }
@@ -94,12 +92,10 @@ impl Prober {
     }
 
     /// Bytes of the largest IP packet that reaches the reflector, at most 1500.
-    #[must_use]
     pub fn largest_packet(&self) -> u32 {
         self.largest
     }
 
-    /// Properties of the path by the packets of all methods.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -193,7 +189,6 @@ impl Prober {
         }
     }
 
-    /// Reports trains whose time to wait is over.
     fn expire(&mut self, method: &mut dyn Method) {
         let now = self.socket.now();
         let over: Vec<_> = self.pending.iter().filter(|(_, train)| train.until() <= now).map(|(n, _)| *n).collect();

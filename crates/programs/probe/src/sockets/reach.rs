@@ -20,19 +20,16 @@ const PATIENCE: Span = Span::from_millis(500);
 /// See [`PATIENCE`].
 const ROUND_TRIPS: u64 = 2;
 
-/// Reachability of a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reached {
     /// Bytes of the largest IP packet that arrived, at most 1500.
     pub(super) largest: u32,
     /// Bytes of the smallest IP packet that did not arrive.
     pub(super) dropped: Option<u32>,
-    /// Round-trip time of a small packet.
     pub(super) rtt: Span,
 }
 
 impl Reached {
-    /// A notice for the user, if the path dropped packets.
     pub(super) fn note(&self) -> Option<String> {
         let (largest, dropped) = (self.largest, self.dropped?);
         Some(format!(
@@ -43,9 +40,6 @@ impl Reached {
 }
 
 /// Looks for a reflector at `address`, and for the largest packet that reaches it.
-///
-/// # Errors
-/// No answer arrives.
 pub(super) fn check(socket: &mut Socket, address: SocketAddr) -> Result<Reached, Error> {
     let Some(rtt) = first_answer(socket, address)? else { return Err(silence(socket, address)?) };
     let patience = PATIENCE.max(rtt * ROUND_TRIPS);

@@ -13,7 +13,6 @@ use super::path::Facts;
 use super::text::{known, time};
 use crate::{Estimate, RateRange};
 
-/// Interval of progress reports.
 const SHOWN: Span = Span::from_secs(1);
 /// Least confidence of a converged estimate.
 const CONFIDENT: f64 = 0.5;
@@ -36,7 +35,6 @@ pub struct Outcome {
     pub(super) arrival_times: Option<bool>,
     /// Properties of the path by its packets.
     pub path: Facts,
-    /// Timing of this machine.
     pub(super) own: Own,
 }
 
@@ -56,7 +54,6 @@ impl Outcome {
     }
 }
 
-/// Whether an estimate has converged with sufficient confidence.
 fn believed(estimate: &Estimate) -> bool {
     estimate.converged && estimate.confidence >= CONFIDENT
 }
@@ -70,7 +67,6 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Observer of the method of that name.
     pub(super) fn new(method: &'static str) -> Self {
         Self { method, show_at: SHOWN, converged_after: None }
     }
@@ -91,7 +87,6 @@ impl Watch {
         self.converged_after
     }
 
-    /// One line of progress.
     fn line(&self, after: Span, estimate: &Estimate, packets: u64) -> String {
         let what = match (estimate.capacity, estimate.available) {
             (Some(capacity), _) => format!("capacity {}", Range::from(capacity)),
@@ -201,7 +196,6 @@ the path; \"methods\", each with \"method\", \"capacity_bps\" and \"available_bp
 \"buffer_bytes\", \"random_loss\" (0 to 1), \"lost\", \"packets\", \"bytes\". null is unknown.";
 
     /// Returns whether the measurement found a hop, or a rate with a confidence above 0.
-    #[must_use]
     pub fn found_anything(&self) -> bool {
         let found =
             |found: &Found| found.confidence > 0.0 && (found.capacity_bps.is_some() || found.available_bps.is_some());

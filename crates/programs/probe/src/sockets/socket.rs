@@ -23,15 +23,12 @@ const BUFFER: usize = 4 << 20;
 const WAITING: usize = 1 << 16;
 /// Upper bound of UDP payloads in bytes.
 const LARGEST: usize = 1 << 16;
-/// Bytes of the UDP header.
 const UDP_HEADER: u32 = 8;
 /// Attempts to send a packet, as long as the system reports errors of earlier packets instead.
 const REPEATS: u32 = 8;
 
-/// An arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// An answer and its arrival time.
     Answer(Answer, Time),
     /// ICMP port unreachable.
     Refused,
@@ -45,7 +42,6 @@ pub(super) enum Event {
 /// Content of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Returned {
-    /// Sender of the error.
     pub(super) from: Option<IpAddr>,
     /// Whether the packet had reached its destination.
     pub(super) arrived: bool,
@@ -53,10 +49,8 @@ pub(super) struct Returned {
     pub(super) nonce: Option<u32>,
 }
 
-/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Departure time.
     pub(super) at: Time,
     /// Bytes of the IP packet.
     pub(super) size: u32,
@@ -85,9 +79,6 @@ pub(super) struct Socket {
 
 impl Socket {
     /// Creates a socket for the reflector at `peer`.
-    ///
-    /// # Errors
-    /// The system refuses the socket, a random number, or the receiver thread.
     pub(super) fn connect(peer: SocketAddr) -> Result<Self, Error> {
         let any: SocketAddr = match peer {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -166,9 +157,6 @@ impl Socket {
 
     /// Sends a segment without a connection, which a longhaul endpoint answers with a reset (RFC 9293, section
     /// 3.10.7.1).
-    ///
-    /// # Errors
-    /// As for [`send`](Self::send).
     pub(super) fn send_stray_segment(&mut self) -> io::Result<()> {
         // Data offset 5, ACK; window, sequence and acknowledgment number zero.
         const STRAY: [u8; 12] = [0x50, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -178,9 +166,6 @@ impl Socket {
     }
 
     /// Enables ICMP errors as events ([`Event::Returned`]).
-    ///
-    /// # Errors
-    /// The system does not support that.
     pub(super) fn hear_routers(&self) -> Result<(), Error> {
         #[cfg(target_os = "linux")]
         return self.extended.report_path_errors().map_err(Error::RouterReports);
@@ -190,9 +175,6 @@ impl Socket {
 
     /// Sends a packet of `size` bytes with this TTL, and returns its departure time. The first half of its nonce is
     /// `number`, which the ICMP error quotes.
-    ///
-    /// # Errors
-    /// As for [`send`](Self::send).
     pub(super) fn send_with_ttl(&mut self, ttl: u8, number: u32, size: u32) -> io::Result<Time> {
         #[cfg(target_os = "linux")]
         self.extended.set_ttl(ttl)?;
@@ -234,9 +216,6 @@ impl Socket {
     }
 
     /// Waits for the next event until `until`.
-    ///
-    /// # Errors
-    /// The receiver thread has ended.
     pub(super) fn receive(&mut self, until: Time) -> Result<Option<Event>, Error> {
         if std::mem::take(&mut self.refused) {
             return Ok(Some(Event::Refused));

@@ -14,7 +14,6 @@ pub(super) fn time(micros: f64) -> String {
     text::time(Span::from_nanos((micros.max(0.0) * 1e3).round() as u64))
 }
 
-/// The value, or "unknown".
 pub(super) fn known(value: Option<impl Display>) -> String {
     value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
 }

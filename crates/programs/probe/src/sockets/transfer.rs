@@ -60,10 +60,6 @@ const SPACING: f64 = 0.4;
 /// The application protocol of the transfer, known to the receiver.
 pub trait Application {
     /// Returns the bytes with which a transfer begins.
-    ///
-    /// # Errors
-    ///
-    /// The bytes cannot be made.
     fn preamble(&self) -> io::Result<Vec<u8>>;
 
     /// Returns the bytes that follow, again and again, at least one.
@@ -74,10 +70,8 @@ pub trait Application {
     fn refusal(&self, first: u8, stream: &mut TcpStream) -> impl Future<Output = Option<String>>;
 }
 
-/// Parameters of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
-    /// Address of the receiver.
     pub(super) address: SocketAddr,
     /// Time limit; the transfer takes at most [`LONGEST`] in any case.
     pub(super) limit: Span,
@@ -88,9 +82,6 @@ pub(super) struct Transfer {
 }
 
 /// Runs a transfer. If the path drops its packets, the transfer is repeated with small packets.
-///
-/// # Errors
-/// The receiver does not take the transfer, or the path drops small packets as well.
 pub(super) fn measure(
     plan: Transfer,
     application: &impl Application,
@@ -189,7 +180,6 @@ async fn transfer(
     Ok((!meter.is_stuck(plan.limit)).then(|| meter.outcome()))
 }
 
-/// Bytes of the headers of IP and UDP.
 fn headers(address: SocketAddr) -> u64 {
     if address.is_ipv4() { HEADERS.0 } else { HEADERS.1 }
 }
@@ -209,7 +199,6 @@ async fn refusal(
     Error::Ended(address)
 }
 
-/// Statistics of the pairs.
 #[derive(Clone, Copy, Debug)]
 struct Pairs {
     converged: bool,
@@ -218,7 +207,6 @@ struct Pairs {
     dropped: u64,
 }
 
-/// State of the measurement, as observed from the connection.
 #[derive(Debug)]
 struct Meter {
     watch: Watch,
@@ -227,7 +215,6 @@ struct Meter {
     path: Path,
     own: Own,
     losses: LossRate,
-    /// Latest state of the connection.
     last: Option<TcpInfo>,
     /// Estimates in bytes per second, one after each pair.
     capacities: Vec<u64>,

@@ -25,12 +25,10 @@ pub(super) struct Opportunities {
     transmitter: Transmitter,
     /// Packet size that uses exactly one opportunity.
     one: u32,
-    /// When the last packet was seen.
     seen: Time,
 }
 
 impl Opportunities {
-    /// Returns `None` if the link's rate is unlimited.
     pub(super) fn of(link: &LinkConfig) -> Option<Self> {
         let one = match link.rate {
             LinkRate::Unlimited => return None,
@@ -41,7 +39,6 @@ impl Opportunities {
         Some(Self { transmitter: Transmitter::new(&bare(link)), one, seen: Time::ZERO })
     }
 
-    /// Returns the opportunities from `now` on.
     pub(super) fn from(now: Time, link: &LinkConfig) -> Option<Self> {
         let mut all = Self::of(link)?;
         all.transmitter.reconfigure(now, &bare(link));
@@ -49,7 +46,6 @@ impl Opportunities {
         Some(all)
     }
 
-    /// Records that a packet arrived or departed.
     pub(super) fn seen(&mut self, at: Time) {
         self.seen = self.seen.max(at);
     }

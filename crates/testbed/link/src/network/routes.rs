@@ -4,18 +4,15 @@ use std::collections::VecDeque;
 
 use crate::topology::Topology;
 
-/// Marks a node that cannot be reached.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Routes(Vec<Table>);
 
-/// The outgoing links of a node.
 #[derive(Debug)]
 enum Table {
     /// One link for all destinations: a host. This saves a table for each of thousands of hosts.
     Only(u32),
-    /// The link for each destination.
     Each(Box<[u32]>),
 }
 
@@ -41,7 +38,6 @@ impl Routes {
         routes
     }
 
-    /// Returns the link to take from `node` towards `destination`.
     #[inline]
     pub(crate) fn next(&self, node: u32, destination: u32) -> Option<u32> {
         let link = match self.0.get(node as usize)? {

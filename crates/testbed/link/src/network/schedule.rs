@@ -2,7 +2,6 @@
 
 use longhaul_units::Time;
 
-/// Marks a member that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
 /// Next event time of each of a fixed number of members, such as links or hosts. Setting a time takes logarithmic
@@ -17,20 +16,17 @@ pub struct Schedule {
 
 impl Schedule {
     /// Creates a schedule for `members` members, numbered from 0, none of which is due.
-    #[must_use]
     pub fn new(members: usize) -> Self {
         Self { heap: Vec::with_capacity(members), places: vec![ABSENT; members] }
     }
 
     /// Returns the earliest time and its member; ties go to the lowest member number.
-    #[must_use]
     #[inline]
     pub fn first(&self) -> Option<(Time, u32)> {
         self.heap.first().copied()
     }
 
     /// Returns when a member is due, if it is.
-    #[must_use]
     #[inline]
     pub fn get(&self, member: u32) -> Option<Time> {
         let place = *self.places.get(member as usize)?;

@@ -68,7 +68,6 @@ impl CoDel {
         Verdict::Drop
     }
 
-    /// Called if no packet is left behind a dropped one.
     pub(crate) fn ran_empty(&mut self) {
         self.above_from = None;
         if core::mem::take(&mut self.just_dropped) {

@@ -19,7 +19,6 @@ pub enum Limit {
 
 impl Limit {
     /// Returns whether a packet of `size` bytes may join a queue of `packets` packets and `bytes` bytes.
-    #[must_use]
     #[inline]
     pub(crate) fn admits(self, packets: u64, bytes: u64, size: u32) -> bool {
         match self {
@@ -36,7 +35,6 @@ pub struct Classes([u8; 64]);
 
 impl Classes {
     /// Serves less-effort traffic (DSCP 1, RFC 8622) after everything else.
-    #[must_use]
     pub const fn less_effort() -> Self {
         let mut levels = [0; 64];
         levels[dscp::LE as usize] = 1;
@@ -46,7 +44,6 @@ impl Classes {
     /// Returns RC3's five priorities (Mittal et al., NSDI 2014, section 3.1), with the codepoints that
     /// `rc3(levels=4)` assigns to its segments: codepoints 1, 5, 9 and 13 in descending priority, all after
     /// everything else.
-    #[must_use]
     pub fn rc3() -> Self {
         Self::less_effort().with(5, 2).with(9, 3).with(13, 4)
     }
@@ -60,7 +57,6 @@ impl Classes {
     }
 
     /// Returns the class of a codepoint.
-    #[must_use]
     pub fn of(&self, dscp: u8) -> u8 {
         self.0[usize::from(dscp & 63)]
     }

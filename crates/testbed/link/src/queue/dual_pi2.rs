@@ -9,9 +9,7 @@ use crate::Ecn;
 use crate::packet::Packet;
 use crate::stats::Cause;
 
-/// Class of the Classic queue.
 const CLASSIC: u8 = 0;
-/// Class of the L4S queue.
 const L4S: u8 = 1;
 
 /// If the two queues hold fewer bytes than this in total, the controller's probabilities are not applied (RFC 9332,
@@ -22,7 +20,6 @@ const FEW_BYTES: u64 = 2 * 1500;
 #[derive(Debug)]
 pub(crate) struct Pi2 {
     config: DualPi2Config,
-    /// Base probability p'.
     base: f64,
     last_delay: Span,
     next_update: Time,

@@ -46,7 +46,6 @@ impl<T> Fifo<T> {
         self.packets.is_empty()
     }
 
-    /// Returns when the packet at the head arrived.
     pub(crate) fn head_since(&self) -> Option<Time> {
         self.packets.front().map(|packet| packet.enqueued)
     }

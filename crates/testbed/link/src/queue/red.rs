@@ -11,11 +11,9 @@ use crate::random::Random;
 pub(crate) struct Red {
     config: RedConfig,
     random: Random,
-    /// Average queue in packets.
     average: f64,
     /// Packets accepted since the last one dropped or marked; `None` while the average is below the lower threshold.
     since_last: Option<u64>,
-    /// When the queue ran empty; `None` while it is not.
     idle_since: Option<Time>,
     /// Transmission time of a typical packet. While idle, the average decays as if one such packet arrived per this
     /// time.
@@ -58,12 +56,10 @@ impl Red {
         if can_mark && self.average < max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Called when the queue becomes empty at `now`.
     pub(crate) fn ran_empty(&mut self, now: Time) {
         self.idle_since = Some(now + self.typical);
     }
 
-    /// Sets the transmission time of a typical packet from now on.
     pub(crate) fn set_typical(&mut self, typical: Span) {
         self.typical = typical;
     }

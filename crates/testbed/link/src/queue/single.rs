@@ -11,9 +11,7 @@ use super::{Sink, Verdict};
 use crate::packet::{Packet, dscp};
 use crate::stats::Cause;
 
-/// Class of normal packets.
 const NORMAL: u8 = 0;
-/// Class of less-effort packets.
 const LOW: u8 = 1;
 
 #[derive(Debug)]
@@ -100,7 +98,6 @@ impl<T> Single<T> {
         }
     }
 
-    /// Sets the transmission time of a full-sized packet from now on.
     pub(crate) fn set_typical(&mut self, typical: Span) {
         if let Policy::Red(red) = &mut self.policy {
             red.set_typical(typical);
@@ -132,7 +129,6 @@ impl<T> Single<T> {
         })
     }
 
-    /// Returns the discipline's decision about the packet at the head.
     fn departs(&mut self, now: Time, packet: &Packet<T>, sojourn: Span) -> Verdict {
         match &mut self.policy {
             Policy::CoDel(codel) => {

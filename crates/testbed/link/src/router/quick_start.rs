@@ -76,7 +76,6 @@ impl QuickStart {
         }
     }
 
-    /// Approves, reduces or denies a request.
     pub(super) fn answer(&mut self, now: Time, view: &View, forward: &mut Forward) -> Answer {
         let Request::QuickStart { rate: asked, nonce } = forward.request else { return Answer::Passed };
         if asked == QuickStartRate::ZERO {
@@ -128,7 +127,6 @@ impl Slots {
         Self { length, kept: u64::from(kept), sums: VecDeque::new() }
     }
 
-    /// Returns the number of the slot at a time.
     fn slot(&self, at: Time) -> u64 {
         at.as_nanos().checked_div(self.length.as_nanos()).unwrap_or(0)
     }

@@ -68,7 +68,6 @@ impl RcpConfig {
 #[derive(Debug)]
 pub(super) struct Rcp {
     config: RcpConfig,
-    /// Mean RTT.
     rtt: f64,
     /// Starts with the first packet that finds the link with a rate. Its intervals count from time zero, so that an
     /// idle router advertises the rate it would have reached by then.
@@ -77,7 +76,6 @@ pub(super) struct Rcp {
 
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// The advertised rate.
     rate: f64,
     /// Length and end of the current interval.
     interval: Span,
@@ -95,7 +93,6 @@ impl Rcp {
         Self { config, rtt: config.first_rtt.min(config.rtt_max).as_secs_f64(), clock: None }
     }
 
-    /// Ends the intervals that end by `now`.
     pub(super) fn turn(&mut self, now: Time, view: &View) {
         let Some(capacity) = view.rate.map(capacity) else { return };
         let Self { config, rtt, clock } = self;
@@ -110,7 +107,6 @@ impl Rcp {
         }
     }
 
-    /// Accounts for a packet that arrives at the queue.
     pub(super) fn arrives(&mut self, now: Time, view: &View, bytes: u64, request: Option<Request>) {
         let (Some(rate), Some(clock)) = (view.rate, &mut self.clock) else { return };
         let bytes = bytes as f64;

@@ -104,7 +104,6 @@ impl Xcp {
         }
     }
 
-    /// Ends the intervals that end by `now`.
     pub(super) fn turn(&mut self, now: Time, view: &View) {
         let Some(rate) = view.rate else { return };
         let (capacity, queue) = (rate.as_bytes_per_sec().max(1) as f64, view.bytes as f64);
@@ -127,7 +126,6 @@ impl Xcp {
         self.clock = Some(clock);
     }
 
-    /// Accounts for a packet that arrives at the queue.
     pub(super) fn arrives(&mut self, bytes: u64, request: Option<Request>) {
         if self.clock.is_none() {
             return;
@@ -139,7 +137,6 @@ impl Xcp {
         }
     }
 
-    /// Gives a sender its feedback, positive or negative.
     pub(super) fn answer(&mut self, view: &View, bytes: u64, forward: &mut Forward) -> Answer {
         let gap = self.gap(bytes, Some(forward.request)).map(|(gap, _)| gap);
         let Request::Xcp { delta, .. } = &mut forward.request else { return Answer::Passed };
@@ -238,7 +235,6 @@ impl Clock {
         Some(self.ends.min(self.queue_ends)).filter(|due| *due < Time::MAX)
     }
 
-    /// Skips the whole intervals before `now`.
     fn skip(&mut self, now: Time) {
         for (ends, interval) in [(&mut self.ends, self.interval), (&mut self.queue_ends, self.queue_interval)] {
             *ends += interval * (now.since(*ends).as_nanos() / interval.as_nanos().max(1));

@@ -32,7 +32,6 @@ pub struct HttpWorkload {
 impl HttpWorkload {
     /// Creates a workload from `start` on whose responses use a fraction `load` of `rate` on average, without
     /// headers.
-    #[must_use]
     pub fn new(start: Time, rate: Rate, load: f64, responses: BoundedPareto, random: Random) -> Self {
         let mean_gap = responses.mean() / (load * rate.as_bytes_per_sec() as f64);
         let mut workload = Self { next: start, mean_gap, responses, random };

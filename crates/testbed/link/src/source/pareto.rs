@@ -15,14 +15,12 @@ pub struct BoundedPareto {
 impl BoundedPareto {
     /// Creates the distribution on `scale` to `largest`. `shape` is above 0 and not 1; the smaller it is, the heavier
     /// is the tail. Bounds in the wrong order are swapped.
-    #[must_use]
     pub fn new(scale: f64, largest: f64, shape: f64) -> Self {
         let [scale, largest] = [scale.min(largest), scale.max(largest)].map(|bound| bound.max(f64::MIN_POSITIVE));
         Self { scale, largest, shape }
     }
 
     /// Creates the distribution with this mean, which is between 0 and `largest`.
-    #[must_use]
     pub fn with_mean(mean: f64, largest: f64, shape: f64) -> Self {
         let (mut low, mut high) = (f64::MIN_POSITIVE, mean.min(largest));
         for _ in 0..200 {
@@ -34,19 +32,16 @@ impl BoundedPareto {
 
     /// Returns the sizes of HTTP responses in Scharf's study of fast start-up: mean 14 kB, shape 1.1, at most 10 MB.
     /// The study does not say whether the mean is that before or after truncation; here it is the latter.
-    #[must_use]
     pub fn http_responses() -> Self {
         Self::with_mean(14_000.0, 1e7, 1.1)
     }
 
     /// Returns the minimum value.
-    #[must_use]
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
     /// Returns the mean.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         let Self { scale, largest, shape } = *self;
         if scale >= largest {
@@ -58,7 +53,6 @@ impl BoundedPareto {
     }
 
     /// Returns the value below which a fraction `q` of all values lie, for `q` from 0 to 1.
-    #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
         let tail = math::pow(self.scale / self.largest, self.shape);
         (self.scale * math::pow(1.0 - q * (1.0 - tail), -1.0 / self.shape)).clamp(self.scale, self.largest)

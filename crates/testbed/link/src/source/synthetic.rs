@@ -30,7 +30,6 @@ pub struct Synthetic {
 impl Synthetic {
     /// Web-like connections, on average with requests of 350 bytes, responses of 14 kB, 2.5 epochs, and 1 s of think
     /// time.
-    #[must_use]
     pub fn web(start: Time, mean_gap: Span, random: Random) -> Self {
         Self {
             mean_gap,

@@ -108,13 +108,11 @@ pub enum VectorError {
 
 impl ConnectionVector {
     /// Creates a connection that starts at `start`, without its optional properties.
-    #[must_use]
     pub fn new(start: Time, exchange: Exchange) -> Self {
         Self { start, ids: Vec::new(), windows: None, rtt: None, loss: None, mss: None, exchange }
     }
 
     /// Returns the total bytes sent by one side.
-    #[must_use]
     pub fn bytes_from(&self, side: Side) -> u64 {
         let sum = |adus: &[Adu]| adus.iter().filter(|adu| adu.from == side).map(|adu| adu.bytes).sum();
         match &self.exchange {

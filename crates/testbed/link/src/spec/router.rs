@@ -3,7 +3,6 @@
 use super::value::{self, ValueError};
 use crate::router::{QuickStartConfig, RcpConfig, RouterConfig, XcpConfig};
 
-/// Form of a router's options, for error messages.
 const FORM: &str = "options as in rcp(gamma=0.95,interval=5ms), each of them once";
 
 /// Parses a router; returns `None` for the text `none`.
@@ -23,7 +22,6 @@ pub(super) fn router(text: &str) -> Result<Option<RouterConfig>, ValueError> {
     }))
 }
 
-/// Applies options to the default configuration.
 fn read<C: Default>(
     options: &str,
     mut set: impl FnMut(&mut C, &str, &str) -> Result<(), ValueError>,

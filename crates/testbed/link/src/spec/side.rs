@@ -213,7 +213,6 @@ fn put<V: Clone>(place: &mut V, said: &Said<V>) {
     }
 }
 
-/// Splits the text at commas, and checks the number of parts.
 fn parts<'a>(
     text: &'a str,
     counts: core::ops::RangeInclusive<usize>,

@@ -119,34 +119,23 @@ const SIZE: Kind = Kind {
 
 const SHARE: &str = "write it as 0.1% or 0.001, from 0 to 1";
 
-/// Parses a rate with its unit, such as `20mbit`; the case of the unit does not matter.
-///
-/// # Errors
-/// Returns an error if the text is not a rate. `Mbps` is refused, because some programs take it for megabytes.
+/// Parses a rate with its unit, such as `20mbit`; the case of the unit does not matter. `Mbps` is refused, because some
+/// programs take it for megabytes.
 pub fn rate(text: &str) -> Result<Rate, ValueError> {
     RATE.parse(text, |unit, known| unit.eq_ignore_ascii_case(known)).map(Rate::from_bits_per_sec)
 }
 
 /// Parses a time with its unit, such as `500ms`.
-///
-/// # Errors
-/// Returns an error if the text is not a time, or if it is negative.
 pub fn span(text: &str) -> Result<Span, ValueError> {
     SPAN.parse(text, |unit, known| unit == known).map(Span::from_nanos)
 }
 
 /// Parses a size with its unit, such as `150kB` (1 kB is 1000 bytes) or `64KiB` (1 KiB is 1024 bytes).
-///
-/// # Errors
-/// Returns an error if the text is not a size, or if it is negative.
 pub fn size(text: &str) -> Result<u64, ValueError> {
     SIZE.parse(text, |unit, known| unit == known)
 }
 
-/// Parses a fraction, such as `0.1%` or `0.001`.
-///
-/// # Errors
-/// Returns an error if the text is not a number from 0 to 1, or the equivalent percentage.
+/// Parses a fraction from 0 to 1, such as `0.1%` or `0.001`.
 pub fn share(text: &str) -> Result<f64, ValueError> {
     // Shift the decimal point in the text, before conversion to binary, so that 1.3% and 0.013 are the same number.
     let value = match text.strip_suffix('%') {
@@ -166,9 +155,6 @@ pub fn share(text: &str) -> Result<f64, ValueError> {
 }
 
 /// Parses a plain number.
-///
-/// # Errors
-/// Returns an error if the text is not a finite number.
 pub fn number(text: &str) -> Result<f64, ValueError> {
     const EXAMPLE: &str = "write it as 0.4 or 2";
     match text.parse::<f64>() {
@@ -178,9 +164,6 @@ pub fn number(text: &str) -> Result<f64, ValueError> {
 }
 
 /// Parses a whole number.
-///
-/// # Errors
-/// Returns an error if the text is not a whole number.
 pub fn whole<N: core::str::FromStr>(text: &str, what: &'static str) -> Result<N, ValueError> {
     text.parse().map_err(|_| ValueError::NotANumber { text: text.into(), what, example: "write it as a whole number" })
 }

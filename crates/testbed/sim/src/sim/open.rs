@@ -16,7 +16,6 @@ use crate::setup::SetupError;
 /// Number of source ports per host, apart from its own.
 const PORTS: u16 = 16_384;
 
-/// A connection to be opened.
 #[derive(Debug)]
 pub(super) struct Opening {
     from: u32,
@@ -28,9 +27,6 @@ pub(super) struct Opening {
 
 impl Sim {
     /// Makes the host at a node accept connections.
-    ///
-    /// # Panics
-    /// Panics if there is no host at the node.
     pub fn listen(&mut self, node: usize) {
         let host = self.host_mut(node);
         let config = Arc::clone(&host.config);
@@ -55,9 +51,6 @@ impl Sim {
 
     /// Schedules a connection to be opened at a later time. The sessions exist from then on, unless the host [has no
     /// port left](Self::lacks_port).
-    ///
-    /// # Panics
-    /// Panics if there is no host at one of the nodes.
     pub fn open_at(&mut self, at: Time, from: usize, to: usize, client: Plan, server: Plan) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_opening(from, to, (client, None), (server, None));
         self.waiting += 1;
@@ -70,9 +63,6 @@ impl Sim {
     /// The recorded path and hosts are not reproduced: the vector's `windows`, `rtt`, `loss` and `mss` are ignored,
     /// as are its `ids`. Instead, [`LinkConfig`](longhaul_link::LinkConfig) determines delay and loss, and
     /// [`Config`](longhaul_tcp::Config) buffers and segment sizes.
-    ///
-    /// # Panics
-    /// Panics if there is no host at one of the nodes.
     pub fn replay(&mut self, from: usize, to: usize, vector: &ConnectionVector) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_replay(from, to, vector);
         self.waiting += 1;
@@ -123,7 +113,6 @@ impl Sim {
 
     /// Returns an error that names the first host that had no port left for a scheduled connection, if there is one.
     /// The sessions of that connection, and of all those scheduled later, never exist.
-    #[must_use]
     pub fn lacks_port(&self) -> Option<SetupError> {
         self.without_port.map(|node| SetupError::NoPort { node })
     }
@@ -177,9 +166,6 @@ impl Sim {
 
     /// Opens a connection between two hosts from the first one's own port, with an application at the opening end
     /// only. Returns `None` if this connection exists already.
-    ///
-    /// # Panics
-    /// Panics if there is no host at one of the nodes.
     pub fn open_from(
         &mut self,
         from: usize,
@@ -200,9 +186,6 @@ impl Sim {
 
     /// Assigns an application to the next connection that the host at a node accepts and that has no application
     /// planned.
-    ///
-    /// # Panics
-    /// Panics if there is no host at the node.
     pub fn expect(&mut self, node: usize, plan: Plan, writes: Pattern, reads: Pattern) {
         let place = self.place(node) as u32;
         let role = Role { is_client: false, flow: 0, plan, writes, reads, script: None, guest: None };
@@ -210,7 +193,6 @@ impl Sim {
         self.waiting += 1;
     }
 
-    /// Accepts all pending connections.
     pub(super) fn accept(&mut self, place: u32) {
         let host = &mut self.hosts[place as usize];
         while let Some(id) = host.endpoint.accept() {

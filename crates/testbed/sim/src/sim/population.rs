@@ -32,13 +32,11 @@ pub(super) struct Population {
     epochs: Vec<Epoch>,
 }
 
-/// Measurements of a session that is discarded at its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Guest {
     population: u32,
     /// The session's number.
     number: u32,
-    /// The epochs planned for the session.
     marks: Vec<Mark>,
     epochs: Vec<Epoch>,
 }
@@ -51,7 +49,6 @@ struct Mark {
 }
 
 impl Guest {
-    /// Updates the measurements from the session's progress.
     pub(crate) fn look(&mut self, now: Time, written: u64, read: u64) {
         while let Some(mark) = self.marks.get(self.epochs.len().saturating_sub(1)) {
             if let Some(last) = self.epochs.last_mut()
@@ -111,14 +108,12 @@ impl Sim {
     }
 
     /// Returns the number of connections that a client population has opened so far.
-    #[must_use]
     pub fn visits(&self, id: PopulationId) -> u64 {
         self.populations[id.0 as usize].opened
     }
 
     /// Returns all epochs of a client population that have begun so far, in arbitrary order. Connections whose ends do not take
     /// turns have none.
-    #[must_use]
     pub fn epochs(&self, id: PopulationId) -> Vec<Epoch> {
         let mut epochs = self.populations[id.0 as usize].epochs.clone();
         let guests = self.hosts.iter().flat_map(|host| &host.sessions).filter_map(|session| session.guest.as_ref());

@@ -26,7 +26,6 @@ pub struct Traffic {
     pub received_bytes: u64,
     source: Source,
     until: Time,
-    /// Size of the next packet.
     size: u32,
     ecn: Ecn,
     dscp: u8,
@@ -52,17 +51,11 @@ pub(super) struct Workload {
 
 impl Sim {
     /// Sends the packets of `source`, such as CBR, Poisson or on-off, from one host to another until a time.
-    ///
-    /// # Panics
-    /// Panics if there is no host at one of the nodes.
     pub fn add_traffic(&mut self, from: usize, to: usize, source: Source, until: Time) -> TrafficId {
         self.add_marked_traffic(from, to, source, until, Ecn::NotEct, dscp::DEFAULT)
     }
 
     /// Does the same with given ECN and DSCP fields in the IP header.
-    ///
-    /// # Panics
-    /// Panics if there is no host at one of the nodes.
     pub fn add_marked_traffic(
         &mut self,
         from: usize,
@@ -86,7 +79,6 @@ impl Sim {
     }
 
     /// Returns cross traffic with its counters.
-    #[must_use]
     pub fn traffic(&self, id: TrafficId) -> &Traffic {
         &self.traffic[id.0 as usize]
     }
@@ -111,7 +103,6 @@ impl Sim {
         from
     }
 
-    /// Counts a packet that arrived.
     pub(super) fn take_traffic(&mut self, delivery: &Delivery<Parcel>) {
         self.now = self.now.max(delivery.at);
         self.trace.add(delivery.at.as_nanos());
@@ -125,9 +116,6 @@ impl Sim {
     }
 
     /// Opens connections from one host to another as in `vectors`, until a time; their start times must not decrease.
-    ///
-    /// # Panics
-    /// Panics if there is no host at one of the nodes.
     pub fn add_workload(
         &mut self,
         from: usize,
@@ -144,7 +132,6 @@ impl Sim {
     }
 
     /// Returns the sessions, at client and server, of the connections that a workload has opened so far.
-    #[must_use]
     pub fn opened_by(&self, id: WorkloadId) -> &[(SessionId, SessionId)] {
         &self.workloads[id.0 as usize].opened
     }
@@ -174,7 +161,6 @@ impl Sim {
 }
 
 /// Returns a request and its response as a connection vector for replay.
-#[must_use]
 pub fn exchange_of(transfer: &Transfer) -> ConnectionVector {
     let adu = |from, bytes| Adu { from, after_send: Span::ZERO, after_receive: Span::ZERO, bytes };
     let adus = vec![adu(Side::Initiator, transfer.request), adu(Side::Acceptor, transfer.response)];

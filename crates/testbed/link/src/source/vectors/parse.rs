@@ -14,9 +14,6 @@ use super::{Adu, ConnectionVector, Exchange, Side, VectorError};
 
 impl ConnectionVector {
     /// Parses connections from text. Empty lines and lines that begin with `#` are skipped.
-    ///
-    /// # Errors
-    /// Returns an error that names the line if the text is malformed.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, VectorError> {
         let mut parser = Parser { vectors: Vec::new(), waits: [Span::ZERO; 2] };
         for (index, line) in text.lines().enumerate() {
