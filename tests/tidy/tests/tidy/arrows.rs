@@ -1,10 +1,10 @@
-//! The crates depend on each other in one direction.
+//! Direction of the dependencies between crates.
 
 use std::collections::BTreeMap;
 
 use super::{Crate, crates};
 
-/// Shelves, and those that their crates may depend on; the tests of a shelf may also use the third ones.
+/// Each shelf, the shelves that its crates may depend on, and shelves that only its tests may use in addition.
 const SHELVES: [(&str, &[&str], &[&str]); 5] = [
     ("core", &["core"], &["testbed"]),
     ("zoo", &["core"], &["testbed"]),
@@ -12,10 +12,10 @@ const SHELVES: [(&str, &[&str], &[&str]); 5] = [
     ("programs", &["core", "testbed", "programs"], &[]),
     ("lab", &["core", "zoo", "testbed", "programs", "lab"], &[]),
 ];
-/// A shelf whose crates the programs use if a feature says so.
+/// A shelf, and another one that its crates may depend on optionally.
 const BY_FEATURE: (&str, &str) = ("programs", "zoo");
 
-/// Returns the arrows that are not allowed.
+/// Returns the dependencies that are not allowed.
 fn wrong(crates: &[Crate]) -> Vec<String> {
     let shelves: BTreeMap<&str, &str> = crates.iter().map(|one| (one.package.as_str(), one.shelf())).collect();
     let mut wrong = Vec::new();

@@ -1,7 +1,7 @@
-//! How large everything may be.
+//! Budgets of sizes: lines, words, public types, dependencies.
 //!
-//! `budgets.toml` has the numbers. A change that needs more raises its number in the same commit, whose body says why. With
-//! `LONGHAUL_TIDY=lower`, this test lowers the numbers that have become too large.
+//! `budgets.toml` has the numbers. A change that needs more raises its number in the same commit, whose body says why.
+//! With `LONGHAUL_TIDY=lower`, this test lowers the numbers that have become too large.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,13 +10,13 @@ use super::{crates, files, read, root, without_tests};
 
 /// Maximum number of lines of a source file.
 const FILE: usize = 600;
-/// Share of a budget that may be unused.
+/// Fraction of a budget that may be unused.
 const SLACK: f64 = 0.05;
 
-/// Sizes by what they measure, then by what has them.
+/// Sizes by unit, such as "lines", and then by crate, shelf or page.
 type Sizes = BTreeMap<&'static str, BTreeMap<String, usize>>;
 
-/// Units to which new budgets are rounded up.
+/// Multiples to which new budgets are rounded up, by unit.
 const UNITS: [(&str, usize); 4] = [("lines", 50), ("words", 20), ("types", 1), ("dependencies", 1)];
 
 fn sizes() -> Sizes {
@@ -57,8 +57,8 @@ fn is_public_type(line: &str) -> bool {
     line.trim_start().strip_prefix("pub ").is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
 }
 
-/// Returns the number of words of a page that were written by hand: neither those of examples nor those of tables that
-/// a command fills.
+/// Returns the number of words of a page that were written by hand, without those in code examples and in generated
+/// tables.
 fn words(text: &str) -> usize {
     let (mut count, mut is_code, mut is_generated) = (0, false, false);
     for line in text.lines() {
@@ -73,7 +73,7 @@ fn words(text: &str) -> usize {
     count
 }
 
-/// Returns what is wrong with `budgets`.
+/// Describes each size that is above its budget or has none, and each budget that can be lowered or has no size.
 fn faults(sizes: &Sizes, budgets: &toml::Table) -> Vec<String> {
     let mut faults = Vec::new();
     let budget = |what: &str, name: &str| {

@@ -1,9 +1,9 @@
-//! Nothing is left behind that was meant to go.
+//! Search for text that was meant to be removed or finished before a commit.
 
 use super::{files, read, root};
 
-/// What stands in a text for something unfinished or forgotten. Each is written in two parts, so that this file is not one of
-/// those with it.
+/// Words that mark something as unfinished or forgotten. Each is written in two parts, so that this file does not
+/// contain it.
 const LEFTOVERS: [(&str, &str); 7] =
     [("TO", "DO"), ("FIX", "ME"), ("XX", "X:"), ("dbg", "!("), ("<<<<", "<<<"), (">>>>", ">>>"), ("==== ", "wip")];
 

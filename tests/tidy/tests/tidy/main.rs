@@ -1,5 +1,5 @@
-//! Checks of the shape of the project: which crate may depend on which, how large everything may be, and what must not
-//! be left behind. They read files, and build none of the other crates.
+//! Checks of the project's structure: dependencies between crates, sizes, and leftovers. The tests read files, and
+//! build none of the other crates.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::fs;
@@ -14,7 +14,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Returns all files below `directory` with one of these extensions, in order, without those that a build has made.
+/// Returns all files below `directory` with one of these extensions, in order, without those that a build has
+/// generated.
 fn files(directory: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut entries: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -34,11 +35,11 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A crate on one of the shelves below `crates`.
+/// Crate on one of the shelves below `crates`.
 struct Crate {
-    /// Its directory relative to `crates`, such as `core/tcp`.
+    /// Directory relative to `crates`, such as `core/tcp`.
     place: String,
-    /// The name of its package.
+    /// Name of the package.
     package: String,
     manifest: toml::Table,
 }
@@ -55,7 +56,7 @@ impl Crate {
         sources
     }
 
-    /// Returns the names of the packages that it depends on, on any system, and whether they are optional.
+    /// Returns the names of the packages that the crate depends on, on any system, and whether they are optional.
     fn dependencies(&self, kind: &str) -> Vec<(String, bool)> {
         let mut tables: Vec<_> = self.manifest.get(kind).into_iter().collect();
         let targets = self.manifest.get("target").and_then(toml::Value::as_table);
