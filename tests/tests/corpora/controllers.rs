@@ -5,8 +5,8 @@ use longhaul_cc::conformance::{Expect, decode, play};
 use longhaul_cc::registry::{Spec, built_in};
 use longhaul_units::Span;
 
-/// The first two bytes select the composition, the others the scenario and the events. The rules of the conformance
-/// suite must hold after each event, and the same events at another time of day must have the same results.
+/// Plays a script: the first two bytes select the composition, the others the scenario and the events. The rules of the
+/// conformance suite must hold after each event, and the same events at another time of day must have the same results.
 pub fn controllers(script: &[u8]) {
     let Some((&[high, low], rest)) = script.split_first_chunk() else { return };
     let all = specs();
@@ -14,7 +14,7 @@ pub fn controllers(script: &[u8]) {
     let (scenario, operations) = decode(rest);
     let expect = Expect::of(spec);
     let trace = play(spec, &scenario, &operations, expect);
-    // A multiple of the ticks of all clocks: 1 ns, 1 ms, 15.6 ms.
+    // The shift is a multiple of the ticks of all clocks: 1 ns, 1 ms, 15.6 ms.
     let mut later = scenario;
     later.start = scenario.start + Span::from_nanos(78_000_000 * 1_000_003);
     let shifted = play(spec, &later, &operations, expect);

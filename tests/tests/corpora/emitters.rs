@@ -14,8 +14,8 @@ use serde_json::Value;
 /// Maximum length of a name in bytes.
 const NAME: usize = 40;
 
-/// With arbitrary datagrams and names, a log is a sequence of complete JSON texts, one per event, and a capture is a
-/// sequence of complete packets. No external data can begin a record of its own.
+/// Logs arbitrary datagrams under arbitrary names: a log must be a sequence of complete JSON texts, one per event, and
+/// a capture a sequence of complete packets. No external data may begin a record of its own.
 pub fn emitters(script: &[u8]) {
     let (name, datagrams) = script.split_at(script.len().min(NAME));
     let name = String::from_utf8_lossy(name).into_owned();
@@ -24,7 +24,7 @@ pub fn emitters(script: &[u8]) {
     pcap(&datagrams);
 }
 
-/// Splits bytes into pieces whose lengths are given by their first bytes.
+/// Splits bytes into pieces, each preceded by a byte with its length.
 fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     while let Some((len, rest)) = bytes.split_first() {
@@ -76,13 +76,13 @@ fn qlog(name: &str, datagrams: &[&[u8]]) {
 }
 
 /// Turns a datagram with the first bit set into a SYN-ACK for the connection, with the remaining bytes unchanged.
-/// Others are not changed.
+/// Returns other datagrams as they are.
 fn answer(endpoint: &Endpoint, id: longhaul_tcp::ConnId, datagram: &[u8]) -> Vec<u8> {
     let mut datagram = datagram.to_vec();
     let isn = endpoint.connection(id).map_or(0, |c| c.info(Time::ZERO).initial_sequence.iss);
     if datagram.len() >= 12 && datagram[0] & 128 != 0 {
-        // Data offset and flags, then window, sequence number, acknowledgment number, and up to three words of
-        // options.
+        // Data offset and flags come first, then window, sequence number, acknowledgment number, and up to three words
+        // of options.
         datagram[0] = 0x50 + (datagram[0] & 0x30);
         datagram[1] = 0x12;
         datagram[8..12].copy_from_slice(&isn.wrapping_add(1).to_be_bytes());
@@ -134,7 +134,7 @@ fn pcap(datagrams: &[&[u8]]) {
     check_capture(capture, datagrams.len());
 }
 
-/// Checks all records to the end: lengths are consistent with each other and with the IP packets.
+/// Checks all records to the end: their lengths must be consistent with each other and with the IP packets.
 fn check_capture(capture: &[u8], most: usize) {
     let mut rest = &capture[24..];
     let mut packets = 0;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use longhaul_cc::TimerWheel;
 use longhaul_units::{Span, Time};
 
-/// The same timers in an ordered map.
+/// Model of the timer wheel: the same timers in an ordered map.
 #[derive(Default)]
 struct Timers {
     order: BTreeSet<(Time, u64, u32)>,
@@ -39,8 +39,8 @@ impl Timers {
     }
 }
 
-/// Timers in the wheel and in the ordered map are set, cancelled and expire alike, while the clock advances, jumps,
-/// and goes back.
+/// Sets, cancels and expires the same timers in the wheel and in the ordered map, while the clock advances, jumps, and
+/// goes back. Both must have the same timers at any time.
 pub fn timers(script: &[u8]) {
     let mut bytes = script.iter().copied();
     let mut byte = || bytes.next();

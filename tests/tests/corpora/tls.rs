@@ -1,5 +1,5 @@
-//! A TLS server over longhaul with an unauthenticated client: a real handshake whose bytes a script changes, cuts and
-//! repeats. The fuzz target and the replay of its corpus both call [`tls`].
+//! TLS server over longhaul with an unauthenticated client: a script changes, cuts and repeats the bytes of a real
+//! handshake. The fuzz target and the replay of its corpus both call [`tls`].
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ mod ends;
 use ends::script::Script;
 use ends::{DELAY, Ends, tuple};
 
-/// Bound after which both ends are done, whatever the client sends, because it closes what it does not finish.
+/// Maximum time until both ends are done, whatever the client sends, because the client closes if it does not finish.
 const BOUND: Span = Span::from_secs(600);
 /// Maximum number of bytes that the server sends to an unauthenticated client: two flights of a handshake with one
 /// certificate.
@@ -92,7 +92,7 @@ impl Mangler {
     }
 }
 
-/// A TLS session at one end of a longhaul connection.
+/// TLS session at one end of a longhaul connection.
 struct Side<T> {
     tls: T,
     id: Option<longhaul_tcp::ConnId>,
@@ -149,7 +149,7 @@ impl<T> Side<T> {
     }
 }
 
-/// Runs a handshake, a message and its echo over two endpoints. The server must survive all changes of the client's
+/// Runs a handshake, a message and its echo over two endpoints. The server must survive any changes of the client's
 /// bytes.
 pub fn tls(script: &[u8]) {
     let mut mangler = Mangler::new(&mut Script(script));
@@ -175,8 +175,8 @@ pub fn tls(script: &[u8]) {
         }
         match ends.next() {
             Some(next) if next <= end => ends.happen(next),
-            // Both wait for each other after a partial message. Because neither has a timeout here, the client gives
-            // up.
+            // After a partial message, both wait for each other. Neither has a timeout in this test, so the client
+            // gives up.
             None if client.id.is_some() && !client.failed => client.failed = true,
             None => break,
             next => panic!("not over by {end}, next at {next:?}: {:?}", ends.describe()),
@@ -205,7 +205,7 @@ fn ask(ends: &mut Ends, client: &mut Side<ClientConnection>, mangler: &mut Mangl
     client.write(ends, cut, done || mangler.passed >= mangler.end);
 }
 
-/// Processes the client's data, and returns the number of bytes that the server sends.
+/// Lets the server process the client's data. Returns the number of bytes that the server sends in answer.
 fn answer(ends: &mut Ends, server: &mut Side<ServerConnection>) -> usize {
     while let Some(bytes) = server.read_some(ends) {
         let mut rest = bytes.as_slice();

@@ -18,7 +18,7 @@ fn tuple(remote: u8) -> Tuple {
     Tuple { remote: address(remote), local: IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
 }
 
-/// Delivers what `from`, whose address ends with `source`, has to send.
+/// Delivers the datagrams that `from` has to send. `source` is the last byte of the address of `from`.
 fn deliver(now: Time, from: &mut Endpoint, source: u8, to: &mut Endpoint) -> bool {
     let (mut batch, mut any) = (Batch::default(), false);
     while let Some(destination) = from.poll_transmit(now, &mut batch, 1) {
@@ -36,7 +36,8 @@ fn deliver(now: Time, from: &mut Endpoint, source: u8, to: &mut Endpoint) -> boo
     any
 }
 
-/// An endpoint with 100 connections, which have received and not yet sent data; one of them; and a batch.
+/// Returns an endpoint with 100 connections, which have received data and have data to send; one of the connections;
+/// and a batch.
 fn endpoint() -> (Endpoint, ConnId, Batch) {
     let now = Time::from_nanos(1);
     let new = || Endpoint::new(EndpointConfig::new(KEY), now);
@@ -114,6 +115,6 @@ fn debug_output_of_the_engine_has_neither_data_nor_keys() {
         EndpointStats ConnectionError HostError InitialSequence NegotiatedOptions PairInfo ProbeInfo AckRateInfo
         NetworkInfo SavedPathInfo Detail Rejection LossTrigger TimerKind RecoveryState EcnState Metrics PathCacheConfig
         PathMetrics LoadReason State Tuple);
-    // Of the benchmarks.
+    // `Window` belongs to the benchmarks.
     checked.are_all(&["Window"]);
 }

@@ -1,7 +1,9 @@
-//! The `Debug` output of public types: at most 1 kB, without data and without keys, since applications write it to logs.
+//! The `Debug` output of public types is at most 1 kB and contains neither data nor keys, because applications write it
+//! to logs.
 //!
-//! Each crate has a list of its types. A type that can be copied and has at most 256 bytes has a short output, and holds
-//! no data. Every other type has a value here that contains [`DATA`] or [`KEY`] where it can contain any.
+//! Each crate has a list of its types. A type that can be copied and has at most 256 bytes has a short output, and
+//! holds no data. The tests create a value of every other type, which contains [`DATA`] or [`KEY`] if the type can
+//! contain any.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -18,7 +20,7 @@ const MAX_COPY: usize = 256;
 const DATA: &[u8] = b"a secret password";
 const KEY: [u8; 32] = [211; 32];
 
-/// The types of a crate that have been checked.
+/// Types of a crate that have been checked.
 struct Checked {
     package: &'static str,
     names: BTreeSet<&'static str>,
@@ -49,7 +51,7 @@ impl Checked {
         self.names.insert(name);
     }
 
-    /// Fails unless the types are those that the crate's sources declare, apart from `others`.
+    /// Fails unless the crate's sources declare exactly the checked types and `others`.
     fn are_all(&self, others: &[&'static str]) {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../crates/core")

@@ -85,7 +85,7 @@ fn debug_output_of_congestion_control_is_short() {
         Quantity Slot Safety Profile OptionKind OptionSpec Value Rule PairSample RateRange RoundStat RoundRtt WindowedMax
         WindowedMin TxId SegmentKind Sent AckedSegment LostSegment RttSample RateSample Episode SendLimit NetworkFeedback
         Timeout Needs Demands AckFrequency NetworkHeaderKind Detection Granted BuildParams SavedPath SavedPathUse);
-    // Of the module `internal` and of the conformance suite, which are for this repository.
+    // These types are in the module `internal` and in the conformance suite, which other repositories do not use.
     checked.are_all(&[
         "AchievedRate",
         "Answer",
@@ -178,6 +178,6 @@ fn debug_output_of_system_calls_has_no_data() {
         UdpSocket: from,
     );
     copied!(checked, ClockPair ErrorClass Features PathErrorKind Meta);
-    // Descriptors and names of network namespaces and interfaces, which need root.
+    // These types are descriptors and names of network namespaces and interfaces, which only root can create.
     checked.are_all(&["Link", "NetNs", "Processes", "Tun", "VethPair"]);
 }

@@ -101,7 +101,7 @@ async fn debug_output_of_tls_has_no_keys() {
     copied!(checked, Limits Prefix Fingerprint HandshakeLimits);
     checked.are_all(&[]);
 
-    // No output contains a line of the private key.
+    // No output may contain a line of the private key.
     let pem = identity.to_pem();
     let secret: HashSet<_> = pem.lines().filter(|line| !line.starts_with('-')).take(1).collect();
     let all = format!("{identity:?} {stream:?} {listener:?} {connector:?}");

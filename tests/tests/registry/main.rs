@@ -1,6 +1,6 @@
-//! Every controller of the registry in virtual time: its times over a matrix of paths, and pictures of its window. Each
-//! controller is a test of its own, which libtest-mimic runs, so that `cargo test -p longhaul-tests --test registry
-//! cubic` runs those of CUBIC.
+//! Every controller of the registry in virtual time: completion times over a matrix of paths, and pictures of the
+//! window. Each controller is a test of its own, which libtest-mimic runs, so that `cargo test -p longhaul-tests --test
+//! registry cubic` runs those of CUBIC.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod pictures;

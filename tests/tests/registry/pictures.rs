@@ -12,15 +12,14 @@ use longhaul_units::{Rate, Span};
 
 const WIDTH: usize = 72;
 const HEIGHT: usize = 14;
-/// Samples of the window per column.
+/// Number of samples of the window per column.
 const LOOKS: u64 = 50;
 
 const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(80);
-/// Bytes of a full packet on the link.
+/// IP length of a full packet in bytes.
 const PACKET: u64 = 1500;
 
-/// A scenario to draw.
 struct Scene {
     title: &'static str,
     loss: f64,
@@ -31,14 +30,13 @@ const CLEAN: Scene = Scene { title: "no random loss", loss: 0.0, length: Span::f
 const LOSSY: Scene = Scene { title: "random loss of 0.02 %", loss: 0.0002, length: Span::from_secs(40) };
 const START: Scene = Scene { title: "the start", loss: 0.0, length: Span::from_secs(4) };
 
-/// A controller, the name of its snapshot, and its scenes.
 struct Subject {
     name: String,
     spec: String,
     scenes: &'static [Scene],
 }
 
-/// The window in one column.
+/// Minimum, maximum and last value of the window in one column.
 #[derive(Clone, Copy, Default)]
 struct Column {
     least: u64,
@@ -47,8 +45,8 @@ struct Column {
     mark: char,
 }
 
-/// Returns all profiles and congestion-avoidance algorithms over a long time, start-up schemes and recovery
-/// algorithms at the start, and loss classifiers with losses to classify.
+/// Returns the controllers to draw: all profiles and congestion-avoidance algorithms over a long time, start-up schemes
+/// and recovery algorithms at the start, and loss classifiers with losses to classify.
 fn subjects() -> Vec<Subject> {
     let mut subjects: Vec<_> = (built_in().profiles.iter())
         .map(|profile| Subject {
@@ -105,7 +103,7 @@ fn watch(spec: &str, scene: &Scene) -> Vec<Column> {
             }
             seen = counts;
         }
-        // A column begins with the last value of the preceding one.
+        // A column includes the last value of the preceding one, so that the line has no gaps.
         if last > 0 {
             (column.least, column.most) = (column.least.min(last), column.most.max(last));
         }
@@ -115,8 +113,8 @@ fn watch(spec: &str, scene: &Scene) -> Vec<Column> {
     columns
 }
 
-/// Returns the minimum number of segments per row so that `most` fits: any number below 10, a multiple of 5 below
-/// 100, and so on.
+/// Returns the smallest round number of segments per row with which `most` fits: any number below 10, a multiple of 5
+/// below 100, and so on.
 fn segments_a_row(most: u64) -> u64 {
     let least = most / HEIGHT as u64 + 1;
     let round = if least < 10 { 1 } else { 10_u64.pow(least.ilog10()) / 2 };
@@ -129,7 +127,7 @@ fn draw(scene: &Scene, columns: &[Column]) -> String {
     let mut text = format!("{}\n", scene.title);
     for row in (0..HEIGHT as u64).rev() {
         let (low, high) = (row * step, (row + 1) * step);
-        // The BDP without and with the queue.
+        // A row of dots shows the BDP, and another one the BDP plus the queue.
         let ground = if [full, 2 * full].iter().any(|level| (low..high).contains(level)) { '.' } else { ' ' };
         let line: String = columns.iter().map(|c| if c.least < high && c.most >= low { '#' } else { ground }).collect();
         let label = if row % 2 == 0 { low.to_string() } else { String::new() };
@@ -169,7 +167,7 @@ fn look_as_before(subject: &Subject) {
     settings.bind(|| insta::assert_snapshot!(subject.name.as_str(), picture(subject)));
 }
 
-/// One test per picture, and one of the drawing.
+/// Returns one test per picture, and the test of the drawing.
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let trial = |subject: Subject| {
         Trial::test(format!("pictures::{}", subject.name), move || {
@@ -184,7 +182,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     subjects().into_iter().map(trial).chain([drawing])
 }
 
-/// A sawtooth computed by hand: the rows that it crosses, the marks below, the labels.
+/// The expected sawtooth was computed by hand: the rows that it crosses, the marks below, the labels.
 fn a_drawing_is_to_scale() {
     let column = |number: u64| {
         let at = 10 + number % 36 * 2;
@@ -195,7 +193,7 @@ fn a_drawing_is_to_scale() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!([13, 82, 200, 1400].map(segments_a_row), [1, 6, 15, 150]);
     assert_eq!(lines.len(), HEIGHT + 4);
-    // Six segments per row. Values from 72 to 77 are in four columns of each tooth; values below 6 do not occur.
+    // Each row is six segments. Values from 72 to 77 are in four columns of each tooth; values below 6 do not occur.
     assert_eq!(lines[2], format!("    72 |{}####{}####", " ".repeat(30), " ".repeat(32)));
     assert_eq!(lines[HEIGHT], "     0 |");
     assert_eq!(lines[HEIGHT + 3], format!("  loss  {}x", " ".repeat(36)));

@@ -1,10 +1,10 @@
-//! Every controller of the registry over a matrix of paths, in virtual time. Each transfer must arrive without
-//! errors, keep its window within bounds, have few timeouts, and end within its time in `bounds.txt`.
+//! Every controller of the registry over a matrix of paths, in virtual time. Each transfer must arrive without errors,
+//! keep its window within bounds, have few timeouts, and complete within its time in `bounds.txt`.
 //!
-//! A bound is the time of the transfer when the table was made, plus 20 %, so that a run that is 30 % slower fails.
-//! Runs are deterministic for a seed. For paths with random behaviour, the mean over several seeds counts. With
-//! `LONGHAUL_BOUNDS=1 cargo test -p longhaul-tests --test registry scenarios:: -- --test-threads 1`, each controller
-//! prints its row of the table. A controller that is not in the table has the bounds of the row `others`.
+//! A bound is the completion time when the table was made, plus 20 %, so that a run that is 30 % slower fails. Runs are
+//! deterministic for a seed. For paths with random behaviour, the mean over several seeds counts. `LONGHAUL_BOUNDS=1
+//! cargo test -p longhaul-tests --test registry scenarios:: -- --test-threads 1` prints the row of each controller. The
+//! bounds of the row `others` apply to controllers without a row.
 
 mod paths;
 mod run;
@@ -19,10 +19,10 @@ use longhaul_units::Span;
 use paths::{SCENARIOS, Scenario};
 use run::{controllers, transfer};
 
-/// Longer than any bound.
+/// Maximum time of a transfer, longer than any bound.
 const LIMIT: Span = Span::from_secs(900);
 
-/// The row for controllers without one of their own.
+/// Name of the row for controllers without a row of their own.
 const OTHERS: &str = "others";
 
 /// Bounds in seconds by controller and scenario.
@@ -53,7 +53,7 @@ fn cell(controller: &str, scenario: &Scenario) -> (Option<f64>, Vec<String>) {
     (sum.map(|sum| sum / scenario.seeds as f64), faults)
 }
 
-/// Returns the row of the table for these times, with a fifth added.
+/// Returns the row of the table for these times: each bound is the time plus 20 %.
 fn row(name: &str, times: impl Iterator<Item = Option<f64>>) -> String {
     let mut row = format!("{name:20}");
     for time in times {
@@ -63,7 +63,7 @@ fn row(name: &str, times: impl Iterator<Item = Option<f64>>) -> String {
     row
 }
 
-/// Transfers over every path, and panics with all faults.
+/// Runs a transfer over every path, and panics with all faults.
 fn finish_in_time(controller: &str) {
     let cells: Vec<_> = SCENARIOS.iter().map(|scenario| cell(controller, scenario)).collect();
     if env::var_os("LONGHAUL_BOUNDS").is_some() {
@@ -82,7 +82,7 @@ fn finish_in_time(controller: &str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Every row but the last is of a controller, which must exist under this name.
+/// Every row but the last one must have the name of a controller in the registry.
 fn rows_are_of_controllers() {
     let known = controllers();
     let unknown: Vec<_> =
@@ -90,7 +90,7 @@ fn rows_are_of_controllers() {
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
-/// One test per controller, and one of the table.
+/// Returns one test per controller, and the test of the table.
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let table = Trial::test("scenarios::rows_are_of_controllers", || {
         rows_are_of_controllers();

@@ -1,5 +1,5 @@
-//! ACK frequency of the receiver over simulated links: as requested by the sender if both support the option, and as
-//! usual if one does not, or violates it.
+//! ACK frequency of the receiver over simulated links: as requested by the sender if both ends support the option,
+//! otherwise one ACK per two segments.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use longhaul_wire::{AckRate, CheshireCodec, Codec, Flags, Header, Options};
 
 const MSS: u64 = 1448;
 
-/// Observations: the SYNs, the requested ratios, and the bytes acknowledged by each ACK of the receiver.
+/// SYNs, requested ratios, and number of bytes acknowledged by each ACK of the receiver.
 #[derive(Default)]
 struct Seen {
     syns: Vec<Options>,
@@ -43,7 +43,7 @@ impl Tap for Seen {
 }
 
 impl Seen {
-    /// Returns the median of the bytes per ACK, over all ACKs that acknowledge data.
+    /// Returns the median number of bytes per ACK, over all ACKs that acknowledge data.
     fn usual_step(&self) -> u64 {
         let mut steps = self.steps.clone();
         steps.sort_unstable();
@@ -108,7 +108,7 @@ impl World {
         self.sim.host(0).endpoint.connection(id).unwrap().info(self.sim.now())
     }
 
-    /// Returns the receiver's state of the request.
+    /// Returns the receiver's state of the sender's request.
     fn receiver(&self) -> Option<AckRateInfo> {
         let id = self.sim.session(self.receiver).id;
         self.sim.host(1).endpoint.connection(id).unwrap().info(self.sim.now()).ack_rate
@@ -127,8 +127,8 @@ impl World {
 const HALFBACK: &str = "halfback+slow-start+new-reno";
 const PACED_START: &str = "paced-start+slow-start+new-reno";
 
-/// Halfback requests one ACK per segment with the ACK of the handshake. Each segment of a short flow is then
-/// acknowledged separately, and half of them are copied. With delayed ACKs, it is a third.
+/// Halfback requests one ACK per segment in the last segment of the handshake. Each segment of a short flow is then
+/// acknowledged separately, and half of them are copied. With delayed ACKs, a third would be.
 #[test]
 fn each_segment_of_a_short_flow_is_acknowledged() {
     for segments in [20, 60, 97] {
@@ -143,7 +143,7 @@ fn each_segment_of_a_short_flow_is_acknowledged() {
     }
 }
 
-/// After the first hundred segments, the sender ends the request, and the receiver returns to one ACK per two
+/// After the first hundred segments, the sender withdraws the request, and the receiver returns to one ACK per two
 /// segments.
 #[test]
 fn a_long_flow_goes_back_to_every_other_segment() {
@@ -159,7 +159,7 @@ fn a_long_flow_goes_back_to_every_other_segment() {
 }
 
 /// Without arrival times, Paced Start uses the spacing of ACKs. It gets one ACK per segment even from a receiver that
-/// delays ACKs otherwise, and estimates the path to 6 %.
+/// delays ACKs otherwise, and estimates the path within 6 %.
 #[test]
 fn paced_start_finds_the_path_by_single_acks() {
     for (mbit, rtt) in [(20, 100), (5, 500), (100, 50)] {
@@ -175,7 +175,8 @@ fn paced_start_finds_the_path_by_single_acks() {
     }
 }
 
-/// If a SYN in either direction lacks the option, nothing is requested, and there is one ACK per two segments.
+/// If a SYN in either direction lacks the option, nothing is requested, and the receiver sends one ACK per two
+/// segments.
 #[test]
 fn peers_without_the_option_receive_no_requests() {
     for link in [0, 1] {
@@ -194,7 +195,7 @@ fn peers_without_the_option_receive_no_requests() {
     }
 }
 
-/// Only controllers that benefit from it send requests.
+/// Only controllers that benefit from an ACK rate send requests.
 #[test]
 fn controllers_without_need_do_not_negotiate_ack_rates() {
     for congestion in ["cubic", "new-reno", "jump-start+new-reno", "bbr"] {
@@ -204,8 +205,8 @@ fn controllers_without_need_do_not_negotiate_ack_rates() {
     }
 }
 
-/// A receiver that agrees, but does not follow requests (they are removed on the path), gets them again, at most once
-/// per round trip, and all data arrives.
+/// If a receiver agrees but does not follow requests (here, they are removed on the path), the sender repeats them at
+/// most once per round trip, and all data arrives.
 #[test]
 fn a_receiver_that_does_not_keep_its_word_is_asked_again() {
     let deaf = Change(|header: &mut Header| header.options.ack_rate = None);
@@ -216,14 +217,15 @@ fn a_receiver_that_does_not_keep_its_word_is_asked_again() {
     let asked = world.seen.borrow().asked.clone();
     assert!(asked.len() >= 2 && (asked.len() as f64) < trips + 2.0, "{} in {trips} round trips", asked.len());
     assert!(asked.iter().all(|ratio| *ratio == 1));
-    // The path is also estimated correctly from one ACK per two segments.
+    // Even from one ACK per two segments, the path is estimated correctly.
     let holds = 250_000.0 * 1448.0 / 1500.0;
     assert!((info.cwnd.as_f64() / holds - 1.0).abs() < 0.06, "{} of {holds}", info.cwnd);
     let heard = world.receiver().unwrap();
     assert_eq!((heard.heeded, heard.refused), (0, 0));
 }
 
-/// If a sender requests one ACK per 33 or 127 segments, it gets one per two, and the refused request is counted.
+/// If a sender requests one ACK per 33 or 127 segments, the receiver refuses and counts the request, and sends one ACK
+/// per two segments.
 #[test]
 fn too_few_acks_are_refused() {
     for ratio in [33, 127] {
@@ -238,8 +240,8 @@ fn too_few_acks_are_refused() {
         assert!(heard.refused > 0 && heard.heeded == 0, "{heard:?}");
         assert_eq!(world.seen.borrow().usual_step(), 2 * MSS);
     }
-    // The maximum that is accepted: of the flow's 97 segments, the first has its own ACK, then there is one per 32,
-    // and one from the timer.
+    // The receiver accepts at most 32: of the flow's 97 segments, the first has its own ACK, then there is one ACK per
+    // 32, and one from the timer.
     let forge = Change(|header: &mut Header| {
         if header.options.ack_rate.is_some() {
             header.options.ack_rate = Some(AckRate::each(32));
@@ -250,7 +252,8 @@ fn too_few_acks_are_refused() {
     assert_eq!(world.seen.borrow().steps[..3], [MSS, 32 * MSS, 32 * MSS]);
 }
 
-/// Zero requests an ACK for this segment only: each segment that carries it gets one, and no ratio takes effect.
+/// A request of zero is for an ACK of this segment only: each segment that carries it gets an ACK, and the ratio does
+/// not change.
 #[test]
 fn a_segment_may_ask_for_an_ack_of_its_own() {
     let each = Change(|header: &mut Header| {

@@ -1,5 +1,5 @@
-//! Any two compositions at the two ends of a connection, with data both ways, over links that lose, duplicate and
-//! reorder packets, and with a middlebox that rewrites headers. Every transfer ends within a bound of virtual time,
+//! Any two compositions at the two ends of a connection, with data in both directions, over links that lose, duplicate
+//! and reorder packets, and with a middlebox that rewrites headers. Every transfer ends within a bound of virtual time,
 //! acknowledged data is never lost, and no controller or extension stalls a connection.
 //!
 //! A case is determined by its number. `LONGHAUL_CASES` sets the number of cases, `LONGHAUL_SEED` the first one.
@@ -13,12 +13,12 @@ use std::panic::catch_unwind;
 use case::{Case, Hostility};
 use longhaul_tests::cases;
 
-/// Cases per test without `LONGHAUL_CASES`, and with `LONGHAUL_LONG`.
+/// Number of cases per test by default. `LONG_CASES` is the number with `LONGHAUL_LONG`.
 const CASES: u32 = 200;
 const LONG_CASES: u32 = 10_000;
 
-/// Runs the cases that `case` returns for one kind, and reports each failure with its number. Cases that revealed errors
-/// before come first.
+/// Runs the cases that `case` creates with `hostility`, and reports each failure with its number. The cases `found`,
+/// which revealed errors before, run first.
 fn try_all(case: fn(u64, Hostility) -> Case, hostility: Hostility, found: &[u64]) {
     let first = std::env::var("LONGHAUL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     let cases = u64::from(cases(CASES, LONG_CASES));
@@ -38,12 +38,12 @@ fn try_all(case: fn(u64, Hostility) -> Case, hostility: Hostility, found: &[u64]
 /// Without a middlebox, all data arrives with any compositions at both ends.
 #[test]
 fn every_pair_delivers_over_a_rough_path() {
-    // RC3 at both ends with data both ways: ACKs were below the peer's window.
+    // RC3 at both ends sent ACKs below the peer's window when data was sent in both directions.
     try_all(Case::new, Hostility::None, &[2339]);
 }
 
-/// Every start-up scheme with every recovery algorithm, with the same composition at both ends. This combination
-/// revealed a stall of RC3.
+/// Every start-up scheme with every recovery algorithm delivers all data, with the same composition at both ends. Such
+/// a case revealed a stall of RC3.
 #[test]
 fn every_start_with_every_recovery_delivers_both_ways() {
     let all = composition::starts_and_recoveries();
@@ -57,8 +57,8 @@ fn every_start_with_every_recovery_delivers_both_ways() {
     }
 }
 
-/// False windows, old acknowledgment numbers, false SACK blocks, CE marks and reports delay data, but do not lose it.
-/// An attacker who can forge them cannot end the connection.
+/// False windows, old acknowledgment numbers, false SACK blocks, CE marks and reports may delay data, but do not lose
+/// data. An attacker who can forge them cannot end the connection.
 #[test]
 fn every_pair_delivers_in_spite_of_lies_about_its_progress() {
     try_all(Case::new, Hostility::Lies, &[2011]);
@@ -71,22 +71,24 @@ fn every_pair_ends_when_any_field_is_rewritten() {
     try_all(Case::new, Hostility::Anything, &[]);
 }
 
-/// What one end sends arrives, although the other reads late, slowly or not at all: closed windows, FINs that wait for
-/// them, and transfers that pass them the other way.
+/// All data of one end arrives if the other end reads late or slowly. If the other end does not read at all, windows
+/// close, FINs wait for them, and data still flows in the other direction.
 #[test]
 fn every_pair_delivers_what_is_read() {
     try_all(Case::unread, Hostility::None, &[]);
 }
 
-/// The same with false reports of progress.
+/// The same holds with false reports of progress.
 #[test]
 fn every_pair_delivers_what_is_read_in_spite_of_lies() {
     try_all(Case::unread, Hostility::Lies, &[]);
 }
 
-/// The same with many false windows and SACK blocks, some of which report the octet with which a closed window is probed.
+/// The same holds with many false windows and SACK blocks, some of which report the octet of a window probe as
+/// received.
 #[test]
 fn every_pair_delivers_what_is_read_in_spite_of_lies_about_windows() {
-    // Both ends had sent more than the other accepts, and neither processed the acknowledgments of the other.
+    // In these cases, both ends had sent more than the other end accepts, and neither processed the other's
+    // acknowledgments.
     try_all(Case::unread, Hostility::WindowLies, &[1243, 2417]);
 }

@@ -11,12 +11,12 @@ use longhaul_units::{Rate, Span};
 
 const CAPACITY: Rate = Rate::from_bits_per_sec(80_000_000);
 
-/// 80 Mb/s and an RTT of 40 ms, with `back` as the reverse link.
+/// Returns links of 80 Mb/s with an RTT of 40 ms. `back` is the reverse link.
 fn links(back: LinkConfig) -> Duplex {
     Duplex { there: LinkConfig::new(CAPACITY, Span::from_millis(20)).queue(Limit::Bytes(2_000_000)), back }
 }
 
-/// A reverse link that delivers ACKs in bunches every 20 ms.
+/// Returns a reverse link that delivers ACKs in bunches every 20 ms.
 fn bunches() -> LinkConfig {
     let mut link = LinkConfig::delay(Span::from_millis(20));
     link.rate = LinkRate::Trace(Arc::new(Trace::parse(&"20\n".repeat(100)).unwrap()));
@@ -43,14 +43,14 @@ fn error(info: &Info) -> Option<f64> {
     Some((capacity.as_bits_per_sec() as f64 / CAPACITY.as_bits_per_sec() as f64 - 1.0).abs())
 }
 
-/// With arrival times, the estimate equals the capacity of the link, whatever happens to ACKs. Without them, the
-/// reverse path must preserve the spacing of ACKs.
+/// With arrival times, the estimate equals the capacity of the link, whatever happens to ACKs. Without arrival times,
+/// the estimate is correct only if the reverse path preserves the spacing of ACKs.
 #[test]
 fn capacity_is_known_in_spite_of_compressed_and_delayed_acks() {
     let slow = LinkConfig::new(Rate::from_bits_per_sec(500_000), Span::from_millis(20));
     let paths = [
         ("an idle way back", LinkConfig::delay(Span::from_millis(20)), true, true),
-        // If the reverse path adds up to 20 ms, it is unknown whether a pair had the minimum delay.
+        // If the reverse path adds up to 20 ms, the sender cannot know whether a pair had the minimum delay.
         ("ACKs in bunches", bunches(), false, false),
         ("a way back of 500 kb/s", slow, false, true),
     ];
@@ -81,7 +81,7 @@ fn run_udt(links: Duplex, seconds: u64, ack_every: u8, extensions: bool) -> (Opt
     };
     let info = run(links, seconds, change, |config| config.ack_every = ack_every);
     assert_eq!(info.arrival_times, extensions);
-    // UDT's rates refer to payload.
+    // UDT's estimate refers to payload.
     let payload = CAPACITY.as_bits_per_sec() as f64 * f64::from(info.mss) / 1500.0;
     let capacity: Option<Rate> = *seen.lock().unwrap();
     let error = capacity.map(|rate| (rate.as_bits_per_sec() as f64 / payload - 1.0).abs());
@@ -89,7 +89,8 @@ fn run_udt(links: Duplex, seconds: u64, ack_every: u8, extensions: bool) -> (Opt
 }
 
 /// UDT's packet pairs: with arrival times, the estimate equals the capacity of the link, whatever happens to ACKs.
-/// Without them, the reverse path must preserve the spacing of ACKs. Delayed ACKs do not matter to a flipped pair.
+/// Without arrival times, it is correct only if the reverse path preserves the spacing of ACKs. Delayed ACKs do not
+/// affect a flipped pair.
 #[test]
 fn udt_knows_the_capacity_in_spite_of_compressed_and_delayed_acks() {
     let idle = LinkConfig::delay(Span::from_millis(20));
@@ -106,8 +107,8 @@ fn udt_knows_the_capacity_in_spite_of_compressed_and_delayed_acks() {
     }
 }
 
-/// UDT's increase depends on the free capacity, and is minimal if the capacity is unknown, so that UDT does not
-/// recover its rate after random losses.
+/// UDT's increase depends on its estimate of the free capacity, and is minimal without an estimate: with compressed
+/// ACKs, UDT recovers its rate after random losses only if it has arrival times.
 #[test]
 fn udt_recovers_from_losses_in_spite_of_compressed_acks() {
     let mut links = links(bunches());
@@ -117,8 +118,8 @@ fn udt_recovers_from_losses_in_spite_of_compressed_acks() {
     assert!(with > 1.5 * without, "with {with:.1}, without {without:.1} Mb/s");
 }
 
-/// Reports are sent only on request of the peer, regardless of the receiver's own setting, and never without our own
-/// options.
+/// A receiver sends reports only if its peer requests them, regardless of the receiver's own setting, and never without
+/// its own extensions.
 #[test]
 fn reports_come_if_asked_for() {
     let arrivals = |sender: bool, receiver: bool, extensions: bool| {

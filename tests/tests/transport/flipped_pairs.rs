@@ -1,5 +1,5 @@
-//! Flipped pairs are caused by the sender, not by reordering on the path: loss detection behaves in the same way with
-//! and without them, over simulated links.
+//! Flipped pairs are caused by the sender, not by reordering on the path: over simulated links, loss detection behaves
+//! in the same way with and without them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec};
 
-/// The data segments sent, in order: time, sequence number, length.
+/// Data segments sent, in order: time, sequence number, length.
 #[derive(Debug, Default)]
 struct Segments(Vec<(Time, u32, usize)>);
 
@@ -42,7 +42,7 @@ impl Segments {
     }
 }
 
-/// 20 Mb/s and an RTT of 40 ms.
+/// Returns links of 20 Mb/s with an RTT of 40 ms.
 fn links() -> Duplex {
     let there = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(20));
     Duplex { there: there.queue(Limit::Bytes(400_000)), back: LinkConfig::delay(Span::from_millis(20)) }
@@ -56,7 +56,6 @@ fn outage(from: Time, span: Span, kind: OutageKind) -> Outage {
     Outage { from, until: from + span, kind }
 }
 
-/// A sender that may send pairs, and a receiver.
 struct World {
     sim: Sim,
     sender: SessionId,
@@ -92,9 +91,9 @@ impl World {
     }
 }
 
-/// RACK adds a reordering window only after it has detected reordering on the path. Without it, a loss among many
-/// segments is repaired as soon as three later segments have arrived. Many pairs, each of which arrives with the
-/// second segment first and is acknowledged segment by segment, do not change this.
+/// RACK adds a reordering window only after it has detected reordering on the path (RFC 8985, section 6.2). Otherwise,
+/// a lost segment is retransmitted as soon as three later segments have arrived. This holds after many pairs, although
+/// each of them arrives with the second segment first and is acknowledged segment by segment.
 #[test]
 fn a_loss_after_many_pairs_is_repaired_as_soon() {
     let lost_until = at(8_001);
@@ -111,17 +110,17 @@ fn a_loss_after_many_pairs_is_repaired_as_soon() {
         let info = world.info();
         assert_eq!((info.recoveries, info.spurious_recoveries, info.dsacks, info.timeouts), (1, 0, 0, 0));
         let (_, repaired) = world.segments.borrow().repeated(at(7_000)).unwrap();
-        // 40 ms of RTT, plus the transmission time of three segments and two more. RACK's window would add a quarter
-        // of the RTT.
+        // The retransmission follows after the RTT of 40 ms and the transmission time of five segments. RACK's
+        // reordering window would add a quarter of the RTT.
         let after = repaired.since(lost_until);
         println!("pairs {pairs}: {flipped} flipped, repaired after {after:?}");
         assert!(after < Span::from_millis(40) + Span::from_micros(600) * 5, "pairs {pairs}: {after:?}");
     }
 }
 
-/// If `silent`, ACKs are lost from the first flight on until the retransmission timer causes a spurious
-/// retransmission, of the segment of a pair that is first in the stream if there are pairs. Later, four segments are
-/// sent, with `lost` as an outage of the link. Returns these segments, and the state before them.
+/// Sends data, and later four segments, with `lost` as an outage of the link. Returns these four segments, and the
+/// state before them. If `silent`, ACKs are lost from the first flight on until the retransmission timer causes a
+/// spurious retransmission; with pairs, it is of the segment of a pair that is first in the stream.
 fn after_a_needless_retransmission(pairs: bool, silent: bool, lost: Option<Outage>) -> (Segments, Info) {
     let mut links = links();
     if silent {
@@ -136,7 +135,7 @@ fn after_a_needless_retransmission(pairs: bool, silent: bool, lost: Option<Outag
     world.sim.run_for(Span::from_millis(45));
     world.write(30);
     world.sim.run_for(Span::from_millis(1_955));
-    // Restores the window and the pacer.
+    // This data restores the window and the pacer.
     world.write(150);
     // The idle period must be short, because the window would be reduced to the restart window otherwise.
     while world.info().unacked_segments > 0 {
@@ -149,11 +148,11 @@ fn after_a_needless_retransmission(pairs: bool, silent: bool, lost: Option<Outag
     (world.segments.take(), before)
 }
 
-/// Returns the time from the fourth segment to the retransmission of the second one in the stream, which is lost with
-/// two after it, and the state before.
+/// The second of four segments in the stream is lost. Returns the time from the transmission of the fourth segment to
+/// the retransmission of the second one, and the state before.
 fn repair(pairs: bool, silent: bool) -> (Span, Info) {
     let (whole, _) = after_a_needless_retransmission(pairs, silent, None);
-    // In a pair, it is sent second, after the segment before the pair. Each segment takes 0.6 ms on the link.
+    // If the second segment belongs to a pair, it is sent after the third. Each segment takes 0.6 ms on the link.
     let until = if pairs { 2 } else { 1 };
     let ends = whole.0[..=until].iter().fold(Time::ZERO, |free, (sent, _, _)| free.max(*sent) + Span::from_micros(600));
     let lost = outage(ends - Span::from_micros(100), Span::from_micros(200), OutageKind::Lose);
@@ -162,15 +161,15 @@ fn repair(pairs: bool, silent: bool) -> (Span, Info) {
     (again - segments.0[3].0, before)
 }
 
-/// RACK's reordering window grows with each round trip with evidence of a spurious retransmission, except if a pair
-/// may have caused it.
+/// RACK's reordering window grows with each round trip in which a D-SACK reveals a spurious retransmission (RFC 8985,
+/// section 6.2), unless a pair may have caused it.
 #[test]
 fn a_duplicate_of_a_pair_does_not_widen_the_window() {
     let quarters = |pairs, silent| {
         let (after, before) = repair(pairs, silent);
         let seen = (before.dsacks, before.timeouts, before.segments_retransmitted);
         assert_eq!(seen, if silent { (1, 1, 1) } else { (0, 0, 0) }, "pairs {pairs}");
-        // The RTT of the last segment, and the rest in quarters of the minimum RTT.
+        // The retransmission is due after the RTT of the last segment; the rest is in quarters of the minimum RTT.
         (after - Span::from_micros(40_600)).as_secs_f64() / 0.010
     };
     let found =
@@ -180,6 +179,6 @@ fn a_duplicate_of_a_pair_does_not_widen_the_window() {
     for quarters in [pairs, pairs_silent, plain] {
         assert!((0.9..1.3).contains(&quarters), "{found:?}");
     }
-    // This shows that a spurious retransmission has an effect without pairs.
+    // Without pairs, a spurious retransmission does have an effect.
     assert!(plain_silent > 1.9, "{found:?}");
 }

@@ -1,4 +1,4 @@
-//! Effects that packets from third parties can have: memory, packets, and changes in other connections.
+//! Limits of what packets from third parties can cause: memory, packets in response, and changes in other connections.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ fn syn_cookies_hold_a_flood_and_let_the_real_in() {
         let flood = packet(stranger(number), to, &syn(number, number % 3 > 0), &[]);
         sim.inject(Span::from_micros(u64::from(number) * 10), 1, flood);
     }
-    // The flood lasts 1 s; the client connects in the middle of it.
+    // The flood lasts 1 s, and the client connects in the middle of it.
     sim.run_for(Span::from_millis(500));
     let (client, _) = sim.open(Plan::bulk(20_000), Plan::bulk(20_000));
     let opened = sim.now();
@@ -77,8 +77,8 @@ fn syn_cookies_hold_a_flood_and_let_the_real_in() {
     assert_eq!((endpoint.len(), endpoint.memory()), (0, 0));
 }
 
-/// The bound is that of RFC 9000, section 8: at most three times the received bytes, retransmissions included, are
-/// sent to an unvalidated address. All first packets are tested, by flags, options and payload.
+/// At most three times the received bytes, including retransmissions, are sent to an unvalidated address, which is the
+/// limit of RFC 9000, section 8. All first packets are tested, by flags, options and payload.
 #[test]
 fn responses_stay_below_the_amplification_limit() {
     for bits in 0..512u16 {
@@ -104,7 +104,7 @@ fn responses_stay_below_the_amplification_limit() {
     }
 }
 
-/// CVE-2024-2169: two endpoints whose packets are directed at each other fall silent.
+/// CVE-2024-2169: two endpoints that receive stray packets from each other must fall silent.
 #[test]
 fn strays_between_two_endpoints_die_out() {
     struct Count(Rc<RefCell<(u32, Time)>>);
@@ -161,7 +161,7 @@ fn desynchronised_peers_do_not_storm() {
     }
 }
 
-/// CVE-2018-5390: single bytes out of order. Memory is bounded, and data in order is still delivered.
+/// CVE-2018-5390: after single bytes out of order, memory is bounded, and data in order is still delivered.
 #[test]
 fn tiny_segments_out_of_order_cost_little() {
     let mut config = plain_config();
@@ -186,7 +186,7 @@ fn tiny_segments_out_of_order_cost_little() {
     assert!(read >= 2_000, "{read}");
 }
 
-/// CVE-2019-11477 to CVE-2019-11479: a peer with the minimum MSS that SACKs every second segment.
+/// CVE-2019-11477 to CVE-2019-11479: a peer has the minimum MSS and SACKs every second segment.
 #[test]
 fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
     let mut config = Config::default();
@@ -216,7 +216,7 @@ fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
                 got[at + i] = Some(*byte);
             }
         }
-        // The sender is told that every second segment has arrived; every tenth round acknowledges truthfully.
+        // The peer SACKs every second segment. In every tenth round, its acknowledgment number is truthful.
         let reach = got.iter().position(Option::is_none).unwrap_or(got.len());
         let mut ack = victim.header(Flags::ACK);
         ack.ack = if round % 10 == 9 { base.wrapping_add(reach as u32) } else { victim.acked };
@@ -237,7 +237,7 @@ fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
     assert!(worst < 4 << 20, "{worst}");
 }
 
-/// A tap of the packets between the two honest hosts.
+/// Tap that records the packets between the two honest hosts.
 struct Honest([SocketAddr; 2], Rc<RefCell<Trace>>);
 
 /// Time, sending host and payload.
@@ -252,15 +252,16 @@ impl Tap for Honest {
     }
 }
 
-/// CVE-2016-5696 and similar: packets on other connections, or on none, do not change the trace of this connection in
-/// any byte.
+/// CVE-2016-5696 and similar: packets that belong to other connections or to none change no byte in the trace of this
+/// connection.
 #[test]
 fn floods_about_others_leave_no_trace() {
     let run = |flood: bool| {
         let link = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(10));
         let mut setup = Setup::symmetric(3, link);
         setup.hosts[1].endpoint.initial_sequence = Some(500);
-        // Without this, responses to the attacker would compete for the server's link, which is not tested here.
+        // With a rate limit, responses to the attacker would compete for the server's link, which this test does not
+        // cover.
         setup.link_mut(1).rate = LinkRate::Unlimited;
         let mut sim = Sim::new(setup);
         let seen = Rc::new(RefCell::new(Vec::new()));
@@ -270,7 +271,7 @@ fn floods_about_others_leave_no_trace() {
         assert!(sim.run(Span::from_secs(5), |sim| sim.host(1).sessions.len() == 1));
         let bystander = stranger(7);
         let at = |seq: u32, flags: Flags| Header { flags, seq, ack: 501, window: 5_000, ..Header::default() };
-        // The attacker's own connection, so that packets on an existing connection are tested, too.
+        // The attacker opens its own connection, so that packets on an existing connection are tested, too.
         sim.inject(Span::ZERO, 1, packet(bystander, b, &at(10, Flags::SYN), &[]));
         sim.inject(Span::from_millis(1), 1, packet(bystander, b, &at(11, Flags::ACK), &[]));
         if flood {
@@ -290,7 +291,7 @@ fn floods_about_others_leave_no_trace() {
     assert!(quiet == flooded);
 }
 
-/// Undetected bit errors: the stream may be wrong, but nothing panics, loops or leaks.
+/// With bit errors that no checksum detects, the stream may be wrong, but nothing panics, loops or leaks.
 #[test]
 fn unseen_corruption_is_survived() {
     for seed in 0..60 {
@@ -313,7 +314,7 @@ fn unseen_corruption_is_survived() {
     }
 }
 
-/// Addresses that cannot belong to a host (RFC 9293, section 3.9.2.3).
+/// Packets from addresses that cannot belong to a host are not answered (RFC 9293, section 3.9.2.3).
 #[test]
 fn impossible_addresses_are_not_answered() {
     for from in ["0.0.0.0:9", "255.255.255.255:9", "224.0.0.1:9", "192.0.2.9:0", "[::]:9", "[ff02::1]:9"] {
@@ -326,7 +327,7 @@ fn impossible_addresses_are_not_answered() {
     }
 }
 
-/// RFC 7323, section 5.3: the timestamp of a segment is stored only if the segment passes all checks.
+/// RFC 7323, section 5.3: a timestamp is stored only if its segment passes all checks.
 #[test]
 fn a_stranger_cannot_poison_the_timestamp() {
     let mut config = plain_config();
@@ -346,7 +347,7 @@ fn a_stranger_cannot_poison_the_timestamp() {
     let first = stamped(&victim, 1_001, 2);
     victim.inject(&first, &[]);
     victim.id = victim.endpoint.accept();
-    // Right sequence number, wrong acknowledgment number, timestamp far in the future.
+    // The segment has the right sequence number, a wrong acknowledgment number, and a timestamp far in the future.
     let evil = stamped(&victim, 1 << 30, 99_999);
     victim.inject(&evil, b"evil");
     let good = stamped(&victim, 1_002, 2);

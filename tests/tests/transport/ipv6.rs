@@ -10,20 +10,20 @@ use longhaul_tests::Watch;
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Segment};
 
-/// MTU of Ethernet.
+/// MTU of Ethernet in bytes.
 const MTU: usize = 1500;
-/// Bytes of an IP header (RFC 791 and RFC 8200).
+/// Length of an IP header in bytes (RFC 791 and RFC 8200).
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 
-/// Observations on the wire.
+/// Packets on the wire.
 #[derive(Default)]
 struct Sizes {
     /// Number of packets to or from an IPv6 address, and of others.
     packets: [usize; 2],
-    /// Length of the longest packet, with all headers.
+    /// Length of the longest packet in bytes, with all headers.
     longest: usize,
-    /// The MSS option of every SYN.
+    /// MSS option of every SYN.
     announced: Vec<u16>,
 }
 
@@ -41,7 +41,7 @@ impl Tap for Sizes {
     }
 }
 
-/// Transfers 3 MB in one direction and 1 MB in the other, and returns the observations.
+/// Transfers 3 MB in one direction and 1 MB in the other, and returns the packet sizes.
 fn exchange(setup: Setup) -> Sizes {
     let (up, down) = (3_000_000, 1_000_000);
     let mut sim = Sim::new(setup);

@@ -28,15 +28,15 @@ fn at(span: Span) -> Time {
     Time::ZERO + span
 }
 
-/// An outage in which all packets are lost.
+/// Returns an outage in which all packets are lost.
 fn outage(from: Time, until: Time) -> Outage {
     Outage { from, until, kind: OutageKind::Lose }
 }
 
-/// Bytes of the headers before a segment.
+/// Length in bytes of the headers before a segment.
 const IPV4_AND_UDP: u32 = 28;
 
-/// RFC 7323, section 5.5: a timestamp that is too old must not be used. The sign bit of microsecond ticks changes
+/// RFC 7323, section 5.5: an outdated timestamp must not be used for PAWS. The sign bit of microsecond ticks changes
 /// after 36 minutes, that of millisecond ticks after 25 days.
 #[test]
 fn timestamps_survive_long_silences() {
@@ -64,8 +64,8 @@ fn timestamps_survive_long_silences() {
     }
 }
 
-/// RFC 9293, section 3.8.6.1: the window is closed for an hour, and its update is lost. A probe detects the open
-/// window.
+/// RFC 9293, section 3.8.6.1: the window is closed for an hour, and its update is lost. A window probe finds that the
+/// window is open.
 #[test]
 fn a_lost_window_update_is_found_by_a_probe() {
     let hour = Span::from_secs(3_600);
@@ -79,12 +79,13 @@ fn a_lost_window_update_is_found_by_a_probe() {
     late.read_from = at(hour);
     let (_, server) = sim.open(Plan::bulk(200_000), late);
     watch.run(&mut sim, hour, |sim| sim.now() >= at(hour)).ok();
-    // Probes are at most two minutes apart.
+    // Window probes are at most two minutes apart.
     watch.run(&mut sim, Span::from_secs(130), Sim::all_done).unwrap();
     assert_eq!(sim.session(server).read, 200_000);
 }
 
-/// R2 is at least 100 s (RFC 9293, section 3.8.3), or the user timeout (RFC 5482).
+/// A connection whose peer vanishes ends after R2, which is at least 100 s (RFC 9293, section 3.8.3), or after the user
+/// timeout (RFC 5482).
 #[test]
 fn a_peer_that_vanishes_is_given_up() {
     for (timeout, least, most) in [(None, 100, 1_200), (Some(10), 9, 12)] {
@@ -104,7 +105,7 @@ fn a_peer_that_vanishes_is_given_up() {
     }
 }
 
-/// No closing state lasts forever without the peer (the LAST-ACK leak of FreeBSD, 2015).
+/// No closing state lasts forever if the peer has vanished (FreeBSD leaked connections in LAST-ACK, 2015).
 #[test]
 fn closing_states_end_without_the_peer() {
     use State::{CloseWait, Closing, FinWait1, FinWait2, LastAck, TimeWait};
@@ -120,7 +121,7 @@ fn closing_states_end_without_the_peer() {
     }
 }
 
-/// RFC 9293, section 3.6: TIME-WAIT ends 2 MSL after the last FIN, to the nanosecond. A repeated FIN restarts it,
+/// RFC 9293, section 3.6: TIME-WAIT ends 2 MSL after the last FIN, exact to the nanosecond. A repeated FIN restarts it,
 /// other segments do not.
 #[test]
 fn time_wait_lasts_twice_the_segment_lifetime() {
@@ -147,7 +148,8 @@ fn time_wait_lasts_twice_the_segment_lifetime() {
     }
 }
 
-/// RFC 9293, section 3.5.1: a peer that has lost its state connects again after its first SYN was challenged.
+/// RFC 9293, section 3.5.1: a peer that has lost its state can connect again after its first SYN was answered by a
+/// challenge ACK.
 #[test]
 fn a_restarted_peer_connects_again() {
     let mut sim = Sim::new(setup(delay(10), |_| {}));
@@ -176,12 +178,12 @@ fn simultaneous_open_and_close() {
             sim.listen(0);
             let mut watch = Watch::new(&mut sim, MIN_RTO);
             let (a, b) = (Pattern::new(0), Pattern::new(1));
-            // Each SYN is sent before the other one arrives.
+            // Each SYN is sent before the other SYN arrives.
             let first = sim.open_from(0, 1, Plan::bulk(200_000), a, b).unwrap();
             let second = sim.open_from(1, 0, Plan::bulk(200_000), b, a).unwrap();
             watch.run(&mut sim, Span::from_secs(60), Sim::all_done).unwrap();
             assert!(sim.session(first).ended_well() && sim.session(second).ended_well());
-            // Both send a FIN before they receive the other's, so both enter TIME-WAIT.
+            // Each end sends a FIN before it receives the other's, so both enter TIME-WAIT.
             sim.run_for(Span::from_secs(1));
             if millis > 0 {
                 assert_eq!([0, 1].map(|h| sim.host(h).endpoint.time_wait_len()), [1, 1]);
@@ -191,7 +193,7 @@ fn simultaneous_open_and_close() {
     }
 }
 
-/// Both hosts are suspended, and their clocks jump. No end gives up before it has contacted the peer.
+/// Both hosts are suspended, and their clocks jump. Neither end gives up before it has contacted the peer.
 #[test]
 fn clocks_may_jump() {
     let day = 86_400_000;
@@ -223,7 +225,7 @@ fn clocks_may_jump() {
     }
 }
 
-/// This host is suspended for an hour with unacknowledged data. It retransmits once before it gives up the peer.
+/// The sending host is suspended for an hour with unacknowledged data. It retransmits once before it gives up.
 #[test]
 fn the_user_timeout_leaves_a_peer_time_to_answer_after_sleep() {
     for answers in [true, false] {
@@ -259,7 +261,8 @@ fn time_that_goes_back_stands_still() {
     assert_eq!(victim.state(), State::Established);
 }
 
-/// RFC 8899, section 4.3: from some time on, only small packets pass.
+/// RFC 8899, section 4.3: at some time, the path begins to drop all but small packets, and the connection returns to
+/// the base size.
 #[test]
 fn a_path_mtu_black_hole_is_crossed_at_the_base_size() {
     for (from, size) in [(0, 1_300), (0, 1_232), (2, 1_300), (2, 1_240)] {
@@ -270,13 +273,13 @@ fn a_path_mtu_black_hole_is_crossed_at_the_base_size() {
         let mut sim = Sim::new(setup(link, |_| {}));
         let mut watch = Watch::new(&mut sim, MIN_RTO);
         let (client, server) = sim.open(Plan::bulk(4_000_000), Plan::sink());
-        // 6.7 s at the full rate, plus some timeouts.
+        // The transfer takes 6.7 s at the full rate, plus some timeouts.
         watch.run(&mut sim, Span::from_secs(10), Sim::all_done).unwrap();
         assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
     }
 }
 
-/// A larger path MTU is discovered, and a smaller one is approached from below, without timeouts.
+/// Path MTU discovery finds a larger path MTU, and approaches a smaller one from below, without timeouts.
 #[test]
 fn the_path_mtu_is_found() {
     for (size, found) in [(9_000, 1_472..=1_472), (1_400, 1_380..=1_400), (1_300, 1_280..=1_300)] {
@@ -299,7 +302,7 @@ fn the_path_mtu_is_found() {
     }
 }
 
-/// RFC 3168: CE marks alone limit the window.
+/// RFC 3168: CE marks alone limit the window, so that the queue does not overflow.
 #[test]
 fn congestion_marks_keep_the_queue_from_overflowing() {
     let queue = QueueConfig::from(Discipline::DropTail { mark_above: Some(30_000) }).limit(Limit::Packets(399));

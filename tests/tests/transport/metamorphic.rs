@@ -1,5 +1,5 @@
-//! Changes that must not affect the result: other initial sequence numbers, time of day and chunk sizes, and
-//! duplicates.
+//! Changes that must not affect the result: other initial sequence numbers, another time of day, other chunk sizes, and
+//! duplicate packets.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ fn config(few: u32, all: u32) -> ProptestConfig {
 
 type Trace = Vec<(Time, Sighting, Header, usize)>;
 
-/// Records packets with sequence numbers relative to the SYNs and timestamps relative to the first one.
+/// Records packets with sequence numbers relative to those of the SYNs, and timestamps relative to the first timestamp.
 #[derive(Default)]
 struct Normal {
     isn: [Option<u32>; 2],
@@ -82,7 +82,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     let rest = ([0u64..100_000, 0u64..60_000], 1usize..4_096, any::<bool>(), any::<bool>(), any::<bool>());
     (numbers, rest).prop_map(
         |((seed, loss, duplication, reordering, millis), (sizes, chunk, timestamps, sack, extensions))| {
-            // Single-byte chunks are used only for short streams.
+            // Long streams are not written in chunks of single bytes, which would take too long.
             let chunk = chunk.max(sizes[0].max(sizes[1]) as usize / 500);
             Shape { seed, loss, duplication, reordering, millis, sizes, chunk, timestamps, sack, extensions }
         },
@@ -140,8 +140,8 @@ fn isn() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), (edge, 0u32..60_000).prop_map(|(edge, below)| edge.wrapping_sub(below))]
 }
 
-/// Multiples of 1 ms, because the phase of the clock tick at which a connection begins legitimately affects the
-/// timestamps of the next one between the same addresses.
+/// Generates multiples of 1 ms, because the phase of the clock tick at which a connection begins legitimately affects
+/// the timestamps of the next connection between the same addresses.
 fn shift() -> impl Strategy<Value = Span> {
     prop_oneof![
         Just(Span::from_millis(1 << 32)),
@@ -154,7 +154,7 @@ fn shift() -> impl Strategy<Value = Span> {
 proptest! {
     #![proptest_config(config(250, 250))]
 
-    /// Would detect a stack whose SACK fails for half of all initial sequence numbers.
+    /// Detects a stack whose SACK fails for half of all initial sequence numbers, for example.
     #[test]
     fn initial_sequence_numbers_do_not_matter(shape in shape(), isn in [isn(), isn()]) {
         let (plain, shifted) = (run(&shape, [0, 0], NO_SHIFT), run(&shape, isn, NO_SHIFT));
@@ -171,7 +171,7 @@ proptest! {
 
     #[test]
     fn chunks_and_duplicates_do_not_change_what_arrives(shape in shape()) {
-        // With high loss, a handshake may fail by itself.
+        // With a high loss rate, a handshake may fail even without the change.
         let shape = Shape { loss: shape.loss / 10.0, ..shape };
         let whole = run(&Shape { chunk: 1 << 20, ..shape.clone() }, [9, 9], NO_SHIFT);
         let chunked = run(&shape, [9, 9], NO_SHIFT);

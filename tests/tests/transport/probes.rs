@@ -1,5 +1,5 @@
-//! Low-priority probes over simulated links: what they tell the controller, and that they do not affect other
-//! traffic.
+//! Low-priority probes over simulated links: the information that they give to the controller, and their effect on
+//! other traffic, which must be none.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,14 +15,14 @@ use longhaul_units::{Rate, Span, Time};
 const RTT: Span = Span::from_millis(550);
 const MSS: u64 = 1448;
 
-/// 10 Mb/s, half of the RTT each way, and a queue of 50 packets that gives data priority over probes.
+/// Returns links of 10 Mb/s with half of the RTT each, and a queue of 50 packets that drops probes in favour of data.
 fn links() -> Duplex {
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), RTT / 2).queue(Limit::Packets(50));
     there.queue.discipline = Discipline::Priority(Classes::less_effort());
     Duplex { there, back: LinkConfig::delay(RTT / 2) }
 }
 
-/// Packets sent, by DiffServ codepoint.
+/// Packets sent by the sender's host, by DiffServ codepoint.
 #[derive(Default)]
 struct Leaving {
     low: u64,
@@ -57,7 +57,7 @@ impl World {
         Self { sim, sender, leaving }
     }
 
-    /// Runs for this many round trips after the SYN.
+    /// Runs until `round_trips` round trips after the SYN.
     fn until(&mut self, round_trips: f64) -> Info {
         let end = Time::ZERO + RTT.mul_f64(round_trips);
         self.sim.run_for(end - self.sim.now());
@@ -78,8 +78,8 @@ fn is_quiet(info: &Info) -> bool {
     (info.recoveries, info.segments_retransmitted, info.dsacks, info.bytes_lost, info.timeouts) == (0, 0, 0, 0, 0)
 }
 
-/// Two round trips after the handshake, the window is 64 segments: one segment of data, and 63 acknowledged copies.
-/// This also works with a peer without probe echo.
+/// Two round trips after the handshake, the window is 64 segments: one for the segment of data, and 63 for its
+/// acknowledged copies. This also works with a peer without probe echo.
 #[test]
 fn a_window_opens_in_two_round_trips() {
     for start in ["sudden-start", "peach-jump-start", "speedy-start"] {
@@ -107,8 +107,8 @@ fn a_window_opens_in_two_round_trips() {
     }
 }
 
-/// With 90 % load, most probes are dropped in favour of other data, and the window opens by the number of probes that
-/// arrive.
+/// With a load of 90 %, most probes are dropped in favour of other data, and the window opens by the number of probes
+/// that arrive.
 #[test]
 fn a_loaded_path_drops_probes_and_no_data() {
     let mut world = World::new(links(), "speedy-start+new-reno", u64::MAX, |_| {});
@@ -120,8 +120,8 @@ fn a_loaded_path_drops_probes_and_no_data() {
     assert_eq!(info.cwnd.0, (1 + probes.acked) * MSS, "{probes:?}");
 }
 
-/// Returns the window of `speedy-start+new-reno` in segments before a loss and five round trips after it, with this
-/// recovery algorithm.
+/// Returns the window of `speedy-start+new-reno+{recovery}` in segments before a loss and five round trips after it. If
+/// `chance`, the loss is random, otherwise due to congestion.
 fn after_a_loss(recovery: &str, chance: bool) -> (u64, u64, Info) {
     let mut links = links();
     if chance {
@@ -133,7 +133,7 @@ fn after_a_loss(recovery: &str, chance: bool) -> (u64, u64, Info) {
     let mut world = World::new(links, &format!("speedy-start+new-reno+{recovery}"), u64::MAX, |_| {});
     world.until(8.0);
     if !chance {
-        // The rate drops from 10 Mb/s to half of what the window fills.
+        // The rate drops from 10 Mb/s to half of the rate at which the window was sent.
         world.sim.reconfigure(0, narrow).unwrap();
     }
     let mut before = 0;
@@ -148,8 +148,8 @@ fn after_a_loss(recovery: &str, chance: bool) -> (u64, u64, Info) {
     (before, info.cwnd.0 / MSS, info)
 }
 
-/// If one segment of a window of 64 is lost at random, probes show it, and the window is restored. If the path
-/// carries only half of its former rate, probes are dropped.
+/// If one segment of a window of 64 is lost at random, all probes arrive, and the window is restored. If the path
+/// carries only half of its former rate, probes are dropped, and the window is not restored.
 #[test]
 fn chance_costs_no_window_and_congestion_does() {
     for recovery in ["rapid-recovery", "quick-recovery", "speedy-recovery"] {

@@ -27,7 +27,7 @@ fn info(sim: &Sim, sender: SessionId) -> Info {
 }
 
 /// An overflowing queue drops a large part of a window. Recovery takes several round trips without spurious
-/// retransmissions, and without a timeout, although the RTO estimator does not know the increased RTT yet.
+/// retransmissions, and without a timeout, although the RTO does not reflect the increased RTT yet.
 #[test]
 fn an_overflowing_queue_is_repaired_once() {
     for (mbit, rtt, queue) in [(20, 500, 1_250_000), (40, 600, 500_000), (50, 100, 625_000), (100, 133, 150_000)] {
@@ -42,8 +42,8 @@ fn an_overflowing_queue_is_repaired_once() {
     }
 }
 
-/// Without reordering, every segment marked lost is lost. Episodes follow each other closely, and ACKs of the
-/// retransmissions of one episode must not be attributed to the next.
+/// Without reordering, every segment that is marked lost is lost. Recovery episodes follow each other closely, and ACKs
+/// of the retransmissions of one episode must not be attributed to the next.
 #[test]
 fn random_losses_are_not_taken_for_spurious() {
     for seed in 1..5 {
@@ -55,8 +55,7 @@ fn random_losses_are_not_taken_for_spurious() {
     }
 }
 
-/// A short outage loses much of a flight or all of it. The losses are repaired and the rate is restored within two
-/// seconds.
+/// A short outage loses much or all of a flight. The losses are recovered, and the rate is restored within two seconds.
 #[test]
 fn an_outage_is_over_soon_after_its_end() {
     let at = |millis| Time::ZERO + Span::from_millis(millis);
@@ -72,9 +71,9 @@ fn an_outage_is_over_soon_after_its_end() {
     }
 }
 
-/// The last five segments are lost. The tail loss probe repeats one of them, its ACK shows that the others are
-/// missing, and they are repaired without the timer. This SACK is above a gap and echoes an old timestamp, but must
-/// not be attributed to the original.
+/// The last five segments are lost. The tail loss probe repeats one of them (RFC 8985, section 7), its ACK shows that
+/// the others are missing, and they are retransmitted without the retransmission timer. The SACK of the probe is above
+/// a gap and echoes an old timestamp, but must not be attributed to the original transmission.
 #[test]
 fn a_lost_tail_is_repaired_without_the_timer() {
     const SEGMENTS: u64 = 30;

@@ -1,4 +1,4 @@
-//! Information on individual segments for a controller that requests it: transmission, time, and outcome.
+//! Transmission, time and outcome of individual segments, for a controller that requests this information.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,11 +11,11 @@ use longhaul_link::{LinkConfig, Loss};
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// Information about one transmission.
+/// Information that a controller has about one transmission.
 #[derive(Clone, Copy)]
 struct Told {
     sent: Sent,
-    /// All bytes reported lost before its transmission.
+    /// Number of bytes reported lost before this transmission.
     lost_before: u64,
     acked: bool,
     lost: bool,
@@ -69,7 +69,7 @@ impl Record {
             self.told.insert(segment.tx, Told { lost: true, ..told });
         }
         self.newly_lost += ack.newly_lost.0;
-        // A FIN occupies one sequence number, but is not payload.
+        // A FIN occupies one sequence number, but is no payload.
         let (lost, newly) = (bytes.1, ack.newly_lost.0);
         self.check(newly == lost || newly == lost + 1, || format!("{lost} of {newly} bytes lost are listed"));
         let (acked, delivered) = (bytes.0, ack.delivered.0);
@@ -146,7 +146,7 @@ impl Controller for Recorder {
 
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         if matches!(event, PathEvent::Spurious { .. }) {
-            // Loss markings that were not acted on are reverted, and may be reported again.
+            // Segments that are no longer marked lost may be marked, and reported, again.
             self.record().told.values_mut().for_each(|told| told.lost = false);
         }
         self.inner.on_event(event, path);
@@ -188,7 +188,7 @@ fn transfer(seed: u64, detection: Detection, asks: bool) -> Arc<Mutex<Record>> {
     let config = Arc::make_mut(&mut setup.hosts[0].config);
     config.sack = detection != Detection::DuplicateAcks;
     config.congestion = Congestion::new(factory);
-    // If the segment size changed, segments in flight would be split into new segments.
+    // If the segment size changed, segments in flight would be split, and the parts would be other segments.
     config.max_plpmtu = config.base_plpmtu;
     let mut sim = Sim::new(setup);
     let (client, server) = sim.open(Plan::bulk(1 << 20), Plan::sink());
@@ -217,7 +217,7 @@ fn acknowledged_and_lost_segments_are_listed_with_their_snapshots() {
     }
 }
 
-/// A controller that does not request lists gets none.
+/// A controller that does not request lists of segments gets none.
 #[test]
 fn nothing_is_listed_unasked() {
     let record = transfer(1, Detection::RackTlp, false);

@@ -18,7 +18,7 @@ fn config(few: u32, all: u32) -> ProptestConfig {
     ProptestConfig { cases: cases(few, all), failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Values at the boundaries of 32-bit arithmetic.
+/// Generates initial sequence numbers at the boundaries of 32-bit arithmetic.
 fn isn() -> impl Strategy<Value = u32> {
     prop_oneof![
         Just(0),
@@ -64,7 +64,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     (size, chunk.clone(), pause(), chunk, pause(), 0u64..2_000, any::<bool>(), any::<bool>()).prop_map(
         |(send, write_chunk, write_pause, read_chunk, read_pause, late, half, after)| {
             let mut plan = Plan::bulk(send);
-            // Small chunks combined with long pauses would take hours.
+            // Small chunks with long pauses between them would take hours.
             plan.write_chunk = write_chunk.max(send as usize / 300).max(1);
             plan.write_pause = Span::from_millis(write_pause);
             plan.read_chunk = if read_pause > 0 { read_chunk.max(1_000) } else { read_chunk };
@@ -92,7 +92,7 @@ fn options() -> impl Strategy<Value = Options> {
         .prop_map(|(switches, nagle, profile, buffers)| Options { switches, nagle, profile, buffers })
 }
 
-/// Returns the profiles that need no routers. Without routers, the others could not connect.
+/// Returns the profiles that can connect without routers.
 fn profiles() -> Vec<&'static str> {
     let needs =
         |name: &str| name.parse::<Congestion>().expect("a registered name").build(&BuildParams::default()).needs();
@@ -105,7 +105,7 @@ impl Options {
         let mut config = Config::default();
         [config.sack, config.timestamps, config.window_scaling, config.ecn, config.extensions] = self.switches;
         config.nagle = self.nagle;
-        // If all last ACKs of the handshake are lost, keep-alive tells the client that the server has given up.
+        // If all final ACKs of the handshake are lost, keep-alive tells the client that the server has given up.
         config.keep_alive = Some(KeepAlive { idle: Span::from_secs(60), ..KeepAlive::default() });
         config.congestion = self.profile.parse().expect("a registered name");
         (config.send_buffer, config.recv_buffer) = self.buffers;
@@ -144,8 +144,8 @@ impl Case {
         Sim::new(setup)
     }
 
-    /// Runs the case until no state is left at either end, with any outcome. Applications release connections after
-    /// an error.
+    /// Runs the case until no state is left at either end, with any outcome. An application releases its connection
+    /// after an error.
     fn run_to_silence(&self) -> Result<(), String> {
         let mut sim = self.sim();
         let mut watch = Watch::new(&mut sim, Span::from_millis(200));
@@ -158,7 +158,7 @@ impl Case {
         if memory == [0, 0] { Ok(()) } else { watch.fail(&sim, &format!("memory {memory:?} is left")) }
     }
 
-    /// Returns the loss rates of both directions, added.
+    /// Returns the sum of the loss rates of both directions.
     fn loss(&self) -> f64 {
         let loss = |link: &LinkConfig| if let Loss::Uniform(loss) = link.loss { loss } else { 0.0 };
         loss(&self.links.there) + loss(&self.links.back)
@@ -169,11 +169,12 @@ impl Case {
         let mut sim = self.sim();
         let mut watch = Watch::new(&mut sim, Span::from_millis(200));
         let (client, server) = sim.open(self.plans[0], self.plans[1]);
-        // With many losses, and neither SACK nor timestamps, all RTT samples are ambiguous, so that the RTO stays at its maximum.
+        // With many losses, and neither SACK nor timestamps, all RTT samples are ambiguous (RFC 6298, section 3), so
+        // that the RTO stays at its maximum.
         let limit = Span::from_secs(if self.loss() > 0.2 { 20_000 } else { 3_600 });
         watch.run(&mut sim, limit, |sim| sim.all_done() || sim.host(0).sessions[0].error.is_some())?;
         if let Some(error) = sim.session(client).error {
-            // An error is a valid outcome if the handshake or too many other packets are lost.
+            // An error is a valid outcome if the handshake is lost, or too many other packets.
             let lossy = self.loss() > 0.1;
             let refused = sim.host(1).sessions.is_empty();
             // The peer may have given up, with an error, or after several unanswered FINs.
@@ -185,7 +186,7 @@ impl Case {
         if (first.read, second.read) != (self.plans[1].send, self.plans[0].send) {
             return watch.fail(&sim, &format!("read {} and {}", first.read, second.read));
         }
-        // Without losses from here on, all remaining state must go away.
+        // From here on, nothing is lost, and all remaining state must go away.
         for number in 0..2 {
             sim.reconfigure(number, LinkConfig::delay(Span::from_millis(1))).expect("a link that only delays");
         }
@@ -206,7 +207,7 @@ proptest! {
         case.run().map_err(TestCaseError::fail)?;
     }
 
-    /// One side or both release the connection early: by a RST, or without reading further.
+    /// One application or both release the connection early: by a RST, or by not reading further.
     #[test]
     fn whoever_leaves_the_rules_hold_and_nothing_stays(case in case(), aborts in [0u64..3_000, 0u64..3_000], early in any::<bool>()) {
         let mut case = case;

@@ -1,4 +1,4 @@
-//! Closed windows: the sender of probes, their intervals, and the data that a closed window accepts.
+//! Closed windows: probes, their intervals, and the data that a closed window accepts.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Flags, Segment};
 
 const MIN_RTO: Span = Span::from_millis(200);
-/// Maximum time between two probes.
+/// Maximum interval of window probes.
 const CEILING: Span = Span::from_secs(60);
 const STALL: Span = Span::from_secs(600);
 const BYTES: u64 = 400_000;
@@ -66,7 +66,7 @@ fn read_so_far(sim: &Sim) -> u64 {
     sim.host(1).sessions.first().map_or(0, |session| session.read)
 }
 
-/// Returns the times at which host 0 sent single bytes.
+/// Returns the times at which host 0 sent single bytes, which are window probes.
 fn probes(sent: &[(Time, usize)]) -> Vec<Time> {
     sent.iter().filter(|(_, len)| *len == 1).map(|(at, _)| *at).collect()
 }
@@ -75,10 +75,11 @@ fn gaps(times: &[Time]) -> Vec<Span> {
     times.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
-/// RFC 9293, section 3.8.6.1, MUST-36, SHLD-29 and SHLD-30; the maximum interval is our own.
+/// RFC 9293, section 3.8.6.1, MUST-36, SHLD-29 and SHLD-30: intervals of probes start at the RTO and double. Their
+/// maximum is longhaul's choice.
 fn assert_doubling(gaps: &[Span]) {
     for pair in gaps.windows(2) {
-        // Accepted bytes give RTT samples, which the RTO follows.
+        // If a probe's byte is accepted, its ACK gives an RTT sample, which changes the RTO.
         let ratio = pair[1].as_secs_f64() / (pair[0] * 2).min(CEILING).as_secs_f64();
         assert!((0.9..1.1).contains(&ratio) && pair[1] <= CEILING, "{gaps:?}");
     }
@@ -97,8 +98,8 @@ fn without_sack(config: &mut Config) {
     (config.sack, config.timestamps) = (false, false);
 }
 
-/// A stalled receiver is probed after the RTO, twice the RTO, and so on, up to once per minute; none of this counts
-/// as loss. The window update is followed by data within a round trip.
+/// A stalled receiver is probed after the RTO, twice the RTO, and so on, up to once per minute. Probes do not count as
+/// losses. Data follows within a round trip of the window update.
 #[test]
 fn a_stalled_reader_is_probed_less_and_less_often() {
     for change in [small as fn(&mut Config), scaled, without_sack] {
@@ -109,8 +110,8 @@ fn a_stalled_reader_is_probed_less_and_less_often() {
             if let Some(info) = client_info(sim, client) {
                 let quiet = (info.timeouts, info.recoveries, info.bytes_lost, info.tail_probes);
                 assert_eq!(quiet, (0, 0, 0, 0));
-                // In the first seconds, path MTU discovery is active, and the last bytes below the window's edge are
-                // sent after an RTO.
+                // In the first seconds, path MTU discovery is active, and the last bytes below the window's right edge
+                // are sent after an RTO.
                 if sim.now() > Time::ZERO + Span::from_secs(5) {
                     assert!(info.cwnd.0 >= cwnd, "{} after {cwnd}", info.cwnd.0);
                     cwnd = info.cwnd.0;
@@ -122,7 +123,7 @@ fn a_stalled_reader_is_probed_less_and_less_often() {
         let sent = it.sent.borrow().clone();
         let times = probes(&sent);
         let gaps = gaps(&times);
-        // From the RTO to one minute in nine steps, then one per minute.
+        // Nine intervals lead from the RTO to one minute, and one probe per minute follows.
         assert!((16..=20).contains(&times.len()), "{gaps:?}");
         assert_doubling(&gaps);
         assert!(gaps[0] >= MIN_RTO && gaps[0] <= MIN_RTO * 3, "{gaps:?}");
@@ -145,14 +146,14 @@ fn a_lost_update_is_found_within_a_minute() {
         it.watch.run(&mut it.sim, CEILING + Span::from_secs(2), Sim::all_done).unwrap();
         let sent = it.sent.borrow();
         assert!(sent[0].1 == 1 && sent[0].0 - until <= CEILING, "{:?}", sent[0]);
-        // Further data is sent when the probe is acknowledged: after 20 ms and a delayed ACK.
+        // Further data is sent when the probe is acknowledged, which takes 20 ms and a delayed ACK.
         assert!(sent[1].0 - sent[0].0 <= Span::from_millis(65), "{:?}", sent[1].0 - sent[0].0);
         assert!(it.sim.session(it.client).ended_well() && it.sim.session(it.server).ended_well());
     }
 }
 
-/// Returns a victim whose data is all acknowledged with a closed window, and that has more to send. Its congestion
-/// window has grown beyond the initial one.
+/// Returns a victim all of whose data is acknowledged, that has more data to send, and whose peer has closed its
+/// window. Its congestion window has grown beyond the initial one.
 fn closed_in_the_face(change: impl FnOnce(&mut Config)) -> Victim {
     let mut config = plain_config();
     config.nagle = false;
@@ -177,8 +178,8 @@ fn answer(victim: &mut Victim, window: u16) -> Vec<Reply> {
     victim.inject(&ack, &[])
 }
 
-/// Lets `span` pass and answers probes with a closed window, accepting the byte or not. Returns the times of the
-/// probes.
+/// Lets `span` pass and answers window probes with a closed window, accepting the byte if `takes`. Returns the times of
+/// the probes.
 fn answer_probes(victim: &mut Victim, span: Span, takes: bool) -> Vec<Time> {
     let (end, mut times) = (victim.now + span, Vec::new());
     while let Some(at) = victim.endpoint.poll_timeout().filter(|at| *at <= end) {
@@ -194,8 +195,8 @@ fn answer_probes(victim: &mut Victim, span: Span, takes: bool) -> Vec<Time> {
     times
 }
 
-/// An answer that refuses the byte, which looks like a duplicate ACK, and one that accepts it only show that the peer
-/// is alive (RFC 9293, MUST-37), with any user timeout. They do not change the intervals of the probes.
+/// The answer to a probe either refuses the byte, and looks like a duplicate ACK, or accepts it. Both only show that
+/// the peer is alive (RFC 9293, MUST-37), with any user timeout, and do not change the intervals of the probes.
 #[test]
 fn probes_slow_down_whether_the_octet_is_taken_or_not() {
     for takes in [false, true] {
@@ -211,7 +212,7 @@ fn probes_slow_down_whether_the_octet_is_taken_or_not() {
             let info = victim.info().unwrap();
             assert_eq!((info.state, info.cwnd), (State::Established, cwnd));
             assert_eq!((info.timeouts, info.recoveries, info.bytes_lost), (0, 0, 0));
-            // When the window opens, all data is sent at once, with the byte if that was refused.
+            // When the window opens, all data is sent at once, including the probe's byte if it was refused.
             let more = answer(&mut victim, 5_000);
             let expected = if takes { 4_000 - times.len() } else { 4_000 };
             assert_eq!(more[0].header.seq, victim.acked);
@@ -222,7 +223,7 @@ fn probes_slow_down_whether_the_octet_is_taken_or_not() {
             assert_eq!(victim.act(|c| c.write(&[7; 4_000])).0, Ok(4_000));
             let since = victim.now;
             let times = answer_probes(&mut victim, Span::from_secs(1), takes);
-            // The pacer may have delayed it.
+            // The pacer may have delayed the first probe.
             let wait = times[0] - since;
             assert!(wait >= MIN_RTO && wait < MIN_RTO + Span::from_millis(11), "{wait:?}");
         }
@@ -243,14 +244,13 @@ fn unanswered_probes_end_the_connection() {
         }
         let error = victim.endpoint.connection(victim.id.unwrap()).and_then(|c| c.error());
         assert_eq!(error, Some(ConnectionError::TimedOut));
-        // The last answer was received up to a minute before.
+        // The peer's last answer was received up to a minute before.
         let taken = (last - begun).as_secs_f64() as u64;
         assert!((least.saturating_sub(60)..=most).contains(&taken), "{timeout:?}: {taken}");
     }
 }
 
-/// RFC 9293, section 3.8.6.1, the receiver's part of MUST-36: a closed window accepts no byte and is acknowledged at
-/// once.
+/// RFC 9293, section 3.8.6.1: the receiver accepts no byte beyond a closed window, and acknowledges a probe at once.
 #[test]
 fn a_closed_window_takes_no_octet() {
     let mut victim = Victim::in_state(State::Established, u32::MAX - 5_000, 3);

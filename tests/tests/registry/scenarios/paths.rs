@@ -1,4 +1,4 @@
-//! The scenarios: properties of the path, behaviour of the applications, limits.
+//! Scenarios: properties of the path, behaviour of the applications, and limits.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use longhaul_sim::{Plan, Setup};
 use longhaul_tcp::Config;
 use longhaul_units::{Rate, Span, Time};
 
-/// Bytes of an IP packet with a full segment.
+/// Length in bytes of an IP packet with a full segment.
 pub(crate) const PACKET: u64 = 1500;
 
-/// A column of the matrix.
+/// Column of the matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Scenario {
-    /// Name of at most ten letters, as in the table of bounds.
+    /// Name of at most ten characters, as in the table of bounds.
     pub(crate) name: &'static str,
     /// Bytes to transfer.
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Scenario {
     pub(crate) beside: Option<Rate>,
     /// Maximum number of retransmission timeouts per run.
     pub(crate) timeouts: u64,
-    /// Maximum window. A larger one has grown without limit.
+    /// Maximum window in bytes. A larger window has grown without limit.
     pub(crate) most_cwnd: u64,
 }
 
@@ -45,8 +45,9 @@ impl Scenario {
 const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(40);
 
-/// The standard path: 20 Mb/s, 40 ms, and a queue of one BDP, which is 100 kB. The reverse path has only a delay. The
-/// receiver's initial window is so small, and opens as it reads, that slow start overflows the queue only slightly.
+/// Returns the standard path: 20 Mb/s, 40 ms, and a queue of one BDP, which is 100 kB. The reverse path has only a
+/// delay. The receive window starts so small, and opens as the application reads, that slow start overflows the queue
+/// only slightly.
 pub(crate) fn standard(seed: u64) -> Setup {
     Setup::pair(seed, path(RATE, RTT)).configure(|config| config.recv_buffer = 256 << 10)
 }
@@ -61,7 +62,7 @@ fn replace(setup: &mut Setup, path: Duplex) {
     *setup.link_mut(1) = path.back;
 }
 
-/// Cross traffic with a constant rate.
+/// Returns cross traffic with a constant rate.
 pub(crate) fn cbr(rate: Rate) -> Source {
     Source::cbr(Time::ZERO, rate, PACKET as u32)
 }
@@ -76,11 +77,11 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(millis)
 }
 
-/// The columns of the matrix.
+/// Columns of the matrix.
 pub(crate) static SCENARIOS: &[Scenario] = &[
     Scenario::new("clean", 10_000_000, |_| {}),
     Scenario {
-        // For recovery algorithms that do not detect lost retransmissions: slow start leaves hundreds of gaps.
+        // Slow start leaves hundreds of gaps, and some recovery algorithms do not detect lost retransmissions.
         timeouts: 12,
         ..Scenario::new("4-MiB", 10_000_000, |setup| {
             let offered = Config::default().recv_buffer;
@@ -106,10 +107,10 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
         setup.link_mut(1).rate = LinkRate::Trace(Arc::new(bunches));
     }),
     Scenario::new("1ms", 10_000_000, |setup| clock(setup, Span::from_millis(1))),
-    // As in FreeBSD's and older Linux kernels with 100 Hz.
+    // FreeBSD and older Linux kernels have this clock with 100 Hz.
     Scenario::new("10ms", 1_000_000, |setup| clock(setup, Span::from_millis(10))),
-    // At most 2896 bytes per tick: the pacer compensates for wake-ups that are up to 1 ms late, but these are up to
-    // 15.6 ms late.
+    // At most 2896 bytes are sent per tick: the pacer compensates for wake-ups that are up to 1 ms late, but these are
+    // up to 15.6 ms late.
     Scenario::new("15.6ms", 1_000_000, |setup| clock(setup, COARSE)),
     Scenario::new("1ms-lan", 10_000_000, |setup| {
         replace(setup, path(Rate::from_bits_per_sec(100_000_000), Span::from_micros(500)));
@@ -130,14 +131,15 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
     Scenario::new("4-packets", 4_000_000, |setup| setup.link_mut(0).queue = Limit::Packets(4).into()),
     Scenario {
         plan: app_limited,
-        // Bursts of 20 kB, and the part of the initial window's growth that they fill. BBR's window is a multiple of
-        // its model.
+        // The limit allows for bursts of 20 kB, and the part of the window's growth that they fill. BBR's window is a
+        // multiple of its model.
         most_cwnd: 80_000,
         ..Scenario::new("app-limit", 1_000_000, |_| {})
     },
     Scenario {
         plan: call,
-        // The initial window, and some growth at the start, which this source fills for a moment at most.
+        // The limit allows for the initial window, and for some growth at the start, which this source can fill only
+        // briefly.
         most_cwnd: 80_000,
         ..Scenario::new("64kb/s", 40_000, |_| {})
     },
@@ -177,12 +179,12 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
     Scenario { beside: Some(Rate::from_bits_per_sec(10_000_000)), ..Scenario::new("half-cbr", 6_000_000, |_| {}) },
 ];
 
-/// 20 kB per 100 ms.
+/// Returns a plan that sends 20 kB per 100 ms.
 fn app_limited(plan: Plan) -> Plan {
     pausing(plan, 20_000, Span::from_millis(100))
 }
 
-/// A call with 64 kb/s: 160 bytes per 20 ms.
+/// Returns a plan that sends like a call with 64 kb/s: 160 bytes per 20 ms.
 fn call(plan: Plan) -> Plan {
     pausing(plan, 160, Span::from_millis(20))
 }

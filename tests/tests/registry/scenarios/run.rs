@@ -1,4 +1,4 @@
-//! One transfer by one controller over one path.
+//! Transfer by one controller over one path.
 
 use longhaul_cc::registry::{self, Entry};
 use longhaul_sim::{Plan, Sampling, SessionId, Setup, Sim};
@@ -6,11 +6,11 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::paths::{Scenario, cbr, standard};
 
-/// Algorithms whose window follows an estimate of the path, or three times a burst of the application, instead of the
+/// Algorithms whose window follows an estimate of the path, or three times a burst of the application, and not the
 /// bytes in use.
 const BY_ESTIMATE: [&str; 4] = ["startup=paced-start", "slow-start=rapid-start", "copa-cubic", "monolithic=rcp"];
 
-/// Algorithms that do not finish: BBN's faulty Swift Start sends six segments per round trip throughout.
+/// Algorithms whose transfers do not complete: BBN's faulty Swift Start always sends six segments per round trip.
 const UNFINISHED: [&str; 1] = ["swift-start-bbn"];
 
 /// Returns all controllers of the registry: the profiles, and the algorithms that are in no profile, combined with
@@ -35,11 +35,11 @@ pub(crate) fn controllers() -> Vec<String> {
 pub(crate) struct Outcome {
     /// Seconds until the end of the stream was read, or `None` if it took longer than allowed.
     pub(crate) seconds: Option<f64>,
-    /// Faults other than the time.
+    /// Faults other than exceeding the time.
     pub(crate) faults: Vec<String>,
 }
 
-/// Payload of the smallest datagram with timestamps and a request to routers, which is the minimum window.
+/// Payload of the smallest datagram with timestamps and a request to routers, which is the minimum window in bytes.
 const MIN_MSS: Bytes = Bytes(1188);
 
 /// Runs a transfer with `controller` for at most `limit`.

@@ -1,4 +1,4 @@
-//! A case: two ends, two links, and manipulation of the packets on them.
+//! Test case: two ends, two links, and manipulation of the packets on them.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use longhaul_units::{Rate, Span, Time};
 use crate::any_pair::composition;
 use crate::any_pair::middle::Middle;
 
-/// Bound for a transfer of at most 400 kB each way over at least 1 Mb/s with at most 5 % loss, which takes 4 s
-/// without loss.
+/// Maximum time of a transfer of at most 400 kB in each direction over at least 1 Mb/s with at most 5 % loss. Without
+/// loss, it takes 4 s.
 const BOUND: Span = Span::from_secs(600);
-/// Bound for two ends with inconsistent state, from the user timeout and keep-alive of [`End::config`] and the
-/// back-off of timers.
+/// Maximum time until two ends with inconsistent state give up, from the user timeout and keep-alive of [`End::config`]
+/// and the back-off of timers.
 const BOUND_OF_DISAGREEMENT: Span = Span::from_secs(3600);
-/// Bound for the transfers of [`Case::both_ways`], so short that keep-alive probes cannot hide a stall.
+/// Maximum time of the transfers of [`Case::both_ways`], so short that keep-alive probes cannot hide a stall.
 const BOUND_OF_BOTH: Span = Span::from_secs(30);
-/// Maximum time without progress. A transfer whose window scale was removed may continue a few bytes at a time.
+/// Maximum time without progress. If its window scale was removed, a transfer may continue at a few bytes at a time.
 const STALLED: Span = Span::from_secs(600);
-/// Maximum number of events of a case. More indicate an exchange of packets that does not end.
+/// Maximum number of events of a case. More events indicate an endless exchange of packets.
 const MAX_EVENTS: u64 = 400_000;
-/// Maximum memory of an end.
+/// Maximum memory of an end in bytes.
 const MAX_MEMORY: usize = 1 << 20;
 /// Number of events between two checks of both ends.
 const LOOK: u64 = 16;
@@ -43,34 +43,33 @@ pub(crate) enum Hostility {
     Anything,
 }
 
-/// When an application reads.
+/// Time at which an application reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     AtOnce,
-    /// Not before this time.
+    /// Not before this time after the start.
     Late(Span),
-    /// At most so many bytes at a time, with pauses.
+    /// At most this many bytes at a time, with this pause in between.
     Slowly(usize, Span),
     Never,
 }
 
-/// One end of the connection.
+/// Settings of one end of the connection.
 #[derive(Clone, Debug)]
 struct End {
     composition: String,
     send: u64,
     isn: u32,
-    /// SACK, timestamps, window scaling, ECN, longhaul's extensions, Nagle, arrival times, pairs, user timeout
-    /// option.
+    /// Whether these are enabled: SACK, timestamps, window scaling, ECN, longhaul's extensions, Nagle, arrival times,
+    /// pairs, user timeout option.
     switches: [bool; 9],
     buffers: (usize, usize),
     ack_every: u8,
     reading: Reading,
-    /// Whether it ends its stream only after that of the peer.
+    /// Whether this end closes its stream only after the peer has closed.
     ends_last: bool,
 }
 
-/// A test case, determined by its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     seed: u64,
@@ -117,7 +116,7 @@ impl End {
         config.ack_every = self.ack_every;
         config.congestion = self.composition.parse().expect("a composition");
         config.routers_answer = composition::header(&self.composition).is_some();
-        // An end whose peer has given up detects it by these timers.
+        // These timers let an end detect that its peer has given up.
         config.user_timeout = Some(Span::from_secs(300));
         config.keep_alive = Some(KeepAlive { idle: Span::from_secs(30), interval: Span::from_secs(10), probes: 6 });
         config
@@ -155,7 +154,7 @@ impl Case {
     pub(crate) fn new(seed: u64, hostility: Hostility) -> Self {
         let random = &mut Random::new(seed, 1 + hostility as u64);
         let mut ends = [End::new(random), End::new(random)];
-        // Identical ends detect interactions of a scheme with itself.
+        // With identical ends, a scheme may interact with itself.
         if random.chance(0.3) {
             ends[1].composition = ends[0].composition.clone();
         }
@@ -164,8 +163,8 @@ impl Case {
         Self { seed, hostility, ends, links: Duplex { there, back }, bound }
     }
 
-    /// Creates a case in which one end, or both, read late, slowly, or not at all, and with smaller windows, which then
-    /// close. At most one end does not read, and then the other ends.
+    /// Creates a case in which one end or both read late, slowly, or not at all, and in which smaller windows close. At
+    /// most one end does not read at all, and the other end then does not wait for its close.
     pub(crate) fn unread(seed: u64, hostility: Hostility) -> Self {
         let mut case = Self::new(seed, hostility);
         let random = &mut Random::new(seed, 300 + hostility as u64);
@@ -184,14 +183,14 @@ impl Case {
                 end.send = 0;
             }
         }
-        // What arrives much later reports a window of the past.
+        // A segment that arrives much later advertises an outdated window.
         for link in [&mut case.links.there, &mut case.links.back] {
             if random.chance(0.2) {
                 let most = Span::from_millis(random.below(5_000));
                 link.reordering = Some(Reordering::Late { share: 0.02, least: Span::ZERO, most });
             }
         }
-        // Data that fills the peer's buffer to the last byte, or lacks it, is followed by a FIN.
+        // The data fills the peer's buffer exactly, or to within a byte, and a FIN follows.
         for (from, to) in [(0, 1), (1, 0)] {
             if random.chance(0.2) {
                 case.ends[from].send =
@@ -203,7 +202,7 @@ impl Case {
             (second.reading, second.ends_last) = (Reading::AtOnce, false);
         }
         for end in &mut case.ends {
-            // It would wait for an end that it does not read.
+            // An end that does not read would wait forever for the peer's close.
             end.ends_last &= end.reading != Reading::Never;
         }
         if case.ends.iter().all(|end| end.ends_last) {
@@ -213,7 +212,7 @@ impl Case {
     }
 
     /// Creates a case with the same composition at both ends over 100 Mb/s and 100 ms with a queue of half a BDP and
-    /// this loss rate.
+    /// the random loss rate `loss`.
     pub(crate) fn both_ways(composition: &str, send: [u64; 2], loss: f64) -> Self {
         let ends = send.map(|send| End {
             composition: composition.to_owned(),
@@ -276,15 +275,15 @@ impl Case {
         self.judge(&sim, ids)
     }
 
-    /// Returns whether both applications have released their connections. After a failed handshake, there is only
-    /// one.
+    /// Returns whether both applications have released their connections. If the handshake failed, there is only the
+    /// client's connection.
     fn is_over(&self, sim: &Sim, (client, server): (SessionId, SessionId)) -> bool {
         let first = sim.session(client);
         let Some(second) = sim.find(server) else { return first.released };
         self.has_ended(first, 0) && self.has_ended(second, 1)
     }
 
-    /// Returns whether an application has done all that it can do.
+    /// Returns whether an application has read and written all that it can.
     fn has_ended(&self, session: &Session, number: usize) -> bool {
         session.released || self.ends[number].reading == Reading::Never || (session.ended && self.is_unread(number))
     }
@@ -294,8 +293,8 @@ impl Case {
         self.ends[1 - number].reading == Reading::Never
     }
 
-    /// Checks that no end occupies more memory than its data needs, whatever the middlebox reports. Transfers without one
-    /// may be larger.
+    /// Checks that no end occupies more memory than its data needs, whatever the middlebox reports. Without a
+    /// middlebox, transfers may be larger, and memory is not checked.
     fn uses_little_memory(&self, sim: &Sim) -> Result<(), String> {
         let memory = [0, 1].map(|node| sim.host(node).endpoint.memory());
         let holds = self.hostility == Hostility::None || memory.iter().all(|bytes| *bytes <= MAX_MEMORY);
@@ -310,7 +309,7 @@ impl Case {
             return Ok(());
         }
         let refused = |error: &Option<ConnectionError>| matches!(error, Some(ConnectionError::NeedNotGranted { .. }));
-        // The server gives up a handshake after three SYN-ACKs, if no data of the client completes it.
+        // The server gives up a handshake after three SYN-ACKs, unless data of the client completes it.
         let has_no_data = self.ends[0].send == 0 && sessions[1].is_none();
         let demanding = self.ends.iter().any(|end| composition::is_demanding(&end.composition));
         if has_no_data || demanding && (errors.iter().any(refused) || sessions[1].is_none()) {
@@ -347,7 +346,7 @@ fn nothing_acknowledged_is_missing(sim: &Sim, (client, server): (SessionId, Sess
     }
     let (Some((_, sender)), Some((read, receiver))) = (info(client), info(server)) else { return Ok(()) };
     for (sender, receiver) in [(&sender, &receiver), (&receiver, &sender)] {
-        // The SYN and the FIN are included in the acknowledged bytes, but not in the received bytes.
+        // The count of acknowledged bytes includes the SYN and the FIN, unlike that of received bytes.
         if sender.bytes_acked > receiver.bytes_received + 2 {
             return Err(format!("acknowledged {}, received {}", sender.bytes_acked, receiver.bytes_received));
         }

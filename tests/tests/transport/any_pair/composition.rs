@@ -11,7 +11,8 @@ fn tested() -> Vec<&'static str> {
     registry.profiles.iter().map(|profile| profile.name).chain(tested).collect()
 }
 
-/// Returns a tested composition, or one random algorithm per slot. Invalid combinations of options are drawn again.
+/// Returns a tested composition, or a random algorithm in each slot. Invalid combinations of options are discarded and
+/// chosen again.
 pub(crate) fn any(random: &mut Random) -> String {
     let pick = |random: &mut Random, from: &[&'static str]| from[random.below(from.len() as u64) as usize];
     if random.chance(0.4) {
@@ -44,12 +45,12 @@ fn needs(text: &str) -> longhaul_cc::Needs {
     text.parse::<Spec>().expect("a composition").build(&BuildParams::default()).needs()
 }
 
-/// Returns whether it may refuse a path or peer without some feature.
+/// Returns whether a composition may refuse a path or peer that lacks some feature.
 pub(crate) fn is_demanding(text: &str) -> bool {
     needs(text).required != Demands::default()
 }
 
-/// Returns the router feedback that it requests.
+/// Returns the kind of router feedback that a composition requests.
 pub(crate) fn header(text: &str) -> Option<NetworkHeaderKind> {
     let needs = needs(text);
     needs.required.network_header.or(needs.preferred.network_header)

@@ -7,8 +7,8 @@ use longhaul_wire::{AckRate, CheshireCodec, Codec, Flags, Header, ProbeEcho, Sac
 
 use crate::any_pair::case::Hostility;
 
-/// Maximum number of rewritten segments per direction, and for lies about windows, which matter at any time, after how many
-/// others they begin.
+/// Maximum number of rewritten segments per direction. Lies about windows matter at any time: `MOST_WINDOWS` is their
+/// maximum number, and up to `LATEST / 2` other segments precede the first one.
 const MOST: u64 = 12;
 const MOST_WINDOWS: u64 = 60;
 const LATEST: u64 = 500;
@@ -34,7 +34,7 @@ impl Middle {
         Self { random, hostility, waits, left, share }
     }
 
-    /// Returns a random distance, small or large, in either direction.
+    /// Returns a random distance in sequence space, small or large, in either direction.
     fn distance(&mut self) -> u32 {
         let most = [3, 1_500, 100_000, 1 << 31][self.random.below(4) as usize];
         let distance = self.random.below(most) as u32;
@@ -66,7 +66,7 @@ impl Middle {
         }
     }
 
-    /// Makes false statements about the window, and about the octet with which a closed one is probed.
+    /// Makes false statements about the window, and about the octet of a window probe.
     fn lie_about_window(&mut self, header: &mut Header) {
         let (ack, window) = (header.ack, header.window);
         let older = ack.wrapping_sub(self.random.below(3_000) as u32);
@@ -80,7 +80,8 @@ impl Middle {
                 header.window = other[self.random.below(5) as usize];
             }
             2 => header.ack = older,
-            // The next octet is reported as received, by a SACK if the acknowledgment is older, and by a D-SACK.
+            // The next three cases report an octet at the window's edge as received: by a SACK above an older or the
+            // same acknowledgment number, and by a D-SACK.
             3 => (block(ack, 1), header.ack = older).1,
             4 => block(ack, 1),
             5 => block(ack.wrapping_sub(1), 1),
@@ -98,7 +99,7 @@ impl Middle {
         }
     }
 
-    /// Changes any field.
+    /// Changes any field of the header.
     fn rewrite(&mut self, header: &mut Header) {
         match self.random.below(12) {
             0 => header.seq = header.seq.wrapping_add(self.distance()),
