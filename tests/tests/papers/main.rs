@@ -1,4 +1,4 @@
-//! The experiments of papers in virtual time.
+//! Experiments of papers in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod satellite;

@@ -1,5 +1,5 @@
 //! CE marks on real sockets: a relay between client and server marks whole batches, as a router's queue does, and
-//! forwards them as batches, so that they arrive merged.
+//! forwards them as batches, so that the receiver's kernel coalesces them.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,10 +14,10 @@ use longhaul_sys::pool::RecvPool;
 use longhaul_wire::{CheshireCodec, Codec, Flags};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The ECN field (RFC 3168, section 5).
+/// Codepoints ECT(1) and ECT(0) of the ECN field (RFC 3168, section 5).
 const ECT: [u8; 2] = [1, 2];
 const CE: u8 = 3;
-/// One of this many batches with several datagrams is marked.
+/// The relay marks one out of this many batches with several datagrams.
 const EVERY: u64 = 16;
 
 /// Statistics of the relay.
@@ -25,7 +25,7 @@ const EVERY: u64 = 16;
 struct Marks {
     /// Datagrams marked by the relay.
     datagrams: AtomicU64,
-    /// Batches that contained them.
+    /// Batches that contained the marked datagrams.
     batches: AtomicU64,
     /// Datagrams marked by the client itself to test whether its peer echoes marks.
     asked: AtomicU64,
@@ -71,13 +71,13 @@ fn pass(
     source
 }
 
-/// Returns whether it is a segment of an open connection with CWR set (RFC 3168, section 6.1.2).
+/// Returns whether `datagram` is a segment of an open connection with CWR set (RFC 3168, section 6.1.2).
 fn says_reduced(datagram: &[u8]) -> bool {
     let (header, _) = CheshireCodec::parse(datagram).unwrap();
     header.flags.contains(Flags::CWR) && !header.flags.contains(Flags::SYN)
 }
 
-/// Starts a relay before `server`, and returns its address, its statistics and its thread.
+/// Starts a relay in front of `server`, and returns its address, its statistics and its thread.
 fn relay(server: SocketAddr) -> (SocketAddr, Arc<Marks>, JoinHandle<()>) {
     let (front, back) = (bind(), bind());
     let address = front.local_addr();
@@ -116,7 +116,7 @@ async fn marked_stream(listen: &str) -> io::Result<()> {
     let listener = TcpListener::bind(listen).await?;
     let port = listener.local_addr()?.port();
     let (address, marks, thread) = relay(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-    // CUBIC shows by its threshold that it has reacted.
+    // CUBIC has a slow-start threshold as soon as it has reacted to a mark.
     let mut config = Config::default();
     config.congestion("cubic".parse().unwrap());
     let (client, accepted) = tokio::join!(TcpStream::connect_with(address, config), listener.accept());

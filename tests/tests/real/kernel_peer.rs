@@ -16,22 +16,22 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 const KERNEL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 9000);
-/// Our address as seen by the kernel.
+/// Address of longhaul's client as seen by the kernel.
 const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 7000);
 const MIB: usize = 1 << 20;
 
 type KernelStream = std::net::TcpStream;
 type KernelListener = std::net::TcpListener;
 
-/// The kernel's TCP and ours, connected.
+/// The kernel's TCP and longhaul's, connected by the shim.
 struct World {
     namespace: NetNs,
     shim: Shim,
     /// Listener of the kernel.
     listener: KernelListener,
-    /// Address at which we reach it.
+    /// Address at which longhaul's clients reach the kernel's listener.
     door: SocketAddr,
-    /// Our listener.
+    /// Listener of longhaul.
     server: TcpListener,
     config: Config,
 }
@@ -62,7 +62,7 @@ impl World {
         Some(Self { namespace, shim, listener, door, server, config })
     }
 
-    /// Opens a connection from our side.
+    /// Opens a connection from longhaul's side. Returns both of its ends.
     async fn connect(&self) -> (TcpStream, KernelStream) {
         let ours = TcpStream::connect_with(self.door, self.config.clone()).await.unwrap();
         let listener = self.listener.try_clone().unwrap();
@@ -70,7 +70,7 @@ impl World {
         (ours, theirs)
     }
 
-    /// Opens a connection from the kernel's side.
+    /// Opens a connection from the kernel's side. Returns both of its ends.
     async fn accept(&self) -> (TcpStream, KernelStream) {
         let connect = || self.namespace.run(|| KernelStream::connect(STRANGER)).unwrap().unwrap();
         let theirs = tokio::task::block_in_place(connect);
@@ -88,7 +88,7 @@ fn skipped<T>(why: &str) -> Option<T> {
 fn pattern(len: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let words = std::iter::repeat_with(|| {
-        // Knuth's MMIX generator, whose upper half has the better randomness.
+        // Knuth's MMIX generator is more random in its upper half.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 32) as u32).to_le_bytes()
     });
@@ -135,7 +135,7 @@ async fn exchange(ours: &mut TcpStream, kernel: KernelStream, len: usize) -> Ker
 
 /// Returns the negotiated options as reported by the kernel's `TCP_INFO`: option bits, and the two window scales.
 fn kernel_options(stream: &KernelStream) -> (u8, [u8; 2]) {
-    // The beginning of `struct tcp_info`, up to the window scales.
+    // `info` is the beginning of `struct tcp_info`, up to the window scales.
     let mut info = [0_u8; 7];
     let mut len = info.len() as libc::socklen_t;
     // SAFETY: the descriptor is open, and `info` has room for the `len` bytes that the kernel may write.
@@ -146,7 +146,7 @@ fn kernel_options(stream: &KernelStream) -> (u8, [u8; 2]) {
     (info[5], [info[6] & 0xf, info[6] >> 4])
 }
 
-/// Checks that timestamps, SACK and window scaling are in use, as reported by both sides.
+/// Checks that both sides report timestamps, SACK and window scaling as in use.
 fn assert_options(ours: &TcpStream, kernel: &KernelStream) {
     // TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK, TCPI_OPT_WSCALE of linux/tcp.h.
     let (options, scales) = kernel_options(kernel);
@@ -161,7 +161,7 @@ fn info(ours: &TcpStream) -> TcpInfo {
     ours.info().unwrap()
 }
 
-/// Closes our side first, then the kernel's.
+/// Closes longhaul's side first, then the kernel's.
 async fn close_ours_first(mut ours: TcpStream, kernel: KernelStream) {
     ours.shutdown().await.unwrap();
     let (kernel, end) = theirs(kernel, |stream| stream.read(&mut [0])).await;
@@ -171,7 +171,7 @@ async fn close_ours_first(mut ours: TcpStream, kernel: KernelStream) {
     ours.close().await.unwrap();
 }
 
-/// Closes the kernel's side first, then ours.
+/// Closes the kernel's side first, then longhaul's.
 async fn close_theirs_first(mut ours: TcpStream, kernel: KernelStream) {
     kernel.shutdown(Shutdown::Write).unwrap();
     assert_eq!(ours.read(&mut [0]).await.unwrap(), 0);
@@ -213,7 +213,7 @@ async fn as_server() {
     close_ours_first(ours, kernel).await;
 }
 
-/// Checks that both sides have recovered from losses, which shows that the shim has lost packets.
+/// Checks that both sides have recovered from losses, which also shows that the shim dropped packets.
 fn assert_repaired(world: &World, ours: &TcpStream) {
     let stats = world.shim.stats();
     assert!(stats.lost > 100 && stats.reordered > 100, "{stats:?}");
@@ -319,7 +319,7 @@ async fn the_kernels_window_closes() {
     ours.write_all(&data[..2 * MIB]).await.unwrap();
     until("the kernel's window is closed", || info(&ours).snd_wnd_bytes == 0 && info(&ours).unacked_segments == 0)
         .await;
-    // Long enough for window probes, which the kernel answers with a zero window.
+    // This is long enough for window probes, which the kernel answers with a zero window.
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(info(&ours).snd_wnd_bytes, 0);
     let len = data.len();
@@ -343,7 +343,7 @@ async fn our_window_closes() {
     let copy = data.clone();
     let write = tokio::spawn(theirs(kernel, move |stream| stream.write_all(&copy)));
     until("our buffer is full", || info(&ours).unread_bytes > 60 << 10).await;
-    // Long enough for the kernel's window probes.
+    // This is long enough for window probes of the kernel.
     sleep(Duration::from_millis(1500)).await;
     assert!(!write.is_finished(), "the kernel has sent more than our window and its own buffer hold");
     let mut received = vec![0; data.len()];
@@ -354,7 +354,7 @@ async fn our_window_closes() {
     close_theirs_first(ours, kernel).await;
 }
 
-/// What one side writes, and the other does not read, does not keep the other direction from flowing.
+/// If one side does not read, its closed window must not stop data in the other direction.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kernel_does_not_read() {
     let Some(world) = World::new(Impairment::default(), Config::default()).await else { return };
@@ -362,14 +362,14 @@ async fn the_kernel_does_not_read() {
     let (ours, kernel) = world.connect().await;
     let (mut reader, mut writer) = tokio::io::split(ours);
     let unread = tokio::spawn(async move { writer.write_all(&pattern(16 * MIB)).await });
-    // Long enough for the window to close and for a probe of it.
+    // This is long enough for the window to close and for a window probe.
     sleep(Duration::from_millis(700)).await;
     let data = pattern(8 * MIB);
     let copy = data.clone();
     let write = theirs(kernel, move |stream| stream.write_all(&copy));
     let mut received = vec![0; data.len()];
     let both = async { tokio::join!(reader.read_exact(&mut received), write) };
-    // Without ACKs that the kernel accepts, it sends a window per probe, that is, per minute.
+    // If the kernel accepted no ACKs, it would send a window of data per window probe, that is, per minute.
     let (read, (_kernel, written)) = timeout(Duration::from_secs(60), both).await.expect("a stall");
     written.unwrap();
     read.unwrap();
@@ -385,7 +385,7 @@ async fn we_do_not_read() {
     let Some(world) = World::new(Impairment::default(), config).await else { return };
     let (mut ours, kernel) = world.accept().await;
     let writer = kernel.try_clone().unwrap();
-    // It ends with the connection.
+    // This write ends with the connection.
     let unread = spawn_blocking(move || (&writer).write_all(&pattern(16 * MIB)));
     sleep(Duration::from_millis(700)).await;
     let data = pattern(8 * MIB);
@@ -439,7 +439,7 @@ async fn a_short_outage_is_survived() {
     let kernel = exchange(&mut ours, kernel, MIB).await;
     world.shim.cut(true);
     let data = pattern(MIB);
-    // Without this limit, the write itself would wait.
+    // With the default limit, the write would wait for the outage to end.
     ours.set_notsent_lowat(Some(u32::MAX)).unwrap();
     ours.write_all(&data).await.unwrap();
     until("we retransmit", || info(&ours).timeouts > 1).await;

@@ -1,5 +1,4 @@
-//! Low-priority probes on real sockets: the TOS byte or traffic class that a relay between both ends sees in each
-//! packet.
+//! Low-priority probes on real sockets: a relay between both ends checks the TOS byte or traffic class of each packet.
 #![expect(clippy::disallowed_methods, reason = "the relay delays what passes in real time")]
 
 use std::collections::{HashSet, VecDeque};
@@ -17,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// One-way delay of the relay, chosen so that probes sent every 64th of the RTT are well separated.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// The data packets that passed from the client: TOS byte, and whether the sequence number had passed before.
+/// Data packets from the client that passed the relay: TOS byte, and whether the sequence number had passed before.
 #[derive(Default)]
 struct Passed {
     seen: HashSet<u32>,
@@ -34,9 +33,9 @@ impl Passed {
     }
 }
 
-/// A relay between the client and `server` that delays packets.
+/// Relay between the client and `server` that delays packets.
 struct Relay {
-    /// The socket that clients send to, and its duplicate that reads the kernel's control messages.
+    /// Socket that clients send to, and its duplicate that reads the kernel's control messages.
     front: (UdpSocket, linux::UdpSocket),
     back: UdpSocket,
     server: SocketAddr,
@@ -111,8 +110,8 @@ fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
     })
 }
 
-/// Probes carry the requested DSCP, by default 1 (RFC 8622), and no ECN, whatever data carry. Each probe is a copy of
-/// data sent before, and all are counted.
+/// Probes carry the requested DSCP, by default 1 (RFC 8622), and no ECN, whatever data packets carry. Each probe is a
+/// copy of data sent before, and all probes are counted.
 #[test]
 fn probes_bear_their_codepoint_on_the_wire() {
     for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {

@@ -16,7 +16,7 @@ use longhaul_units::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
-/// Returns a veth pair whose far end merges segments when it can.
+/// Returns a veth pair whose far end coalesces segments if it can.
 fn merging_pair() -> Option<VethPair> {
     match VethPair::new().and_then(|pair| pair.hold_arrivals().map(|()| pair)) {
         Ok(pair) => Some(pair),
@@ -32,12 +32,12 @@ fn merging_pair() -> Option<VethPair> {
 #[derive(Debug, Default)]
 struct Tally {
     segments: u64,
-    /// Segments that the receiver's kernel merged with others.
+    /// Number of segments that the receiver's kernel coalesced with others.
     merged: u64,
-    /// Number of segments of pairs, and of those merged.
+    /// Number of segments of pairs. `merged_of_pairs` counts those that were coalesced.
     of_pairs: u64,
     merged_of_pairs: u64,
-    /// The transmissions of pairs.
+    /// Transmissions of pairs.
     pairs: HashSet<TxId>,
 }
 
@@ -134,8 +134,8 @@ fn transfer(VethPair { near, far }: &VethPair, bytes: usize) -> (TcpPairs, Tally
     (pairs, tally)
 }
 
-/// Most segments are merged, and their arrival times are lost. Pairs are never merged, neither with each other nor
-/// with segments before or after them. One report per batch does not replace those of a pair.
+/// Most segments are coalesced, which loses their arrival times. Segments of pairs are never coalesced, neither with
+/// each other nor with segments before or after them. The report of a batch does not replace those of a pair.
 #[test]
 fn receive_offload_merges_segments_but_no_pair() {
     let Some(pair) = merging_pair() else { return };

@@ -1,5 +1,5 @@
-//! What a queue without low priority drops, and whether answers match probes. The goodput of these schemes is measured
-//! by the experiment `tcp-swift-figure-5`.
+//! Drops of data and probes with and without priorities, and matching of answers to probes. The experiment
+//! `tcp-swift-figure-5` measures the goodput of these schemes.
 
 use std::sync::OnceLock;
 
@@ -19,7 +19,7 @@ const ROWS: [(Scheme, Router); 6] = [
     (Scheme::Swift, Router::Peach),
 ];
 
-/// Returns the loss rates to test: two of them without `LONGHAUL_LONG`.
+/// Returns the loss rates to test: two with few runs, and all with `LONGHAUL_LONG`.
 fn losses() -> impl Iterator<Item = f64> {
     let (skipped, step) = if long() { (0, 1) } else { (1, 2) };
     LOSSES.into_iter().skip(skipped).step_by(step)
@@ -59,7 +59,7 @@ fn low_priority_keeps_drops_from_data() {
     }
 }
 
-/// Between our own peers, every answer refers to a probe that was sent, regardless of losses.
+/// Between longhaul's peers, every answer refers to a probe that was sent, regardless of losses.
 #[test]
 fn no_answer_is_refused() {
     assert!(ROWS.iter().flat_map(|(scheme, router)| row(*scheme, *router)).all(|outcome| outcome.refused == 0));

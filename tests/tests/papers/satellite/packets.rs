@@ -17,7 +17,7 @@ use super::world::{RWND, Router, SEGMENT, Scheme, info};
 
 const RTT: Span = Span::from_millis(550);
 
-/// A packet with data sent by the sender.
+/// Packet with data that the sender transmitted.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     at: Time,
@@ -50,8 +50,8 @@ struct World {
     wire: Rc<RefCell<Wire>>,
 }
 
-/// A single flow without pacing over the satellite link, which drops the packets with these numbers, and with a
-/// receive window of `rwnd` segments.
+/// Starts a single flow without pacing over the satellite link, which drops the packets with the numbers `lost`. The
+/// receive window is `rwnd` segments.
 fn world(scheme: Scheme, lost: Vec<u64>, ecn: bool, rwnd: u64) -> World {
     let back = LinkConfig::delay(RTT / 2);
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), RTT / 2).queue(Limit::Packets(50));
@@ -80,7 +80,7 @@ impl World {
         info(&self.sim, self.sender)
     }
 
-    /// Runs until `done`, and returns the state.
+    /// Runs until `done` holds, and returns the sender's state.
     fn find(&mut self, what: &str, done: impl Fn(&Info) -> bool) -> Info {
         loop {
             let info = info(&self.sim, self.sender);
@@ -100,10 +100,10 @@ impl World {
 
 const SCHEMES: [Scheme; 4] = [Scheme::Peach, Scheme::PeachPlus, Scheme::SwiftPaper, Scheme::Swift];
 
-/// SW-3: the window is 64 segments two round trips after the handshake, where slow start from one segment takes six
-/// more. Resolution 1: until then, the only existing segment is copied. Resolution 2: copies are spaced by 1/64 of
-/// the handshake's RTT. With a receive window below 64 segments, the window opens to that size, and the spacing of
-/// the probes increases accordingly.
+/// SW-3: two round trips after the handshake, the window is 64 segments, which takes slow start from one segment six
+/// round trips more. Resolution 1: until then, copies of the only existing segment are sent. Resolution 2: copies are
+/// spaced by 1/64 of the handshake's RTT. If the receive window is below 64 segments, the window opens to that size,
+/// and the spacing of the copies increases accordingly.
 #[test]
 fn sw3_r01_r02_speedy_start_opens_the_window_in_two_round_trips() {
     for (scheme, rwnd, goal) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, 64, 64), (scheme, 40, 40)]) {
@@ -128,8 +128,9 @@ fn sw3_r01_r02_speedy_start_opens_the_window_in_two_round_trips() {
     assert!(slow.until(6.9).cwnd.0 < RWND * SEGMENT && slow.until(8.0).cwnd.0 >= RWND * SEGMENT);
 }
 
-/// The loss of a segment in a window of 64: the start of recovery, its end, and the end of the window expansion, with
-/// the state at each. The receive window is larger, because otherwise no new data could be sent during recovery.
+/// Recovery from the loss of one segment in a window of 64: time and state at the start of recovery, at its end, and at
+/// the end of the window expansion. The receive window is larger than 64 segments, because otherwise no new data could
+/// be sent during recovery.
 struct Episode {
     world: World,
     entered: (Time, Info),
@@ -152,9 +153,9 @@ fn episode_of(scheme: Scheme, lost: Vec<u64>) -> Episode {
     Episode { world, entered: (begun, entered), left: (ended, left), expanded: (over, expanded) }
 }
 
-/// SW-5, resolution 16: recovery sends half a window of data and a full window of probes, with copies of one segment
-/// in TCP-Peach and of several in the others (resolution 1). No probe is sent after the recovery ACK (resolution 24),
-/// and recovery takes one round trip.
+/// SW-5, resolution 16: recovery sends half a window of data and a full window of probes. Probes are copies of one
+/// segment in TCP-Peach, and of several in the other schemes (resolution 1). No probe is sent after the ACK that ends
+/// recovery (resolution 24), and recovery takes one round trip.
 #[test]
 fn sw5_recovery_injects_half_a_window_of_data_and_one_of_probes() {
     for scheme in SCHEMES {
@@ -170,15 +171,15 @@ fn sw5_recovery_injects_half_a_window_of_data_and_one_of_probes() {
         let took = left.0 - entered.0;
         assert!((RTT..RTT + RTT / 8).contains(&took), "{scheme:?}: {took}");
         let copied: HashSet<_> = probes.iter().map(|probe| probe.seq).collect();
-        // TCP-Peach copies the last segment sent, which does not change until the window allows another one.
+        // TCP-Peach copies the last segment sent, which is the same until the window allows another one.
         assert_eq!(copied.len() > 10, scheme != Scheme::Peach, "{scheme:?}: {} different", copied.len());
     }
 }
 
-/// Resolution 23: three segments of a window are lost, which causes two partial ACKs. They do not cover all data sent
-/// before recovery, and do not end it: it is a single recovery that ends when this data is acknowledged. The first
-/// gap is repaired at once, the others when the halved window allows it: half a round trip later, or earlier after a
-/// probe.
+/// Resolution 23: three segments of a window are lost, which causes two partial ACKs. They acknowledge only part of the
+/// data sent before recovery, so they do not end it: there is a single recovery, which ends when all this data is
+/// acknowledged. The first gap is retransmitted at once, and the others when the halved window allows it: half a round
+/// trip later, or earlier after a probe.
 #[test]
 fn r23_partial_acks_do_not_end_recovery() {
     for scheme in SCHEMES {
@@ -195,10 +196,10 @@ fn r23_partial_acks_do_not_end_recovery() {
     }
 }
 
-/// SW-4: the window expands for one round trip after recovery. Half of the answers are ignored. The other half
-/// restores TCP-Peach's window; TCP-Swift adds one segment per ACK of data as well. The gated variant does so only
-/// from the second half on and up to the former window, the published one from the first answer on and up to the
-/// peer's window.
+/// SW-4: the window expands for one round trip after recovery. The first half of the answers to probes is ignored, and
+/// the second half restores TCP-Peach's window. TCP-Swift also adds one segment per ACK of data. Its gated variant does
+/// so only from the second half on and up to the former window; the published variant does so from the first answer on
+/// and up to the peer's window.
 #[test]
 fn sw4_the_window_expands_for_a_round_trip() {
     for scheme in SCHEMES {

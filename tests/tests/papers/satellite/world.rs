@@ -1,4 +1,4 @@
-//! The paper's networks, and the results of flows on them.
+//! Networks of the paper, and flows over them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use longhaul_sim::{Plan, SessionId, Setup, Sim};
 use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time, statistics};
 
-/// Payload of a segment (table 2).
+/// Payload of a segment in bytes (table 2).
 pub(crate) const SEGMENT: u64 = 1000;
 /// Rate of the bottleneck (table 2) and of the access links of topology 1.
 const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
@@ -22,13 +22,13 @@ pub(crate) enum Scheme {
     Sack,
     Peach,
     PeachPlus,
-    /// TCP-Swift as published, and our variant.
+    /// TCP-Swift as published. `Swift` is longhaul's variant.
     SwiftPaper,
     Swift,
 }
 
 impl Scheme {
-    /// TCP of ns-2.1b7a has an initial window of one segment, and counts ACKs.
+    /// Returns the composition. TCP of ns-2.1b7a, here `Sack`, has an initial window of one segment, and counts ACKs.
     const fn congestion(self) -> &'static str {
         match self {
             Self::Sack => "slow-start=slow-start(iw=1,l=1),avoidance=new-reno,recovery=rfc6675",
@@ -41,7 +41,7 @@ impl Scheme {
         }
     }
 
-    /// Segments of 1000 bytes, one ACK per segment, a window of 64 segments, no ECN.
+    /// Returns settings with segments of 1000 bytes, one ACK per segment, a window of 64 segments, and no ECN.
     pub(crate) fn config(self) -> Config {
         let mut config = Config::default();
         (config.base_plpmtu, config.max_plpmtu) = (SEGMENT as u16 + 24, SEGMENT as u16 + 24);
@@ -53,14 +53,14 @@ impl Scheme {
     }
 }
 
-/// Treatment of low priority by the routers of the bottleneck.
+/// Treatment of low-priority packets by the routers of the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Router {
-    /// None: a single FIFO queue.
+    /// Priority has no effect: a single FIFO queue.
     Blind,
     /// Strict priority: probes are dropped in favour of data.
     Priority,
-    /// A single queue that accepts probes only if at most one packet is queued (TCP-Peach's).
+    /// TCP-Peach's queue: a single queue that accepts probes only if at most one packet is queued.
     Peach,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Outcome {
     /// At the bottleneck: data packets offered and dropped by the queue, and the same for probes.
     pub(crate) data: (u64, u64),
     pub(crate) probes: (u64, u64),
-    /// Totals over the flows.
+    /// Totals over all flows.
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) refused: u64,
@@ -109,14 +109,14 @@ pub(crate) struct Course {
     pub(crate) apart: Span,
 }
 
-/// A flow: its algorithm, and its access links on both sides.
+/// Algorithm of a flow, and its access links on both sides.
 pub(crate) struct Flow {
     pub(crate) scheme: Scheme,
     pub(crate) left: Duplex,
     pub(crate) right: Duplex,
 }
 
-/// Topology 1: flows over a satellite link with the loss rate `loss`, and access links of 10 Mb/s and 1 ms.
+/// Runs flows on topology 1: a satellite link with the loss rate `loss`, and access links of 10 Mb/s and 1 ms.
 pub(crate) fn satellite(scheme: Scheme, flows: usize, loss: f64, router: Router, seconds: u64, seed: u64) -> Outcome {
     let access = || Duplex::symmetric(LinkConfig::new(RATE, Span::from_millis(1)));
     let flows: Vec<_> = (0..flows).map(|_| Flow { scheme, left: access(), right: access() }).collect();

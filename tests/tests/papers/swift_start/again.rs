@@ -1,5 +1,5 @@
-//! Hardened Swift Start with gamma 1 after its start-up phase: slow start resumes if the capacity available on the path
-//! increases, and only then.
+//! Hardened Swift Start with gamma 1 after its start-up phase: slow start resumes if and only if the available capacity
+//! of the path increases.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 /// BDP of 20 Mb/s and 500 ms in segments.
 const HOLDS: u64 = 833;
 
-/// Two links of 20 Mb/s in a row, the second with a queue of `bdps` bandwidth-delay products. Until `end`, cross
-/// traffic uses `mbit` Mb/s of the second link, at a constant rate or as a Poisson process. Its packets arrive
-/// between the segments of the flight and increase their spacing.
+/// Starts a transfer over two links of 20 Mb/s in a row, the second with a queue of `bdps` bandwidth-delay products.
+/// Until `end`, cross traffic uses `mbit` Mb/s of the second link, at a constant rate or as a Poisson process. Its
+/// packets arrive between the segments of the flight and increase their spacing.
 fn shared(spec: &str, bdps: f64, (mbit, random): (u64, Option<u64>), end: Time) -> Run {
     let mut topology = Topology::new();
     let (from, to, router, noise) = (topology.host(), topology.host(), topology.router(), topology.host());
@@ -43,12 +43,13 @@ fn shared(spec: &str, bdps: f64, (mbit, random): (u64, Option<u64>), end: Time) 
 /// State of a transfer.
 #[derive(Debug)]
 struct Found {
-    /// The window at the start of the observation, and its maximum since, in segments.
+    /// Window in segments at the start of the observation. `most` is its maximum since.
     before: u64,
     most: u64,
-    /// Time at which it reached nine tenths of the BDP, in tenths of a second.
+    /// Time at which the window reached nine tenths of the BDP, in tenths of a second.
     filled: Option<u64>,
-    /// Hundredths of a second in congestion avoidance without losses, and number of transitions from there to slow start.
+    /// Hundredths of a second in congestion avoidance without losses. `again` counts the transitions from there to slow
+    /// start.
     avoidance: u64,
     again: u64,
     /// Number of dropped packets.
@@ -82,12 +83,12 @@ fn pair(avoidance: &str) -> [String; 2] {
     ["gamma=1", "gamma=1,follow=off"].map(|options| format!("swift-start-hardened({options}){avoidance}"))
 }
 
-/// Cross traffic ends five seconds after the start. The window fills the path within two seconds, where congestion
-/// avoidance alone needs more than twice as long. Slow start grows only up to this point, and nothing is lost in a
-/// queue of one BDP.
+/// Cross traffic ends five seconds after the start. Two seconds later, the window fills the path, which takes
+/// congestion avoidance alone more than twice as long. Slow start ends at this window, and nothing is lost in a queue
+/// of one BDP.
 #[test]
 fn slow_start_goes_on_when_others_leave() {
-    // Limited Slow-Start takes 1 s for 100 segments.
+    // Limited Slow-Start takes 1 s per 100 segments.
     for (algorithm, by) in [("+new-reno", 70), ("", 70), ("+hstcp", 100)] {
         let [with, without] = pair(algorithm).map(|spec| {
             let end = Time::ZERO + Span::from_secs(5);
@@ -104,8 +105,8 @@ fn slow_start_goes_on_when_others_leave() {
     }
 }
 
-/// On a path without changes, empty or shared, narrow or wide, smooth or bursty, slow start does not resume, and nothing
-/// more is lost.
+/// On a path whose capacity does not change, idle or shared, narrow or wide, smooth or bursty, slow start does not
+/// resume, and no additional packets are lost.
 #[test]
 fn slow_start_does_not_go_on_where_a_path_stays() {
     let numbers = if long() { 6 } else { 2 };

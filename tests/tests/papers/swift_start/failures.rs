@@ -1,4 +1,4 @@
-//! Failures of Swift Start that NASA TM-2004-212938 found, and those that follow from its design.
+//! Failures of Swift Start that NASA found (TM-2004-212938), and those that follow from its design.
 
 use longhaul_cc::internal::Pattern;
 use longhaul_link::source::Source;
@@ -10,14 +10,14 @@ use longhaul_units::{Rate, Span, Time};
 use crate::swift_start::testbed::{MSS, Run, Start, Testbed};
 
 const MEGABIT: u64 = 1_000_000;
-/// Rate of the dummynet bottleneck (table 5): 5 Mb/s, with an RTT of 500 ms.
+/// Rate of the dummynet bottleneck (table 5), in bit/s. The RTT is 500 ms.
 const RATE: u64 = 5 * MEGABIT;
 /// Payload capacity in Mb/s.
 const CAPACITY: f64 = 5.0 * 1448.0 / 1500.0;
 /// Size of an IP packet from iperf in bytes.
 const UDP: u32 = 1498;
 
-/// Dummynet with queues of this many packets in both directions.
+/// Returns links like dummynet's, with queues of this many packets in both directions.
 pub(crate) fn dummynet(slots: u64) -> Duplex {
     let link = LinkConfig::new(Rate::from_bits_per_sec(RATE), Span::from_millis(250)).queue(Limit::Packets(slots));
     Duplex::symmetric(link)
@@ -31,8 +31,8 @@ pub(crate) fn mbit(rate: Rate) -> f64 {
     rate.as_bits_per_sec() as f64 / 1e6
 }
 
-/// Adds UDP traffic of this many Mb/s in both directions, with a constant rate and a different phase per run, or as a
-/// Poisson process.
+/// Adds UDP traffic of `udp` Mb/s in both directions, as a Poisson process if `random`, otherwise with a constant rate
+/// and a different phase per run.
 pub(crate) fn beside(run: &mut Run, udp: u64, random: bool, number: u64) {
     let rate = Rate::from_bits_per_sec(udp * MEGABIT);
     for (from, to, way) in [(0, 1, 0), (1, 0, 1)] {
@@ -61,7 +61,7 @@ fn estimates(slots: u64, udp: u64, random: bool) -> Vec<f64> {
 }
 
 /// Figures 8 to 13: with 2 and 4 Mb/s of UDP traffic, which leave 3 and 1 Mb/s, most estimates are 3.3 to 4.6 and 3.8
-/// to 4.6 Mb/s.
+/// to 4.6 Mb/s, which is near the capacity of 5 Mb/s.
 #[test]
 fn the_estimate_is_the_capacity_not_what_is_available() {
     for (udp, least) in [(2, 3.3), (4, 3.8)] {
@@ -80,8 +80,8 @@ fn compressed_acks_make_gross_over_estimates() {
     assert!(over >= 3 && rates.iter().any(|rate| (rate - 23.168).abs() < 0.01), "{rates:?}");
 }
 
-/// With a queue of two packets, the last segment of the flight is dropped, so that the third one is acknowledged by
-/// the receiver's delayed-ACK timer. Whether this timer fires before or after the abort timer, there is no estimate
+/// With a queue of two packets, the last segment of the flight is dropped, so that the receiver acknowledges the third
+/// one only when its delayed-ACK timer expires. Whether this is before or after the abort timer, there is no estimate
 /// and no pacing.
 #[test]
 fn the_delayed_ack_timer_means_slow_start() {
@@ -100,8 +100,8 @@ fn the_delayed_ack_timer_means_slow_start() {
     assert!(few < 15 && many == 15, "{few} and {many} of 15");
 }
 
-/// Multiple-flow observations: UDP traffic has filled a deep queue. The RTT includes the queueing delay, but `delta`
-/// is unchanged, so that the estimate grows with the RTT. If the RTT exceeds the first timeout, there is no estimate.
+/// "Multiple-flow observations": UDP traffic has filled a deep queue. The RTT includes the queueing delay, but `delta`
+/// does not, so that the estimate grows with the RTT. If the RTT exceeds the first timeout, there is no estimate.
 #[test]
 fn a_deep_queue_makes_more_of_the_path() {
     for (udp, estimates) in [(12, true), (18, false)] {
@@ -140,8 +140,8 @@ fn a_long_transfer_drops_earlier_than_with_slow_start() {
     }
 }
 
-/// "Because of the bursts in slow start, the TCP tests dropped packets earlier". With pacing, the window is larger at
-/// the first drop.
+/// "Because of the bursts in slow start, the TCP tests dropped packets earlier". With pacing only, the window at the
+/// first drop is larger.
 #[test]
 fn pacing_only_drops_later_at_a_larger_window() {
     for slots in [5, 20, 50] {

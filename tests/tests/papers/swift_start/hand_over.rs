@@ -5,15 +5,15 @@ use longhaul_units::{Bytes, Rate, Span};
 use crate::swift_start::hardened::{open, path};
 use crate::swift_start::testbed::MSS;
 
-/// Returns the maximum burst of the transport's pacer at a rate: 250 us at this rate, at least two segments, rounded
-/// up to full segments.
+/// Returns the maximum burst in segments that the transport's pacer allows at a rate: 250 us at this rate, at least two
+/// segments, rounded up to full segments.
 fn quantum(rate: Option<Rate>) -> u64 {
     let bytes = rate.unwrap_or(Rate::ZERO).bytes_in(Span::from_micros(250)).max(Bytes(2 * MSS));
     bytes.0.div_ceil(MSS)
 }
 
-/// The test covers the time after the flight: the paced round, the transition to slow start or congestion avoidance, and
-/// two more seconds.
+/// The test covers the time after the first flight: the paced round, the transition to slow start or congestion
+/// avoidance, and two more seconds.
 #[test]
 fn nothing_above_the_quantum_leaves_at_once() {
     let starts = [

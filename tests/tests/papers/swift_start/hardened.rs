@@ -1,4 +1,4 @@
-//! The hardened Swift Start on our own transport without modifications.
+//! Hardened Swift Start on longhaul's transport without modifications.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use longhaul_units::{Rate, Span, Time};
 use crate::swift_start::failures::{beside, dummynet};
 use crate::swift_start::testbed::{Estimates, MSS, Run};
 
-/// A path with a queue of this fraction of its BDP.
+/// Returns a path with a queue of `bdps` bandwidth-delay products.
 pub(crate) fn path(mbit: u64, millis: u64, bdps: f64) -> Duplex {
     let (rate, rtt) = (Rate::from_bits_per_sec(mbit * 1_000_000), Span::from_millis(millis));
     let queue = rate.bytes_in(rtt).mul_f64(bdps).0;
     Duplex::symmetric(LinkConfig::new(rate, rtt / 2).queue(Limit::Bytes(queue)))
 }
 
-/// Opens a transfer.
+/// Opens a transfer of `bytes` bytes under `spec` over `links`.
 pub(crate) fn open(links: Duplex, spec: &str, bytes: u64) -> Run {
     open_with(Setup::pair(1, links), spec, bytes, true)
 }
@@ -32,8 +32,8 @@ pub(crate) fn open_with(setup: Setup, spec: &str, bytes: u64, extensions: bool) 
     })
 }
 
-/// 1 MB on a new connection with gamma 1: the time is within 10 % of the sum of handshake, flight, serialisation and
-/// one-way delay, without loss for any queue. CUBIC with an initial window of ten takes longer and has losses.
+/// On a new connection with gamma 1, a transfer of 1 MB takes the sum of handshake, flight, serialisation and one-way
+/// delay within 10 %, without loss for any queue. CUBIC with an initial window of ten takes longer and has losses.
 #[test]
 fn a_megabyte_takes_the_expected_time() {
     for (mbit, millis, limit) in [(5, 500, 3.2), (20, 500, 2.0), (20, 100, 0.75)] {
@@ -51,8 +51,8 @@ fn a_megabyte_takes_the_expected_time() {
     }
 }
 
-/// With default settings: segments of 1208 bytes, a path MTU probe in the flight, ACKs that open the window, and a
-/// peer's window of 256 KiB. Both variants get an estimate and pace.
+/// With default settings, segments have 1208 bytes, the flight contains a path MTU probe, ACKs open the window, and the
+/// peer's window is 256 KiB. Both variants nevertheless get an estimate and pace.
 #[test]
 fn it_measures_with_default_settings() {
     for (mbit, millis) in [(5, 500), (20, 500), (20, 100), (100, 50)] {
@@ -65,7 +65,7 @@ fn it_measures_with_default_settings() {
             let id = sim.session(client).id;
             let info = sim.host(0).endpoint.connection(id).unwrap().info(sim.now());
             assert_eq!(info.phase, "swift-start-paced", "{mbit} Mb/s, {millis} ms, {start}");
-            // The minimum of the BDP and the peer's window is paced over the round trip.
+            // The flight of the paced round trip is the BDP or the peer's window, whichever is smaller.
             let payload = mbit as f64 * 1e6 / 8.0 * f64::from(info.mss) / f64::from(info.mss + 52);
             let offered = info.peer_window.0 as f64 / millis as f64 * 1e3;
             let rate = info.pacing_rate.unwrap().as_bytes_per_sec() as f64 / payload.min(offered);
@@ -75,14 +75,14 @@ fn it_measures_with_default_settings() {
     }
 }
 
-/// Changes the reverse link to deliver ACKs in bunches.
+/// Changes the reverse link to deliver ACKs in bunches, one bunch per `every` ms.
 fn bunches(mut links: Duplex, every: u64) -> Duplex {
     links.back.rate = LinkRate::Trace(Arc::new(Trace::parse(&format!("{every}\n").repeat(200)).unwrap()));
     links
 }
 
-/// Returns the threshold in segments on a path of 5 Mb/s and 500 ms, whose BDP is 208 segments, and the packets
-/// dropped during 1 MB.
+/// Returns the slow-start threshold in segments on a path of 5 Mb/s and 500 ms, whose BDP is 208 segments, and the
+/// number of packets dropped during 1 MB.
 fn threshold(links: Duplex, spec: &str, extensions: bool, before: impl Fn(&mut Run)) -> (Option<u64>, u64) {
     let mut run = open_with(Setup::pair(1, links), spec, 1_000_000, extensions);
     before(&mut run);
@@ -92,8 +92,8 @@ fn threshold(links: Duplex, spec: &str, extensions: bool, before: impl Fn(&mut R
     (threshold, run.dropped())
 }
 
-/// ACKs in bunches, and one ACK per two or sixteen segments: with arrival times, the estimate is unaffected. With ACK
-/// spacing, which is all that the paper's variant has, it is not, and is bounded only by the RTTs.
+/// The receiver's ACKs arrive in bunches. With arrival times, the estimate is correct. With ACK spacing, which is all
+/// that the paper's variant uses, it is wrong, and bounded only by the RTTs.
 #[test]
 fn compressed_and_delayed_acks_do_not_mislead_it() {
     let spec = "swift-start-hardened(gamma=1)";
@@ -123,8 +123,8 @@ fn thresholds(spec: &str, udp: u64) -> Vec<u64> {
     thresholds
 }
 
-/// With Poisson UDP traffic in both directions, the paper's estimates are up to 23 Mb/s. Here, no threshold exceeds
-/// the BDP plus half of the queue.
+/// With Poisson UDP traffic in both directions, the paper's estimates are up to 23 Mb/s. The hardened variant's
+/// thresholds do not exceed the BDP plus half of the queue.
 #[test]
 fn it_never_estimates_more_than_the_path() {
     for udp in [2, 4] {
@@ -133,7 +133,7 @@ fn it_never_estimates_more_than_the_path() {
     }
 }
 
-/// After the narrow link of 5 Mb/s follows one of 10 Mb/s with 6 Mb/s of Poisson UDP traffic, which changes the
+/// The narrow link of 5 Mb/s is followed by a link of 10 Mb/s with 6 Mb/s of Poisson UDP traffic, which changes the
 /// spacing of segments. Nine gaps give a better estimate than three.
 #[test]
 fn ten_segments_tell_more_than_four() {
@@ -162,7 +162,7 @@ fn ten_segments_tell_more_than_four() {
 }
 
 /// The threshold equals the BDP, so that slow start does not overshoot: with a queue of 0.25 BDP, the start-up phase
-/// loses nothing, whereas the paper's variant loses a window.
+/// loses nothing, whereas the paper's variant loses a window of data.
 #[test]
 fn the_third_round_does_not_double_past_the_pipe() {
     let lost = |spec| {
@@ -175,8 +175,8 @@ fn the_third_round_does_not_double_past_the_pipe() {
     assert!(own.0 == 0 && paper.0 > 300 && own.1 > 5000, "{own:?} {paper:?}");
 }
 
-/// The path has 8 Mb/s during the flight, and 20 Mb/s from the paced round on. The threshold follows the capacity
-/// while the window is below it, and the path is filled sooner.
+/// The path has 8 Mb/s during the flight, and 20 Mb/s from the paced round on. As long as the window is below the
+/// threshold, the threshold follows the capacity, so that the path is filled sooner.
 #[test]
 fn it_goes_on_estimating() {
     let later = |spec: &str| {

@@ -1,5 +1,5 @@
-//! NASA's testbed: two FreeBSD hosts without pacing, a clock with ticks of 1 ms or a continuous one, a bottleneck, a
-//! deep queue, and a trace.
+//! NASA's testbed: two FreeBSD hosts without pacing, with a clock that has ticks of 1 ms or none, a bottleneck, a deep
+//! queue, and a trace.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,11 +23,11 @@ use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segm
 use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 
-/// Payload of a segment: IP packets have 1500 bytes, with timestamps.
+/// Payload of a segment in bytes: IP packets have 1500 bytes, with timestamps.
 pub(crate) const MSS: u64 = 1448;
 /// Tick of the kernel's clock.
 pub(crate) const TICK: Span = Span::from_millis(1);
-/// The estimate of a run.
+/// Estimate of a run, which the test reads.
 pub(crate) type Estimates = Arc<Mutex<Option<PairEstimate>>>;
 
 /// The start-up scheme.
@@ -41,8 +41,8 @@ pub(crate) enum Start {
     Pacing(Pattern),
 }
 
-/// FreeBSD 4.1 as used by NASA: an initial window of four segments, growth by one segment per ACK, NewReno, no pacing
-/// except during start-up.
+/// FreeBSD 4.1 as used by NASA: an initial window of four segments, growth by one segment per ACK, NewReno, and no
+/// pacing except during start-up.
 #[derive(Clone, Debug)]
 struct FreeBsd {
     start: Start,
@@ -120,7 +120,7 @@ impl Startup for Logged {
 
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
         let step = self.inner.on_ack(ack, path, window);
-        // Each end has an instance, but the receiver's has no estimate.
+        // Both ends have an instance that stores its estimate here, but the receiver's instance has none.
         let mut told = self.told.lock().unwrap();
         *told = self.inner.estimate().or(*told);
         step
@@ -158,7 +158,7 @@ pub(crate) struct Testbed {
     pub(crate) clock: TickClock,
 }
 
-/// A phase at which the estimate of each path is the modal one of the paper.
+/// Phase at which each path has the estimate that is most frequent in the paper.
 const USUAL: Span = Span::from_micros(400);
 
 impl Testbed {
@@ -166,9 +166,9 @@ impl Testbed {
         Self { rate, millis, ack_delay: Span::from_millis(100), phase: USUAL, clock: TickClock { tick: TICK } }
     }
 
-    /// RTT added by routers, switches and hosts. The paper's RTTs exceed the configured delay by 3 to 4 ms at 20
-    /// Mb/s, 6 to 7 ms at 5 Mb/s and 50 to 52 ms at 0.5 Mb/s, of which two frames take 1.2, 4.9 and 49.2 ms. The rest
-    /// varied: at 5 Mb/s, the paper's mean RTTs are 506.8 ms, but 106.4 ms.
+    /// Returns the RTT added by routers, switches and hosts. The paper's RTTs exceed the configured delay by 3 to 4 ms
+    /// at 20 Mb/s, 6 to 7 ms at 5 Mb/s and 50 to 52 ms at 0.5 Mb/s, of which two frames take 1.2, 4.9 and 49.2 ms. The
+    /// remainder varied: at 5 Mb/s, the paper's mean RTTs are 506.8 ms for 500 ms, but 106.4 ms for 100 ms.
     const fn extra(&self) -> Span {
         Span::from_micros(match (self.rate, self.millis) {
             (20_000_000, 500) => 1800,
@@ -178,7 +178,7 @@ impl Testbed {
         })
     }
 
-    /// Links with frames of 1538 bytes. At 0.5 Mb/s, the reverse path was not limited.
+    /// Returns links with frames of 1538 bytes. At 0.5 Mb/s, the testbed did not limit the reverse path.
     pub(crate) fn links(&self) -> Duplex {
         let link = LinkConfig::new(Rate::from_bits_per_sec(self.rate), Span::from_millis(self.millis) / 2)
             .queue(Limit::Packets(100_000))
@@ -211,7 +211,7 @@ impl Testbed {
 /// Data segments sent by the sender's host.
 #[derive(Debug, Default)]
 struct Traffic {
-    /// Time and bytes of each.
+    /// Time and length of each segment.
     sent: Vec<(Time, u64)>,
 }
 
@@ -236,8 +236,8 @@ pub(crate) struct Run {
 
 impl Run {
     /// Opens a transfer of `bytes` from host 0 to host 1 with its own settings at `begin`. The receiving application
-    /// begins to read `reads_after` later: on the first read, our receiver advertises the whole window, which a SYN
-    /// cannot, in an ACK that FreeBSD did not send.
+    /// begins to read `reads_after` later, because longhaul's receiver sends an ACK at the first read that FreeBSD did
+    /// not send: it advertises the whole window, which a SYN cannot.
     pub(crate) fn new(
         setup: Setup,
         bytes: u64,
@@ -256,7 +256,7 @@ impl Run {
         Self { sim, begun, estimates, traffic, client, server }
     }
 
-    /// Runs until this time after the SYN.
+    /// Runs until `span` after the SYN.
     pub(crate) fn until(&mut self, span: Span) {
         let left = (self.begun + span) - self.sim.now();
         self.sim.run_for(left);
@@ -269,7 +269,7 @@ impl Run {
         (self.sim.session(server).read_at.unwrap() - self.begun).as_secs_f64()
     }
 
-    /// Returns the number of data segments sent by this time after the SYN.
+    /// Returns the number of data segments sent until `span` after the SYN.
     pub(crate) fn segments_by(&self, span: Span) -> u64 {
         let until = self.begun + span;
         let traffic = self.traffic.borrow();
@@ -277,8 +277,8 @@ impl Run {
         bytes / MSS
     }
 
-    /// Returns the start time and number of segments of each burst. Segments belong to the same burst if at most
-    /// `apart` passes between one and the next.
+    /// Returns the start time and number of segments of each burst. Two successive segments belong to the same burst if
+    /// at most `apart` passes between them.
     pub(crate) fn bursts(&self, apart: Span) -> Vec<(Time, usize)> {
         let mut bursts: Vec<(Time, usize, Time)> = Vec::new();
         for (at, _) in &self.traffic.borrow().sent {
