@@ -8,7 +8,6 @@ use crate::generated::{Page, Task, docs, processor, section, table};
 use crate::report::{Spread, write_json};
 use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, controllers};
 
-/// Number of measurements per controller.
 const TURNS: usize = 21;
 /// Number of measurements per controller with `--quick`.
 const QUICK_TURNS: usize = 5;
@@ -73,7 +72,6 @@ fn measure(turns: usize) -> Result<Vec<Row>> {
     Ok(costs.into_iter().map(row).collect())
 }
 
-/// Returns the CPU time per ACK in ns.
 fn time(controller: &str, state: State) -> Result<f64> {
     let mut sender = Sender::new(controller, state)?;
     let before = thread_cpu_time();

@@ -60,7 +60,6 @@ struct Service {
     quiet: Vec<f64>,
 }
 
-/// Results of one transport.
 #[derive(Clone, Debug)]
 struct Row {
     idle: usize,

@@ -17,7 +17,6 @@ use crate::transport::{Connector, Listener, Transport, kernel_congestion, longha
 use crate::udp::{self, Udp};
 use crate::worker::{self, Workers};
 
-/// A transport to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Rival {
     /// Raw UDP, the upper bound.
@@ -59,7 +58,6 @@ pub(crate) enum Job {
     Send { rival: Rival, to: SocketAddr, bytes: u64 },
 }
 
-/// Report of a sender.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Sent {
     pub usage: Usage,
@@ -78,7 +76,6 @@ struct Place<'a> {
     is_loaded: bool,
 }
 
-/// Settings of all runs.
 struct Bench {
     workers: Workers,
     bytes: u64,
@@ -173,7 +170,6 @@ pub(crate) async fn work(job: Job) -> Result<()> {
     }
 }
 
-/// Computes until the process ends.
 fn compute() {
     for number in 0_u64.. {
         black_box(number);

@@ -37,7 +37,6 @@ const WARM_UP: f64 = 0.2;
 /// Bytes of data per segment of the process that only waits and sends.
 const SEGMENT: usize = 1448;
 
-/// Job of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Job {
     /// Writes for `millis` ms. With `pauses`, the thread does not run for a third of this time.
@@ -132,7 +131,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Measures a stream.
+    /// Measures a longhaul stream, whose thread pauses regularly if `pauses`.
     fn stream(&self, bytes_per_second: u64, pauses: bool) -> Result<Outcome> {
         let receiver = Receiver::new(true)?;
         let job = Job::Write { to: receiver.address(), bytes_per_second, millis: self.millis, pauses };

@@ -25,7 +25,6 @@ const FREQUENCY: u32 = 4999;
 const COMMAND: &str = "cargo bench --bench profile -- --write";
 const OWN: Rival = Rival::Stream(Transport::Longhaul);
 
-/// Job of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Job {
     Stream(loopback::Job),

@@ -63,7 +63,7 @@ impl std::fmt::Display for Lateness {
     }
 }
 
-/// A transfer in virtual and in real time.
+/// Durations of a transfer in virtual and in real time.
 #[derive(Clone, Debug, Serialize)]
 struct Agreement {
     scenario: &'static str,
@@ -75,7 +75,6 @@ struct Agreement {
     real_s: Spread,
     /// Deviation of the median duration in real time from that in virtual time, as a fraction of the latter.
     deviation: f64,
-    /// Number of valid runs.
     runs: usize,
     /// Number of runs that are invalid, because the machine was too slow.
     discarded: usize,
@@ -302,7 +301,6 @@ fn judge(results: &Results) -> Result<()> {
     Ok(())
 }
 
-/// A requirement.
 struct Verdict {
     what: String,
     is_so: bool,

@@ -26,7 +26,6 @@ const IDLE_CLIENTS: usize = 4;
 const REST: Duration = Duration::from_secs(5);
 const SERVER_IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Job of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 enum Job {
     /// Reports its address, and echoes data on any number of connections.
@@ -48,7 +47,6 @@ struct Latency {
     p99_us: f64,
 }
 
-/// Settings of the bench.
 struct Bench {
     workers: Workers,
     runs: usize,
@@ -134,7 +132,6 @@ pub(crate) async fn echo(mut stream: Stream) -> Result<()> {
     }
 }
 
-/// Sends a request and waits for the response.
 async fn ask(stream: &mut Stream, message: &mut [u8]) -> Result<()> {
     stream.write_all(message).await?;
     stream.flush().await?;
@@ -201,7 +198,6 @@ async fn hold(transport: Transport, to: SocketAddr, connections: usize) -> Resul
 }
 
 impl Bench {
-    /// Starts a server, and returns it with its address.
     fn server(&self, job: &Job) -> Result<(Worker, SocketAddr)> {
         let mut server = self.workers.spawn(job, None)?;
         let addr = server.hear().context("the server")?;

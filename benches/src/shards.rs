@@ -80,7 +80,6 @@ impl Load {
     }
 }
 
-/// Job of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     /// Reports its address, and serves any number of clients.
@@ -224,12 +223,12 @@ async fn client(transport: Transport, to: SocketAddr, load: Load, streams: usize
     Ok(rate)
 }
 
-/// Connects, and waits until the server answers.
+/// Connects, and waits until the server returns the first byte.
 pub(crate) async fn greet(connector: &Connector, to: SocketAddr) -> Result<Stream> {
     greeted(connector.connect(to).await?).await
 }
 
-/// Waits until the server answers on a new connection.
+/// Waits until the server returns the first byte on a new connection.
 pub(crate) async fn greeted<S: Duplex>(mut stream: S) -> Result<S> {
     stream.write_u8(HELLO).await?;
     stream.flush().await?;

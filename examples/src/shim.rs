@@ -184,7 +184,7 @@ impl Joint {
         }
     }
 
-    /// Returns the socket that represents a kernel's client.
+    /// Returns the socket that represents a kernel's client towards the longhaul listener.
     fn flow(self: &Arc<Self>, flow: Flow) -> Option<Arc<AsyncFd<UdpSocket>>> {
         let server = self.routes.server?;
         let mut flows = lock(&self.flows);
@@ -244,7 +244,7 @@ impl Joint {
         });
     }
 
-    /// Drops, delays, or delivers a packet.
+    /// Calls `pass` now, later, or never, as the impairment decides.
     fn deliver(self: &Arc<Self>, direction: Direction, pass: impl FnOnce() + Send + 'static) {
         if self.cut.load(Ordering::Relaxed) {
             return;
@@ -281,7 +281,7 @@ enum Fate {
     Hold(Duration),
 }
 
-/// Random decisions about one direction's packets, in order.
+/// Random decisions about the packets of one direction, one after the other.
 #[derive(Debug)]
 struct Fates {
     impairment: Impairment,

@@ -158,7 +158,7 @@ impl Peer {
     }
 }
 
-/// Network faults selected by a script.
+/// Network with faults that a script selects.
 struct Weather<'a> {
     script: Script<'a>,
     lost: u32,

@@ -90,7 +90,7 @@ impl Side {
         }
     }
 
-    /// Checks a segment that this side sends to `peer`.
+    /// Checks a segment that this end sends to `peer`.
     pub(crate) fn on_sent(&mut self, now: Time, peer: &Self, header: &Header, payload: &[u8]) -> Result<(), String> {
         let has = |flag| header.flags.contains(flag);
         if has(Flags::RST) {

@@ -247,7 +247,8 @@ fn check_info(info: &Info, last: Option<&Info>, min_rto: Span) -> Result<(), Str
     holds(info.bytes_received >= last.bytes_received, "received went back")
 }
 
-/// One event can cause two transitions, for example a FIN that also acknowledges our FIN.
+/// Checks a transition of RFC 9293, section 3.3.2. One event can cause two, for example a FIN that also acknowledges
+/// this end's FIN.
 fn check_edge(last: Option<State>, now: State) -> Result<(), String> {
     let Some(last) = last.filter(|last| *last != now) else { return Ok(()) };
     let reachable = last.may_become(now) || State::ALL.iter().any(|s| last.may_become(*s) && s.may_become(now));

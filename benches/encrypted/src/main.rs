@@ -36,9 +36,7 @@ const RECORDS: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Rival {
-    /// longhaul with TLS.
     Tls,
-    /// QUIC by s2n-quic.
     S2n,
     Other(Transport),
 }
@@ -71,7 +69,7 @@ struct Address {
     identity: String,
 }
 
-/// Medians of a rival.
+/// Medians over the runs of a transport.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     gbps: Spread,

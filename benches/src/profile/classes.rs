@@ -69,7 +69,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// Class, and names of which one must match.
+/// Class, and parts of names, one of which must match.
 type Rule = (Class, &'static [&'static str]);
 
 /// Rules for the kernel's functions by the beginnings of their names, without leading underscores. The first rule that

@@ -27,12 +27,10 @@ const BUFFER: usize = 8 << 20;
 /// Maximum number of processors that other processes may use during a measurement.
 const FOREIGN: f64 = 0.2;
 
-/// Result of a measurement at a constant rate.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Flood {
     pub(super) link: &'static str,
     pub(super) mbps: f64,
-    /// Rate that the sender achieved.
     pub(super) sent_mbps: f64,
     /// Fraction of the sent packets that arrived.
     pub(super) received: f64,
@@ -111,7 +109,6 @@ fn send(socket: &UdpSocket, to: SocketAddr, packets: u64, bits: u64, began: u64)
     Ok(())
 }
 
-/// Returns the number of packets that arrived.
 fn receive(socket: &UdpSocket, packets: u64) -> u64 {
     let mut batch = RecvBatch::new(&RecvPool::new(32, 0), 32);
     let (mut received, mut last) = (0, monotonic_now());

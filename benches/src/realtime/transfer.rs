@@ -31,12 +31,10 @@ const WAIT: f64 = 0.0001;
 /// Data of a single write.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Seconds from connect to the last byte at the receiving application.
     pub(super) seconds: f64,
-    /// Lateness of the relay.
     pub(super) lateness: Histogram,
     /// Packets that the link dropped in the direction of the data.
     pub(super) dropped: u64,

@@ -14,7 +14,7 @@ use longhaul_cc::{Ack, Path, options};
 use longhaul_units::Bytes;
 
 options! {
-    /// The parameter of GAIMD.
+    /// Option of `gaimd` in a composition.
     struct Config {
         /// Fraction of the window that is kept after a loss. The paper recommends 7/8.
         keep: f64 = OptionSpec::float("keep", 0.5, 0.95, 0.875, "fraction of the window kept after a loss"),

@@ -75,7 +75,7 @@ async fn echo(address: SocketAddr, connector: TlsConnector, message: &str) -> Re
     let stream = TcpStream::connect(address).await?;
     let mut stream = connector.connect(ServerName::try_from(NAME)?, stream).await.context("TLS handshake")?;
     stream.write_all(message.as_bytes()).await?;
-    // This ends our direction of both TLS and TCP; the answer can still arrive.
+    // This ends the client's direction of both TLS and TCP; the answer can still arrive.
     stream.shutdown().await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;

@@ -20,7 +20,7 @@ pub struct Seen {
 
 #[cfg(target_os = "linux")]
 type Relay = longhaul_linkem::relay::Running;
-/// Links are emulated in real time on Linux only.
+/// Uninhabited, because links are emulated in real time on Linux only.
 #[cfg(not(target_os = "linux"))]
 type Relay = std::convert::Infallible;
 

@@ -55,7 +55,7 @@ fn watch(algorithm: &str, log: &Log) -> Congestion {
     })
 }
 
-/// The narrow link, with a queue of 150 kB.
+/// Returns the narrow link of Gerla et al. with a queue of 150 kB.
 fn narrow() -> LinkConfig {
     LinkConfig::new(CAPACITY, RTT / 2).queue(Limit::Bytes(150_000))
 }
@@ -96,7 +96,6 @@ fn transfer(narrow: LinkConfig, algorithm: Congestion, load: f64, seed: u64, sec
     (sim.session(receiver).read as f64 * 8e-6 / seconds as f64, pairs)
 }
 
-/// Returns the relative error of an estimate.
 fn off(mbit: f64) -> f64 {
     (mbit / 80.0 - 1.0).abs()
 }

@@ -10,7 +10,6 @@ use longhaul_tcp::{LoadReason, PathCache, PathCacheConfig, PathMetrics, SavedPat
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 const MB: u64 = 1_000_000;
-/// Address of the second host.
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 /// A link with a queue of `queue` bandwidth-delay products.
@@ -73,7 +72,6 @@ const DAMAGED: Option<[u64; 4]> = Some([0, 0, 0, 1]);
 /// Outcome without saved metrics, or before the decision whether to use them.
 const NOTHING: Option<[u64; 4]> = Some([0; 4]);
 
-/// Runs a transfer of this many bytes.
 fn transfer(sim: &mut Sim, bytes: u64) -> Done {
     let begun = sim.now();
     let (client, server) = sim.open(Plan::bulk(bytes).zeros(), Plan::sink().zeros());

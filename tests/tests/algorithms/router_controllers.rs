@@ -57,7 +57,6 @@ fn setup(topology: Topology, congestion: &str) -> Setup {
     })
 }
 
-/// Creates one link between two hosts.
 fn pair(router: Option<RouterConfig>, congestion: &str) -> Setup {
     setup(Setup::pair(1, links(router)).topology, congestion)
 }

@@ -18,12 +18,10 @@ struct Link {
 }
 
 impl Link {
-    /// Returns the bandwidth-delay product in bytes.
     const fn bdp(self) -> u64 {
         self.mbit * self.rtt * 125
     }
 
-    /// Starts a transfer of `bytes` with `congestion`.
     fn open(self, congestion: &str, bytes: u64) -> (Sim, SessionId, SessionId) {
         let there = LinkConfig::new(Rate::from_bits_per_sec(self.mbit * 1_000_000), Span::from_micros(self.rtt * 500))
             .queue(Limit::Bytes(self.bdps * self.bdp()));

@@ -136,7 +136,6 @@ impl World {
         self.sim.inject(Span::ZERO, 0, Packet { payload: bytes[..len].to_vec(), zeros: 0, ..packet });
     }
 
-    /// Returns the number of bytes of new data sent.
     fn sent_once(&self) -> u64 {
         let info = self.info();
         info.bytes_sent - info.bytes_retransmitted

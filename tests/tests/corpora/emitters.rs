@@ -11,7 +11,6 @@ use longhaul_tcp::{Batch, Config, DatagramMeta, Ecn, Endpoint, EndpointConfig, T
 use longhaul_units::{Span, Time};
 use serde_json::Value;
 
-/// Maximum length of a name in bytes.
 const NAME: usize = 40;
 
 /// Logs arbitrary datagrams under arbitrary names: a log must be a sequence of complete JSON texts, one per event, and

@@ -20,10 +20,8 @@ const CE: u8 = 3;
 /// The relay marks one out of this many batches with several datagrams.
 const EVERY: u64 = 16;
 
-/// Statistics of the relay.
 #[derive(Default)]
 struct Marks {
-    /// Datagrams marked by the relay.
     datagrams: AtomicU64,
     /// Batches that contained the marked datagrams.
     batches: AtomicU64,

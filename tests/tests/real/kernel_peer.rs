@@ -1,4 +1,4 @@
-//! Linux's TCP as the peer: our stack is on one side of the shim, and the kernel's, in its own network namespace, on
+//! Linux's TCP as the peer: longhaul is on one side of the shim, and the kernel's TCP, in its own network namespace, on
 //! the other. Needs root and TUN. Without them, the tests are skipped with a message.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -27,11 +27,9 @@ type KernelListener = std::net::TcpListener;
 struct World {
     namespace: NetNs,
     shim: Shim,
-    /// Listener of the kernel.
     listener: KernelListener,
     /// Address at which longhaul's clients reach the kernel's listener.
     door: SocketAddr,
-    /// Listener of longhaul.
     server: TcpListener,
     config: Config,
 }
@@ -180,7 +178,6 @@ async fn close_theirs_first(mut ours: TcpStream, kernel: KernelStream) {
     assert_eq!(end.unwrap(), 0);
 }
 
-/// Waits until `holds`.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if holds() {

@@ -158,7 +158,6 @@ fn picture(subject: &Subject) -> String {
     text
 }
 
-/// Compares a picture with its snapshot.
 fn look_as_before(subject: &Subject) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("../snapshots/pictures");

@@ -51,7 +51,6 @@ impl Seen {
     }
 }
 
-/// Changes headers on a link.
 struct Change<F>(F);
 
 impl<F: FnMut(&mut Header)> Hook<Parcel> for Change<F> {

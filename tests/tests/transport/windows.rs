@@ -61,7 +61,6 @@ fn client_info(sim: &Sim, client: SessionId) -> Option<Info> {
     Some(sim.host(0).endpoint.connection(sim.session(client).id)?.info(sim.now()))
 }
 
-/// Returns the bytes that the server's application has read.
 fn read_so_far(sim: &Sim) -> u64 {
     sim.host(1).sessions.first().map_or(0, |session| session.read)
 }

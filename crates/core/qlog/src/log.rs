@@ -203,7 +203,6 @@ impl<S: Sink> Log<S> {
         }
     }
 
-    /// Logs the metrics that have changed.
     fn log_metrics(&mut self, now: Time) {
         if self.current.metrics == self.logged.metrics {
             return;

@@ -79,7 +79,7 @@ impl Metrics {
         }
     }
 
-    /// Returns the fields that differ from `before`.
+    /// Returns the fields that differ from `before`; the others are `None`, so that they are not logged.
     pub(crate) fn since(&self, before: &Self) -> Self {
         fn changed<T: PartialEq + Copy>(new: Option<T>, old: Option<T>) -> Option<T> {
             new.filter(|_| new != old)

@@ -31,7 +31,6 @@ const GRACE: u32 = 4;
 const FRESH: Duration = Duration::from_millis(100);
 /// Round-trip time to assume for a connection whose round-trip time is unknown.
 const UNKNOWN_RTT: Duration = Duration::from_millis(250);
-/// Maximum number of remembered hosts.
 const REMEMBERED: usize = 1024;
 
 /// Maximum numbers of connections.
@@ -185,7 +184,8 @@ impl Entries {
         self.list.remove(at).evicted.notify_one();
     }
 
-    /// Returns the position in the list of the one of `equals` to evict. `equals` are sorted by network and age.
+    /// Returns the position in the list of the connection to evict. It is one of `equals`, which are sorted by network
+    /// and age.
     fn choose(&self, equals: &[(Rank, IpAddr, usize)], (network, returning): (IpAddr, bool)) -> Option<usize> {
         let ((theirs, in_grace, prompt), ..) = *equals.first()?;
         let networks = || equals.chunk_by(|a, b| a.1 == b.1);
@@ -206,7 +206,7 @@ impl Entries {
         usize::try_from(random % limit.max(1) as u64).unwrap_or_default()
     }
 
-    /// Raises the stage of a connection.
+    /// Advances a connection to `stage`, unless it is at a later one.
     fn advance(&mut self, number: u64, stage: Stage) {
         if let Some(entry) = self.list.iter_mut().find(|entry| entry.number == number) {
             entry.stage = entry.stage.max(stage);

@@ -142,7 +142,7 @@ impl Identity {
             .map_err(|error| IdentityError::InvalidFile { path: path.to_owned(), error: Box::new(error) })
     }
 
-    /// Writes the identity to a new file.
+    /// Writes the identity to a new file. Fails if the file exists.
     fn write(&self, path: &Path) -> io::Result<()> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = std::fs::DirBuilder::new();

@@ -74,7 +74,6 @@ pub struct SecureListener {
     handshakes: JoinSet<Handshake>,
 }
 
-/// Result of a handshake.
 struct Handshake {
     result: Result<SecureStream, TlsError>,
     peer: SocketAddr,

@@ -68,12 +68,9 @@ impl fmt::Debug for AllowedClients {
     }
 }
 
-/// Reason why a client may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grounds {
-    /// The client's key is allowed.
     Key,
-    /// The authority has signed the client's certificate.
     Authority,
 }
 

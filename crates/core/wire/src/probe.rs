@@ -88,7 +88,6 @@ impl Probe {
         (kind == PROBE).then(|| u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// Parses the fields after the first byte.
     fn parse_fields(bytes: &[u8]) -> Option<Self> {
         let (_, rest) = bytes.split_first_chunk::<3>()?;
         let (nonce, rest) = rest.split_first_chunk()?;

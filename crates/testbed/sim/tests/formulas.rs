@@ -246,7 +246,6 @@ fn hstcp_follows_its_response_function() {
 trait Naive {
     /// Returns the window `rounds` after the last decrease, if it was `w` one round trip earlier.
     fn grow(&self, w: f64, rounds: f64) -> f64;
-    /// Returns the window after a loss.
     fn cut(&mut self, w: f64) -> f64;
 }
 

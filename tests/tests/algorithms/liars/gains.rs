@@ -150,7 +150,6 @@ fn ratio(liar: &[Outcome], truth: &[Outcome]) -> (f64, f64) {
     (ratio, (squares / (count * (count - 1.0).max(1.0))).sqrt() / mean(truth, |o| o.goodput))
 }
 
-/// Returns the mean of a value over runs.
 pub(crate) fn mean(outcomes: &[Outcome], of: fn(&Outcome) -> f64) -> f64 {
     statistics::mean(&outcomes.iter().map(of).collect::<Vec<_>>()).unwrap()
 }

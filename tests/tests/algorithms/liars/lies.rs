@@ -10,7 +10,6 @@ pub(crate) fn after(a: u32, b: u32) -> bool {
     b.wrapping_sub(a).cast_signed() < 0
 }
 
-/// Returns `blocks` with `first` before them.
 fn before(first: SackBlock, blocks: &SackBlocks) -> SackBlocks {
     std::iter::once(first).chain(blocks.iter().copied()).collect()
 }
@@ -104,7 +103,7 @@ pub(crate) enum Duplicate {
     Retransmission,
 }
 
-/// Reports duplicates falsely.
+/// Sends D-SACKs for data that was no duplicate.
 pub(crate) struct Duplicates {
     which: Duplicate,
     count: u32,
@@ -197,14 +196,13 @@ impl Lie for Optimist {
 pub(crate) enum Echo {
     /// The true echo minus this many ticks.
     Older(i32),
-    /// A random value.
     Any,
     /// The timestamp of the newest segment that arrived in order, whatever is acknowledged: each retransmission looks
     /// spurious.
     Original,
 }
 
-/// Forges timestamp echoes.
+/// Sends ACKs with false timestamp echoes.
 pub(crate) struct Echoes {
     which: Echo,
     random: u32,

@@ -9,7 +9,6 @@ use crate::liars::world::{Data, Lie};
 /// Manipulation of arrival times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fake {
-    /// True times.
     None,
     /// Time runs backwards.
     Backwards,
@@ -24,7 +23,6 @@ pub(crate) enum Fake {
     /// The path has neither a queue nor a narrow link: each segment arrives a fixed time after its transmission,
     /// according to its timestamp, with a spacing of 64 ns for segments sent together.
     AsSent,
-    /// Random times.
     Random,
     /// True times, but only of segments that waited for less than 5 ms, which conceals the queue.
     Withheld,

@@ -19,7 +19,6 @@ pub(crate) struct Data {
     pub(crate) seq: u32,
     /// Sequence number after the last byte.
     pub(crate) end: u32,
-    /// Arrival time.
     pub(crate) at: Time,
     /// TSval of the segment.
     pub(crate) value: u32,
@@ -92,13 +91,10 @@ pub(crate) enum Aqm {
 /// Bottleneck, flows and measured period of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// Rate in Mb/s.
     pub(crate) mbit: u64,
-    /// RTT in milliseconds.
     pub(crate) rtt: u64,
     /// Queue in bandwidth-delay products.
     pub(crate) queue: f64,
-    /// Random loss rate.
     pub(crate) loss: f64,
     /// Controller of a competing honest flow, if any.
     pub(crate) beside: Option<&'static str>,

@@ -74,10 +74,8 @@ impl Router {
     }
 }
 
-/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Goodput of each flow in kb/s.
     pub(crate) goodput: Vec<f64>,
     /// At the bottleneck: data packets offered and dropped by the queue, and the same for probes.
     pub(crate) data: (u64, u64),
@@ -94,7 +92,6 @@ impl Outcome {
         self.goodput.iter().sum()
     }
 
-    /// Returns Jain's fairness index.
     pub(crate) fn jain(&self) -> f64 {
         statistics::jain(&self.goodput).unwrap()
     }
@@ -126,7 +123,6 @@ pub(crate) fn satellite(scheme: Scheme, flows: usize, loss: f64, router: Router,
     run(Duplex { there, back }, &flows, router, Course { seconds, seed, apart: Span::from_millis(27) })
 }
 
-/// Runs endless transfers.
 fn run(mut shared: Duplex, flows: &[Flow], router: Router, course: Course) -> Outcome {
     shared.there.queue.discipline = router.discipline();
     let net = dumbbell(shared, flows.iter().map(|flow| flow.left.clone()), flows.iter().map(|flow| flow.right.clone()));

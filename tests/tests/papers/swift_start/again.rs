@@ -52,7 +52,6 @@ struct Found {
     /// start.
     avoidance: u64,
     again: u64,
-    /// Number of dropped packets.
     lost: u64,
 }
 

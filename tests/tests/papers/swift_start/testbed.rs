@@ -30,14 +30,11 @@ pub(crate) const TICK: Span = Span::from_millis(1);
 /// Estimate of a run, which the test reads.
 pub(crate) type Estimates = Arc<Mutex<Option<PairEstimate>>>;
 
-/// The start-up scheme.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
-    /// Slow start.
     Tcp,
     /// NASA's Swift Start with this divisor.
     Swift(u64),
-    /// Pacing only.
     Pacing(Pattern),
 }
 
@@ -148,13 +145,11 @@ impl Startup for Logged {
 pub(crate) struct Testbed {
     /// Rate of the bottleneck in bits per second.
     pub(crate) rate: u64,
-    /// RTT in ms.
     pub(crate) millis: u64,
     /// Delayed-ACK timer of the receiver.
     pub(crate) ack_delay: Span,
     /// Start of the connection within a tick.
     pub(crate) phase: Span,
-    /// The sender's clock.
     pub(crate) clock: TickClock,
 }
 
@@ -188,7 +183,6 @@ impl Testbed {
         Duplex { there: link, back }
     }
 
-    /// Opens a transfer of this many bytes.
     pub(crate) fn open(&self, start: Start, bytes: u64) -> Run {
         self.open_over(self.links(), start, bytes)
     }
@@ -223,10 +217,8 @@ impl Tap for Traffic {
     }
 }
 
-/// A running transfer.
 pub(crate) struct Run {
     pub(crate) sim: Sim,
-    /// Time of the SYN.
     pub(crate) begun: Time,
     pub(crate) estimates: Estimates,
     traffic: Rc<RefCell<Traffic>>,

@@ -15,12 +15,10 @@ use longhaul_units::{Rate, Span, Time};
 /// Length in bytes of an IP packet with a full segment.
 pub(crate) const PACKET: u64 = 1500;
 
-/// Column of the matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Scenario {
     /// Name of at most ten characters, as in the table of bounds.
     pub(crate) name: &'static str,
-    /// Bytes to transfer.
     pub(crate) bytes: u64,
     /// Number of runs, enough to average out random effects. The mean time counts.
     pub(crate) seeds: u64,

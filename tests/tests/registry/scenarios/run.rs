@@ -30,7 +30,6 @@ pub(crate) fn controllers() -> Vec<String> {
     profiles.chain(others.map(|entry| format!("{}={}", entry.slot(), entry.name))).collect()
 }
 
-/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// Seconds until the end of the stream was read, or `None` if it took longer than allowed.

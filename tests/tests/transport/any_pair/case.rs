@@ -123,7 +123,7 @@ impl End {
     }
 }
 
-/// Returns the routers that answer this header.
+/// Returns the settings of a router that answers requests with this header.
 fn router(header: NetworkHeaderKind) -> Option<RouterConfig> {
     match header {
         NetworkHeaderKind::QuickStart => Some(RouterConfig::QuickStart(QuickStartConfig::default())),

@@ -99,7 +99,6 @@ impl Middle {
         }
     }
 
-    /// Changes any field of the header.
     fn rewrite(&mut self, header: &mut Header) {
         match self.random.below(12) {
             0 => header.seq = header.seq.wrapping_add(self.distance()),

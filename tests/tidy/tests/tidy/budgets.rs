@@ -73,7 +73,7 @@ fn words(text: &str) -> usize {
     count
 }
 
-/// Describes each size that is above its budget or has none, and each budget that can be lowered or has no size.
+/// Describes each size without a budget or above it, and each budget that is too large or without a size.
 fn faults(sizes: &Sizes, budgets: &toml::Table) -> Vec<String> {
     let mut faults = Vec::new();
     let budget = |what: &str, name: &str| {

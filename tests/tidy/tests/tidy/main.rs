@@ -9,7 +9,6 @@ mod arrows;
 mod budgets;
 mod leftovers;
 
-/// Returns the root of the repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -39,7 +38,6 @@ fn read(path: &Path) -> String {
 struct Crate {
     /// Directory relative to `crates`, such as `core/tcp`.
     place: String,
-    /// Name of the package.
     package: String,
     manifest: toml::Table,
 }
@@ -70,7 +68,6 @@ impl Crate {
     }
 }
 
-/// Returns the crates on the shelves.
 fn crates() -> Vec<Crate> {
     let crates = root().join("crates");
     let manifests = files(&crates, &["toml"]).into_iter().filter(|path| path.ends_with("Cargo.toml"));

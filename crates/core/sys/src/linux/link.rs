@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<InterfaceRequest>() >= size_of::<libc::ifreq>())
 const _: () = assert!(align_of::<InterfaceRequest>() >= align_of::<libc::ifreq>());
 
 impl InterfaceRequest {
-    /// Creates a request for the interface `name`.
+    /// Creates a request for the interface `name`. Fails if the name is too long for the kernel.
     pub(super) fn new(name: &str) -> io::Result<Self> {
         let mut request = Self { name: [0; libc::IFNAMSIZ], value: [0; 24] };
         let fits = name.len() < libc::IFNAMSIZ && !name.contains('\0');

@@ -15,7 +15,6 @@ use super::link::InterfaceRequest;
 /// Largest number of messages per [`sendmmsg`] or [`recvmmsg`].
 pub(super) const MAX_BATCH: usize = 32;
 
-/// Datagram or GSO batch to send.
 pub(super) struct OutMessage<'a> {
     pub(super) name: Option<RawAddr>,
     pub(super) control: SendControl,
@@ -83,7 +82,6 @@ fn size(len: impl TryInto<usize>) -> usize {
     len.try_into().unwrap_or(0)
 }
 
-/// Returns zeroed message headers.
 fn headers() -> [libc::mmsghdr; MAX_BATCH] {
     // SAFETY: `mmsghdr` holds integers and raw pointers only, for which all zeros is a valid value.
     unsafe { mem::zeroed() }

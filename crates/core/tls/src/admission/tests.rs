@@ -77,7 +77,6 @@ const RTT: Duration = Duration::from_millis(600);
 struct Simulation {
     entries: Entries,
     start: Instant,
-    /// Number of strangers so far.
     strangers: u32,
 }
 

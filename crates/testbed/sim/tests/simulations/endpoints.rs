@@ -42,7 +42,7 @@ impl Wire {
         self.seen(sighting).filter(|seen| seen.len > 0)
     }
 
-    /// Returns the pure ACKs.
+    /// Returns the ACKs without data.
     fn acks(&self, sighting: Sighting) -> impl Iterator<Item = &Seen> {
         self.seen(sighting).filter(|seen| seen.len == 0 && seen.header.flags == Flags::ACK)
     }

@@ -10,7 +10,6 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 /// timestamps.
 const MSS: u64 = 1448;
 const PACKET: u64 = 1500;
-/// One-way delay.
 const DELAY: Span = Span::from_millis(20);
 
 fn plain(config: &mut Config) {
