@@ -42,7 +42,7 @@ pub fn setting<T: FromStr>(name: &str, default: T) -> Result<T> {
 }
 
 /// Writes `value` to `bench/<file>` of the target directory. `target_tmpdir` is the `CARGO_TARGET_TMPDIR` that cargo
-/// sets when it builds a bench: no other variable tells the target directory.
+/// sets when it builds a bench: no other variable contains the target directory.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.

@@ -206,7 +206,7 @@ pub fn kernel_congestion() -> Result<String> {
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
-/// Creates a UDP socket with the buffers that longhaul requests, as far as the system grants them.
+/// Creates a UDP socket, and requests the same buffers as longhaul, which the system may limit.
 pub(crate) fn udp_socket(addr: SocketAddr) -> Result<std::net::UdpSocket> {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_recv_buffer_size(SOCKET_BUFFER)?;

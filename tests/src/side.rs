@@ -1,4 +1,4 @@
-//! State of one end of a connection, as far as its packets reveal it.
+//! State of one end of a connection, derived from its packets.
 
 use longhaul_sim::Pattern;
 use longhaul_units::{Span, Time};

@@ -32,7 +32,7 @@ const DELIVERED: Bytes = Bytes(2 * MSS.0 * RTT.as_nanos() / STEP.as_nanos());
 const IN_FLIGHT: Bytes = Bytes(2 * ACKS_A_ROUND * MSS.0);
 /// Time that the bottleneck takes to transmit a segment.
 const DISPERSION: Span = Span::from_micros(50);
-/// Compositions that read more fields of an ACK than the profiles of which they are variants.
+/// Variants of profiles that read more fields of an ACK.
 const VARIANTS: [&str; 3] = [
     "westwood-bbe(capacity=pairs)",
     "westwood-bbe(capacity=fused)",

@@ -1,6 +1,6 @@
 //! Requirements of tests: programs, permissions and devices that a machine may lack.
 //!
-//! A test asks for what it needs and returns if the answer is `false`:
+//! A test asks for its requirements, and returns if one is missing:
 //!
 //! ```no_run
 //! if !needs::root() || !needs::program("sshd") {
@@ -8,11 +8,11 @@
 //! }
 //! ```
 //!
-//! If something is missing, the test is left out, and a line in a file says so. The last test binary of a run of the whole
-//! workspace (`tests/summary.rs`) prints these lines. With `LONGHAUL_REQUIRE` set, as in `.ci/run`, the test fails instead,
-//! unless `LONGHAUL_MAY_SKIP` lists the requirement (names separated by spaces or commas).
+//! If a requirement is missing, the test is left out, and recorded in a file. The last test binary of a run of the
+//! whole workspace (`tests/summary.rs`) prints this file. If `LONGHAUL_REQUIRE` is set, as in `.ci/run`, the test fails
+//! instead, unless `LONGHAUL_MAY_SKIP` lists the requirement (names separated by spaces or commas).
 //!
-//! Tests for another operating system do not ask; they have a `#[cfg]`.
+//! Tests that need another operating system have a `#[cfg]` instead.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs whose Debian package has another name.
+/// Programs whose Debian package has another name, and that name.
 const PACKAGES: [(&str, &str); 13] = [
     ("c++", "g++"),
     ("ip", "iproute2"),
@@ -40,7 +40,7 @@ const PACKAGES: [(&str, &str); 13] = [
     ("unshare", "util-linux"),
 ];
 
-/// Returns whether `program` is installed. Its requirement has the name of the program.
+/// Returns whether `program` is installed. The requirement has the name of the program.
 #[must_use]
 #[track_caller]
 pub fn program(program: &str) -> bool {
@@ -63,7 +63,7 @@ pub fn root() -> bool {
     that(is_root(), "root", "root's rights; run the tests as root")
 }
 
-/// Returns whether network namespaces can be made. The requirement is `namespaces`.
+/// Returns whether network namespaces can be created. The requirement is `namespaces`.
 #[must_use]
 #[track_caller]
 pub fn namespaces() -> bool {
@@ -71,7 +71,7 @@ pub fn namespaces() -> bool {
     that(can, "namespaces", "network namespaces; run the tests as root with CAP_SYS_ADMIN, and install util-linux")
 }
 
-/// Returns whether network namespaces can be made and joined by pairs of virtual Ethernet devices. The requirement is `veth`.
+/// Returns whether network namespaces can be created and connected by veth pairs. The requirement is `veth`.
 #[must_use]
 #[track_caller]
 pub fn veth() -> bool {
@@ -81,7 +81,7 @@ pub fn veth() -> bool {
         && that(succeeds("unshare", &add), "veth", "virtual Ethernet devices; use a kernel with CONFIG_VETH")
 }
 
-/// Returns whether network namespaces and TUN devices can be made. The requirement is `tun`.
+/// Returns whether network namespaces and TUN devices can be created. The requirement is `tun`.
 #[must_use]
 #[track_caller]
 pub fn tun() -> bool {
@@ -98,7 +98,7 @@ pub fn mounts() -> bool {
     that(can, "mounts", "mount namespaces; run the tests as root with CAP_SYS_ADMIN, and install util-linux")
 }
 
-/// Returns whether there is IPv6, here and in new network namespaces. The requirement is `ipv6`.
+/// Returns whether IPv6 is available, in this network namespace and in new ones. The requirement is `ipv6`.
 #[must_use]
 #[track_caller]
 pub fn ipv6() -> bool {
@@ -110,25 +110,27 @@ pub fn ipv6() -> bool {
     that(has, "ipv6", "IPv6; sysctl net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0")
 }
 
-/// Returns `has`: whether sockets use longhaul's own system calls, and not the crate `quinn-udp`. The requirement is
-/// `system-sockets`.
+/// Returns `has`, which tells whether sockets use longhaul's own system calls instead of the crate `quinn-udp`. The
+/// requirement is `system-sockets`.
 #[must_use]
 #[track_caller]
 pub fn system_sockets(has: bool) -> bool {
     that(has, "system-sockets", "longhaul's own system calls; run the tests on Linux, and not over quinn-udp")
 }
 
-/// Returns `has`: whether the machine kept the time that a test of real time needs. The requirement is `quiet-machine`.
+/// Returns `has`, which tells whether the machine was fast enough for a test in real time. The requirement is
+/// `quiet-machine`.
 #[must_use]
 #[track_caller]
 pub fn quiet_machine(has: bool) -> bool {
     that(has, "quiet-machine", "a machine that keeps time; run the tests while nothing else runs")
 }
 
-/// Returns `has`: whether the machine has the requirement `name`. `what` says what this is, and how to get it.
+/// Returns `has`, which tells whether the machine meets the requirement `name`. If not, records the calling test as
+/// left out. `what` describes the requirement, and how to meet it.
 ///
 /// # Panics
-/// If it is missing, `LONGHAUL_REQUIRE` is set, and `LONGHAUL_MAY_SKIP` does not list `name`.
+/// Panics if `has` is false, `LONGHAUL_REQUIRE` is set, and `LONGHAUL_MAY_SKIP` does not list `name`.
 #[must_use]
 #[track_caller]
 pub fn that(has: bool, name: &str, what: &str) -> bool {
@@ -137,7 +139,7 @@ pub fn that(has: bool, name: &str, what: &str) -> bool {
         let test = test(Location::caller());
         assert!(!is_required || may_be_missing(name), "{name} is required (LONGHAUL_REQUIRE). {test} needs {what}");
         eprintln!("left out: this needs {what}");
-        // A test that cannot be counted as left out must not pass.
+        // A test that cannot be recorded as left out must not pass.
         tell(&format!("{test} needs {what}\n")).expect("the list of tests that were left out can be written");
     }
     has
@@ -148,12 +150,12 @@ fn may_be_missing(name: &str) -> bool {
     list.split([' ', ',']).any(|listed| listed == name)
 }
 
-/// Returns the names of the test binary and of the test, or of its place in the source if it is not known.
+/// Returns the name of the test binary with that of the test, or with the place of the call if the test is unknown.
 fn test(place: &Location<'_>) -> String {
     let binary = env::current_exe().ok().and_then(|path| Some(path.file_stem()?.to_str()?.to_owned()));
     let binary = binary.unwrap_or_default();
     let binary = binary.rsplit_once('-').map_or(&*binary, |(name, _)| name);
-    // The harness gives the thread of each test its name.
+    // The test harness names the thread of each test after the test.
     let thread = std::thread::current();
     match thread.name().filter(|name| name.contains("::") || (*name != "main" && !name.contains('-'))) {
         Some(test) => format!("{binary}: {test}"),
@@ -161,7 +163,7 @@ fn test(place: &Location<'_>) -> String {
     }
 }
 
-/// Adds a line to the list. Several processes may do this at the same time.
+/// Appends a line to the list. Several processes may append at the same time.
 fn tell(line: &str) -> std::io::Result<()> {
     let path = list();
     if let Some(directory) = path.parent() {
@@ -170,8 +172,8 @@ fn tell(line: &str) -> std::io::Result<()> {
     File::options().create(true).append(true).open(path)?.write_all(line.as_bytes())
 }
 
-/// Returns the path of the list of tests that were left out in this run of cargo: the value of `LONGHAUL_LEFT_OUT`, or a
-/// file in the target directory with the number of cargo's process, of which all test binaries are children.
+/// Returns the path of the list of tests that were left out in this run of cargo: the value of `LONGHAUL_LEFT_OUT`, or
+/// a file in the target directory that is named by the PID of cargo, the parent of all test binaries.
 #[must_use]
 pub fn list() -> PathBuf {
     if let Some(path) = env::var_os("LONGHAUL_LEFT_OUT") {

@@ -1,4 +1,4 @@
-//! What a test does without what it needs, seen from outside: each case runs one of the ignored tests below in a process of its
+//! Behaviour of tests whose requirements are missing: each case runs one of the ignored tests below in a process of its
 //! own.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, process};
 
-/// Runs an ignored test without any programs. Returns whether it passed, what it said, and the list of tests left out.
+/// Runs an ignored test with an empty `PATH`. Returns whether it passed, its output, and the list of tests left out.
 fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String, String) {
     let list: PathBuf = env::temp_dir().join(format!("needs-{}-{test}-{}", process::id(), variables.len()));
     let mut command = Command::new(env::current_exe().unwrap());
@@ -40,7 +40,7 @@ fn only_listed_requirements_may_be_missing() {
     }
 }
 
-/// The name of a thread that a test or a runtime has started is not that of a test.
+/// A thread that a test or a runtime has started is not named after a test, so its place in the source is recorded.
 #[test]
 fn a_thread_without_a_tests_name_tells_its_place() {
     let (_, _, told) = run("in_need_on_a_thread", &[]);
@@ -49,7 +49,7 @@ fn a_thread_without_a_tests_name_tells_its_place() {
 
 #[test]
 fn what_is_there_is_found() {
-    // A program that every system has, by name and by path.
+    // The first program is given by its path. The other one is on every system.
     let own = env::current_exe().unwrap();
     assert!(needs::program(own.to_str().unwrap()));
     assert!(needs::program(if cfg!(windows) { "cmd" } else { "sh" }));

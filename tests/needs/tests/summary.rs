@@ -1,11 +1,11 @@
-//! Prints which tests of this run were left out, and why. As the last test binary of the last package, it ends the output of
-//! `cargo test --workspace`, except for the tests in the documentation.
+//! Prints which tests of this run were left out, and why. This is the last test binary of the last package, so that its
+//! output ends that of `cargo test --workspace`, except for tests in the documentation.
 
 use std::collections::BTreeSet;
 use std::{env, fs};
 
 fn main() {
-    // Asked for a list of its tests, it has none.
+    // If asked for a list of its tests, this program has none.
     if env::args().any(|argument| argument == "--list") {
         return;
     }
@@ -14,7 +14,7 @@ fn main() {
     let lines: BTreeSet<&str> = text.lines().collect();
     println!("\n{} tests were left out", lines.len());
     lines.iter().for_each(|line| println!("    {line}"));
-    // The lists of runs of single packages are not shown.
+    // Lists of runs of single packages are removed without being printed.
     if env::var_os("LONGHAUL_LEFT_OUT").is_none()
         && let Some(lists) = list.parent()
     {

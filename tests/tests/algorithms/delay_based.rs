@@ -228,8 +228,8 @@ fn hybla_shares_with_hybla() {
 }
 
 /// A policer of 20 Mb/s on a path of 100 Mb/s causes no queueing delay. Copa finds its rate by losses, and keeps the
-/// loss rate below 2 %, which is what BBR tolerates (draft-ietf-ccwg-bbr). Without its loss bound, Copa loses a quarter
-/// of all packets.
+/// loss rate below the 2 % that BBR tolerates (draft-ietf-ccwg-bbr). Without its loss bound, Copa loses a quarter of
+/// all packets.
 #[test]
 fn copa_keeps_its_losses_at_a_policer_within_bounds() {
     for (burst, rtt) in [(15_000, 40), (60_000, 10), (500_000, 40), (30_000, 200)] {

@@ -87,7 +87,7 @@ fn transfer(sim: &mut Sim, bytes: u64) -> Done {
     Done { seconds, again, saved }
 }
 
-/// Returns the second of two transfers, the first of which has filled the path.
+/// Fills the path by a first transfer, and returns the outcome of a second one.
 fn warm(path: Path, congestion: &str, bytes: u64) -> Done {
     let cache = PathCache::default();
     let mut sim = path.sim(congestion, Some(&cache));

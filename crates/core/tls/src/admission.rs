@@ -39,7 +39,7 @@ const REMEMBERED: usize = 1024;
 pub struct Limits {
     /// Connections in total.
     pub all: usize,
-    /// Connections from one address; with IPv6, from one /64 prefix, which is what a host is usually assigned.
+    /// Connections from one address, or from one /64 prefix with IPv6, which is the usual assignment to a host.
     pub per_address: usize,
 }
 

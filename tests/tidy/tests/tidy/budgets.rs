@@ -108,7 +108,7 @@ fn rounded(what: &str, size: usize) -> usize {
     size.next_multiple_of(unit)
 }
 
-/// Lowers the budgets to the sizes, and adds those that are missing.
+/// Lowers each budget to the size, and adds missing budgets.
 fn lowered(sizes: &Sizes, budgets: &toml::Table) -> String {
     let mut text = String::from(
         "# How large everything may be (tests/tidy/tests/tidy/budgets.rs). A number is raised in the commit that needs more, whose\n\

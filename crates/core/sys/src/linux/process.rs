@@ -38,8 +38,8 @@ pub fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Moves the calling thread and its future children to a new mount namespace, in which the file systems `fresh` (pairs
-/// of type and directory, such as `proc` and `/proc`) are mounted anew. Needs `CAP_SYS_ADMIN`.
+/// Moves the calling thread and its future children to a new mount namespace, and mounts the file systems `fresh`
+/// (pairs of type and directory, such as `proc` and `/proc`) in it. Needs `CAP_SYS_ADMIN`.
 ///
 /// # Errors
 /// Returns the system's error if this is not permitted or a directory does not exist.

@@ -12,7 +12,7 @@ use longhaul_wire::network::{Feedback, Forward, QuickStartNonce, QuickStartRate,
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 use longhaul_wire::{CheshireCodec, Codec, NetworkOption};
 
-/// Adds a request to all routers to each data segment at the start of the first link.
+/// Adds a request to the routers to each data segment at the start of the first link.
 struct Ask {
     request: Request,
     asked: Rc<RefCell<u64>>,
@@ -37,7 +37,7 @@ impl Hook<Parcel> for Ask {
     }
 }
 
-/// Records what routers wrote into the segments that arrive at a host.
+/// Records the requests in segments that arrive at a host, as edited by the routers.
 struct Arrived {
     at: usize,
     seen: Vec<Forward>,

@@ -1,4 +1,4 @@
-//! Simulations of endpoints on networks, and what they record.
+//! Simulations of endpoints on networks, and their captures, logs and time series.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod endpoints;
