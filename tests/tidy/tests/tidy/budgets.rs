@@ -17,7 +17,10 @@ const SLACK: f64 = 0.05;
 type Sizes = BTreeMap<&'static str, BTreeMap<String, usize>>;
 
 /// Multiples to which new budgets are rounded up, by unit.
-const UNITS: [(&str, usize); 4] = [("lines", 50), ("words", 20), ("types", 1), ("dependencies", 1)];
+const UNITS: [(&str, usize); 6] =
+    [("lines", 50), ("words", 20), ("types", 1), ("dependencies", 1), ("methods", 1), ("files", 1)];
+/// The type whose methods may touch every part of a connection, and the source of its crate.
+const WHOLE: (&str, &str) = ("core/tcp", "Connection");
 
 fn sizes() -> Sizes {
     let mut sizes = Sizes::new();
@@ -26,11 +29,16 @@ fn sizes() -> Sizes {
     };
     for one in crates() {
         let (mut lines, mut types) = (0, 0);
+        let whole = Some(WHOLE.1).filter(|_| one.place == WHOLE.0);
         for path in one.sources() {
             let text = read(&path);
             let text = without_tests(&text);
             lines += text.lines().count();
             types += text.lines().filter(|line| is_public_type(line)).count();
+            if let Some(methods) = whole.map(|whole| methods(text, whole)).filter(|methods| *methods > 0) {
+                add("methods", WHOLE.1, methods);
+                add("files", "methods of Connection", 1);
+            }
         }
         for sum in ["crates", one.shelf()].into_iter().filter(|sum| *sum != one.place) {
             add("lines", sum, lines);
@@ -55,6 +63,23 @@ fn sizes() -> Sizes {
 fn is_public_type(line: &str) -> bool {
     let kinds = ["struct ", "enum ", "trait ", "union ", "type "];
     line.trim_start().strip_prefix("pub ").is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
+}
+
+/// Returns the number of methods of the type `whole` in a source file, and of functions that borrow all of it.
+fn methods(text: &str, whole: &str) -> usize {
+    let (mut count, mut is_inside) = (0, false);
+    let borrowed = [format!(": &{whole}"), format!(": &mut {whole}")];
+    for line in text.lines() {
+        if !line.is_empty() && !line.starts_with([' ', '}']) {
+            is_inside = line == format!("impl {whole} {{");
+        }
+        let is_function = line.contains(" fn ") && !line.trim_start().starts_with("//");
+        let is_method = is_inside && is_function && line.starts_with("    ") && !line.starts_with("     ");
+        let borrows =
+            || borrowed.iter().any(|whole| line.split(whole.as_str()).skip(1).any(|rest| rest.starts_with([',', ')'])));
+        count += usize::from(is_method || (!is_inside && borrows()));
+    }
+    count
 }
 
 /// Returns the number of words of a page that were written by hand, without those in code examples and in generated
@@ -153,6 +178,14 @@ fn files_are_small() {
 fn words_of_examples_and_filled_tables_do_not_count() {
     let text = "# A title\n\nTwo words, and `code`.\n```\nlet x = 1;\n```\n| a | 1 |\n|---|--:|\n<!-- table: x -->\n| b |\n<!-- end of table -->\nend\n";
     assert_eq!(words(text), 2 + 4 + 2 + 1);
+}
+
+#[test]
+fn methods_and_functions_that_borrow_all_of_a_type_count() {
+    let text = "impl Whole {\n    pub(super) fn one(&self) {\n        let fn_like = |whole: &Whole| ();\n    }\n\n    \
+                const fn two() {}\n}\n\nimpl Part {\n    fn no(&self) {}\n    fn three(&self, whole: &mut Whole) {}\n}\n\n\
+                fn four(\n    whole: &Whole,\n) {\n}\nfn no(whole: &WholeNumber) -> &mut Whole {}\n";
+    assert_eq!(methods(text, "Whole"), 4);
 }
 
 #[test]
