@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use longhaul_units::{Rate, Span};
 
+use crate::PathCache;
 use crate::keys::socket_secret;
-use crate::path_cache::PathCache;
 
 /// Settings of a connection. The default suits an unknown path. A listener's settings apply to the connections it
 /// accepts. `{:?}` shows the main settings, and `{:#?}` all of them.

@@ -20,8 +20,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use longhaul_cc::{Detection, Path, PathEvent, SendLimit};
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_cc::Ack;
+use longhaul_units::{Bytes, Time};
+use longhaul_wire::{Flags, Header};
 
 use crate::config::Config;
 use crate::error::ConnectionError;
@@ -36,14 +37,16 @@ mod acking;
 mod app;
 mod arrivals;
 mod burst_length;
+mod checks;
 mod closing;
 mod congestion;
+mod control_loop;
 mod dormant;
 mod ecn_check;
 mod extensions;
 mod handshake;
+mod headers;
 mod host_errors;
-mod idleness;
 mod input;
 mod lifecycle;
 mod liveness;
@@ -53,16 +56,20 @@ mod moderation;
 mod network;
 mod numbers;
 mod observe;
+mod opening;
 mod output;
 mod pairs;
+mod parts;
 mod persist;
 mod pmtu;
 mod probes;
 mod rate;
 mod rc3;
 mod receiver;
+mod receiving;
 mod reporting;
-mod runs;
+mod segment;
+mod send_loop;
 mod sender;
 mod sent_timestamps;
 #[cfg(test)]
@@ -73,9 +80,9 @@ mod user_timeout;
 
 pub use app::Blocked;
 pub(crate) use dormant::Dormant;
-pub use input::{Payload, SegmentMeta};
+pub use segment::{Payload, SegmentMeta};
 
-use congestion::{CongestionDriver, Pacing};
+use congestion::CongestionDriver;
 use extensions::Extensions;
 pub(crate) use handshake::reset_for;
 pub use lifecycle::Event;
@@ -83,11 +90,15 @@ use lifecycle::Lifecycle;
 pub(crate) use lifecycle::Pressure;
 use liveness::Liveness;
 use loss::Loss;
+use moderation::Flow;
+use network::LazyNetwork;
 use numbers::Numbers;
 use observe::Observers;
 pub use output::Due;
+use parts::{Acking, Checks, ControlLoop, Headers, Opening, Receiving, Recovery, SendLoop};
 use pmtu::Pmtu;
 use receiver::Receiver;
+use segment::Incoming;
 use sender::Sender;
 use timers::{Timer, Timers};
 pub(crate) use trains::Train;
@@ -117,6 +128,17 @@ pub(crate) struct Negotiated {
 }
 
 impl Negotiated {
+    /// Returns the number of option bytes on each data segment.
+    fn data_options(self, network: &LazyNetwork) -> u16 {
+        if self.timestamps { 12 + network.data_options() } else { network.data_options() }
+    }
+
+    /// Returns the shift of the window field in our SYN or SYN-ACK. A SYN's is never scaled (RFC 7323, section 2.2), a
+    /// SYN-ACK's is if the peer requested it.
+    fn syn_shift(self) -> u8 {
+        if self.scaled_window { self.recv_shift } else { 0 }
+    }
+
     /// Returns what applications and logs may want to know.
     fn options(self) -> NegotiatedOptions {
         let Self { sack, timestamps, window_scaling, ecn, microseconds, .. } = self;
@@ -140,9 +162,10 @@ pub struct Connection {
     peer: Liveness,
     timers: Timers,
     stats: Stats,
-    observers: Observers,
+    pub(crate) observers: Observers,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     fn new(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
         let pmtu = Pmtu::new(&config, ipv6);
@@ -154,7 +177,7 @@ impl Connection {
             rcv: Receiver::new(&config, now),
             rtt: RttEstimator::new(config.min_rto),
             loss: Loss::new(),
-            cc: CongestionDriver::new(&config, Bytes::from(pmtu.mss(0)), now),
+            cc: CongestionDriver::new(&config, Bytes::from(pmtu.payload(0)), now),
             pmtu,
             ext: Extensions::default(),
             peer: Liveness::new(&config, now),
@@ -204,59 +227,8 @@ impl Connection {
         self.timers.next()
     }
 
-    /// Returns SMSS: the payload of a full-sized segment in bytes, after options.
-    pub(crate) fn mss(&self) -> u16 {
-        let options = self.data_options();
-        self.pmtu.mss(options).min(self.snd.peer_mss().saturating_sub(options))
-    }
-
-    /// Returns the number of option bytes on each data segment.
-    fn data_options(&self) -> u16 {
-        let timestamps = if self.negotiated.timestamps { 12 } else { 0 };
-        timestamps + self.ext.network.data_options()
-    }
-
-    /// Returns the path state that the controller may read.
-    fn path(&self) -> Path {
-        let mut path = Path::new(Bytes::from(self.mss()));
-        path.srtt = self.rtt.srtt();
-        path.rttvar = self.rtt.rttvar();
-        path.latest_rtt = self.rtt.latest();
-        path.min_rtt = self.rtt.min();
-        path.recent_min_rtt = self.rtt.recent_min();
-        path.handshake_rtt = self.cc.handshake_rtt;
-        path.peer_window = Bytes(self.snd.window());
-        path.queued = Bytes(self.snd.unsent());
-        path.handshake_lossy = self.cc.handshake_lossy;
-        path.sack = self.loss.detection != Detection::DuplicateAcks;
-        path
-    }
-
-    /// Reports an event other than an ACK to the controller and applies its answer.
-    fn tell(&mut self, event: &PathEvent) {
-        let path = self.path();
-        self.cc.controller.on_event(event, &path);
-        self.refresh_control();
-    }
-
-    /// Applies the controller's answer. Must be called after every event that is reported to the controller.
-    fn refresh_control(&mut self) {
-        let mss = Bytes::from(self.mss());
-        let srtt = self.rtt.srtt();
-        let pacing = Pacing {
-            mss,
-            srtt,
-            min_rtt: self.rtt.min(),
-            recovering: self.loss.in_fast_recovery(),
-            patience: if self.config.moderation { self.snd.patience(self.timers.now(), srtt) } else { Span::ZERO },
-        };
-        self.cc.refresh(self.timers.now(), &self.config, pacing);
-        self.timers.set(Timer::Tick, self.cc.controller.next_tick());
-        self.follow_probe_plan();
-    }
-
     /// Enters CLOSED, with `error` or after a normal close.
-    fn finish(&mut self, error: Option<ConnectionError>) {
+    pub(crate) fn finish(&mut self, error: Option<ConnectionError>) {
         if self.life.state == State::Closed {
             return;
         }
@@ -272,8 +244,39 @@ impl Connection {
         }
     }
 
-    /// Records which limit stops the sender.
-    fn set_limit(&mut self, now: Time, limit: SendLimit) {
-        self.cc.set_limit(now, limit, self.loss.in_episode());
+    /// Advertises our user timeout, if enabled, because the advice is new or no segment without SYN has carried it.
+    fn announce_user_timeout(&mut self, now: Time) {
+        if let Some(advice) = self.peer.user_timeout.advice(&self.config).filter(|_| self.life.state.is_synchronized())
+        {
+            self.headers().announce_user_timeout(now, advice);
+        }
+    }
+
+    /// Reports an answer to the controller that no ACK event has carried, and sends a report to the routers if one is
+    /// due.
+    fn report_network_answer(&mut self, now: Time) {
+        if self.ext.network.answer().is_some() {
+            self.control_loop().report_ack(Ack::new(now));
+        }
+        let ttl = self.config.ttl;
+        self.headers().report_to_routers(now, ttl);
+    }
+
+    /// Processes the network feedback of an acceptable segment.
+    fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
+        if self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
+            // The SYN-ACK carried the answer.
+            self.ext.network.forget_answer_for_peer();
+        }
+        let Some(option) = header.options.network.filter(|_| self.negotiated.network) else { return };
+        if self.ext.network.take_option(option, meta.ttl) && self.life.state.is_synchronized() {
+            self.rcv.acks.request();
+        }
+    }
+
+    /// Sets the seed of the nonces of requests to routers, which must be secret. Must be called before the first segment is
+    /// sent.
+    pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
+        self.ext.network.set_seed(seed);
     }
 }

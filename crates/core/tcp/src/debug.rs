@@ -4,12 +4,7 @@
 
 use std::fmt::{Debug, Formatter, Result};
 
-use crate::batch::Batch;
-use crate::config::Config;
-use crate::connection::{Connection, Payload};
-use crate::endpoint::{Endpoint, EndpointGroup};
-use crate::info::Info;
-use crate::reassembly::Chunks;
+use crate::{Batch, Chunks, Config, Connection, Endpoint, EndpointGroup, Info, Payload};
 
 impl Debug for Connection {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {

@@ -23,16 +23,11 @@ use longhaul_cc::TimerWheel;
 use longhaul_units::{Span, Time};
 use longhaul_wire::Header;
 
-use crate::config::{Config, EndpointConfig};
-use crate::connection::{Connection, Event, SegmentMeta};
-use crate::error::HostError;
 use crate::keys::Keys;
-use crate::observer::IncomingObservers;
-use crate::path_cache::PathCache;
-use crate::seq;
-use crate::state::State;
-use crate::timestamps::TimestampClock;
-use crate::tuple::Tuple;
+use crate::{
+    Config, Connection, EndpointConfig, Event, HostError, IncomingObservers, PathCache, SegmentMeta, State,
+    TimestampClock, Tuple, seq,
+};
 
 mod abandoning;
 mod cookie;
@@ -59,7 +54,8 @@ use reflect::Reflector;
 use sleeper::Sleeper;
 use stray::Buckets;
 use table::Table;
-use time_wait::{Record, TimeWait};
+use time_wait::TimeWait;
+pub(crate) use time_wait::TimeWaitRecord;
 
 /// Distance from the last sequence number of a connection to the first of the next one between the same addresses:
 /// the largest unscaled window, so that delayed segments fall outside the new window.
@@ -198,6 +194,7 @@ pub struct Endpoint {
     now: Time,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Creates an endpoint without connections.
     #[must_use]
@@ -444,7 +441,7 @@ impl Endpoint {
 
     /// Returns an initial sequence number beyond those of the previous connection between the same addresses, which
     /// may have advanced faster than the clock (RFC 1122, section 4.2.2.13).
-    fn initial_sequence(&self, tuple: &Tuple, now: Time, previous: Option<Record>) -> u32 {
+    fn initial_sequence(&self, tuple: &Tuple, now: Time, previous: Option<TimeWaitRecord>) -> u32 {
         if let Some(fixed) = self.config.initial_sequence {
             return fixed;
         }

@@ -5,9 +5,7 @@ use std::fmt;
 use longhaul_cc::estimate::PairSample;
 use longhaul_units::{Bytes, Rate, Span};
 
-use crate::error::HostError;
-use crate::observer::RecoveryState;
-use crate::state::State;
+use crate::{HostError, RecoveryState, State};
 
 /// Counters of a connection.
 #[derive(Clone, Default)]
@@ -79,6 +77,11 @@ impl fmt::Debug for Stats {
 impl Stats {
     pub(crate) fn incidents(&self) -> &Incidents {
         self.incidents.as_deref().unwrap_or(&Incidents::NONE)
+    }
+
+    /// Returns the number of segments received and sent.
+    pub(crate) fn segments(&self) -> u64 {
+        self.segments_in + self.segments_out
     }
 
     #[cfg(test)]

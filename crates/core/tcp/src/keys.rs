@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use longhaul_units::Time;
 use siphasher::sip::{SipHasher13, SipHasher24};
 
-use crate::tuple::Tuple;
+use crate::Tuple;
 
 /// Keyed hashes under one secret, with one domain per use.
 #[derive(Clone)]

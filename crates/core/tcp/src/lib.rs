@@ -4,6 +4,7 @@
 //! The crate uses no sockets, threads or clocks: the caller passes in datagrams and the time, and takes out
 //! datagrams and deadlines. See [`Connection`] for the order of calls.
 #![forbid(unsafe_code)]
+#![warn(clippy::multiple_inherent_impl)]
 
 mod batch;
 #[cfg(feature = "_internals")]
@@ -46,3 +47,9 @@ pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetr
 pub use reassembly::Chunks;
 pub use state::State;
 pub use tuple::Tuple;
+
+// What many modules need.
+use info::{Stats, add};
+use rtt::RttEstimator;
+use scoreboard::{Burst, Record, Scoreboard};
+use timestamps::TimestampClock;

@@ -11,11 +11,8 @@ use longhaul_cc::SendLimit;
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::{Ecn, Header, ParseError};
 
-use crate::error::{ConnectionError, HostError};
-use crate::info::InitialSequence;
 use crate::named::named;
-use crate::state::State;
-use crate::tuple::Tuple;
+use crate::{ConnectionError, HostError, InitialSequence, State, Tuple};
 
 /// Receiver of a connection's events.
 pub trait Observer: Debug + Send {

@@ -141,6 +141,7 @@ struct Rtt {
     rttvar: Span,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "its text form")]
 impl PathCache {
     /// Creates an empty cache.
     #[must_use]

@@ -14,6 +14,7 @@ use longhaul_units::Time;
 mod bits;
 mod list;
 #[cfg(any(test, feature = "_internals"))]
+#[path = "scoreboard/tests/model.rs"]
 pub(crate) mod model;
 mod passed;
 mod resegment;
@@ -56,6 +57,7 @@ const COPIED: u16 = 128;
 const PASSED: u16 = 256;
 const EARLY: u16 = 512;
 
+#[expect(clippy::multiple_inherent_impl, reason = "what other modules may ask of it")]
 impl Record {
     /// Returns the offset after the segment, including its FIN.
     pub(crate) fn end(&self) -> u64 {
@@ -179,6 +181,7 @@ pub(crate) struct RestingBoard {
     head: u64,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
 impl Scoreboard {
     pub(crate) fn new() -> Self {
         Self::wake(RestingBoard { next_tx: 0, head: FIRST })

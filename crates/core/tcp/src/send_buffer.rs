@@ -64,6 +64,7 @@ pub(crate) struct RestingBuffer {
     start: u64,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "batches have their file")]
 impl SendBuffer {
     /// Creates an empty buffer for up to `capacity` bytes of data, starting at offset 1.
     #[must_use]

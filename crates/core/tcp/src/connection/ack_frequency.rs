@@ -7,10 +7,10 @@
 
 use longhaul_cc::{AckFrequency, Needs};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{AckRate, Flags, Header};
+use longhaul_wire::AckRate;
 
-use super::Connection;
-use crate::info::{AckRateInfo, add};
+use super::ack_schedule::AckSchedule;
+use crate::{AckRateInfo, Config, add};
 
 /// Maximum number of full-sized segments per ACK, for requests sent and received. RFC 4782, section 4.5, lets the
 /// ratio grow with the window, but so does the harm of a lost ACK.
@@ -39,6 +39,11 @@ pub(super) struct AckRequests {
     info: AckRateInfo,
 }
 
+/// Returns whether the controller needs a different ACK frequency than usual.
+pub(super) fn is_wanted(needs: &Needs, config: &Config) -> bool {
+    config.extensions && wanted(needs) != AckFrequency::Usual
+}
+
 /// Returns the ACK frequency that a controller requires or prefers.
 pub(super) fn wanted(needs: &Needs) -> AckFrequency {
     needs.required.ack_frequency.max(needs.preferred.ack_frequency)
@@ -64,7 +69,7 @@ impl AckRequests {
     }
 
     /// Returns the request to send, if one is due.
-    fn next(&mut self, now: Time, ratio: u8, sent: u64) -> Option<AckRate> {
+    pub(super) fn next(&mut self, now: Time, ratio: u8, sent: u64) -> Option<AckRate> {
         let wanted = self.wanted(ratio, sent);
         let changed = wanted != self.requested;
         if changed {
@@ -85,65 +90,24 @@ impl AckRequests {
         Some(AckRate::each(announced))
     }
 
-    /// Handles an ACK for `segments` new segments while no hole exists. If it covers several although one ACK per
-    /// segment was requested at least one round trip ago, the request is repeated.
-    fn on_covered(&mut self, now: Time, segments: u64, round_trip: Span) {
-        let is_honoured = self.requested != 1 || segments < 2;
-        self.again |= !is_honoured && self.requested_at.is_none_or(|at| now - at >= round_trip);
-    }
-}
-
-impl Connection {
-    /// Returns whether the controller needs a different ACK frequency.
-    pub(super) fn offers_ack_rate(&self) -> bool {
-        self.config.extensions && wanted(&self.cc.controller.needs()) != AckFrequency::Usual
-    }
-
-    /// Sends the controller's request to the peer, if there is data to acknowledge now or soon. A request that comes later
-    /// may reach a peer that has closed the connection and answers with a RST.
-    pub(super) fn request_ack_frequency(&mut self) {
-        let has_data = self.life.state.is_synchronized() && self.snd.has_unacknowledged_data();
-        if !has_data || self.ext.ack_frequency.is_none() {
-            return;
-        }
-        let (now, ratio, sent) = (self.timers.now(), self.cc.control.ack_ratio, self.stats.data_segments_out);
-        let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
-        let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
-        let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.textless_offset());
-        header.options.ack_rate = Some(rate);
-        self.rcv.acks.enqueue(header);
-    }
-
-    /// Checks whether the peer honours the request when a segment acknowledges up to `ack`.
-    pub(super) fn check_ack_frequency(&mut self, now: Time, ack: u64) {
-        if self.ext.ack_frequency.is_none() {
-            return;
-        }
-        let segments = ack.saturating_sub(self.snd.una()).checked_div(u64::from(self.mss())).unwrap_or(0);
-        let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
-        // When a hole is filled, one ACK covers all data above it.
-        if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board().sacked_bytes() == 0) {
-            ack_frequency.on_covered(now, segments, round_trip);
-        }
-    }
-
-    /// Returns whether a segment was sent to request an ACK frequency.
-    pub(super) fn requests_ack_frequency(&self, header: &Header) -> bool {
-        header.options.ack_rate.is_some() && self.ext.ack_frequency.is_some()
-    }
-
     /// Applies the peer's request on an acceptable segment, with or without `data`.
-    pub(super) fn take_ack_rate(&mut self, rate: Option<AckRate>, data: bool) {
-        let (Some(rate), Some(ack_frequency)) = (rate, &mut self.ext.ack_frequency) else { return };
+    pub(super) fn take_request(&mut self, rate: AckRate, data: bool, acks: &mut AckSchedule) {
         match rate.segments() {
-            0 if data => self.rcv.acks.request_immediate(),
+            0 if data => acks.request_immediate(),
             0 => {}
             ratio @ 1..=MAX_RATIO => {
-                add(&mut ack_frequency.info.heeded, 1);
-                self.rcv.acks.apply_request(ratio);
+                add(&mut self.info.heeded, 1);
+                acks.apply_request(ratio);
             }
-            _ => add(&mut ack_frequency.info.refused, 1),
+            _ => add(&mut self.info.refused, 1),
         }
+    }
+
+    /// Handles an ACK for `segments` new segments while no hole exists. If it covers several although one ACK per
+    /// segment was requested at least one round trip ago, the request is repeated.
+    pub(super) fn on_covered(&mut self, now: Time, segments: u64, round_trip: Span) {
+        let is_honoured = self.requested != 1 || segments < 2;
+        self.again |= !is_honoured && self.requested_at.is_none_or(|at| now - at >= round_trip);
     }
 }
 

@@ -5,12 +5,9 @@
 use std::collections::VecDeque;
 
 use longhaul_units::{Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Flags, Header, ProbeEcho, SackBlock};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
-use super::Connection;
-use super::timers::Timer;
-use crate::batch::Batch;
-use crate::info::add;
+use crate::Batch;
 
 mod rest;
 
@@ -29,7 +26,7 @@ pub(super) const ACK_REQUEST_SEGMENTS: u32 = 256;
 const CHALLENGE_INTERVAL: Span = Span::from_millis(500);
 
 /// Upper bound of the ACK delay (RFC 9293, section 3.8.6.3, MUST-40).
-const MAX_ACK_DELAY: Span = Span::from_millis(499);
+pub(super) const MAX_ACK_DELAY: Span = Span::from_millis(499);
 
 /// Maximum number of ACKs in the queue. Beyond it, one ACK acknowledges everything.
 const QUEUE_LIMIT: usize = 256;
@@ -94,13 +91,14 @@ pub(super) enum Place {
 
 /// When to acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum AckTime {
     /// At once, in an ACK of its own.
     Now,
     /// At the end of the receive batch, if at all.
     InBatch,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "its form at rest")]
 impl AckSchedule {
     pub(super) fn new() -> Self {
         Self {
@@ -135,12 +133,12 @@ impl AckSchedule {
     /// Decides when to acknowledge a data segment (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2). The ACK is
     /// immediate if the segment is out of order or fills a hole. `own` is the number of segments per ACK without a
     /// request of the peer.
-    pub(super) fn on_data(&mut self, arrived: Arrived, own: u32, sack: bool) -> Due {
+    pub(super) fn on_data(&mut self, arrived: Arrived, own: u32, sack: bool) -> AckTime {
         let Arrived { len, place } = arrived;
         self.count(1, len);
         let is_early = self.is_early_ack_due(own, place == Place::Next);
         if place == Place::Next {
-            return if is_early { Due::Now } else { Due::InBatch };
+            return if is_early { AckTime::Now } else { AckTime::InBatch };
         }
         if place == Place::Other || self.changed_blocks == 0 {
             self.changed_blocks = self.changed_blocks.saturating_add(1);
@@ -148,7 +146,7 @@ impl AckSchedule {
         self.due = true;
         // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts.
         let alone = self.dsack.is_some() || self.probe_echo.is_some() || !sack;
-        if alone || self.changed_blocks >= MAX_CHANGED_BLOCKS { Due::Now } else { Due::InBatch }
+        if alone || self.changed_blocks >= MAX_CHANGED_BLOCKS { AckTime::Now } else { AckTime::InBatch }
     }
 
     /// Counts data segments with `len` bytes each: all that is to be recorded of those for which it
@@ -257,12 +255,12 @@ impl AckSchedule {
     }
 
     /// Returns the duplicate to be reported, which is then reported.
-    fn take_dsack(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn take_dsack(&mut self) -> Option<(u64, u64)> {
         self.dsack.take()
     }
 
     /// Returns the TSval to be echoed, which is then echoed.
-    fn take_probe_echo(&mut self) -> Option<u32> {
+    pub(super) fn take_probe_echo(&mut self) -> Option<u32> {
         self.probe_echo.take()
     }
 
@@ -278,13 +276,27 @@ impl AckSchedule {
         self.queue.push_back(header);
     }
 
+    /// Moves queued ACKs to `batch` as far as it admits them, and returns their number.
+    pub(super) fn push_queued(&mut self, batch: &mut Batch, max_segments: usize) -> u64 {
+        let mut pushed = 0;
+        while let Some(header) = self.queue.front() {
+            if !batch.admits(CheshireCodec::header_len(&header.options), max_segments) {
+                break;
+            }
+            batch.push(header, 0, 0);
+            self.queue.pop_front();
+            pushed += 1;
+        }
+        pushed
+    }
+
     /// Queues an ACK that is sent before all others.
     pub(super) fn enqueue_first(&mut self, header: Header) {
         self.queue.push_front(header);
     }
 
     /// Returns whether there is room for another ACK in the queue.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.queue.len() < QUEUE_LIMIT
     }
 
@@ -315,125 +327,14 @@ impl AckSchedule {
         self.due && (holes || self.dsack.is_some() || self.probe_echo.is_some())
     }
 
-    /// Returns whether to echo congestion.
-    pub(super) fn echoes_congestion(&self) -> bool {
-        self.echo_congestion
+    /// Returns ECE if congestion is to be echoed.
+    pub(super) fn echo_flag(&self) -> Flags {
+        if self.echo_congestion { Flags::ECE } else { Flags::NONE }
     }
 
     /// Returns RCV.NXT in the last ACK.
     pub(super) fn last_sent(&self) -> u64 {
         self.last_sent
-    }
-}
-
-impl Connection {
-    /// Schedules the ACK of a data segment.
-    pub(super) fn schedule_ack(&mut self, now: Time, arrived: Arrived) {
-        self.rcv.inflow.note(now, self.rtt.srtt());
-        if self.rcv.acks.on_data(arrived, self.config.ack_every(), self.negotiated.sack) == Due::Now {
-            self.queue_ack(now);
-        }
-    }
-
-    /// Ends a receive batch and decides whether to send an ACK.
-    pub fn finish_batch(&mut self, now: Time) {
-        let now = self.timers.advance(now);
-        let is_delayed = self.rcv.acks.end_batch(self.config.ack_every(), !self.config.ack_delay.is_zero());
-        if is_delayed && !self.timers.is_armed(Timer::Ack) {
-            self.timers.arm(Timer::Ack, now + self.config.ack_delay.min(MAX_ACK_DELAY));
-        }
-    }
-
-    /// Queues a pure ACK with the current state, which is sent before anything else.
-    pub(super) fn queue_ack(&mut self, now: Time) {
-        if self.rcv.acks.has_room() {
-            let header = self.ack_header(now);
-            self.rcv.acks.enqueue(header);
-        } else {
-            self.rcv.acks.request();
-        }
-    }
-
-    /// Queues a challenge ACK, at most one per 500 ms (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
-    pub(super) fn challenge(&mut self, now: Time) {
-        if self.rcv.acks.may_challenge(now) {
-            add(&mut self.stats.incidents_mut().challenge_acks, 1);
-            self.queue_ack(now);
-        }
-    }
-
-    pub(super) fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
-        while let Some(header) = self.rcv.acks.queue.front() {
-            if !batch.admits(CheshireCodec::header_len(&header.options), max_segments) {
-                break;
-            }
-            batch.push(header, 0, 0);
-            self.rcv.acks.queue.pop_front();
-            self.stats.segments_out += 1;
-        }
-        !batch.is_empty()
-    }
-
-    pub(super) fn transmit_ack(&mut self, now: Time, batch: &mut Batch) -> bool {
-        if !self.rcv.acks.is_due() || !self.life.state.is_synchronized() {
-            return false;
-        }
-        let header = self.ack_header(now);
-        batch.push(&header, 0, 0);
-        self.stats.segments_out += 1;
-        true
-    }
-
-    /// Returns the header of a pure ACK and resets the state of delayed ACKs.
-    pub(super) fn ack_header(&mut self, now: Time) -> Header {
-        let flags = Flags::ACK | self.echo_flag();
-        let mut header = self.header(now, flags, self.textless_offset());
-        let blocks = self.rcv.acks.blocks_due();
-        self.add_sack(&mut header);
-        header.options.probe_echo = self.rcv.acks.take_probe_echo().map(|value| ProbeEcho { value });
-        self.add_network_to_ack(&mut header);
-        if header.options.probe_echo.is_some() || header.options.network.is_some() {
-            header.fit();
-        }
-        self.add_arrivals(&mut header, blocks);
-        self.timers.stop(Timer::Ack);
-        self.rcv.on_ack_sent();
-        header
-    }
-
-    /// Adds D-SACK and SACK blocks to an ACK (RFC 2018, section 4; RFC 2883, section 4).
-    fn add_sack(&mut self, header: &mut Header) {
-        let dsack = self.rcv.acks.take_dsack();
-        if !self.negotiated.sack {
-            return;
-        }
-        let block = |left, right| SackBlock {
-            left: self.numbers.acknowledgment(left),
-            right: self.numbers.acknowledgment(right),
-        };
-        if let Some((left, right)) = dsack {
-            header.options.sack.push(block(left, right));
-        }
-        for range in self.rcv.recent_ranges() {
-            if !header.options.sack.push(block(range.start, range.end)) {
-                break;
-            }
-        }
-    }
-
-    /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
-    /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
-    pub(super) fn on_piggybacked_ack(&mut self) {
-        let is_beyond = self.textless_offset() < self.snd.nxt();
-        if is_beyond || self.ext.network.has_answer_for_peer() || self.rcv.needs_pure_ack() {
-            return;
-        }
-        self.timers.stop(Timer::Ack);
-        self.rcv.on_ack_sent();
-    }
-
-    pub(super) fn echo_flag(&self) -> Flags {
-        if self.rcv.acks.echoes_congestion() { Flags::ECE } else { Flags::NONE }
     }
 }
 

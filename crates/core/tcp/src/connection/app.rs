@@ -4,10 +4,8 @@ use bytes::{Buf, Bytes};
 use longhaul_cc::PathEvent;
 use longhaul_units::Time;
 
-use super::{Connection, Event, Pressure};
-use crate::error::ConnectionError;
-use crate::reassembly::Chunks;
-use crate::state::State;
+use super::Pressure;
+use crate::{Chunks, Connection, ConnectionError, Event, State};
 
 /// Reason for which [`Connection::read`] or [`Connection::write`] did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,14 +21,15 @@ pub enum Blocked {
     Failed(#[from] ConnectionError),
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Queues a copy of as much of `data` as fits and returns its length in bytes.
     ///
     /// # Errors
     /// Returns [`Blocked::WouldBlock`] if the send buffer is full, or the reason why nothing can be written any more.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
-        self.admit_writer()?;
-        let taken = self.snd.write(data, self.layout());
+        self.life.admit_writer(&mut self.snd)?;
+        let taken = self.snd.write(data, self.pmtu.layout());
         if taken == 0 && !data.is_empty() {
             self.snd.block_writer();
             return Err(Blocked::WouldBlock);
@@ -44,8 +43,8 @@ impl Connection {
     /// # Errors
     /// See [`write`](Self::write).
     pub fn write_bytes(&mut self, data: &mut impl Buf) -> Result<usize, Blocked> {
-        self.admit_writer()?;
-        let taken = self.snd.write_bytes(data, self.layout());
+        self.life.admit_writer(&mut self.snd)?;
+        let taken = self.snd.write_bytes(data, self.pmtu.layout());
         if taken == 0 && data.has_remaining() {
             self.snd.block_writer();
             return Err(Blocked::WouldBlock);
@@ -67,38 +66,16 @@ impl Connection {
             && !self.rcv.acks.is_due()
     }
 
-    /// Checks whether a writer may queue data, and records that it waits if it has to.
-    fn admit_writer(&mut self) -> Result<(), Blocked> {
-        let checked = self.check_writable();
-        if checked == Err(Blocked::WouldBlock) {
-            self.snd.block_writer();
-        }
-        checked
-    }
-
-    fn check_writable(&self) -> Result<(), Blocked> {
-        if let Some(error) = self.life.error {
-            return Err(error.into());
-        }
-        if self.snd.is_fin_queued() || self.life.resets || !self.life.state.can_send() {
-            return Err(Blocked::ShutDown);
-        }
-        if self.life.pressure == Pressure::Hard && !self.snd.is_buffer_empty() {
-            return Err(Blocked::WouldBlock);
-        }
-        Ok(())
-    }
-
     /// Returns the number of bytes that [`write`](Self::write) would accept.
     #[must_use]
     pub fn writable(&self) -> usize {
-        if self.check_writable().is_ok() { self.snd.room() } else { 0 }
+        if self.life.check_writable(&self.snd).is_ok() { self.snd.room() } else { 0 }
     }
 
     /// Returns whether [`write`](Self::write) would not return [`Blocked::WouldBlock`]. If it would, an
     /// [`Event::Writable`] follows.
     pub fn is_writable(&mut self) -> bool {
-        let waits = match self.check_writable() {
+        let waits = match self.life.check_writable(&self.snd) {
             Ok(()) => self.snd.room() == 0,
             Err(blocked) => blocked == Blocked::WouldBlock,
         };
@@ -124,7 +101,7 @@ impl Connection {
     /// Returns whether nothing more can be written: the stream was shut down or the connection is over.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {
-        self.life.error.is_some() || self.check_writable() == Err(Blocked::ShutDown)
+        self.life.error.is_some() || self.life.check_writable(&self.snd) == Err(Blocked::ShutDown)
     }
 
     /// Returns the current configuration.
@@ -142,7 +119,7 @@ impl Connection {
             self.after_read();
             return Ok(data);
         }
-        self.empty_read().map(|()| Bytes::new())
+        self.life.empty_read(&self.rcv).map(|()| Bytes::new())
     }
 
     /// Moves at most `max` bytes of in-order data to the end of `chunks`, without a copy, and returns their number; zero
@@ -156,7 +133,7 @@ impl Connection {
             self.after_read();
             return Ok(read);
         }
-        self.empty_read().map(|()| 0)
+        self.life.empty_read(&self.rcv).map(|()| 0)
     }
 
     /// Copies in-order data into `buffer` and returns its length; zero means the end of the stream.
@@ -169,7 +146,7 @@ impl Connection {
             self.after_read();
             return Ok(read);
         }
-        self.empty_read().map(|()| 0)
+        self.life.empty_read(&self.rcv).map(|()| 0)
     }
 
     /// Copies in-order data into `buffer` without consuming it.
@@ -181,7 +158,7 @@ impl Connection {
         if seen > 0 || buffer.is_empty() {
             return Ok(seen);
         }
-        self.empty_read().map(|()| 0)
+        self.life.empty_read(&self.rcv).map(|()| 0)
     }
 
     /// Returns in-order data that arrived in one piece, without consuming it, and its offset in the stream; no data means
@@ -193,7 +170,7 @@ impl Connection {
         let offset = self.rcv.consumed();
         match self.rcv.front() {
             Some(data) => Ok((offset, data)),
-            None => self.empty_read().map(|()| (offset, Bytes::new())),
+            None => self.life.empty_read(&self.rcv).map(|()| (offset, Bytes::new())),
         }
     }
 
@@ -215,18 +192,7 @@ impl Connection {
     /// Returns whether a read would not return [`Blocked::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.rcv.unread() > 0 || self.empty_read() != Err(Blocked::WouldBlock)
-    }
-
-    /// Returns the result of a read that finds no data.
-    fn empty_read(&self) -> Result<(), Blocked> {
-        if self.rcv.fin_reached() || self.rcv.is_closed() {
-            return Ok(());
-        }
-        if let Some(error) = self.life.error {
-            return Err(error.into());
-        }
-        if self.life.state == State::Closed { Ok(()) } else { Err(Blocked::WouldBlock) }
+        self.rcv.unread() > 0 || self.life.empty_read(&self.rcv) != Err(Blocked::WouldBlock)
     }
 
     /// Grows the receive buffer and announces a larger window, if the application has read enough.
@@ -235,7 +201,7 @@ impl Connection {
         if self.life.pressure == Pressure::None {
             self.rcv.tune(self.timers.now(), rtt);
         }
-        if self.life.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss()) {
+        if self.life.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.pmtu.mss()) {
             self.rcv.acks.request();
         }
     }
@@ -294,7 +260,7 @@ impl Connection {
     /// (RFC 9040, section 7). Ignored while data is in flight, before the handshake has completed, and by most controllers.
     pub fn share_window(&mut self, now: Time, window: longhaul_units::Bytes) {
         if self.state() == State::Established && !self.snd.has_outstanding() {
-            self.tell(&PathEvent::Shared { now, window });
+            self.control_loop().tell(&PathEvent::Shared { now, window });
         }
     }
 
@@ -311,7 +277,7 @@ impl Connection {
 
     /// Changes settings of an open connection.
     pub fn update_config(&mut self, change: impl FnOnce(&mut crate::config::Config)) {
-        let announce = self.change_config(change);
+        let announce = self.peer.user_timeout.change(&mut self.config, self.rtt.rto(), change);
         self.snd.configure(&self.config);
         if self.snd.wake_writer() {
             self.life.events.raise(Event::Writable);
@@ -323,23 +289,15 @@ impl Connection {
         if announce {
             self.announce_user_timeout(now);
         }
-        self.arm_keep_alive(now);
+        self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         if self.life.state.is_synchronized() {
             // During the handshake the timer is that of the SYN.
             self.arm_retransmission(now);
         }
         if self.cc.sending().is_some() {
-            self.refresh_control();
+            self.control_loop().refresh();
         } else {
             self.cc.configure(&self.config);
-        }
-    }
-
-    /// Restarts after idleness: after more than one RTO without transmission, cwnd may not fit the path (RFC 5681,
-    /// section 4.1).
-    pub(super) fn restart_after_idleness(&mut self, now: Time) {
-        if let Some(idle) = self.snd.idle_time(now).filter(|idle| *idle > self.rtt.base_rto()) {
-            self.tell(&PathEvent::IdleRestart { now, idle });
         }
     }
 }

@@ -5,7 +5,7 @@ use arrayvec::ArrayVec;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Arrival, Arrivals, Header};
 
-use super::Connection;
+use super::Numbers;
 use crate::seq;
 
 /// Maximum number of unreported arrivals: the capacity of one ACK. The oldest are dropped.
@@ -76,7 +76,7 @@ impl ArrivalTimes {
     /// Adds unreported arrivals to an ACK, which keeps `blocks` SACK blocks, and trims the ACK to the available space. If
     /// not all of them fit, or their sequence numbers are too far apart, the newest are reported. All of them are then
     /// cleared.
-    fn report(&mut self, header: &mut Header, irs: u32, blocks: usize) {
+    pub(super) fn report(&mut self, header: &mut Header, irs: u32, blocks: usize) {
         for oldest in 0..self.unreported.len() {
             let reported = self.unreported.get(oldest..).unwrap_or_default();
             let mut with = header.clone();
@@ -93,6 +93,18 @@ impl ArrivalTimes {
         }
         self.unreported.clear();
         header.fit();
+    }
+
+    /// Returns the reports in an ACK that acknowledges `ack`, on data below `nxt`.
+    pub(super) fn read(&mut self, now: Time, header: &Header, numbers: &Numbers, ack: u64, nxt: u64) -> Reports {
+        let mut reports = Reports::new();
+        for arrival in header.options.arrivals.iter() {
+            let start = numbers.our_offset(arrival.seq, ack);
+            if let Some(at) = self.unwrap_ticks(now, arrival.ticks).filter(|_| (1..nxt as i64).contains(&start)) {
+                let _ = reports.try_push(Report { start, at, coalesced: arrival.coalesced });
+            }
+        }
+        reports
     }
 
     /// Returns the time for a 31-bit tick count, which wraps every 137 s: the candidate nearest to the local time
@@ -121,42 +133,6 @@ impl ArrivalTimes {
             self.newest = Some(Newest { ticks, at: found, read_at: now });
         }
         Some(found)
-    }
-}
-
-impl Connection {
-    /// Records when a segment of the peer arrived, if the peer requested reports.
-    pub(super) fn note_arrival(&mut self, start: i64, at: Time, coalesced: bool) {
-        if let Some(arrivals) = &mut self.ext.arrivals {
-            arrivals.note(start.max(1) as u64, at, coalesced);
-        }
-    }
-
-    /// Adds arrivals to a pure ACK, which keeps `blocks` SACK blocks, and trims it to the available space.
-    pub(super) fn add_arrivals(&mut self, header: &mut Header, blocks: usize) {
-        let blocks = blocks.min(header.options.sack.len());
-        match &mut self.ext.arrivals {
-            Some(arrivals) => arrivals.report(header, self.numbers.irs, blocks),
-            None => {
-                header.fit();
-            }
-        }
-    }
-
-    /// Returns the reports in an ACK that acknowledges `ack`.
-    pub(super) fn read_arrivals(&mut self, header: &Header, ack: u64) -> Reports {
-        let mut reports = Reports::new();
-        let now = self.timers.now();
-        let Some(arrivals) = &mut self.ext.arrivals else { return reports };
-        for arrival in header.options.arrivals.iter() {
-            let start = self.numbers.our_offset(arrival.seq, ack);
-            if let Some(at) =
-                arrivals.unwrap_ticks(now, arrival.ticks).filter(|_| (1..self.snd.nxt() as i64).contains(&start))
-            {
-                let _ = reports.try_push(Report { start, at, coalesced: arrival.coalesced });
-            }
-        }
-        reports
     }
 }
 

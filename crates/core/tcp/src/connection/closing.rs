@@ -2,12 +2,10 @@
 
 use longhaul_units::Time;
 
-use super::Connection;
-use super::timers::Timer;
-use crate::error::ConnectionError;
-use crate::observer::ConnectionEvent;
-use crate::state::State;
+use super::Timer;
+use crate::{Connection, ConnectionError, ConnectionEvent, State};
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
     /// tells it that the data was lost (RFC 9293, section 3.6.1). The RST follows the acknowledgment of what is queued,
@@ -74,12 +72,18 @@ impl Connection {
 
     /// Sends a RST and ends the connection.
     pub(super) fn reset(&mut self, now: Time) {
-        self.life.reset = Some(Box::new(self.reset_header(now)));
+        self.life.reset = Some(Box::new(self.headers().reset_header(now)));
         self.finish(Some(ConnectionError::Aborted));
     }
 
-    /// Handles [`Timer::Linger`]: ends TIME-WAIT or FIN-WAIT-2, or sends the RST of a connection that discards data.
-    pub(super) fn on_linger_timeout(&mut self, now: Time) {
-        if self.life.resets { self.reset(now) } else { self.finish(None) }
+    /// Sends the FIN at once, beyond the peer's closed window, because this endpoint is about to be dropped. Does nothing
+    /// while data is unsent. Returns whether the FIN is sent, or was before.
+    pub(crate) fn hurry_fin(&mut self) -> bool {
+        let waits = self.snd.has_unsent_fin() && self.snd.unsent() == 0 && self.life.state.is_synchronized();
+        if waits {
+            self.snd.persist.permit();
+            self.loss.grant.forced = true;
+        }
+        waits || self.snd.is_fin_sent()
     }
 }

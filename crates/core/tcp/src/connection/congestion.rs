@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use longhaul_cc::{
-    AckedSegment, BuildParams, Control, Controller, Granted, LostSegment, NeedError, Pace, Pacer, Path, RateSample,
+    AckedSegment, BuildParams, Control, Controller, Detection, Granted, LostSegment, NeedError, Pace, Pacer, Path,
     SendLimit,
 };
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -19,7 +19,8 @@ use origin::Origin;
 use super::burst_length::BurstLength;
 use super::metrics_cache::PathHistory;
 use super::rate::RateSampler;
-use crate::config::Config;
+use super::{Loss, Sender};
+use crate::{Config, RttEstimator};
 
 mod origin;
 
@@ -149,9 +150,30 @@ impl CongestionDriver {
         self.origin.drop_if_dispensable(config, path, idle);
     }
 
-    /// Records a delivery-rate sample for the metrics cache.
-    pub(super) fn note_rate(&mut self, sample: &RateSample) {
-        self.history.note_rate(sample);
+    /// Returns the path state that the controller may read.
+    pub(super) fn path(&self, snd: &Sender, loss: &Loss, rtt: &RttEstimator, mss: u16) -> Path {
+        let mut path = Path::new(Bytes::from(mss));
+        path.srtt = rtt.srtt();
+        path.rttvar = rtt.rttvar();
+        path.latest_rtt = rtt.latest();
+        path.min_rtt = rtt.min();
+        path.recent_min_rtt = rtt.recent_min();
+        path.handshake_rtt = self.handshake_rtt;
+        path.peer_window = Bytes(snd.window());
+        path.queued = Bytes(snd.unsent());
+        path.handshake_lossy = self.handshake_lossy;
+        path.sack = loss.detection != Detection::DuplicateAcks;
+        path
+    }
+
+    /// Returns the room that the congestion window leaves, in bytes.
+    pub(super) fn room(&self, snd: &Sender, loss: &Loss) -> u64 {
+        self.control.cwnd.0.saturating_sub(loss.pipe(snd.board()))
+    }
+
+    /// Returns how many bytes wait to be sent, or sent again, and fit into the congestion window.
+    pub(super) fn waiting_bytes(&self, snd: &Sender, loss: &Loss) -> u64 {
+        (snd.unsent() + snd.board().lost_bytes()).min(self.room(snd, loss))
     }
 
     /// Replaces the controller before the first segment leaves.

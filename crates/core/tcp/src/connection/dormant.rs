@@ -8,24 +8,17 @@ use std::sync::Arc;
 use longhaul_units::{Span, Time};
 
 use super::ack_frequency::AckRequests;
-use super::congestion::CongestionDriver;
 use super::ecn_check::EcnCheck;
-use super::extensions::Extensions;
-use super::lifecycle::{Lifecycle, Pressure};
-use super::liveness::Liveness;
 use super::loss::RestingLoss;
 use super::moderation::tolerable_delay;
-use super::network::LazyNetwork;
-use super::numbers::Numbers;
-use super::observe::Observers;
-use super::pmtu::Pmtu;
 use super::receiver::RestingReceiver;
 use super::sender::RestingSender;
-use super::timers::{RestingTimers, Timers};
-use super::{Connection, Negotiated, State};
-use crate::config::Config;
-use crate::info::Stats;
-use crate::rtt::RttEstimator;
+use super::timers::RestingTimers;
+use super::{
+    CongestionDriver, Extensions, LazyNetwork, Lifecycle, Liveness, Negotiated, Numbers, Observers, Pmtu, Pressure,
+    Timers,
+};
+use crate::{Config, Connection, RttEstimator, State, Stats};
 
 /// A connection at rest.
 #[derive(Debug)]
@@ -58,36 +51,52 @@ struct Resting {
     timers: RestingTimers,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Returns the smaller form, or the connection itself if it is not at rest.
     pub(crate) fn rest(mut self: Box<Self>) -> Result<Dormant, Box<Self>> {
-        if !self.is_quiet() {
-            return Err(self);
-        }
         let Some(resting) = self.resting() else { return Err(self) };
         // Arrival times that were not reported yet belong to data that a segment without such reports has acknowledged.
         if let Some(arrivals) = &mut self.ext.arrivals {
             **arrivals = Default::default();
         }
         let before = cfg!(debug_assertions).then(|| format!("{:?}", self.contents()));
-        let dormant = self.reduce(resting);
+        let dormant = Dormant::new(*self, resting);
         let Some(before) = before else { return Ok(dormant) };
         // Tests check each connection: it wakes as it was.
         let mut again = dormant.wake();
         debug_assert_eq!(format!("{:?}", again.contents()), before);
         match again.resting() {
-            Some(resting) => Ok(again.reduce(resting)),
+            Some(resting) => Ok(Dormant::new(again, resting)),
             None => Err(Box::new(again)),
         }
     }
 
-    fn reduce(self, resting: Resting) -> Dormant {
-        let Self { config, life, negotiated, numbers, rtt, cc, pmtu, ext, peer, stats, .. } = self;
+    /// Returns what the larger parts keep, if all of them are at rest, and the state and the other parts permit it.
+    fn resting(&mut self) -> Option<Resting> {
+        let Lifecycle { state, error, events, orphaned, .. } = self.life;
+        let is_open = state == State::Established && error.is_none() && !orphaned;
+        let is_silent = events.is_empty() && self.life.reset.is_none() && self.observers.is_empty();
+        let has_extensions = self.ext.pairs.is_some() || self.ext.probes.is_some();
+        if !is_open || !is_silent || has_extensions {
+            return None;
+        }
+        let (snd, rcv, timers) = (self.snd.rest()?, self.rcv.rest()?, self.timers.rest()?);
+        // Nothing is outstanding that could still be lost.
+        self.loss.settle();
+        Some(Resting { snd, rcv, loss: self.loss.rest()?, timers })
+    }
+}
+
+impl Dormant {
+    /// Returns what is kept of a connection at rest.
+    fn new(connection: Connection, resting: Resting) -> Self {
+        let Connection { config, life, negotiated, numbers, rtt, cc, pmtu, ext, peer, stats, .. } = connection;
         let Resting { snd, rcv, loss, timers } = resting;
         let Lifecycle { created_at, pressure, .. } = life;
         let Extensions { ecn_check, arrivals, network, ack_frequency, .. } = ext;
         let has_arrivals = arrivals.is_some();
-        Dormant {
+        Self {
             config,
             created_at,
             pressure,
@@ -109,25 +118,6 @@ impl Connection {
         }
     }
 
-    /// Returns whether the state and the parts that a connection at rest does not keep permit it to rest.
-    fn is_quiet(&self) -> bool {
-        let Lifecycle { state, error, events, orphaned, .. } = self.life;
-        let is_open = state == State::Established && error.is_none() && !orphaned;
-        let is_silent = events.is_empty() && self.life.reset.is_none() && self.observers.is_empty();
-        let has_extensions = self.ext.pairs.is_some() || self.ext.probes.is_some();
-        is_open && is_silent && !has_extensions
-    }
-
-    /// Returns what the larger parts keep, if all of them are at rest.
-    fn resting(&mut self) -> Option<Resting> {
-        let (snd, rcv, timers) = (self.snd.rest()?, self.rcv.rest()?, self.timers.rest()?);
-        // Nothing is outstanding that could still be lost.
-        self.loss.settle();
-        Some(Resting { snd, rcv, loss: self.loss.rest()?, timers })
-    }
-}
-
-impl Dormant {
     /// Returns the connection as it was.
     pub(crate) fn wake(self) -> Connection {
         let Self { config, created_at, pressure, negotiated, numbers, rtt, cc, pmtu, peer, stats, .. } = self;

@@ -2,10 +2,10 @@
 //! peer echoes the mark (RFC 3168, section 20.2). Loss episodes and long periods without losses give reason for a
 //! test. It also notices if the path drops ECN-capable segments.
 
+use longhaul_cc::EcnMark;
 use longhaul_wire::Ecn;
 
-use super::Connection;
-use crate::info::add;
+use crate::{EcnState, add};
 
 /// Round trips that count as one reason for a test, like a loss episode. A delay-based algorithm that receives no
 /// marks may compete with other flows without any loss: with tests after losses alone, Vegas keeps 15 % more
@@ -157,6 +157,26 @@ impl EcnCheck {
         self.missing >= MAX_MISSING || self.drops_ect() || self.is_off
     }
 
+    /// Returns the ECN field of new data segments, as the controller wants it, given whether ECN was `negotiated`.
+    pub(super) fn codepoint(&self, wanted: EcnMark, negotiated: bool) -> Ecn {
+        match wanted {
+            _ if !negotiated || self.has_failed() => Ecn::NotEct,
+            EcnMark::Ect0 => Ecn::Ect0,
+            EcnMark::Ect1 => Ecn::Ect1,
+            EcnMark::NotEct => Ecn::NotEct,
+        }
+    }
+
+    /// Returns the state for observers, given whether ECN was `negotiated`.
+    pub(super) fn state(&self, negotiated: bool) -> EcnState {
+        match () {
+            () if !negotiated => EcnState::Off,
+            () if self.has_failed() => EcnState::Failed,
+            () if self.asked.is_some() => EcnState::Testing,
+            () => EcnState::Capable,
+        }
+    }
+
     pub(super) fn counts(&self) -> EchoCounts {
         EchoCounts { asked: self.marked, missing: self.missing }
     }
@@ -167,28 +187,4 @@ impl EcnCheck {
 pub(super) struct EchoCounts {
     pub(super) asked: u64,
     pub(super) missing: u64,
-}
-
-impl Connection {
-    /// Returns the ECN field of the next new segment with `len` bytes of payload: CE if a test is due and possible.
-    pub(super) fn next_ecn(&self, len: u16, mtu_probe: bool) -> Ecn {
-        let usual = self.ecn();
-        let may_ask = self.ext.ecn_check.is_due()
-            && usual != Ecn::NotEct
-            && !self.snd.is_responding_to_ece()
-            // Without SACK, original and retransmission often cannot be told apart, and a correct echo would cause a
-            // reduction.
-            && self.negotiated.sack
-            && !self.loss.in_episode()
-            && len > 0
-            && !mtu_probe;
-        if may_ask { Ecn::Ce } else { usual }
-    }
-
-    /// Starts a test if the new segment is sent with CE.
-    pub(super) fn note_ecn(&mut self, ecn: Ecn, start: u64, end: u64) {
-        if ecn == Ecn::Ce {
-            self.ext.ecn_check.on_sent(start, end);
-        }
-    }
 }

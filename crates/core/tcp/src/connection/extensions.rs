@@ -4,15 +4,15 @@
 //! what concerns several of them.
 
 use longhaul_cc::{AckFrequency, Granted, Needs};
+use longhaul_units::Time;
 
-use super::Negotiated;
 use super::ack_frequency::{self, AckRequests};
 use super::arrivals::ArrivalTimes;
 use super::ecn_check::EcnCheck;
-use super::network::LazyNetwork;
 use super::pairs::Pairs;
 use super::probes::{self, ProbeReport, Probes};
-use crate::info::ProbeInfo;
+use super::{LazyNetwork, Negotiated};
+use crate::{ProbeInfo, add};
 
 #[derive(Debug, Default)]
 pub(super) struct Extensions {
@@ -50,10 +50,24 @@ impl Extensions {
         self.ack_frequency = heeds.then(|| Box::new(AckRequests::new(wanted)));
     }
 
+    /// Records when a segment of the peer that begins at `start` arrived, if the peer requested reports.
+    pub(super) fn note_arrival(&mut self, start: i64, at: Time, coalesced: bool) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.note(start.max(1) as u64, at, coalesced);
+        }
+    }
+
     /// Updates the counters for data that the RC3 loop sends as the controller's probes, if they are in use.
     pub(super) fn count_probes(&mut self, count: impl FnOnce(&mut ProbeInfo)) {
         if let Some(probes) = &mut self.probes {
             count(probes.info_mut());
+        }
+    }
+
+    /// Counts an acknowledgment of data that was not sent, which concerns the RC3 loop if it `has_rc3`.
+    pub(super) fn count_invalid_ack(&mut self, has_rc3: bool) {
+        if has_rc3 {
+            self.count_probes(|info| add(&mut info.refused, 1));
         }
     }
 

@@ -4,16 +4,11 @@ use std::sync::Arc;
 
 use longhaul_cc::{Detection, Granted, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
-use super::probes;
-use super::timers::Timer;
-use super::{Connection, Event, Negotiated, SegmentMeta};
-use crate::batch::Batch;
-use crate::config::Config;
-use crate::error::{ConnectionError, HostError};
-use crate::state::State;
-use crate::timestamps::TimestampClock;
+use super::network::SynRequest;
+use super::{Timer, Timers};
+use crate::{Batch, Config, Connection, ConnectionError, Event, HostError, SegmentMeta, State, TimestampClock};
 
 /// SYN-ACK retransmissions by timer to an unvalidated address. With the first one, three SYN-ACKs are sent, none
 /// longer than the SYN, so the amplification factor is at most three (RFC 9000, section 8, uses the same bound).
@@ -39,7 +34,7 @@ pub(super) struct Handshake {
     /// Time and TSval of the first transmission.
     first: (Time, u32),
     /// Limit of SYN-ACK retransmissions by timer, for a passive open.
-    passive: Option<u32>,
+    pub(super) passive: Option<u32>,
     /// The longest header that may be sent to the peer, whose address is not validated.
     max_header_len: usize,
     /// The time at which the host first reported that the peer is unreachable or does not listen.
@@ -48,6 +43,7 @@ pub(super) struct Handshake {
     is_refusal_check: bool,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Opens a connection actively: a SYN is ready to be sent.
     pub(crate) fn connect(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
@@ -70,7 +66,7 @@ impl Connection {
         let mut conn = Self::new(config, iss, clock, now, ipv6);
         conn.life.enter(State::Listen);
         conn.life.enter(State::SynReceived);
-        conn.process_syn(now, syn);
+        conn.opening().process_syn(now, syn);
         conn.take_network(meta, syn);
         conn.begin_handshake(now, Some(SYN_ACK_RETRIES));
         if let Some(handshake) = &mut conn.life.handshake {
@@ -134,11 +130,16 @@ impl Connection {
             // data is sent as ECN-capable, whatever the peer has received (RFC 3168, sections 6.1.1 and 6.1.1.1).
             self.ext.ecn_check.turn_off();
         }
-        let mut header = if self.life.state == State::SynSent { self.syn(now) } else { self.syn_ack(now) };
+        let mut header =
+            if self.life.state == State::SynSent { self.opening().syn(now) } else { self.opening().syn_ack(now) };
+        let request = SynRequest::new(&self.cc, &self.config, first);
+        let clock_now = self.timers.now();
         match self.life.state {
-            State::SynSent => self.add_network_to_syn(&mut header, first),
-            _ => self.add_network_to_syn_ack(&mut header, first),
+            State::SynSent => self.ext.network.add_to_syn(&mut header, request, clock_now),
+            _ if self.negotiated.network => self.ext.network.add_to_syn_ack(&mut header, request, clock_now),
+            _ => {}
         }
+        self.pmtu.set_options(self.negotiated.data_options(&self.ext.network));
         header.fit();
         if CheshireCodec::header_len(&header.options) > max_header_len {
             // The SYN had no MSS option. The SYN-ACK has none either, and the peer uses the default (RFC 9293,
@@ -148,150 +149,12 @@ impl Connection {
         if self.negotiated.scaled_window && !header.options.scaled_window {
             // There was no room for the option.
             self.negotiated.scaled_window = false;
-            header.window = self.syn_window();
+            header.window = self.rcv.syn_window(self.negotiated.syn_shift());
         }
         self.negotiated.ack_rate &= header.options.ack_rate_permitted;
         batch.push(&header, 0, 0);
         self.stats.segments_out += 1;
         true
-    }
-
-    fn syn(&self, now: Time) -> Header {
-        let offers_ecn = self.config.ecn && !self.ext.ecn_check.has_failed();
-        let ecn = if offers_ecn { Flags::ECE | Flags::CWR } else { Flags::NONE };
-        let mut header =
-            Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.numbers.iss, ..Header::default() };
-        let options = &mut header.options;
-        options.mss = Some(self.pmtu.announced_mss());
-        options.sack_permitted = self.config.sack;
-        options.window_scale = self.config.window_scaling.then(|| self.config.window_shift());
-        options.timestamps =
-            self.config.timestamps.then(|| Timestamps { value: self.numbers.clock.value(now), echo: 0 });
-        options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
-        options.scaled_window = self.requests_scaled_window();
-        options.arrival_permitted = self.config.extensions && self.wants_arrivals();
-        options.probe_permitted = self.offers_probe_echo();
-        options.ack_rate_permitted = self.offers_ack_rate();
-        options.user_timeout = self.user_timeout_advice();
-        header
-    }
-
-    fn syn_ack(&mut self, now: Time) -> Header {
-        let accepts_ecn = self.negotiated.ecn && !self.ext.ecn_check.has_failed();
-        let ecn = if accepts_ecn { Flags::ECE } else { Flags::NONE };
-        let mut header = Header {
-            flags: Flags::SYN | Flags::ACK | ecn,
-            window: self.syn_window(),
-            seq: self.numbers.iss,
-            ack: self.numbers.acknowledgment(1),
-            ..Header::default()
-        };
-        let negotiated = self.negotiated;
-        let options = &mut header.options;
-        options.mss = Some(self.pmtu.announced_mss());
-        options.sack_permitted = negotiated.sack;
-        options.window_scale = negotiated.window_scaling.then_some(negotiated.recv_shift);
-        options.timestamps = negotiated
-            .timestamps
-            .then(|| Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent() });
-        options.microsecond_timestamps = negotiated.microseconds;
-        options.scaled_window = negotiated.scaled_window;
-        options.arrival_permitted = self.ext.arrivals.is_some();
-        options.probe_permitted = negotiated.probe_echo;
-        options.ack_rate_permitted = negotiated.ack_rate;
-        // Sent only if the SYN had the option, so that the answer to an unvalidated address is not longer than the
-        // SYN.
-        options.user_timeout = self.user_timeout_advice().filter(|_| self.peer.user_timeout.remote().is_some());
-        self.rcv.on_ack_sent();
-        header
-    }
-
-    /// Returns whether the controller or the configuration needs arrival times of our segments.
-    fn wants_arrivals(&self) -> bool {
-        let needs = self.cc.controller.needs();
-        let (required, preferred) = (needs.required, needs.preferred);
-        self.config.arrival_times
-            || self.config.probe_pairs
-            || required.arrival_times
-            || preferred.arrival_times
-            || required.pairs
-            || preferred.pairs
-    }
-
-    /// Returns whether to request probe echoes. They cost the peer an ACK per out-of-order segment, so only a
-    /// controller that sends probes requests them.
-    fn offers_probe_echo(&self) -> bool {
-        self.config.extensions
-            && self.config.timestamps
-            && self.config.sack
-            && probes::wants(&self.cc.controller.needs())
-    }
-
-    /// Returns whether to request a scaled window in the SYN-ACK, so that more than 64 KiB may be sent in the first
-    /// round trip.
-    fn requests_scaled_window(&self) -> bool {
-        let needs = self.cc.controller.needs();
-        let wants = needs.required.whole_window || needs.preferred.whole_window;
-        wants && self.config.extensions && self.config.window_scaling
-    }
-
-    /// Returns the window field. A SYN's is never scaled (RFC 7323, section 2.2), a SYN-ACK's is if the peer
-    /// requested it.
-    fn syn_window(&self) -> u16 {
-        let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
-        self.rcv.syn_window(shift)
-    }
-
-    /// Processes the peer's SYN: sequence number, options, window.
-    pub(super) fn process_syn(&mut self, now: Time, syn: &Header) {
-        self.numbers.irs = syn.seq;
-        let options = &syn.options;
-        let config = &self.config;
-        // Negotiate the options that both sides support.
-        let scaling = config.window_scaling && options.window_scale.is_some();
-        let timestamps = config.timestamps && options.timestamps.is_some();
-        let microseconds = timestamps && config.extensions && options.microsecond_timestamps;
-        self.negotiated = Negotiated {
-            window_scaling: scaling,
-            send_shift: if scaling { options.window_scale.unwrap_or(0) } else { 0 },
-            recv_shift: if scaling { config.window_shift() } else { 0 },
-            sack: config.sack && options.sack_permitted,
-            timestamps,
-            ecn: config.ecn && ecn_setup(syn.flags),
-            microseconds,
-            probe_echo: timestamps && config.extensions && options.probe_permitted,
-            network: config.extensions && options.network_permitted,
-            scaled_window: config.extensions && scaling && options.scaled_window,
-            whole_window: false,
-            ack_rate: config.extensions && options.ack_rate_permitted,
-        };
-        // Set the window that our SYN or SYN-ACK offers.
-        let answers = self.life.state == State::SynSent && syn.flags.contains(Flags::ACK);
-        let scaled = self.negotiated.scaled_window && answers && self.requests_scaled_window();
-        // Segments after the handshake have scaled windows, so the accepting side learns the whole window from its ACK.
-        self.negotiated.whole_window = scaled || self.life.state == State::SynReceived;
-        // In a simultaneous open neither side sends a SYN-ACK whose window could be scaled.
-        self.negotiated.scaled_window &= self.life.state == State::SynReceived;
-        let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
-        self.rcv.on_peer_syn(u64::from(self.syn_window()) << shift, scaling);
-        // In an active open, ignore extensions that our SYN did not request.
-        self.negotiated.probe_echo &= self.life.state != State::SynSent || self.offers_probe_echo();
-        self.negotiated.ack_rate &= self.life.state != State::SynSent || self.offers_ack_rate();
-        self.negotiated.network &= self.life.state != State::SynSent || self.ext.network.kind().is_some();
-        // A request of the peer is granted; an answer without a request is ignored.
-        let arrivals = config.extensions && options.arrival_permitted;
-        let asked = self.life.state != State::SynSent || self.wants_arrivals();
-        self.ext.arrivals = (arrivals && asked).then(Box::default);
-        // Initialize the receive and send variables.
-        if microseconds {
-            self.numbers.clock.use_microseconds();
-        }
-        if let Some(stamp) = options.timestamps.filter(|_| timestamps) {
-            self.rcv.set_ts_recent(stamp.value, now);
-        }
-        self.take_user_timeout(syn.options.user_timeout);
-        let window = u64::from(syn.window) << if scaled { self.negotiated.send_shift } else { 0 };
-        self.snd.on_peer_syn(options.mss.unwrap_or(self.pmtu.default_peer_mss()), window);
     }
 
     /// Handles a segment in SYN-SENT (RFC 9293, section 3.10.7.3).
@@ -302,7 +165,10 @@ impl Connection {
         if flags.contains(Flags::ACK) && !acks_syn {
             if !flags.contains(Flags::RST) {
                 self.life.reset = Some(Box::new(reset_for(header, 0)));
-                self.repeat_syn_after_reset(now);
+                if self.life.handshake.as_mut().is_some_and(|handshake| handshake.repeat_after_reset()) {
+                    self.timers.arm(Timer::Rto, now + self.rtt.rto());
+                    self.stats.incidents_mut().segments_retransmitted += 1;
+                }
             }
             return;
         }
@@ -322,7 +188,7 @@ impl Connection {
             self.finish(Some(ConnectionError::Echoed));
             return;
         }
-        self.process_syn(now, header);
+        self.opening().process_syn(now, header);
         self.take_network(meta, header);
         self.peer.on_segment(now);
         if acks_syn {
@@ -330,7 +196,7 @@ impl Connection {
             if self.ext.network.has_answer_for_peer() {
                 // The answer is sent at once and before a report: our first segment completes the peer's handshake
                 // and ends its wait for an answer.
-                let header = self.ack_header(now);
+                let header = self.headers().ack_header(now);
                 self.rcv.acks.enqueue_first(header);
             } else {
                 self.rcv.acks.request();
@@ -343,18 +209,6 @@ impl Connection {
         if let Some(handshake) = &mut self.life.handshake {
             handshake.due = true;
         }
-    }
-
-    /// Sends the SYN again at once, after a reset that ends the peer's old connection, instead of at the timeout. A
-    /// challenge ACK (RFC 5961, section 4) shows that the SYN has arrived. Done once, because each ACK may be forged.
-    fn repeat_syn_after_reset(&mut self, now: Time) {
-        let Some(handshake) = self.life.handshake.as_mut() else { return };
-        if handshake.repeated || handshake.refused_at.is_some() {
-            return;
-        }
-        (handshake.due, handshake.repeated, handshake.arrived) = (true, true, true);
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        self.stats.incidents_mut().segments_retransmitted += 1;
     }
 
     /// Completes the handshake after our SYN was acknowledged and the peer's was received.
@@ -387,8 +241,8 @@ impl Connection {
             return;
         }
         self.advance_closing();
-        self.arm_keep_alive(now);
-        self.begin_idle_period(now);
+        self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
+        self.timers.arm(Timer::Idle, now + self.rtt.base_rto());
         self.life.events.raise(Event::Connected);
         self.life.events.raise(Event::Writable);
     }
@@ -409,78 +263,85 @@ impl Connection {
         granted.whole_window = self.negotiated.whole_window;
         granted.saved_path = self.cc.history.has_saved_path();
         self.ext.start(self.negotiated, &needs, self.config.probe_pairs, &mut granted);
+        self.pmtu.set_options(self.negotiated.data_options(&self.ext.network));
         if self.negotiated.ecn && !self.ext.ecn_check.has_failed() {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
         // Close the connection if a required capability is missing.
-        let path = self.path();
+        let path = self.cc.path(&self.snd, &self.loss, &self.rtt, self.pmtu.mss());
         if let Err(error) = self.cc.start(&granted, &path) {
-            self.life.reset = Some(Box::new(self.reset_header(now)));
+            self.life.reset = Some(Box::new(self.headers().reset_header(now)));
             self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
             return;
         }
         self.cc.establish(now, granted);
-        self.tell(&PathEvent::Established { now, granted });
-        self.report_handshake_answer(now);
+        self.control_loop().tell(&PathEvent::Established { now, granted });
+        if self.ext.network.end_handshake() {
+            self.report_network_answer(now);
+        }
     }
 
     /// Handles the expiry of the SYN timer.
     pub(super) fn retransmit_syn(&mut self, now: Time) {
         let Some(handshake) = self.life.handshake.as_mut() else { return };
-        let limit = handshake.passive.unwrap_or(self.config.syn_retries);
-        // After a refusal one additional SYN is sent early, without backoff, because it was not lost.
-        let is_refusal_check = std::mem::take(&mut handshake.is_refusal_check);
-        let limit = limit.saturating_add(u32::from(handshake.refused_at.is_some()));
-        if handshake.retries >= limit {
+        let Some(backs_off) = handshake.on_timeout(self.config.syn_retries) else {
             self.finish(Some(ConnectionError::TimedOut));
             return;
-        }
-        handshake.retries += 1;
-        (handshake.due, handshake.repeated, handshake.arrived) = (true, true, false);
-        if !is_refusal_check {
+        };
+        if backs_off {
             self.rtt.back_off();
         }
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         self.stats.incidents_mut().segments_retransmitted += 1;
     }
+}
+
+impl Handshake {
+    /// Sends the SYN again at once, after a reset that ends the peer's old connection, instead of at the timeout. A
+    /// challenge ACK (RFC 5961, section 4) shows that the SYN has arrived. Done once, because each ACK may be forged.
+    fn repeat_after_reset(&mut self) -> bool {
+        if self.repeated || self.refused_at.is_some() {
+            return false;
+        }
+        (self.due, self.repeated, self.arrived) = (true, true, true);
+        true
+    }
 
     /// Handles a host error that reports the peer as unreachable or not listening. It ends the attempt if it is
     /// repeated for a SYN sent after the first report, because an earlier report concerns the first SYN or is forged.
     /// A missing route is reported at the time of sending, a refusal one round trip later.
-    pub(super) fn on_refusal(&mut self, now: Time, error: HostError) {
-        let Some(handshake) = self.life.handshake.as_mut() else { return };
-        let Some(first) = handshake.refused_at else {
-            (handshake.refused_at, handshake.is_refusal_check) = (Some(now), true);
-            self.timers.arm(Timer::Rto, now + REFUSAL_PAUSE);
-            return;
+    pub(super) fn on_refusal(&mut self, now: Time, error: HostError, timers: &mut Timers) -> Option<ConnectionError> {
+        let Some(first) = self.refused_at else {
+            (self.refused_at, self.is_refusal_check) = (Some(now), true);
+            timers.arm(Timer::Rto, now + REFUSAL_PAUSE);
+            return None;
         };
         let refused = error == HostError::Refused;
-        let about_last = now > handshake.sent_at || (now == handshake.sent_at && !refused);
-        if handshake.sent_at >= first + REFUSAL_PAUSE && about_last {
-            self.finish(Some(if refused { ConnectionError::Refused } else { ConnectionError::Unreachable(error) }));
+        let about_last = now > self.sent_at || (now == self.sent_at && !refused);
+        let ends = self.sent_at >= first + REFUSAL_PAUSE && about_last;
+        let error = if refused { ConnectionError::Refused } else { ConnectionError::Unreachable(error) };
+        ends.then_some(error)
+    }
+
+    /// Handles the expiry of the SYN timer, with a limit of retransmissions in an active open. Returns `None` if the limit is
+    /// reached, or else whether the timer backs off.
+    fn on_timeout(&mut self, limit: u32) -> Option<bool> {
+        // After a refusal one additional SYN is sent early, without backoff, because it was not lost.
+        let is_refusal_check = std::mem::take(&mut self.is_refusal_check);
+        let limit = self.passive.unwrap_or(limit).saturating_add(u32::from(self.refused_at.is_some()));
+        if self.retries >= limit {
+            return None;
         }
+        self.retries += 1;
+        (self.due, self.repeated, self.arrived) = (true, true, false);
+        Some(!is_refusal_check)
     }
 
-    /// Returns whether the handshake was begun by the peer.
-    pub(super) fn is_passive(&self) -> bool {
-        self.life.handshake.as_ref().is_some_and(|handshake| handshake.passive.is_some())
+    /// Repeats the SYN-ACK, which is no longer than the SYN, because the peer retransmitted its SYN.
+    pub(super) fn repeat(&mut self) {
+        (self.due, self.repeated) = (true, true);
     }
 
-    /// Retransmits the SYN-ACK, which is no longer than the SYN, because the peer retransmitted its SYN.
-    pub(super) fn retransmit_syn_ack(&mut self) {
-        if let Some(handshake) = &mut self.life.handshake {
-            (handshake.due, handshake.repeated) = (true, true);
-        }
-    }
-
-    /// Returns a RST that follows all sent data and carries an ACK and, if negotiated, timestamps (RFC 7323, section
-    /// 3.2).
-    pub(super) fn reset_header(&self, now: Time) -> Header {
-        self.windowless_header(now, Flags::RST | Flags::ACK, self.textless_offset())
-    }
-}
-
-impl Handshake {
     /// Returns the send time of the SYN that the peer answers. If it was retransmitted, the echo in a SYN-ACK
     /// identifies it. In a later segment of a client, the echo may be outdated (RFC 7323, section 4.3).
     fn answered(&self, flags: Flags, echo: Option<u32>) -> Option<Time> {
@@ -490,15 +351,6 @@ impl Handshake {
         let echo = echo.filter(|_| flags.contains(Flags::SYN))?;
         let sent = [(self.sent_at, self.stamp), self.first].into_iter().find(|(_, stamp)| *stamp == echo)?;
         Some(sent.0)
-    }
-}
-
-/// Returns whether a SYN or SYN-ACK is ECN-setup (RFC 3168, section 6.1.1).
-fn ecn_setup(flags: Flags) -> bool {
-    if flags.contains(Flags::ACK) {
-        flags.contains(Flags::ECE) && !flags.contains(Flags::CWR)
-    } else {
-        flags.contains(Flags::ECE | Flags::CWR)
     }
 }
 

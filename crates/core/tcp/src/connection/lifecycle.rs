@@ -3,9 +3,10 @@
 use longhaul_units::Time;
 use longhaul_wire::Header;
 
+use super::app::Blocked;
 use super::handshake::Handshake;
-use crate::error::ConnectionError;
-use crate::state::State;
+use super::{Receiver, Sender};
+use crate::{ConnectionError, State};
 
 /// Memory pressure of the endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -115,6 +116,40 @@ impl Lifecycle {
         for event in [Event::Readable, Event::Writable, Event::Closed] {
             self.events.raise(event);
         }
+    }
+
+    /// Checks whether a writer may queue data, and records that it waits if it has to.
+    pub(super) fn admit_writer(&self, snd: &mut Sender) -> Result<(), Blocked> {
+        let checked = self.check_writable(snd);
+        if checked == Err(Blocked::WouldBlock) {
+            snd.block_writer();
+        }
+        checked
+    }
+
+    /// Returns whether a writer may queue data.
+    pub(super) fn check_writable(&self, snd: &Sender) -> Result<(), Blocked> {
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        if snd.is_fin_queued() || self.resets || !self.state.can_send() {
+            return Err(Blocked::ShutDown);
+        }
+        if self.pressure == Pressure::Hard && !snd.is_buffer_empty() {
+            return Err(Blocked::WouldBlock);
+        }
+        Ok(())
+    }
+
+    /// Returns the result of a read that finds no data.
+    pub(super) fn empty_read(&self, rcv: &Receiver) -> Result<(), Blocked> {
+        if rcv.fin_reached() || rcv.is_closed() {
+            return Ok(());
+        }
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        if self.state == State::Closed { Ok(()) } else { Err(Blocked::WouldBlock) }
     }
 }
 

@@ -1,15 +1,11 @@
 //! Liveness of the peer: time of the last arrival, keep-alive probes, host errors and the user timeout.
 
 use longhaul_units::{Span, Time};
-use longhaul_wire::{Flags, Header};
 
-use super::Connection;
 use super::host_errors::HostErrors;
-use super::timers::Timer;
 use super::user_timeout::UserTimeout;
-use crate::config::{Config, MIN_KEEP_ALIVE};
-use crate::error::ConnectionError;
-use crate::state::State;
+use super::{Sender, Timer, Timers};
+use crate::{Config, MIN_KEEP_ALIVE, State};
 
 #[derive(Debug)]
 pub(super) struct Liveness {
@@ -21,6 +17,16 @@ pub(super) struct Liveness {
     pub(super) user_timeout: UserTimeout,
     /// The time since which data has been outstanding without progress; the user timeout counts from here.
     stalled_since: Option<Time>,
+}
+
+/// What follows from a timer of probes for a peer that may be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeepAliveStep {
+    Wait,
+    /// A probe is sent.
+    Probe,
+    /// The peer is gone.
+    GiveUp,
 }
 
 impl Liveness {
@@ -54,9 +60,41 @@ impl Liveness {
         self.keep_alive_probes = 0;
     }
 
+    /// Starts the keep-alive timer, because a segment arrived or the settings changed.
+    pub(super) fn arm_keep_alive(&mut self, now: Time, config: &Config, state: State, timers: &mut Timers) {
+        let Some(keep_alive) = config.keep_alive else {
+            timers.stop(Timer::KeepAlive);
+            return;
+        };
+        if state.is_synchronized() && state != State::TimeWait {
+            self.restart_keep_alive();
+            timers.arm(Timer::KeepAlive, now + keep_alive.idle.max(MIN_KEEP_ALIVE));
+        }
+    }
+
     /// Returns whether all `limit` keep-alive probes are unanswered.
     pub(super) fn is_unresponsive(&self, limit: u32) -> bool {
         self.keep_alive_probes >= limit
+    }
+
+    /// Handles the keep-alive timer (RFC 9293, section 3.8.4). Outstanding data serves as a probe, with a timer of its own.
+    pub(super) fn on_keep_alive(
+        &mut self,
+        now: Time,
+        config: &Config,
+        has_outstanding: bool,
+        timers: &mut Timers,
+    ) -> KeepAliveStep {
+        let Some(keep_alive) = config.keep_alive else { return KeepAliveStep::Wait };
+        if self.is_unresponsive(keep_alive.probes) {
+            return KeepAliveStep::GiveUp;
+        }
+        timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
+        if has_outstanding {
+            return KeepAliveStep::Wait;
+        }
+        self.on_keep_alive_probe();
+        KeepAliveStep::Probe
     }
 
     /// Records a keep-alive probe.
@@ -69,53 +107,29 @@ impl Liveness {
         *self.stalled_since.get_or_insert(now)
     }
 
+    /// Arms the user timeout if data is outstanding (RFC 9293, section 3.8.3).
+    pub(super) fn arm_user_timeout(&mut self, now: Time, snd: &Sender, limit: Option<Span>, timers: &mut Timers) {
+        if !snd.has_outstanding() {
+            return;
+        }
+        let since = self.stall(now);
+        if let Some(limit) = limit {
+            timers.arm(Timer::User, since + limit);
+        }
+    }
+
+    /// Lets an expired user timeout of length `limit` end at `until`. Called if the timer fires late, for example because this
+    /// host was suspended, so that the peer can answer once more before the connection is closed.
+    pub(super) fn extend_user_timeout(&mut self, until: Time, limit: Option<Span>, timers: &mut Timers) {
+        if let (Some(since), Some(limit)) = (&mut self.stalled_since, limit) {
+            *since = until - limit;
+        }
+        timers.arm(Timer::User, until);
+    }
+
     /// Records that data was acknowledged, or that none is outstanding.
     pub(super) fn on_progress(&mut self) {
         self.stalled_since = None;
-    }
-
-    /// Lets the user timeout of length `limit` end at `until`, if data is outstanding.
-    pub(super) fn put_off_user_timeout(&mut self, until: Time, limit: Span) {
-        if let Some(since) = &mut self.stalled_since {
-            *since = until - limit;
-        }
-    }
-}
-
-impl Connection {
-    /// Starts the keep-alive timer, because a segment arrived or the settings changed.
-    pub(super) fn arm_keep_alive(&mut self, now: Time) {
-        let Some(keep_alive) = self.config.keep_alive else {
-            self.timers.stop(Timer::KeepAlive);
-            return;
-        };
-        if self.life.state.is_synchronized() && self.life.state != State::TimeWait {
-            self.peer.restart_keep_alive();
-            self.timers.arm(Timer::KeepAlive, now + keep_alive.idle.max(MIN_KEEP_ALIVE));
-        }
-    }
-
-    /// Sends a keep-alive probe, or closes the connection after too many of them (RFC 9293, section 3.8.4).
-    pub(super) fn on_keep_alive(&mut self, now: Time) {
-        let Some(keep_alive) = self.config.keep_alive else { return };
-        if self.peer.is_unresponsive(keep_alive.probes) {
-            self.finish(Some(ConnectionError::TimedOut));
-            return;
-        }
-        self.timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
-        // Outstanding data serves as a probe, with a timer of its own.
-        if !self.snd.has_outstanding() {
-            self.peer.on_keep_alive_probe();
-            let header = self.keep_alive_header(now);
-            self.rcv.acks.enqueue(header);
-        }
-    }
-
-    /// Returns a segment below SND.UNA, which the peer answers with an ACK (RFC 9293, section 3.8.4).
-    pub(super) fn keep_alive_header(&mut self, now: Time) -> Header {
-        let mut header = self.header(now, Flags::ACK, self.snd.una());
-        header.seq = header.seq.wrapping_sub(1);
-        header
     }
 }
 
@@ -157,15 +171,15 @@ mod tests {
     /// RFC 9293, section 3.8.3: the user timeout counts from the first data without progress, not from the newest.
     #[test]
     fn a_stall_begins_with_the_first_outstanding_data() {
-        let mut peer = liveness();
+        let (mut peer, mut timers) = (liveness(), Timers::new(at(10)));
         assert_eq!((peer.stall(at(30)), peer.stall(at(40))), (at(30), at(30)));
         peer.on_progress();
         assert_eq!(peer.stall(at(50)), at(50));
         // A timeout of 20 s that ended at 70 s now ends at 75 s.
-        peer.put_off_user_timeout(at(75), Span::from_secs(20));
+        peer.extend_user_timeout(at(75), Some(Span::from_secs(20)), &mut timers);
         assert_eq!(peer.stall(at(71)), at(55));
         peer.on_progress();
-        peer.put_off_user_timeout(at(99), Span::from_secs(20));
+        peer.extend_user_timeout(at(99), Some(Span::from_secs(20)), &mut timers);
         assert_eq!(peer.stall(at(80)), at(80), "nothing is outstanding");
     }
 }

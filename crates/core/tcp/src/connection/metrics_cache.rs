@@ -5,12 +5,10 @@ use std::net::IpAddr;
 use longhaul_cc::{Control, RateSample, SavedPath, SavedPathUse, SendLimit, initial_window};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::Connection;
 use super::congestion::build_params;
-use super::timers::Timer;
-use crate::info::SavedPathInfo;
-use crate::path_cache::{Learnt, PathMetrics, Taken};
-use crate::state::State;
+use super::{CongestionDriver, Timer};
+use crate::path_cache::{Learnt, Taken};
+use crate::{Connection, PathCache, PathMetrics, SavedPathInfo, State};
 
 /// Number of round trips for which the window must have been the send limit before ssthresh is stored. RFC 9040,
 /// section 8, recommends caching for long connections only. Thirteen doublings lead from the initial window to 81,920
@@ -114,6 +112,42 @@ impl CachedMetrics {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "its use of the metrics cache")]
+impl CongestionDriver {
+    /// Returns the delivered data and rate, if sufficient for a jump (RFC 9959, section 3.1: four initial windows).
+    fn found_path(&self, min_rtt: Option<Span>, mss: u16) -> Option<SavedPath> {
+        let found = SavedPath::new(Bytes(self.history.best_round), self.history.best_rate, min_rtt?);
+        let enough = initial_window::rfc6928(Bytes::from(mss), initial_window::DEFAULT_SEGMENTS) * 4;
+        (found.window >= enough && found.is_possible()).then_some(found)
+    }
+
+    /// Returns the checked-out metrics if they are still valid: nothing was lost, the start-up scheme did not find
+    /// that they belong to another path, and they have not expired.
+    fn kept_path(&self, cache: Option<&PathCache>, now: Time, is_lossless: bool) -> Option<Learnt<SavedPath>> {
+        let cache = cache?;
+        let refused = self.sending()?.controller.saved_path_use() == SavedPathUse::OtherPath;
+        let checked_out = self.history.cached().checked_out();
+        checked_out.filter(|checked_out| is_lossless && !refused && cache.is_fresh(now, checked_out))
+    }
+
+    /// Returns how the cached metrics were used, if the start-up scheme requested any.
+    pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
+        let cached = self.history.cached();
+        cached.asked.then(|| cached.info(self.peek(|sending| sending.controller.saved_path_use())))
+    }
+
+    /// Returns whether the window or the pacer was the send limit until `now` for a long time and for most of the time. A
+    /// connection that sends intermittently has little data in flight when a loss occurs.
+    fn is_mostly_window_limited(&self, now: Time, open: bool, srtt: Option<Span>) -> bool {
+        let (mut window, mut others) = (Span::ZERO, Span::ZERO);
+        for (limit, span) in self.limits.spent(now, open).into_iter().enumerate() {
+            *(if WINDOW.contains(&limit) { &mut window } else { &mut others }) += span;
+        }
+        srtt.is_some_and(|srtt| window >= srtt * MIN_LIMITED_ROUNDS) && window >= others * MIN_LIMITED_RATIO
+    }
+}
+
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Applies cached metrics of the path to `remote`. Must be called before the first segment is sent.
     pub(crate) fn recall(&mut self, now: Time, remote: IpAddr) {
@@ -132,7 +166,7 @@ impl Connection {
         }
         let saved = self.cc.history.cached().path();
         if known.ssthresh.is_some() || saved.is_some() {
-            let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
+            let mut params = build_params(&self.config, Bytes::from(self.pmtu.payload(0)));
             // If the path's capacity is known, the ssthresh after the last loss must not stop the start-up scheme.
             params.initial_ssthresh = known.ssthresh.filter(|_| saved.is_none());
             params.saved_path = saved;
@@ -153,12 +187,13 @@ impl Connection {
     /// Returns the metrics to store in the cache.
     pub(crate) fn path_metrics(&self) -> PathMetrics {
         let mut metrics = PathMetrics { drops_ect: self.ext.ecn_check.drops_ect(), ..PathMetrics::default() };
-        if self.is_mostly_window_limited() {
+        let is_open = self.life.state.is_synchronized();
+        if self.cc.is_mostly_window_limited(self.timers.now(), is_open, self.rtt.srtt()) {
             let now = settled_ssthresh(&self.cc.control, self.loss.in_episode());
             metrics.ssthresh = now.filter(|_| is_window(self.cc.limits.current)).or(self.cc.history.kept_ssthresh);
         }
         if self.rtt.backoff() == 0 {
-            metrics.saved = self.better_path();
+            metrics.saved = self.found_paths().1;
         }
         // During backoff of the retransmission timer the current RTT is unknown.
         if self.rtt.samples() >= MIN_RTT_SAMPLES && self.rtt.backoff() == 0 {
@@ -167,53 +202,22 @@ impl Connection {
         metrics
     }
 
-    /// Returns the delivered data and rate, if sufficient for a jump (RFC 9959, section 3.1: four initial windows).
-    fn found_path(&self) -> Option<SavedPath> {
-        let history = &self.cc.history;
-        let found = SavedPath::new(Bytes(history.best_round), history.best_rate, self.rtt.min()?);
-        let enough = initial_window::rfc6928(Bytes::from(self.mss()), initial_window::DEFAULT_SEGMENTS) * 4;
-        (found.window >= enough && found.is_possible()).then_some(found)
-    }
-
-    /// Returns the checked-out metrics if they are still valid: nothing was lost, the start-up scheme did not find
-    /// that they belong to another path, and they have not expired.
-    fn kept_path(&self) -> Option<Learnt<SavedPath>> {
-        let cache = self.config.path_cache.as_ref()?;
-        let sending = self.cc.sending()?;
-        let refused = sending.controller.saved_path_use() == SavedPathUse::OtherPath;
-        let kept = self.stats.incidents().recoveries == 0 && !refused;
-        let now = self.timers.now();
-        self.cc.history.cached().checked_out().filter(|checked_out| kept && cache.is_fresh(now, checked_out))
-    }
-
-    /// Returns the metrics that the connection found, unless the checked-out ones have a larger window.
-    fn better_path(&self) -> Option<SavedPath> {
-        let kept = self.kept_path().map_or(Bytes::ZERO, |checked_out| checked_out.value().window);
-        self.found_path().filter(|found| found.window >= kept)
-    }
-
     /// Returns the checked-out metrics if nothing better was found. A failed handshake does not invalidate them,
     /// because a SYN can be forged by anyone.
     pub(crate) fn unspent_path(&self) -> Option<Learnt<SavedPath>> {
         let sound = self.rtt.backoff() == 0 || self.snd.una() == 0;
-        self.kept_path().filter(|_| sound && self.better_path().is_none())
+        let (kept, better) = self.found_paths();
+        kept.filter(|_| sound && better.is_none())
     }
 
-    /// Returns how the cached metrics were used, if the start-up scheme requested any.
-    pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
-        let cached = self.cc.history.cached();
-        cached.asked.then(|| cached.info(self.cc.peek(|sending| sending.controller.saved_path_use())))
-    }
-
-    /// Returns whether the window or the pacer was the send limit for a long time and for most of the time. A
-    /// connection that sends intermittently has little data in flight when a loss occurs.
-    fn is_mostly_window_limited(&self) -> bool {
-        let limited = self.cc.limits.spent(self.timers.now(), self.life.state.is_synchronized());
-        let (mut window, mut others) = (Span::ZERO, Span::ZERO);
-        for (limit, span) in limited.into_iter().enumerate() {
-            *(if WINDOW.contains(&limit) { &mut window } else { &mut others }) += span;
-        }
-        self.rtt.srtt().is_some_and(|srtt| window >= srtt * MIN_LIMITED_ROUNDS) && window >= others * MIN_LIMITED_RATIO
+    /// Returns the checked-out metrics if they are still valid, and the metrics that the connection found, unless the
+    /// checked-out ones have a larger window.
+    fn found_paths(&self) -> (Option<Learnt<SavedPath>>, Option<SavedPath>) {
+        let is_lossless = self.stats.incidents().recoveries == 0;
+        let kept = self.cc.kept_path(self.config.path_cache.as_ref(), self.timers.now(), is_lossless);
+        let least = kept.map_or(Bytes::ZERO, |checked_out| checked_out.value().window);
+        let found = self.cc.found_path(self.rtt.min(), self.pmtu.mss());
+        (kept, found.filter(|found| found.window >= least))
     }
 }
 

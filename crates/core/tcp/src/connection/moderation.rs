@@ -4,8 +4,7 @@
 
 use longhaul_units::{Span, Time};
 
-use super::Connection;
-use crate::rtt::RttEstimator;
+use crate::RttEstimator;
 
 /// Round-trip times with a quarter of the moderation at the start of a stream, and after a silence of one. Senders
 /// measure the path in that time.
@@ -41,22 +40,6 @@ impl Flow {
 /// Returns the longest delay that is small compared with the round-trip time, if that is known.
 pub(crate) fn tolerable_delay(rtt: &RttEstimator) -> Option<Span> {
     rtt.srtt().map(|round_trip| round_trip / PART)
-}
-
-impl Connection {
-    /// Returns the longest delay of a received segment that is small compared with the round-trip time, if known.
-    pub(crate) fn tolerable_delay(&self) -> Option<Span> {
-        tolerable_delay(&self.rtt)
-    }
-
-    /// Returns the time for which the driver may leave further data of the peer unread. It is zero at the start of the
-    /// connection and while the peer has requested an ACK per segment.
-    pub(crate) fn read_patience(&self, now: Time) -> Span {
-        if !self.config.moderation || self.rcv.acks.is_each_acknowledged(self.config.ack_every()) {
-            return Span::ZERO;
-        }
-        self.rcv.inflow.patience(now, self.rtt.srtt())
-    }
 }
 
 #[cfg(test)]

@@ -8,16 +8,15 @@
 
 use std::fmt;
 
-use longhaul_cc::{Ack, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
+use longhaul_cc::{Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
 use longhaul_units::{Rate, Span, Time};
+use longhaul_wire::Header;
 use longhaul_wire::network::{
     Feedback, Forward, NetworkOption, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
 };
-use longhaul_wire::{Flags, Header};
 
-use super::{Connection, SegmentMeta};
-use crate::info::{NetworkInfo, add};
-use crate::state::State;
+use super::CongestionDriver;
+use crate::{Config, NetworkInfo, add};
 
 mod lazy;
 
@@ -41,7 +40,7 @@ impl fmt::Debug for NonceSeed {
 
 /// Requests to routers, and their answers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Network {
+pub(crate) struct Network {
     seed: NonceSeed,
     /// The kind that our SYN offers; after the handshake, the kind that was negotiated.
     kind: Option<NetworkHeaderKind>,
@@ -81,6 +80,124 @@ fn micros(span: Span) -> u32 {
     u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
+/// What our SYN or SYN-ACK may ask of routers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SynRequest {
+    /// The kind that the controller wants.
+    wanted: Option<NetworkHeaderKind>,
+    /// The application vouches for the routers.
+    vouched: bool,
+    /// The controller's request.
+    request: Option<NetworkHeader>,
+    /// It was not sent before.
+    first: bool,
+    ttl: u8,
+}
+
+impl SynRequest {
+    pub(super) fn new(cc: &CongestionDriver, config: &Config, first: bool) -> Self {
+        let vouched = config.extensions && config.routers_answer;
+        Self { wanted: wanted(&cc.controller.needs()), vouched, request: cc.control.header, first, ttl: config.ttl }
+    }
+}
+
+#[expect(clippy::multiple_inherent_impl, reason = "storage and protocol are apart")]
+impl LazyNetwork {
+    /// Adds the permission for the option, and a request, to our SYN.
+    pub(super) fn add_to_syn(&mut self, header: &mut Header, syn: SynRequest, now: Time) {
+        let SynRequest { wanted, vouched, request, first, ttl } = syn;
+        let kind = wanted.filter(|_| vouched);
+        header.options.network_permitted = kind.is_some();
+        // The permission for ACK rate requests is left out, because it does not fit beside a request.
+        header.options.ack_rate_permitted &= wanted.is_none();
+        if kind.is_none() && self.is_unused() {
+            header.options.network = None;
+            return;
+        }
+        self.kind = kind;
+        // The retransmission of a SYN carries no request (RFC 4782, section 4.7).
+        let asked = request.filter(|header| first && kind == Some(kind_of(header)));
+        let forward = asked.map(|header| self.request(&header, ttl));
+        (self.asked_at, self.asked_end) = (forward.map(|_| now), 0);
+        if !first {
+            self.asked = None;
+        }
+        header.options.network = forward.map(|forward| NetworkOption { forward: Some(forward), feedback: None });
+    }
+
+    /// Adds the answer to the SYN's request to our SYN-ACK, and a request of ours if the SYN carried one.
+    pub(super) fn add_to_syn_ack(&mut self, header: &mut Header, syn: SynRequest, now: Time) {
+        let feedback = self.for_peer;
+        if feedback.is_some() {
+            self.add_to_syn(header, syn, now);
+        }
+        header.options.network_permitted = true;
+        let forward = header.options.network.and_then(|network| network.forward);
+        header.options.network =
+            (forward.is_some() || feedback.is_some()).then_some(NetworkOption { forward, feedback });
+    }
+
+    /// Drops the answer to the peer's request, which the SYN-ACK has carried.
+    pub(super) fn forget_answer_for_peer(&mut self) {
+        if self.has_answer_for_peer() {
+            self.for_peer = None;
+        }
+    }
+
+    /// Processes the option of an acceptable segment that arrived with this TTL: the peer's request and the routers' answer
+    /// to ours. Returns whether the peer waits for the answer to a Quick-Start request, so that it is acknowledged at once.
+    pub(super) fn take_option(&mut self, option: NetworkOption, ttl: Option<u8>) -> bool {
+        let mut is_awaited = false;
+        if let Some(answer) = option.forward.and_then(|forward| forward.feedback(ttl)) {
+            self.for_peer = Some(merge(self.for_peer, answer));
+            is_awaited = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
+        }
+        if let Some(feedback) = option.feedback
+            && let Some(answer) = self.check(&feedback)
+        {
+            if answer == NetworkFeedback::Denied {
+                add(&mut self.info.denied, 1);
+            } else {
+                add(&mut self.info.granted, 1);
+            }
+            self.answer = Some(answer);
+        }
+        is_awaited
+    }
+
+    /// Ends the wait for the answer to the handshake's request. A missing answer counts as a denial. Returns whether there was
+    /// a request.
+    pub(super) fn end_handshake(&mut self) -> bool {
+        let asked = self.kind.is_some() && self.info.requests > 0;
+        if asked && self.answer.is_none() {
+            self.deny();
+        }
+        asked
+    }
+
+    /// Counts a request as denied if the data that carried it is acknowledged without an answer (RFC 4782, section
+    /// 4.1).
+    pub(super) fn deny_unanswered_request(&mut self, una: u64) {
+        if self.asked.is_some() && self.asked_end > 0 && una >= self.asked_end {
+            self.deny();
+        }
+    }
+
+    /// Creates the Quick-Start request for a data segment that ends at `end`.
+    pub(super) fn ask_on_data(&mut self, now: Time, rate: Rate, end: u64, ttl: u8) -> NetworkOption {
+        let request = self.ask(rate);
+        (self.asked_at, self.asked_end) = (Some(now), end);
+        NetworkOption { forward: Some(Forward { ttl, stamps: 0, request }), feedback: None }
+    }
+
+    /// Returns the request that every data segment carries with RCP and XCP. `asked` is the controller's.
+    pub(super) fn request_on_data(&mut self, asked: Option<NetworkHeader>, ttl: u8) -> Option<NetworkOption> {
+        let each = matches!(self.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
+        let asked = asked.filter(|header| each && self.kind == Some(kind_of(header)))?;
+        Some(NetworkOption { forward: Some(self.request(&asked, ttl)), feedback: None })
+    }
+}
+
 impl Network {
     fn new(seed: NonceSeed) -> Self {
         Self { seed, ..Self::default() }
@@ -102,6 +219,11 @@ impl Network {
     /// Returns the kind in use.
     pub(super) fn kind(&self) -> Option<NetworkHeaderKind> {
         self.kind
+    }
+
+    /// Returns the answer to be reported to the controller.
+    pub(super) fn answer(&self) -> Option<NetworkFeedback> {
+        self.answer
     }
 
     /// Returns whether an answer has to be returned to the peer.
@@ -152,6 +274,18 @@ impl Network {
         Forward { ttl, stamps: 0, request }
     }
 
+    /// Returns the rate to request on the next new segment, and the length of the option in bytes (RFC 4782, section
+    /// 4.8). `asked` is the controller's request.
+    pub(super) fn quick_start_due(
+        &self,
+        asked: Option<NetworkHeader>,
+        now: Time,
+        round_trip: Option<Span>,
+    ) -> Option<(Rate, u16)> {
+        let Some(NetworkHeader::QuickStart { rate }) = asked else { return None };
+        self.may_ask(now, round_trip).then_some((rate, QUICK_START_OPTION))
+    }
+
     /// Returns whether a Quick-Start request may be sent: at most one outstanding, at most one per round trip (RFC
     /// 4782, section 4.1), and none to a peer that returned a false answer (section 4.4).
     fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
@@ -163,6 +297,13 @@ impl Network {
     /// Schedules a report of denial for routers that may have approved the request (RFC 4782, section 4.4).
     fn report_denial(&mut self) {
         self.report = self.asked.take().map(|(_, nonce)| (QuickStartRate::ZERO, nonce)).or(self.report);
+    }
+
+    /// Counts the request as denied.
+    fn deny(&mut self) {
+        self.report_denial();
+        add(&mut self.info.denied, 1);
+        self.answer = Some(NetworkFeedback::Denied);
     }
 
     /// Counts an answer that does not fit the request and returns `left`, which replaces it.
@@ -234,161 +375,5 @@ pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
             Feedback::Xcp { delta: WireDelta::new(old.bytes_per_sec().saturating_add(new.bytes_per_sec())) }
         }
         (_, new) => new,
-    }
-}
-
-impl Connection {
-    /// Sets the seed of the nonces, which must be secret. Must be called before the first segment is sent.
-    pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
-        self.ext.network.set_seed(seed);
-    }
-
-    /// Adds the permission for the option, and a request, to our SYN.
-    pub(super) fn add_network_to_syn(&mut self, header: &mut Header, first: bool) {
-        let vouched = self.config.extensions && self.config.routers_answer;
-        let wanted = wanted(&self.cc.controller.needs());
-        let kind = wanted.filter(|_| vouched);
-        header.options.network_permitted = kind.is_some();
-        // The permission for ACK rate requests is left out, because it does not fit beside a request.
-        header.options.ack_rate_permitted &= wanted.is_none();
-        if kind.is_none() && self.ext.network.is_unused() {
-            header.options.network = None;
-            return;
-        }
-        self.ext.network.kind = kind;
-        // The retransmission of a SYN carries no request (RFC 4782, section 4.7).
-        let asked = self.cc.control.header.filter(|header| first && self.ext.network.kind == Some(kind_of(header)));
-        let forward = asked.map(|header| self.ext.network.request(&header, self.config.ttl));
-        (self.ext.network.asked_at, self.ext.network.asked_end) = (forward.map(|_| self.timers.now()), 0);
-        if !first {
-            self.ext.network.asked = None;
-        }
-        header.options.network = forward.map(|forward| NetworkOption { forward: Some(forward), feedback: None });
-    }
-
-    /// Adds the answer to the SYN's request to our SYN-ACK, and a request of ours if the SYN carried one.
-    pub(super) fn add_network_to_syn_ack(&mut self, header: &mut Header, first: bool) {
-        if !self.negotiated.network {
-            return;
-        }
-        let feedback = self.ext.network.for_peer;
-        if feedback.is_some() {
-            self.add_network_to_syn(header, first);
-        }
-        header.options.network_permitted = true;
-        let forward = header.options.network.and_then(|network| network.forward);
-        header.options.network =
-            (forward.is_some() || feedback.is_some()).then_some(NetworkOption { forward, feedback });
-    }
-
-    /// Processes the option of an acceptable segment: the peer's request and the routers' answer to ours.
-    pub(super) fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
-        let answered = self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN);
-        if answered && self.ext.network.has_answer_for_peer() {
-            // The SYN-ACK carried the answer.
-            self.ext.network.for_peer = None;
-        }
-        let Some(option) = header.options.network else { return };
-        if !self.negotiated.network {
-            return;
-        }
-        if let Some(answer) = option.forward.and_then(|forward| forward.feedback(meta.ttl)) {
-            self.ext.network.for_peer = Some(merge(self.ext.network.for_peer, answer));
-            // The peer waits for the answer to a Quick-Start request, so it is acknowledged at once.
-            let single = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
-            if single && self.life.state.is_synchronized() {
-                self.rcv.acks.request();
-            }
-        }
-        if let Some(feedback) = option.feedback
-            && let Some(answer) = self.ext.network.check(&feedback)
-        {
-            if answer == NetworkFeedback::Denied {
-                add(&mut self.ext.network.info.denied, 1);
-            } else {
-                add(&mut self.ext.network.info.granted, 1);
-            }
-            self.ext.network.answer = Some(answer);
-        }
-    }
-
-    /// Returns the answer that was not reported to the controller yet.
-    pub(super) fn take_network_answer(&mut self) -> Option<NetworkFeedback> {
-        self.ext.network.answer?;
-        self.ext.network.answer.take()
-    }
-
-    /// Reports the answer to the handshake's request to the controller. A missing answer counts as a denial.
-    pub(super) fn report_handshake_answer(&mut self, now: Time) {
-        if self.ext.network.kind.is_none() || self.ext.network.info.requests == 0 {
-            return;
-        }
-        if self.ext.network.answer.is_none() {
-            self.ext.network.report_denial();
-            add(&mut self.ext.network.info.denied, 1);
-            self.ext.network.answer = Some(NetworkFeedback::Denied);
-        }
-        self.report_network_answer(now);
-    }
-
-    /// Counts a request as denied if the data that carried it is acknowledged without an answer (RFC 4782, section
-    /// 4.1).
-    pub(super) fn deny_unanswered_request(&mut self) {
-        let network = &self.ext.network;
-        if network.asked.is_some() && network.asked_end > 0 && self.snd.una() >= network.asked_end {
-            let network = &mut *self.ext.network;
-            network.report_denial();
-            add(&mut network.info.denied, 1);
-            network.answer = Some(NetworkFeedback::Denied);
-        }
-    }
-
-    /// Returns the rate to request on the next new segment, and the length of the option in bytes (RFC 4782, section
-    /// 4.8).
-    pub(super) fn quick_start_due(&self, now: Time) -> Option<(Rate, u16)> {
-        let Some(NetworkHeader::QuickStart { rate }) = self.cc.control.header else { return None };
-        let due = self.snd.unsent() > 0 && self.ext.network.may_ask(now, self.rtt.srtt());
-        due.then_some((rate, QUICK_START_OPTION))
-    }
-
-    /// Creates the request for a data segment that ends at `end`.
-    pub(super) fn ask_quick_start(&mut self, now: Time, rate: Rate, end: u64) -> NetworkOption {
-        let request = self.ext.network.ask(rate);
-        (self.ext.network.asked_at, self.ext.network.asked_end) = (Some(now), end);
-        NetworkOption { forward: Some(Forward { ttl: self.config.ttl, stamps: 0, request }), feedback: None }
-    }
-
-    /// Reports an answer to the controller that no ACK event has carried, and sends a report to the routers if one is
-    /// due.
-    pub(super) fn report_network_answer(&mut self, now: Time) {
-        if self.ext.network.answer.is_some() {
-            self.report_ack(Ack::new(now));
-        }
-        if let Some((rate, nonce)) = self.ext.network.report {
-            self.ext.network.report = None;
-            let request = Request::QuickStartReport { rate, nonce };
-            let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
-            let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.textless_offset());
-            header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
-            self.rcv.acks.enqueue(header);
-        }
-    }
-
-    /// Adds the request that every data segment carries with RCP and XCP.
-    pub(super) fn add_network_to_data(&mut self, header: &mut Header) {
-        let each = matches!(self.ext.network.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
-        let asked = self.cc.control.header.filter(|header| each && self.ext.network.kind == Some(kind_of(header)));
-        let Some(asked) = asked else { return };
-        let forward = self.ext.network.request(&asked, self.config.ttl);
-        header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
-    }
-
-    /// Adds the answer to the peer's request to a pure ACK.
-    pub(super) fn add_network_to_ack(&mut self, header: &mut Header) {
-        let feedback = self.ext.network.for_peer;
-        if feedback.is_some() {
-            self.ext.network.for_peer = None;
-        }
-        header.options.network = feedback.map(|feedback| NetworkOption { forward: None, feedback: Some(feedback) });
     }
 }

@@ -1,8 +1,6 @@
 //! Sequence numbers of both directions, and the timestamp clock.
 
-use crate::info::InitialSequence;
-use crate::seq;
-use crate::timestamps::TimestampClock;
+use crate::{InitialSequence, TimestampClock, seq};
 
 /// Initial sequence numbers, which map stream offsets to sequence numbers on the wire, and the clock of our
 /// timestamps.

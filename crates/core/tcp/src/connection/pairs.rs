@@ -16,15 +16,13 @@ use longhaul_cc::estimate::PairSample;
 use longhaul_cc::internal::TcpProbe;
 use longhaul_cc::{SegmentKind, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{Ecn, Flags};
+use longhaul_wire::Ecn;
 
+use super::SendLoop;
 use super::arrivals::{Report, Reports, apart, of_segment};
-use super::output::{Fill, Step};
+use super::send_loop::{Fill, FillStep};
 use super::sender::{NewPair, NewSegment};
-use super::{Connection, SegmentMeta};
-use crate::batch::Batch;
-use crate::info::{PairInfo, add};
-use crate::scoreboard::Record;
+use crate::{PairInfo, Record, add};
 
 /// Maximum time between the two transmissions. A pair with a longer delay between them measures the host.
 const MAX_SEPARATION: Span = Span::from_micros(50);
@@ -55,10 +53,10 @@ pub(super) struct Pairs {
 
 /// Second segment of a pair, which is sent next.
 #[derive(Clone, Copy, Debug)]
-struct Second {
-    start: u64,
-    len: u16,
-    ecn: Ecn,
+pub(super) struct Second {
+    pub(super) start: u64,
+    pub(super) len: u16,
+    pub(super) ecn: Ecn,
 }
 
 /// Pair in flight.
@@ -123,7 +121,7 @@ impl Pairs {
 
     /// Processes an ACK that arrived at `at`, and returns the sample that it completes. `reports` is `None` if the
     /// peer does not report arrivals.
-    fn on_ack(
+    pub(super) fn on_ack(
         &mut self,
         at: Time,
         alone: bool,
@@ -188,6 +186,16 @@ impl Pairs {
         add(&mut self.dropped, 1);
     }
 
+    /// Returns the second segment of a pair, if it is to be sent right after the first.
+    pub(super) fn take_second(&mut self, now: Time) -> Option<Second> {
+        let second = self.second.take()?;
+        if self.flight.is_some_and(|flight| now > flight.sent_at + MAX_SEPARATION) {
+            self.flight = None;
+            self.drop_one();
+        }
+        Some(second)
+    }
+
     /// Returns statistics and the current estimate.
     pub(super) fn info(&self) -> PairInfo {
         PairInfo {
@@ -201,115 +209,81 @@ impl Pairs {
     }
 }
 
-impl Connection {
-    /// Processes an ACK for the pair in flight.
-    pub(super) fn process_pair_ack(
-        &mut self,
-        at: Time,
-        meta: &SegmentMeta,
-        delivery: PairDelivery,
-        reports: &Reports,
-    ) -> Option<PairSample> {
-        let reports = self.ext.arrivals.is_some().then_some(reports);
-        self.ext.pairs.as_mut()?.on_ack(at, !meta.coalesced, delivery, reports)
-    }
+/// Returns whether a pair and the segment before it may be sent.
+fn may_pair(out: &SendLoop<'_>, fill: &Fill<'_>, room: u64) -> bool {
+    let Some(pairs) = &out.ext.pairs else { return false };
+    let mss = u64::from(out.pmtu.mss());
+    pairs.flight.is_none()
+        && !out.loss.in_episode()
+        && out.snd.board().sacked_bytes() == 0
+        && !out.snd.is_cwr_due()
+        && !out.snd.persist.is_due()
+        && out.snd.unsent_before_rc3() > 3 * mss
+        && out.snd.usable_window() >= 3 * mss
+        && room.saturating_add(out.loss.pipe(out.snd.board())) >= LEAST_WINDOW * mss
+        && (pairs.separated == Some(out.snd.nxt()) || pairs.probe.may_send(fill.now))
+}
 
-    /// Returns whether a pair and the segment before it may be sent.
-    fn may_pair(&self, fill: &Fill<'_>, room: u64) -> bool {
-        let Some(pairs) = &self.ext.pairs else { return false };
-        let mss = u64::from(self.mss());
-        pairs.flight.is_none()
-            && !self.loss.in_episode()
-            && self.snd.board().sacked_bytes() == 0
-            && !self.snd.is_cwr_due()
-            && !self.snd.persist.is_due()
-            && self.snd.unsent_before_rc3() > 3 * mss
-            && self.snd.usable_window() >= 3 * mss
-            && room.saturating_add(self.pipe()) >= LEAST_WINDOW * mss
-            && (pairs.separated == Some(self.snd.nxt()) || pairs.probe.may_send(fill.now))
+/// Sends the segment before a pair, or the pair's first segment, if a pair is due.
+pub(super) fn transmit_pair(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, room: u64) -> Option<FillStep> {
+    if !may_pair(out, fill, room) {
+        return None;
     }
-
-    /// Sends the segment before a pair, or the pair's first segment, if a pair is due.
-    pub(super) fn transmit_pair(&mut self, fill: &mut Fill<'_>, room: u64) -> Option<Step> {
-        if !self.may_pair(fill, room) {
-            return None;
+    let [separator, first, second] = SHORTER.map(|bytes| out.pmtu.mss().saturating_sub(bytes).max(1));
+    if out.ext.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(out.snd.nxt())) {
+        if !fill.batch.is_empty() {
+            return Some(FillStep::Last);
         }
-        let [separator, first, second] = SHORTER.map(|bytes| self.mss().saturating_sub(bytes).max(1));
-        if self.ext.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(self.snd.nxt())) {
-            if !fill.batch.is_empty() {
-                return Some(Step::Last);
-            }
-            if room < u64::from(first) + u64::from(second) {
-                // Wait for ACKs of the data in flight, which make room.
-                return (self.pipe() > 0).then_some(Step::Stop(SendLimit::Cwnd));
-            }
-            self.transmit_first(fill, first, second);
-        } else if room < u64::from(separator) {
-            return None;
-        } else if fill.admits(separator, self.ecn()) {
-            self.transmit_separator(fill, separator);
+        if room < u64::from(first) + u64::from(second) {
+            // Wait for ACKs of the data in flight, which make room.
+            return (out.loss.pipe(out.snd.board()) > 0).then_some(FillStep::Stop(SendLimit::Cwnd));
         }
-        Some(Step::Last)
+        transmit_first(out, fill, first, second);
+    } else if room < u64::from(separator) {
+        return None;
+    } else if fill.admits(separator, out.ecn()) {
+        transmit_separator(out, fill, separator);
     }
+    Some(FillStep::Last)
+}
 
-    /// Sends the segment before a pair, which is the last one of its batch.
-    fn transmit_separator(&mut self, fill: &mut Fill<'_>, len: u16) {
-        let before = self.pipe();
-        let NewSegment { tx, start, .. } = self.snd.send_new(len, false);
-        fill.push(fill.template.flags, self.numbers.sequence(start), start, len);
-        self.loss.on_new_data();
-        self.stats.bytes_sent += u64::from(len);
-        self.report_sent(fill.now, tx, len, before, SegmentKind::Data);
-        if let Some(pairs) = &mut self.ext.pairs {
-            pairs.separated = Some(self.snd.nxt());
-        }
+/// Sends the segment before a pair, which is the last one of its batch.
+fn transmit_separator(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, len: u16) {
+    let before = out.loss.pipe(out.snd.board());
+    let NewSegment { tx, start, .. } = out.snd.send_new(len, false);
+    fill.push(fill.template.flags, out.numbers.sequence(start), start, len);
+    out.loss.on_new_data();
+    out.stats.bytes_sent += u64::from(len);
+    out.control_loop().report_sent(fill.now, tx, len, before, SegmentKind::Data);
+    if let Some(pairs) = &mut out.ext.pairs {
+        pairs.separated = Some(out.snd.nxt());
     }
+}
 
-    /// Sends the first segment of a pair, which is second in the stream.
-    fn transmit_first(&mut self, fill: &mut Fill<'_>, first: u16, second: u16) {
-        let ecn = self.ecn();
-        let before = self.pipe();
-        let NewPair { first_tx, second_tx, start, middle, end } = self.snd.send_flipped(second, first);
-        fill.admits(first, ecn);
-        fill.push(fill.template.flags, self.numbers.sequence(middle), middle, first);
-        for _ in 0..2 {
-            self.loss.on_new_data();
-        }
-        self.stats.bytes_sent += u64::from(first) + u64::from(second);
-        self.report_sent(fill.now, first_tx, first, before, SegmentKind::Data);
-        self.report_sent(fill.now, second_tx, second, before + u64::from(first), SegmentKind::Data);
-        let datagram = fill.header_len + usize::from(second);
-        if let Some(pairs) = &mut self.ext.pairs {
-            pairs.flight = Some(Flight {
-                sent_at: fill.now,
-                bytes: Bytes::from(datagram) + self.pmtu.ip_overhead(),
-                first: Member::new(middle),
-                second: Member::new(start),
-            });
-            pairs.second = Some(Second { start, len: second, ecn });
-            pairs.ranges.rotate_right(1);
-            pairs.ranges[0] = (start, end);
-            pairs.probe.on_sent(fill.now);
-        }
+/// Sends the first segment of a pair, which is second in the stream.
+fn transmit_first(out: &mut SendLoop<'_>, fill: &mut Fill<'_>, first: u16, second: u16) {
+    let ecn = out.ecn();
+    let before = out.loss.pipe(out.snd.board());
+    let NewPair { first_tx, second_tx, start, middle, end } = out.snd.send_flipped(second, first);
+    fill.admits(first, ecn);
+    fill.push(fill.template.flags, out.numbers.sequence(middle), middle, first);
+    for _ in 0..2 {
+        out.loss.on_new_data();
     }
-
-    /// Sends the second segment of a pair right after the first.
-    pub(super) fn transmit_second(&mut self, now: Time, batch: &mut Batch) -> bool {
-        let Some(pairs) = &mut self.ext.pairs else { return false };
-        let Some(second) = pairs.second.take() else { return false };
-        if pairs.flight.is_some_and(|flight| now > flight.sent_at + MAX_SEPARATION) {
-            pairs.flight = None;
-            pairs.drop_one();
-        }
-        if !self.life.state.is_synchronized() {
-            return false;
-        }
-        let flags = Flags::ACK | self.echo_flag();
-        let mut header = self.header(now, flags, self.snd.nxt());
-        header.seq = self.numbers.sequence(second.start);
-        batch.push(&header, second.start, second.len);
-        batch.ecn = second.ecn;
-        self.after_transmit(now, batch);
-        true
+    out.stats.bytes_sent += u64::from(first) + u64::from(second);
+    out.control_loop().report_sent(fill.now, first_tx, first, before, SegmentKind::Data);
+    out.control_loop().report_sent(fill.now, second_tx, second, before + u64::from(first), SegmentKind::Data);
+    let datagram = fill.header_len + usize::from(second);
+    if let Some(pairs) = &mut out.ext.pairs {
+        pairs.flight = Some(Flight {
+            sent_at: fill.now,
+            bytes: Bytes::from(datagram) + out.pmtu.ip_overhead(),
+            first: Member::new(middle),
+            second: Member::new(start),
+        });
+        pairs.second = Some(Second { start, len: second, ecn });
+        pairs.ranges.rotate_right(1);
+        pairs.ranges[0] = (start, end);
+        pairs.probe.on_sent(fill.now);
     }
 }

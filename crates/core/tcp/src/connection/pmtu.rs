@@ -12,7 +12,8 @@
 
 use longhaul_units::{Span, Time};
 
-use crate::config::Config;
+use crate::Config;
+use crate::send_buffer::Layout;
 
 /// Bytes of UDP payload for our fixed header: sequence, acknowledgment, flags and window.
 const HEADER: u16 = 12;
@@ -42,8 +43,12 @@ const COMMON_MTUS: [u16; 10] = [1280, 1400, 1420, 1440, 1476, 1480, 1492, ETHERN
 const RESOLUTION: u16 = 20;
 const RESOLUTION_PART: u16 = 32;
 
+/// Path MTU discovery, and the sizes of segments that follow from it and from what the peer accepts.
 #[derive(Clone, Debug)]
 pub(super) struct Pmtu {
+    /// The peer's MSS, and the number of option bytes on each data segment.
+    peer_mss: u16,
+    options: u16,
     base: u16,
     /// MIN_PLPMTU: below the base, or equal to it.
     least: u16,
@@ -97,6 +102,8 @@ impl Pmtu {
         // `max_plpmtu` applies to IPv4; an IPv6 header is 20 bytes longer.
         let max = config.max_plpmtu.saturating_sub(cost).max(base);
         Self {
+            peer_mss: 536,
+            options: 0,
             base,
             // If discovery is disabled, the application knows the path.
             least: if ipv6 || max == base { base } else { base.min(MIN_PLPMTU) },
@@ -115,8 +122,28 @@ impl Pmtu {
         }
     }
 
+    /// Sets the MSS from the peer's SYN, from which options are deducted.
+    pub(super) fn set_peer_mss(&mut self, mss: u16) {
+        self.peer_mss = mss;
+    }
+
+    /// Sets the number of option bytes on each data segment.
+    pub(super) fn set_options(&mut self, options: u16) {
+        self.options = options;
+    }
+
+    /// Returns SMSS: the payload of a full-sized segment in bytes, after options.
+    pub(super) fn mss(&self) -> u16 {
+        self.payload(self.options).min(self.peer_mss.saturating_sub(self.options))
+    }
+
+    /// Returns the expected layout of new data segments.
+    pub(super) fn layout(&self) -> Layout {
+        Layout { header: HEADER + self.options, payload: self.mss().max(1) }
+    }
+
     /// Returns the payload of a segment with `options` bytes of options.
-    pub(super) fn mss(&self, options: u16) -> u16 {
+    pub(super) fn payload(&self, options: u16) -> u16 {
         self.current - HEADER - options
     }
 
@@ -139,12 +166,12 @@ impl Pmtu {
         mtu.saturating_sub(if self.ipv6 { 48 } else { 28 })
     }
 
-    /// Returns the payload of a probe segment if one is due. `limit` is the peer's MSS.
-    pub(super) fn probe_payload(&self, now: Time, options: u16, limit: u16) -> Option<u16> {
+    /// Returns the payload of a probe segment with `options` bytes of options, if one is due.
+    pub(super) fn probe_payload(&self, now: Time, options: u16) -> Option<u16> {
         if self.probe.is_some() || self.next_at.is_some_and(|at| now < at) {
             return None;
         }
-        let top = self.max.min(limit.saturating_add(HEADER));
+        let top = self.max.min(self.peer_mss.saturating_add(HEADER));
         let doubtful = || self.refused <= top && now >= self.refused_at + PROBE_TIMER;
         let size = self.next_size(top).or_else(|| doubtful().then_some(self.refused))?;
         Some(size - HEADER - options)

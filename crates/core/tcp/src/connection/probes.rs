@@ -14,16 +14,12 @@
 
 use std::collections::VecDeque;
 
-use longhaul_cc::{Needs, ProbeKind, ProbePlan, SegmentKind, TxId};
+use longhaul_cc::{Needs, ProbeKind, ProbePlan};
 use longhaul_units::{Span, Time};
-use longhaul_wire::{Ecn, Flags, Header};
 
-use super::Connection;
 use super::sent_timestamps::SentTimestamps;
-use super::timers::Timer;
-use crate::batch::Batch;
-use crate::info::{ProbeInfo, add};
-use crate::scoreboard::{Record, Scoreboard};
+use super::{Sender, Timer, Timers};
+use crate::{ProbeInfo, Record, Scoreboard, TimestampClock, add};
 
 /// Maximum number of recorded probes. Beyond it the oldest records are dropped.
 const MAX_RECORDS: usize = 4096;
@@ -105,8 +101,15 @@ impl Probes {
         std::mem::take(&mut self.report)
     }
 
+    /// Records that segments are sent with the timestamp `value`.
+    pub(super) fn note_timestamp(&mut self, value: u32) {
+        if self.echoed {
+            self.sent_timestamps.note(value);
+        }
+    }
+
     /// Adopts the controller's plan. The first probe of a new plan is due one gap later.
-    fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
+    pub(super) fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
         if let Some(new) = plan.filter(|new| self.id != Some(new.id)) {
             (self.id, self.sent, self.backwards) = (Some(new.id), 0, None);
             self.next_at = now + new.gap;
@@ -117,14 +120,49 @@ impl Probes {
 
     /// Stops reporting probes that were sent before. Their records are kept so that their D-SACKs are still
     /// recognized.
-    fn begin_generation(&mut self) {
+    pub(super) fn begin_generation(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.report = ProbeReport::default();
     }
 
     /// Returns the plan if it has probes left to send.
-    fn open_plan(&self) -> Option<ProbePlan> {
+    pub(super) fn open_plan(&self) -> Option<ProbePlan> {
         self.plan.filter(|plan| self.sent < plan.segments)
+    }
+
+    /// Returns the segment to copy next, with its plan, if a probe is due; else sets the timer. No probe is sent before the
+    /// first RTT sample.
+    pub(super) fn next(
+        &mut self,
+        now: Time,
+        clock: TimestampClock,
+        snd: &Sender,
+        mss: u16,
+        timers: &mut Timers,
+    ) -> Option<(ProbePlan, u64, Record)> {
+        let (edge, value) = (snd.window_edge(), clock.value(now));
+        let plan = self.open_plan()?;
+        // With probe echoes, each probe needs a TSval of its own: wait for the next tick if this one is taken.
+        let is_sent = snd.last_sent().is_some_and(|at| clock.value(at) == value);
+        let is_taken = self.echoed && (is_sent || self.last_value == Some(value));
+        let at = if is_taken { self.next_at.max(now + clock.tick()) } else { self.next_at };
+        let chosen = self.choose(&plan, snd.board());
+        let record = chosen.and_then(|index| Some((index, *snd.board().get(index)?)));
+        // After the peer has shrunk its window, a segment beyond it would not be answered.
+        let fits =
+            |record: &Record| record.len > 0 && record.len <= mss && record.start + u64::from(record.len) <= edge;
+        let Some((index, record)) = record.filter(|(_, record)| fits(record)) else {
+            // The next transmission leads here again.
+            timers.stop(Timer::Copy);
+            return None;
+        };
+        if now < at {
+            timers.arm(Timer::Copy, at);
+            return None;
+        }
+        let (start, end) = (record.start, record.start + u64::from(record.len));
+        self.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: self.generation }, plan.gap);
+        Some((plan, index, record))
     }
 
     /// Returns the segment to copy next.
@@ -218,8 +256,50 @@ impl Probes {
         Some(copied)
     }
 
+    /// Matches an ACK with the outstanding probes. Data up to `retransmitted_to` was retransmitted, and the connection has the
+    /// age of `age`.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Time,
+        fields: AnswerFields,
+        clock: TimestampClock,
+        age: Span,
+        retransmitted_to: u64,
+    ) -> ProbeAnswer {
+        let dsack = fields.dsack;
+        // With probe echoes, the echoed TSval identifies the probe.
+        if self.echoed {
+            let Some(value) = fields.echo else { return ProbeAnswer::default() };
+            let Some(copied) = self.take_by_value(value) else {
+                // The echo may belong to out-of-order data or to a probe that is no longer recorded.
+                let strange = clock.age(now, value).is_none_or(|since| since > age);
+                if strange || self.sent_timestamps.rules_out(value) {
+                    add(&mut self.info.refused, 1);
+                }
+                return ProbeAnswer::default();
+            };
+            self.sent_timestamps.name(value);
+            let copied = Some((copied.start, copied.end));
+            return ProbeAnswer { arrived: true, owns_dsack: dsack.is_some(), copied };
+        }
+        if fields.claims_unsent {
+            add(&mut self.info.refused, 1);
+        }
+        // Without probe echoes, a D-SACK identifies it, unless the range was also retransmitted.
+        let Some((left, right)) = dsack else { return ProbeAnswer::default() };
+        let ambiguous = left < retransmitted_to;
+        if ambiguous {
+            let owns_dsack = self.flight.iter().any(|copied| copied.start < right && left < copied.end);
+            return ProbeAnswer { owns_dsack, ..ProbeAnswer::default() };
+        }
+        let Some(copied) = self.take_by_range(left, right) else {
+            return ProbeAnswer::default();
+        };
+        ProbeAnswer { arrived: true, owns_dsack: true, copied: Some((copied.start, copied.end)) }
+    }
+
     /// Counts probes older than `timeout` as lost, and drops records of much older ones.
-    fn expire(&mut self, now: Time, timeout: Span) {
+    pub(super) fn expire(&mut self, now: Time, timeout: Span) {
         while let Some(copied) = self.flight.get(self.counted_lost).filter(|copied| now - copied.sent_at > timeout) {
             self.count_oldest_lost(copied.generation);
         }
@@ -227,6 +307,16 @@ impl Probes {
             self.forget_oldest();
         }
     }
+}
+
+/// What an ACK says that may answer a probe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerFields {
+    /// TSval of the probe that it echoes.
+    pub(super) echo: Option<u32>,
+    pub(super) dsack: Option<(u64, u64)>,
+    /// The D-SACK reports data that was never sent.
+    pub(super) claims_unsent: bool,
 }
 
 /// Result of matching an ACK with the probes.
@@ -244,137 +334,6 @@ impl ProbeAnswer {
     /// Returns whether the probe filled a hole, given that `delivered` bytes were new to the peer.
     pub(super) fn filled(&self, delivered: u64) -> bool {
         self.arrived && !self.owns_dsack && self.copied.is_some_and(|(start, end)| delivered >= end - start)
-    }
-}
-
-impl Connection {
-    /// Adopts the controller's probe plan.
-    pub(super) fn follow_probe_plan(&mut self) {
-        let (now, plan) = (self.timers.now(), self.cc.control.probe);
-        let Some(probes) = &mut self.ext.probes else { return };
-        let from_tail = plan.filter(|plan| plan.from_tail().is_some());
-        probes.follow(now, plan.filter(|_| from_tail.is_none()));
-        if probes.open_plan().is_none() && from_tail.is_none() {
-            self.timers.stop(Timer::Copy);
-        }
-        self.snd.follow_rc3_plan(now, from_tail);
-    }
-
-    /// Records that segments are sent with the current timestamp.
-    pub(super) fn record_timestamp(&mut self, now: Time) {
-        let value = self.numbers.clock.value(now);
-        if let Some(probes) = self.ext.probes.as_mut().filter(|probes| probes.echoed) {
-            probes.sent_timestamps.note(value);
-        }
-    }
-
-    /// Stops reporting outstanding probes after a retransmission timeout, because they measured the path as it was
-    /// before.
-    pub(super) fn forget_probes(&mut self) {
-        if let Some(probes) = &mut self.ext.probes {
-            probes.begin_generation();
-        }
-    }
-
-    /// Sends the next probe if one is due. No probe is sent before the first RTT sample.
-    pub(super) fn transmit_probe(&mut self, now: Time, batch: &mut Batch) -> bool {
-        let (mss, edge) = (self.mss(), self.snd.window_edge());
-        let known = self.rtt.srtt().is_some();
-        let value = self.numbers.clock.value(now);
-        // With probe echoes, each probe needs a TSval of its own: wait for the next tick if this one is taken.
-        let taken = self.snd.last_sent().is_some_and(|at| self.numbers.clock.value(at) == value);
-        let Some(probes) = self.ext.probes.as_deref_mut().filter(|_| known) else { return false };
-        let Some(plan) = probes.open_plan() else { return false };
-        let taken = probes.echoed && (taken || probes.last_value == Some(value));
-        let at = if taken { probes.next_at.max(now + self.numbers.clock.tick()) } else { probes.next_at };
-        let chosen = probes.choose(&plan, self.snd.board());
-        let record = chosen.and_then(|index| Some((index, *self.snd.board().get(index)?)));
-        // After the peer has shrunk its window, a segment beyond it would not be answered.
-        let fits =
-            |record: &Record| record.len > 0 && record.len <= mss && record.start + u64::from(record.len) <= edge;
-        let Some((index, record)) = record.filter(|(_, record)| fits(record)) else {
-            // The next transmission leads here again.
-            self.timers.stop(Timer::Copy);
-            return false;
-        };
-        if now < at {
-            self.timers.arm(Timer::Copy, at);
-            return false;
-        }
-        let (start, end) = (record.start, record.start + u64::from(record.len));
-        probes.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: probes.generation }, plan.gap);
-        self.push_copy(now, batch, &plan, index, &record);
-        true
-    }
-
-    fn push_copy(&mut self, now: Time, batch: &mut Batch, plan: &ProbePlan, index: u64, record: &Record) {
-        self.snd.board_mut().note_copy(index);
-        let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
-        let mut header = self.header(now, Flags::ACK | Flags::PSH | fin | self.echo_flag(), record.start);
-        header.seq = self.numbers.sequence(record.start);
-        batch.dscp = plan.dscp;
-        // Probes are not ECN-capable: the echo of a CE mark would be attributed to data in the window. A congested
-        // queue drops the probe instead.
-        batch.ecn = Ecn::NotEct;
-        batch.push(&header, record.start, record.len);
-        self.stats.segments_out += 1;
-        let before = self.pipe();
-        self.report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
-        // The plan may allow more probes after this one.
-        self.refresh_control();
-    }
-
-    /// Returns whether the D-SACK reports data that was never sent. A duplicate of sent data may be the network's.
-    fn claims_unsent(&self, header: &Header, ack: u64) -> bool {
-        let Some(first) = header.options.sack.as_slice().first().filter(|_| self.negotiated.sack) else { return false };
-        let left = self.numbers.our_offset(first.left, ack);
-        let right = self.numbers.our_offset(first.right, ack);
-        left < ack as i64 && (left < 0 || right > self.snd.sent_to() as i64)
-    }
-
-    /// Matches an ACK up to `ack` with the outstanding probes.
-    pub(super) fn take_probe_answer(
-        &mut self,
-        now: Time,
-        header: &Header,
-        ack: u64,
-        dsack: Option<(u64, u64)>,
-    ) -> ProbeAnswer {
-        let claims_unsent = self.claims_unsent(header, ack);
-        let timeout = self.rtt.rto();
-        let retransmitted_to = self.loss.spurious.retransmitted_to();
-        let Some(probes) = self.ext.probes.as_deref_mut() else { return ProbeAnswer::default() };
-        probes.expire(now, timeout);
-        // With probe echoes, the echoed TSval identifies the probe.
-        if probes.echoed {
-            let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
-            let Some(copied) = probes.take_by_value(echo.value) else {
-                // The echo may belong to out-of-order data or to a probe that is no longer recorded.
-                let age = self.numbers.clock.age(now, echo.value);
-                let strange = age.is_none_or(|age| age > now - self.life.created_at);
-                if strange || probes.sent_timestamps.rules_out(echo.value) {
-                    add(&mut probes.info.refused, 1);
-                }
-                return ProbeAnswer::default();
-            };
-            probes.sent_timestamps.name(echo.value);
-            let copied = Some((copied.start, copied.end));
-            return ProbeAnswer { arrived: true, owns_dsack: dsack.is_some(), copied };
-        }
-        if claims_unsent {
-            add(&mut probes.info.refused, 1);
-        }
-        // Without probe echoes, a D-SACK identifies it, unless the range was also retransmitted.
-        let Some((left, right)) = dsack else { return ProbeAnswer::default() };
-        let ambiguous = left < retransmitted_to;
-        if ambiguous {
-            let owns_dsack = probes.flight.iter().any(|copied| copied.start < right && left < copied.end);
-            return ProbeAnswer { owns_dsack, ..ProbeAnswer::default() };
-        }
-        let Some(copied) = probes.take_by_range(left, right) else {
-            return ProbeAnswer::default();
-        };
-        ProbeAnswer { arrived: true, owns_dsack: true, copied: Some((copied.start, copied.end)) }
     }
 }
 

@@ -3,7 +3,7 @@
 use longhaul_cc::RateSample;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use crate::scoreboard::Burst;
+use crate::Burst;
 
 /// Delivery-rate sampler: state for a snapshot per transmission and a sample per ACK.
 #[derive(Clone, Debug)]

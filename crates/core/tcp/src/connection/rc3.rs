@@ -8,15 +8,13 @@
 
 use std::ops::Range;
 
-use longhaul_cc::{PathEvent, ProbePlan, SegmentKind, TxId};
-use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, SackBlock};
+use longhaul_cc::{ProbePlan, SegmentKind, TxId};
+use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Ecn, Header};
 
+use super::SendLoop;
 use super::sender::Bounds;
-use super::timers::Timer;
-use super::{Connection, State};
-use crate::batch::Batch;
-use crate::info::add;
+use crate::{Batch, add};
 
 /// Burst size: the data of this time at the plan's rate, but at least two segments, as with the pacer.
 const QUANTUM: Span = Span::from_micros(250);
@@ -24,10 +22,10 @@ const LEAST_AT_ONCE: u64 = 2;
 const MOST_AT_ONCE: u64 = 64;
 
 /// Next segments of the loop.
-struct Tail {
-    plan: ProbePlan,
-    bounds: Bounds,
-    first: Range<u64>,
+pub(super) struct Tail {
+    pub(super) plan: ProbePlan,
+    pub(super) bounds: Bounds,
+    pub(super) first: Range<u64>,
 }
 
 impl Tail {
@@ -44,101 +42,46 @@ impl Tail {
     }
 }
 
-impl Connection {
-    /// Sends the next segments from the tail if they are due. Nothing is sent before the first RTT sample, or between
-    /// a retransmission timeout and the next acknowledgment of new data.
-    pub(super) fn transmit_rc3(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
-        let Some(plan) = self.snd.rc3_plan() else { return false };
-        use State::{CloseWait, Closing, Established, FinWait1, LastAck};
-        let silent = self.rtt.srtt().is_none() || self.rtt.backoff() > 0;
-        if silent || !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
-            return false;
+/// Fills a batch with segments of one priority, downwards, up to the number that may be sent at once, and returns their
+/// number.
+pub(super) fn fill(
+    out: &mut SendLoop<'_>,
+    now: Time,
+    batch: &mut Batch,
+    max_segments: usize,
+    template: &Header,
+    tail: &Tail,
+) -> u64 {
+    let header_len = CheshireCodec::header_len(&template.options);
+    let (level, at_once) = (tail.level_of(&tail.first), tail.at_once());
+    batch.dscp = tail.plan.dscp_of(level);
+    // These segments are not ECN-capable: the echo of a CE mark would be attributed to data in the window.
+    batch.ecn = Ecn::NotEct;
+    let (mut next, mut sent) = (Some(tail.first.clone()), 0);
+    while let Some(piece) = next.take().filter(|piece| sent < at_once && tail.level_of(piece) == level) {
+        let len = (piece.end - piece.start) as u16;
+        let fits = batch.admits(header_len + usize::from(len), max_segments);
+        if !(fits && out.snd.send_from_tail(piece.clone())) {
+            break;
         }
-        let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
-        let bounds = self.snd.rc3_bounds(room, u64::from(self.mss()).max(1));
-        let Some((first, due_at)) = self.snd.next_from_tail(bounds) else {
-            self.timers.stop(Timer::Copy);
-            return false;
-        };
-        if now < due_at {
-            self.timers.arm(Timer::Copy, due_at);
-            return false;
-        }
-        let sent = self.fill_rc3(now, batch, max_segments, &Tail { plan, bounds, first });
-        if sent == 0 {
-            self.timers.stop(Timer::Copy);
-            return false;
-        }
-        self.snd.schedule_tail(now, plan.gap, sent);
-        self.stats.segments_out += sent;
-        self.refresh_control();
-        true
+        push(out, now, batch, template, piece.start, len);
+        sent += 1;
+        next = out.snd.next_from_tail(tail.bounds).map(|(piece, _)| piece);
     }
+    sent
+}
 
-    /// Fills a batch with segments of one priority, downwards, up to the number that may be sent at once.
-    fn fill_rc3(&mut self, now: Time, batch: &mut Batch, max_segments: usize, tail: &Tail) -> u64 {
-        let template = self.header(now, Flags::ACK | self.echo_flag(), tail.first.start);
-        let header_len = CheshireCodec::header_len(&template.options);
-        let (level, at_once) = (tail.level_of(&tail.first), tail.at_once());
-        batch.dscp = tail.plan.dscp_of(level);
-        // These segments are not ECN-capable: the echo of a CE mark would be attributed to data in the window.
-        batch.ecn = Ecn::NotEct;
-        let (mut next, mut sent) = (Some(tail.first.clone()), 0);
-        while let Some(piece) = next.take().filter(|piece| sent < at_once && tail.level_of(piece) == level) {
-            let len = (piece.end - piece.start) as u16;
-            let fits = batch.admits(header_len + usize::from(len), max_segments);
-            if !(fits && self.snd.send_from_tail(piece.clone())) {
-                break;
-            }
-            self.push_rc3(now, batch, &template, piece.start, len);
-            sent += 1;
-            next = self.snd.next_from_tail(tail.bounds).map(|(piece, _)| piece);
-        }
-        sent
+fn push(out: &mut SendLoop<'_>, now: Time, batch: &mut Batch, template: &Header, start: u64, len: u16) {
+    let sequence = out.numbers.sequence(start);
+    if batch.is_empty() {
+        batch.push(&Header { seq: sequence, ..template.clone() }, start, len);
+    } else {
+        batch.push_like_last(sequence, start, len, 1);
     }
-
-    fn push_rc3(&mut self, now: Time, batch: &mut Batch, template: &Header, start: u64, len: u16) {
-        let sequence = self.numbers.sequence(start);
-        if batch.is_empty() {
-            batch.push(&Header { seq: sequence, ..template.clone() }, start, len);
-        } else {
-            batch.push_like_last(sequence, start, len, 1);
-        }
-        self.ext.count_probes(|info| {
-            add(&mut info.sent, 1);
-            add(&mut info.bytes_sent, u64::from(len));
-        });
-        let before = self.pipe();
-        self.report_sent(now, TxId(0), len, before, SegmentKind::Probe);
-    }
-
-    /// Counts a new segment whose data the RC3 loop had sent before in vain.
-    pub(super) fn count_rc3_resend(&mut self) {
-        self.ext.count_probes(|info| add(&mut info.lost, 1));
-    }
-
-    /// Counts an acknowledgment of data that was not sent.
-    pub(super) fn count_invalid_ack(&mut self) {
-        if self.snd.has_rc3() {
-            self.ext.count_probes(|info| add(&mut info.refused, 1));
-        }
-    }
-
-    /// Returns whether the first SACK block is above SND.NXT. Such an ACK is triggered by the RC3 loop and is no
-    /// duplicate ACK.
-    pub(super) fn reports_rc3_data(&self, header: &Header, ack: u64) -> bool {
-        let beyond = |block: &SackBlock| self.numbers.our_offset(block.right, ack) > self.snd.nxt() as i64;
-        self.snd.has_rc3() && header.options.sack.as_slice().first().is_some_and(beyond)
-    }
-
-    /// Reports newly arrived data of the tail to the controller, and returns its length in bytes.
-    pub(super) fn report_rc3_arrivals(&mut self, at: Time) -> u64 {
-        let Some((bytes, segments)) = self.snd.take_rc3_arrivals() else { return 0 };
-        self.ext.count_probes(|info| {
-            add(&mut info.acked, segments);
-            add(&mut info.carried, bytes);
-        });
-        self.tell(&PathEvent::Ahead { at, bytes: Bytes(bytes) });
-        bytes
-    }
+    out.ext.count_probes(|info| {
+        add(&mut info.sent, 1);
+        add(&mut info.bytes_sent, u64::from(len));
+    });
+    let before = out.loss.pipe(out.snd.board());
+    out.control_loop().report_sent(now, TxId(0), len, before, SegmentKind::Probe);
 }

@@ -6,12 +6,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use longhaul_units::{Span, Time};
 
+use super::Flow;
 use super::ack_schedule::AckSchedule;
-use super::moderation::Flow;
 use super::trains::Train;
-use crate::config::Config;
-use crate::reassembly::{Chunks, Inserted, Limits, Reassembly};
-use crate::seq;
+use crate::reassembly::{Inserted, Limits, Reassembly};
+use crate::{Chunks, Config, seq};
 
 mod rest;
 
@@ -56,6 +55,7 @@ pub(super) struct Extent {
     pub(super) rst: bool,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "its form at rest")]
 impl Receiver {
     pub(super) fn new(config: &Config, now: Time) -> Self {
         let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
@@ -225,6 +225,7 @@ impl Receiver {
     /// Frees memory that is kept for speed.
     pub(super) fn free_spare_memory(&mut self) {
         self.data.rest();
+        self.acks.free_spare_memory();
     }
 
     /// Withdraws an offer that was not sent: `edge` is the edge before it.

@@ -4,12 +4,11 @@ use bytes::Buf;
 use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
-use super::moderation::Flow;
+use super::Flow;
 use super::persist::Persist;
-use crate::batch::{Batch, SegmentRef};
-use crate::config::Config;
-use crate::scoreboard::{Burst, Record, Scoreboard, Told};
+use crate::scoreboard::Told;
 use crate::send_buffer::{Layout, SendBuffer};
+use crate::{Batch, Burst, Config, Record, Scoreboard, SegmentRef};
 
 /// After this many copied bytes a write ends, so that it does not occupy a thread for long. No chunk is longer.
 const COPY_LIMIT: usize = 256 << 10;
@@ -95,6 +94,7 @@ pub(super) struct NewPair {
     pub(super) end: u64,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "window, RC3 loop and form at rest have their files")]
 impl Sender {
     pub(super) fn new(config: &Config) -> Self {
         Self {
@@ -129,11 +129,12 @@ impl Sender {
         self.nxt = 1;
     }
 
-    /// Takes the MSS and the window from the peer's SYN.
-    pub(super) fn on_peer_syn(&mut self, mss: u16, window: u64) {
+    /// Takes the MSS and the window from the peer's SYN, and returns the MSS that applies.
+    pub(super) fn on_peer_syn(&mut self, mss: u16, window: u64) -> u16 {
         self.peer_mss = mss.max(MIN_PEER_MSS);
         (self.window, self.max_window) = (window, window);
         (self.wl1, self.wl2) = (0, 0);
+        self.peer_mss
     }
 
     /// Advances SND.UNA over our SYN.
@@ -230,15 +231,15 @@ impl Sender {
     }
 
     /// Returns whether nothing but new data, its windows and its pacing decides on the next segment.
-    pub(super) fn admits_run(&self) -> bool {
+    pub(super) fn admits_series(&self) -> bool {
         self.rc3.is_none() && !self.is_cwr_due() && !self.persist.is_due() && self.app_limited_since.is_none()
     }
 
     /// Adds `count` segments of `len` bytes of new data from SND.NXT on, which do not end the queued data. Returns the
     /// first transmission, and where its segment starts.
-    pub(super) fn send_run(&mut self, len: u16, count: u32) -> (TxId, u64) {
+    pub(super) fn send_series(&mut self, len: u16, count: u32) -> (TxId, u64) {
         let start = self.nxt.max(1);
-        let tx = self.board.push_run(start, len, count);
+        let tx = self.board.push_series(start, len, count);
         self.nxt = start + u64::from(len) * u64::from(count);
         (tx, start)
     }
@@ -400,11 +401,6 @@ impl Sender {
         (oldest, self.sent_to() as i64)
     }
 
-    /// Returns the MSS from the peer's SYN, without deducting options.
-    pub(super) fn peer_mss(&self) -> u16 {
-        self.peer_mss
-    }
-
     /// Returns the scoreboard of outstanding segments.
     pub(super) fn board(&self) -> &Scoreboard {
         &self.board
@@ -455,6 +451,11 @@ impl Sender {
     /// Returns the number of queued bytes that were never sent, without the FIN.
     pub(super) fn unsent(&self) -> u64 {
         self.buffer.end().saturating_sub(self.nxt.max(1))
+    }
+
+    /// Returns whether a segment of `len` bytes of new data is queued and fits into the peer's window.
+    pub(super) fn can_send(&self, len: u16) -> bool {
+        self.unsent().min(self.usable_window()) >= u64::from(len)
     }
 
     /// Returns the end of the queued data.

@@ -1,12 +1,20 @@
 //! Connection clock and timers: the latest time seen, an array with one deadline per kind, and what happens when one
 //! expires.
 
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 
-use super::Connection;
-use crate::error::ConnectionError;
-use crate::observer::TimerKind;
-use crate::state::State;
+use super::congestion::SegmentLists;
+use super::host_errors::{R1, unanswered};
+use super::liveness::KeepAliveStep;
+use super::loss::{R2, TimeoutStep};
+use crate::{Connection, ConnectionError, Event, State, TimerKind};
+
+/// Idle time after which buffers of any size are freed, and after which the controller is asked once more whether it is
+/// dispensable. First, small buffers are freed after one retransmission timeout, when a restart begins (RFC 5681, section
+/// 4.1).
+const IDLE_STEPS: [Span; 2] = [Span::from_secs(2), Span::from_secs(60)];
+/// The size in bytes up to which buffers are soon allocated again.
+const SMALL: usize = 16 << 10;
 
 /// Kinds of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +172,7 @@ impl Timers {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per phase")]
 impl Connection {
     /// Fires every timer that has expired.
     pub fn handle_timeout(&mut self, now: Time) {
@@ -182,23 +191,15 @@ impl Connection {
             if self.life.state == State::Closed {
                 return;
             }
-            self.report_expired(timer);
+            self.observers.report_expired(now, timer);
             match (timer, user_late) {
-                (Timer::User, Some(late)) if late > self.rtt.rto() => self.extend_user_timeout(now),
+                (Timer::User, Some(late)) if late > self.rtt.rto() => {
+                    self.peer.extend_user_timeout(now + self.rtt.rto() * 2, self.config.user_timeout, &mut self.timers)
+                }
                 _ => self.fire(now, timer),
             }
         }
         self.report_changes();
-    }
-
-    /// Extends an expired user timeout by two RTOs. Called if the timer fires late, for example because this host was
-    /// suspended, so that the peer can answer once more before the connection is closed.
-    fn extend_user_timeout(&mut self, now: Time) {
-        let until = now + self.rtt.rto() * 2;
-        if let Some(limit) = self.config.user_timeout {
-            self.peer.put_off_user_timeout(until, limit);
-        }
-        self.timers.arm(Timer::User, until);
     }
 
     /// Does what an expired timer is for.
@@ -209,7 +210,11 @@ impl Connection {
                 self.consider_r1();
             }
             Timer::Probe => self.on_probe_timeout(now),
-            Timer::Reorder => self.on_reorder_timeout(now),
+            Timer::Reorder => {
+                if let Some((lost, episode)) = self.recovery().on_reorder_timeout(now) {
+                    self.control_loop().report_timer_losses(now, lost, episode);
+                }
+            }
             // The send loop runs after every call and checks them itself.
             Timer::Pace | Timer::Copy => {}
             Timer::Idle => self.on_idle(now),
@@ -218,15 +223,133 @@ impl Connection {
                 self.on_persist(now);
                 self.consider_r1();
             }
-            Timer::KeepAlive => self.on_keep_alive(now),
-            Timer::PortProbe => self.on_port_probe_timeout(now),
-            Timer::User => self.finish(Some(ConnectionError::TimedOut)),
-            Timer::Linger => self.on_linger_timeout(now),
-            Timer::Tick => {
-                let path = self.path();
-                self.cc.controller.on_tick(now, &path);
-                self.refresh_control();
+            Timer::KeepAlive | Timer::PortProbe => {
+                let (has_outstanding, base_rto) = (self.snd.has_outstanding(), self.rtt.base_rto());
+                let (step, error) = match timer {
+                    Timer::KeepAlive => {
+                        let step = self.peer.on_keep_alive(now, &self.config, has_outstanding, &mut self.timers);
+                        (step, ConnectionError::TimedOut)
+                    }
+                    _ => {
+                        let step = self.peer.host_errors.on_probe_timeout(now, base_rto, &mut self.timers);
+                        (step, ConnectionError::Gone)
+                    }
+                };
+                match step {
+                    KeepAliveStep::Wait => {}
+                    KeepAliveStep::Probe => self.headers().send_keep_alive(now),
+                    KeepAliveStep::GiveUp => self.finish(Some(error)),
+                }
             }
+            Timer::User => self.finish(Some(ConnectionError::TimedOut)),
+            // The end of TIME-WAIT or FIN-WAIT-2, or of waiting for the acknowledgment of what precedes a RST.
+            Timer::Linger if self.life.resets => self.reset(now),
+            Timer::Linger => self.finish(None),
+            Timer::Tick => self.control_loop().tick(now),
+        }
+    }
+
+    /// Handles the retransmission timeout (RFC 6298, steps 5.4 to 5.6). RFC 8985, section 6.3, determines the
+    /// segments marked lost.
+    fn on_retransmission_timeout(&mut self, now: Time) {
+        if self.life.state == State::SynSent || self.life.state == State::SynReceived {
+            self.retransmit_syn(now);
+            return;
+        }
+        let Some((index, _)) = self.snd.board().front() else { return };
+        // R2: close the connection if the peer is silent (RFC 9293, section 3.8.3).
+        let silence = self.peer.silence(now);
+        let only_fin =
+            matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una() >= self.snd.queued_end();
+        let may_give_up = silence >= R2 && self.config.user_timeout.is_none();
+        match self.loss.on_timeout(self.life.resets, only_fin, may_give_up) {
+            TimeoutStep::Retransmit => {}
+            TimeoutStep::Reset => return self.reset(now),
+            TimeoutStep::End(error) => return self.finish(error),
+        }
+        // Mark segments lost. A black hole reduces the path MTU.
+        let flight = self.snd.flight_size();
+        self.recovery().begin_timeout(now, index, silence);
+        if self.pmtu.on_timeout(now, self.loss.timeouts()) {
+            self.control_loop().change_mss(now);
+        }
+        // RFC 6298, steps 5.4 to 5.6: retransmit the first segment, back off the timer and restart it.
+        self.rtt.back_off();
+        self.loss.grant.forced = true;
+        self.stats.incidents_mut().timeouts += 1;
+        self.control_loop().report_timeout(now, flight);
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+    }
+
+    /// Handles the expiry of the timer of probes: sends a tail loss probe. During recovery the timer probes an outage, unless
+    /// the retransmission timer expired at the same time.
+    fn on_probe_timeout(&mut self, now: Time) {
+        if self.loss.in_episode() {
+            self.loss.probe_outage(now, &mut self.snd, &self.rtt, &mut self.timers);
+            return;
+        }
+        self.loss.send_tail_probe(&self.snd, self.pmtu.mss());
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        self.stats.incidents_mut().tail_probes += 1;
+    }
+
+    /// Arms or stops the timers of data in flight.
+    pub(super) fn arm_retransmission(&mut self, now: Time) {
+        let user_timeout = self.config.user_timeout;
+        self.loss.arm_timers(now, &self.snd, &self.rtt, &mut self.peer, &mut self.timers, user_timeout);
+    }
+
+    /// Handles the persist timer: data is queued, none is in flight, and the peer's window is too small.
+    fn on_persist(&mut self, now: Time) {
+        if self.snd.window() > 0 {
+            self.snd.override_silly_window();
+            return;
+        }
+        let front = self.snd.board().front().map(|(index, _)| index);
+        if front.is_some() && !self.snd.persist.is_in_flight() {
+            // The window closed below data that is in flight: retransmissions of that data act as probes.
+            return;
+        }
+        if self.snd.persist.is_hopeless(self.peer.silence(now)) && self.config.user_timeout.is_none() {
+            self.finish(Some(ConnectionError::TimedOut));
+            return;
+        }
+        let last_sent = self.snd.last_sent();
+        self.snd.persist.on_probe(front.is_none(), last_sent);
+        // A single octet yields no delivery rate, is not paced, and is not limited by cwnd.
+        let pipe = self.loss.pipe(self.snd.board());
+        self.cc.rate.on_app_limited(pipe);
+        (self.cc.rounds.limited, self.cc.rounds.was_limited) = (false, false);
+        self.loss.grant.forced = true;
+        self.loss.repeat_front(&mut self.snd);
+        self.timers.arm(Timer::Persist, now + self.snd.persist.interval(self.rtt.base_rto()));
+        self.consider_r1();
+    }
+
+    /// Frees memory of an idle connection that is kept only to send the next data sooner, and arms the timer of the next
+    /// step.
+    fn on_idle(&mut self, now: Time) {
+        let idle = self.snd.last_sent().map_or(Span::MAX, |last| now - last);
+        let path = self.cc.path(&self.snd, &self.loss, &self.rtt, self.pmtu.mss());
+        self.cc.drop_if_dispensable(&self.config, &path, idle);
+        if idle >= IDLE_STEPS[0] || self.memory() <= SMALL {
+            self.snd.free_spare_memory();
+            self.rcv.free_spare_memory();
+            if let Some(segments) = self.cc.segments_mut() {
+                *segments = SegmentLists::default();
+            }
+        }
+        self.life.may_rest = true;
+        let is_small = self.cc.sending().is_none() && self.memory() == 0;
+        if let Some(step) = IDLE_STEPS.into_iter().find(|step| *step > idle && !is_small) {
+            self.timers.arm(Timer::Idle, now + (step - idle));
+        }
+    }
+
+    /// Raises [`Event::Stalled`] if a retransmission timeout has reached R1.
+    fn consider_r1(&mut self) {
+        if unanswered(self.life.state, &self.snd, &self.rtt) == R1 {
+            self.life.events.raise(Event::Stalled);
         }
     }
 }

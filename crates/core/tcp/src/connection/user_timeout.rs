@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 
-use longhaul_units::{Span, Time};
+use longhaul_units::Span;
 use longhaul_wire::UserTimeout as Advice;
 
-use super::Connection;
-use crate::config::Config;
+use crate::Config;
 
 /// R2 without a user timeout: fifteen consecutive timeouts at the minimum RTO.
 const DEFAULT: Span = Span::from_secs(15 * 60);
@@ -39,6 +38,39 @@ impl UserTimeout {
         self.remote
     }
 
+    /// Returns the option that advertises our user timeout, if enabled.
+    pub(super) fn advice(&self, config: &Config) -> Option<Advice> {
+        Advice::from_span(self.local.unwrap_or(DEFAULT)).filter(|_| config.user_timeout_option)
+    }
+
+    /// Processes the peer's advice.
+    pub(super) fn take_advice(&mut self, advice: Option<Advice>, config: &mut Arc<Config>, rto: Span) {
+        let Some(advice) = advice.filter(|_| config.user_timeout_option) else { return };
+        if self.remote != Some(advice.span()) {
+            self.remote = Some(advice.span());
+            self.apply(config, rto);
+        }
+    }
+
+    /// Lets `change` read and set the application's user timeout instead of the one in use. Returns whether the
+    /// advice changed.
+    pub(super) fn change(&mut self, config: &mut Arc<Config>, rto: Span, change: impl FnOnce(&mut Config)) -> bool {
+        let before = self.advice(config);
+        let changed = Arc::make_mut(config);
+        changed.user_timeout = self.local;
+        change(changed);
+        self.local = changed.user_timeout;
+        self.apply(config, rto);
+        self.advice(config) != before
+    }
+
+    fn apply(&self, config: &mut Arc<Config>, rto: Span) {
+        let effective = self.effective(config, rto);
+        if effective != config.user_timeout {
+            Arc::make_mut(config).user_timeout = effective;
+        }
+    }
+
     /// Returns USER_TIMEOUT (RFC 5482, section 3.1). `None` means that R2 applies.
     fn effective(&self, config: &Config, rto: Span) -> Option<Span> {
         let changeable = self.local.is_none() || config.user_timeout_changeable;
@@ -49,52 +81,6 @@ impl UserTimeout {
         // The lower limit must exceed the RTO.
         let lower = LOWER_LIMIT.max(rto * 2);
         Some(self.local.unwrap_or(DEFAULT).max(remote).max(lower).min(UPPER_LIMIT))
-    }
-}
-
-impl Connection {
-    /// Returns the option that advertises our user timeout, if enabled.
-    pub(super) fn user_timeout_advice(&self) -> Option<Advice> {
-        let wanted = self.peer.user_timeout.local.unwrap_or(DEFAULT);
-        Advice::from_span(wanted).filter(|_| self.config.user_timeout_option)
-    }
-
-    /// Processes the peer's advice.
-    pub(super) fn take_user_timeout(&mut self, advice: Option<Advice>) {
-        let Some(advice) = advice.filter(|_| self.config.user_timeout_option) else { return };
-        if self.peer.user_timeout.remote != Some(advice.span()) {
-            self.peer.user_timeout.remote = Some(advice.span());
-            self.apply_user_timeout();
-        }
-    }
-
-    /// Lets `change` read and set the application's user timeout instead of the one in use. Returns whether the
-    /// advice changed.
-    pub(super) fn change_config(&mut self, change: impl FnOnce(&mut Config)) -> bool {
-        let before = self.user_timeout_advice();
-        let config = Arc::make_mut(&mut self.config);
-        config.user_timeout = self.peer.user_timeout.local;
-        change(config);
-        self.peer.user_timeout.local = config.user_timeout;
-        self.apply_user_timeout();
-        self.user_timeout_advice() != before
-    }
-
-    fn apply_user_timeout(&mut self) {
-        let effective = self.peer.user_timeout.effective(&self.config, self.rtt.rto());
-        if effective != self.config.user_timeout {
-            Arc::make_mut(&mut self.config).user_timeout = effective;
-        }
-    }
-
-    /// Sends the option on a pure ACK, if the advice is new or no segment without SYN has carried it. Data segments
-    /// do not carry it, so that they have equal lengths.
-    pub(super) fn announce_user_timeout(&mut self, now: Time) {
-        let Some(advice) = self.user_timeout_advice().filter(|_| self.life.state.is_synchronized()) else { return };
-        let mut header = self.ack_header(now);
-        header.options.user_timeout = Some(advice);
-        header.fit();
-        self.rcv.acks.enqueue(header);
     }
 }
 

@@ -2,9 +2,7 @@
 
 use longhaul_units::Time;
 
-use super::{ConnId, Endpoint};
-use crate::connection::Connection;
-use crate::state::State;
+use crate::{ConnId, Connection, Endpoint, State};
 
 impl Endpoint {
     /// Prepares for the endpoint to be dropped: connections that did not finish sending get a RST, which

@@ -9,8 +9,8 @@
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
+use crate::Tuple;
 use crate::keys::Keys;
-use crate::tuple::Tuple;
 
 /// Length of a time slot. A cookie is valid in the slot in which it was made and in the next one.
 const SLOT: Span = Span::from_secs(64);

@@ -5,8 +5,8 @@ use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::prehashed::Prehashed;
+use crate::Tuple;
 use crate::keys::Keys;
-use crate::tuple::Tuple;
 
 /// Number of parts, each with its lock. A lock is held for one lookup, and no other lock is taken meanwhile.
 const PARTS: usize = 16;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use longhaul_units::Time;
 
 use super::directory::Directory;
+use crate::Tuple;
 use crate::keys::Keys;
-use crate::tuple::Tuple;
 
 /// What the endpoints on several sockets with one address share: the counters behind the limits of
 /// [`EndpointConfig`](crate::EndpointConfig), and a directory of their connections. Clones refer to the same group. An

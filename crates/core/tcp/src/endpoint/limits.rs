@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use longhaul_units::Time;
 
+use super::Slot;
 use super::group::{EndpointGroup, Membership, Share, UNIT};
-use super::{Endpoint, Slot};
-use crate::config::EndpointConfig;
 use crate::connection::Pressure;
-use crate::tuple::Tuple;
+use crate::{Endpoint, EndpointConfig, Tuple};
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Creates an endpoint without connections. The limits of `config` apply to all endpoints of `group` together.
     ///

@@ -2,9 +2,9 @@
 
 use longhaul_units::Time;
 
-use super::{ConnId, Endpoint};
-use crate::observer::{IncomingObservers, Observer};
+use crate::{ConnId, Endpoint, IncomingObservers, Observer};
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Adds an observer to a connection, in addition to any other. If this is done right after
     /// [`connect`](Self::connect), the observer receives every event of the connection. Returns `false` if the

@@ -6,14 +6,12 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::stray::Buckets;
-use super::time_wait::{Record, Verdict};
-use super::{DatagramMeta, Endpoint, Tuple, cookie};
-use crate::connection::{Connection, reset_for};
-use crate::info::add;
-use crate::observer::SegmentRecord;
-use crate::state::State;
-use crate::timestamps::TimestampClock;
+use super::time_wait::{TimeWaitRecord, Verdict};
+use super::{Tuple, cookie};
+use crate::connection::reset_for;
+use crate::{Connection, ConnectionEvent, DatagramMeta, Endpoint, SegmentRecord, State, TimestampClock, add};
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Returns whether the connection in a slot gives up its addresses: it has ended, as by a reset, but not been
     /// reaped yet, or the application still holds it in TIME-WAIT and `syn` opens another one (RFC 6191).
@@ -36,7 +34,7 @@ impl Endpoint {
         if !record.yields_to(syn, timestamps) {
             return false;
         }
-        connection.end_time_wait();
+        connection.finish(None);
         let tuple = slot.tuple;
         self.unmap(index, &tuple);
         // The new connection takes its initial sequence number from this record.
@@ -101,7 +99,13 @@ impl Endpoint {
     /// Opens a connection for `syn`. `previous` is the TIME-WAIT record of a connection between the same addresses. It
     /// remains until the new connection is established, because the SYN may be refused or turn out to be an old
     /// duplicate (RFC 9293, section 3.6.1, MAY-2).
-    fn open_passively(&mut self, now: Time, meta: &DatagramMeta, segment: SegmentRecord<'_>, previous: Option<Record>) {
+    fn open_passively(
+        &mut self,
+        now: Time,
+        meta: &DatagramMeta,
+        segment: SegmentRecord<'_>,
+        previous: Option<TimeWaitRecord>,
+    ) {
         let syn = segment.header;
         let Some(listener) = self.listener.as_ref() else { return };
         // A reused pair gets no cookie: its initial sequence number has to be beyond that of the previous connection,
@@ -125,7 +129,7 @@ impl Endpoint {
         let id = self.insert(meta.tuple, connection, Some(share));
         self.observe_opened(now, id.slot);
         if let Some(connection) = self.connection_mut(id) {
-            connection.report_received(now, segment);
+            connection.observers.report_detail(now, || ConnectionEvent::SegmentReceived(segment));
         }
         self.settle(id.slot);
     }

@@ -4,14 +4,13 @@ use bytes::Bytes;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Header, ParseError};
 
-use super::{DatagramMeta, Endpoint};
-use crate::connection::{Connection, Payload, Train};
-use crate::info::add;
-use crate::observer::{ConnectionEvent, SegmentRecord};
+use crate::connection::Train;
+use crate::{Connection, ConnectionEvent, DatagramMeta, Endpoint, Payload, SegmentRecord, add};
 
 /// Connections of an endpoint up to which each may be asked for its round-trip time before the socket is left unread.
 const MAX_PATIENT: usize = 256;
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Handles a datagram, or several of `meta.stride` bytes each that receive offload merged, from one sender. If
     /// payload may be kept by reference, `shared` is the buffer that contains the datagrams.
@@ -113,7 +112,8 @@ impl Endpoint {
         let Some(connection) = self.connection_in(slot) else { return (slot, false) };
         let (payload_len, ecn) = (payload.len(), meta.segment.ecn);
         let header_len = len.saturating_sub(payload_len);
-        connection.report_received(now, SegmentRecord { header, header_len, payload_len, ecn });
+        let segment = SegmentRecord { header, header_len, payload_len, ecn };
+        connection.observers.report_detail(now, || ConnectionEvent::SegmentReceived(segment));
         (slot, connection.handle_segment(now, &meta.segment, header, payload))
     }
 
@@ -125,7 +125,7 @@ impl Endpoint {
     fn drop_malformed(&mut self, now: Time, slot: Option<u32>, len: usize, error: ParseError) {
         add(&mut self.stats.malformed, 1);
         if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
-            slot.connection.report_event(now, ConnectionEvent::DatagramDropped { len, error });
+            slot.connection.observers.report(now, || ConnectionEvent::DatagramDropped { len, error });
         }
     }
 

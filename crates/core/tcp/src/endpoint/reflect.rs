@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 use longhaul_units::Time;
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 
-use super::{DatagramMeta, Destination, Endpoint, Tuple};
-use crate::batch::{Batch, SegmentRef};
-use crate::info::add;
+use super::Tuple;
+use crate::{Batch, DatagramMeta, Destination, Endpoint, SegmentRef, add};
 
 /// Maximum number of queued answers: the datagrams of two receive calls, 130 kB with their addresses. If a flood of
 /// probes fills the queue, further probes are dropped, as by a full queue on the path.
@@ -47,6 +46,7 @@ impl Reflector {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Answers a datagram if it is a probe and probes are to be answered; returns whether this is so.
     pub(super) fn reflect(&mut self, now: Time, meta: &DatagramMeta, datagram: &[u8]) -> bool {

@@ -2,10 +2,10 @@
 
 use longhaul_units::Time;
 
-use super::{ConnId, Endpoint, EndpointEvent, Slot};
-use crate::connection::Event;
-use crate::state::State;
+use super::Slot;
+use crate::{ConnId, Endpoint, EndpointEvent, Event, State};
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Processes the events of a connection after any call and queues it for transmission.
     pub(super) fn settle(&mut self, index: u32) {
@@ -106,6 +106,7 @@ impl Endpoint {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "its place in the endpoint")]
 impl Slot {
     /// Updates the metrics cache once; anything that happens later says nothing about the path.
     fn learn_path(&mut self, now: Time) {

@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use longhaul_units::Span;
 
-use crate::connection::{Connection, Dormant};
-use crate::state::State;
+use crate::connection::Dormant;
+use crate::{Connection, State};
 
 /// A connection, which wakes when it is looked at.
 pub(super) struct Sleeper {

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
+use super::Slot;
 use super::prehashed::Prehashed;
-use super::{ConnId, Endpoint, Slot};
 use crate::keys::Keys;
-use crate::tuple::Tuple;
+use crate::{ConnId, Endpoint, Tuple};
 
 /// Slots by keyed hashes of the addresses, of 64 bits; a slot has the addresses themselves, so that an entry has 16
 /// bytes instead of 56. If the hashes of two connections collide, which has a probability of 2^-64 for each pair and cannot
@@ -52,6 +52,7 @@ impl Table {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Returns the connection between these addresses.
     #[must_use]

@@ -5,15 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
-use crate::connection::Connection;
 use crate::keys::Keys;
-use crate::seq;
-use crate::timestamps::TimestampClock;
-use crate::tuple::Tuple;
+use crate::{TimestampClock, Tuple, seq};
 
 /// State kept during TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
+pub(crate) struct TimeWaitRecord {
     pub(crate) snd_nxt: u32,
     pub(crate) rcv_nxt: u32,
     pub(crate) ts_recent: Option<u32>,
@@ -33,12 +30,12 @@ pub(super) enum Verdict {
     /// Drop the segment.
     Ignore,
     /// Let a new connection take over the addresses (RFC 6191).
-    Reuse(Record),
+    Reuse(TimeWaitRecord),
 }
 
 #[derive(Debug)]
 pub(super) struct TimeWait {
-    records: HashMap<Tuple, Record, Keys>,
+    records: HashMap<Tuple, TimeWaitRecord, Keys>,
     /// The records by their time of expiry, each once.
     order: BTreeSet<(Time, Tuple)>,
     limit: usize,
@@ -59,7 +56,7 @@ impl TimeWait {
         (self.records.len(), self.order.len())
     }
 
-    pub(super) fn insert(&mut self, tuple: Tuple, record: Record) {
+    pub(super) fn insert(&mut self, tuple: Tuple, record: TimeWaitRecord) {
         self.remove(&tuple);
         while self.records.len() >= self.limit.max(1) {
             let Some((_, oldest)) = self.order.pop_first() else { break };
@@ -69,7 +66,7 @@ impl TimeWait {
         self.records.insert(tuple, record);
     }
 
-    pub(super) fn get(&self, tuple: &Tuple) -> Option<Record> {
+    pub(super) fn get(&self, tuple: &Tuple) -> Option<TimeWaitRecord> {
         self.records.get(tuple).copied()
     }
 
@@ -139,24 +136,7 @@ impl TimeWait {
     }
 }
 
-impl Connection {
-    /// Returns the state of this connection to keep during TIME-WAIT.
-    pub(super) fn time_wait_record(&self) -> Record {
-        let (snd_nxt, rcv_nxt) = self.wire_numbers();
-        Record {
-            snd_nxt,
-            rcv_nxt,
-            ts_recent: self.recent_timestamp(),
-            clock: self.timestamp_clock(),
-            window: u16::MAX,
-            expires: self.linger_deadline(),
-            lasts: self.config.time_wait,
-            answered_at: None,
-        }
-    }
-}
-
-impl Record {
+impl TimeWaitRecord {
     /// Returns whether a SYN may open a new connection in place of the old one (RFC 6191, section 2). The SYN is no
     /// duplicate from the old connection if its timestamp is later, or, if timestamps do not decide, if its sequence
     /// number is beyond the old connection's. `timestamps` tells whether the new connection would use timestamps.

@@ -2,11 +2,9 @@
 
 use longhaul_units::Time;
 
-use super::{ConnId, Destination, Endpoint};
-use crate::batch::{Batch, SegmentRef};
-use crate::connection::Due;
-use crate::state::State;
+use crate::{Batch, ConnId, Destination, Due, Endpoint, SegmentRef, State};
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per task")]
 impl Endpoint {
     /// Fills `batch` with the next segments to send and returns their destination. `max_segments` is the number of
     /// segments that the segmentation offload of the socket accepts per call.

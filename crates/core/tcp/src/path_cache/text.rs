@@ -13,7 +13,8 @@ use std::str::FromStr;
 use longhaul_cc::SavedPath;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::{Entry, Learnt, PathCache, Rtt, key};
+use super::{Entry, Learnt, Rtt, key};
+use crate::PathCache;
 
 /// First line: file type and version.
 const HEAD: &str = "longhaul paths 1";

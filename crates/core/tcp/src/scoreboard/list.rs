@@ -1,6 +1,7 @@
 //! Linked list of the segments in flight in order of transmission, embedded in the records.
 
-use super::{LINKED, NIL, Scoreboard};
+use super::{LINKED, NIL};
+use crate::Scoreboard;
 
 /// Links are indices modulo this, which suffices for 2 billion records. None of them equals [`NIL`].
 const TURN: u64 = 1 << 31;

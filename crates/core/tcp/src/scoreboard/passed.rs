@@ -3,7 +3,8 @@
 
 use longhaul_units::Time;
 
-use super::{COPIED, EARLY, NIL, PASSED, Record, SACKED, Scoreboard};
+use super::{COPIED, EARLY, NIL, PASSED, SACKED};
+use crate::{Record, Scoreboard};
 
 impl Record {
     /// Returns whether the peer had the segment before the congestion window reached it, so that it was never in
@@ -19,6 +20,7 @@ impl Record {
     }
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
 impl Scoreboard {
     /// Returns the bytes above SND.UNA that were never in flight because the peer had them.
     pub(crate) fn passed_bytes(&self) -> u64 {

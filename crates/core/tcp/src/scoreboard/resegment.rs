@@ -1,8 +1,10 @@
 //! Segments in flight that are longer than the current segment size are split where they are.
 
 use super::list::link;
-use super::{FIN, LINKED, NIL, PROBE, Record, Scoreboard};
+use super::{FIN, LINKED, NIL, PROBE};
+use crate::{Record, Scoreboard};
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
 impl Scoreboard {
     /// Splits every segment longer than `mss`, after a decrease of the path MTU. Returns the number of records written.
     pub(crate) fn resegment(&mut self, mss: u16) -> usize {

@@ -4,7 +4,8 @@
 use longhaul_cc::TxId;
 
 use super::list::link;
-use super::{FIN, LINKED, NIL, Record, Scoreboard};
+use super::{FIN, LINKED, NIL};
+use crate::{Record, Scoreboard};
 
 /// Of which segments that an ACK delivers the caller is told.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +23,11 @@ pub(super) struct Run {
     pub(super) bytes: u64,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "one file per operation")]
 impl Scoreboard {
     /// Appends `count` segments of new data with `len` bytes each, which were sent in the current burst. Returns the first
     /// transmission.
-    pub(crate) fn push_run(&mut self, start: u64, len: u16, count: u32) -> TxId {
+    pub(crate) fn push_series(&mut self, start: u64, len: u16, count: u32) -> TxId {
         self.append(start, len, 0, count)
     }
 

@@ -8,7 +8,7 @@ use super::AckSchedule;
 
 /// The fields of an [`AckSchedule`] at rest that have other values than those of a new one.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct RestingAcks {
+pub(crate) struct RestingAcks {
     last_sent: u64,
     peer_segment: usize,
     challenged_at: Option<Time>,
@@ -19,7 +19,7 @@ pub(in super::super) struct RestingAcks {
 
 impl AckSchedule {
     /// Returns what is to be kept, if nothing is to be acknowledged.
-    pub(in super::super) fn rest(&self) -> Option<RestingAcks> {
+    pub(crate) fn rest(&self) -> Option<RestingAcks> {
         let Self { due, unacked_full, unacked, changed_blocks, immediate, dsack, probe_echo, echo_congestion, .. } =
             *self;
         let Self { last_sent, initial_acks, requested_every, requested_left, peer_segment, challenged_at, .. } = *self;
@@ -36,7 +36,7 @@ impl AckSchedule {
     }
 
     /// Returns the schedule as it was.
-    pub(in super::super) fn wake(kept: RestingAcks) -> Self {
+    pub(crate) fn wake(kept: RestingAcks) -> Self {
         let RestingAcks { last_sent, peer_segment, challenged_at, initial_acks, requested_every, requested_left } =
             kept;
         Self {

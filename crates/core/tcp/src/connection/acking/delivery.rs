@@ -4,11 +4,9 @@
 use longhaul_cc::AckedSegment;
 use longhaul_units::{Bytes, Span, Time};
 
-use super::super::arrivals::{Reports, of_segment};
-use super::super::pairs::PairDelivery;
-use crate::scoreboard::{Burst, Record};
-use crate::seq;
-use crate::timestamps::TimestampClock;
+use crate::connection::arrivals::{Reports, of_segment};
+use crate::connection::pairs::PairDelivery;
+use crate::{Burst, Record, TimestampClock, seq};
 
 /// Properties of the segments that one ACK newly delivers, collected in one pass.
 #[derive(Default)]
@@ -46,15 +44,15 @@ impl Delivery {
     }
 
     /// Adds a segment.
-    pub(super) fn add(&mut self, record: &Record, burst: &Burst, origin: Origin) {
-        if origin.is_asked {
+    pub(super) fn add(&mut self, record: &Record, burst: &Burst, ambiguity: Ambiguity) {
+        if ambiguity.is_asked {
             self.asked = Some(!record.is_retransmitted() && !record.is_copied());
         }
         let key = (burst.sent_at, record.end());
         if self.newest.as_ref().is_none_or(|(r, b)| key > (b.sent_at, r.end())) {
             self.newest = Some((*record, *burst));
         }
-        if origin.is_copy {
+        if ambiguity.is_copy {
             // The send time of the delivered copy is unknown.
         } else if !record.is_retransmitted() {
             self.oldest_clean = Some(self.oldest_clean.map_or(burst.sent_at, |t| t.min(burst.sent_at)));
@@ -84,7 +82,7 @@ pub(super) struct Attribution {
 
 /// Transmission that an ACK belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
+pub(super) struct Ambiguity {
     /// The ACK may belong to an earlier transmission, or the segment may have overtaken others.
     pub(super) is_ambiguous: bool,
     /// A probe's copy may have been delivered instead.
@@ -93,7 +91,7 @@ pub(super) struct Origin {
     pub(super) is_asked: bool,
 }
 
-impl Origin {
+impl Ambiguity {
     /// Returns whether it is known which transmission has arrived: no copy of a probe or of the RC3 loop, and of a
     /// retransmitted segment the retransmission.
     pub(super) fn is_known(&self, record: &Record) -> bool {
@@ -102,8 +100,8 @@ impl Origin {
 }
 
 impl Attribution {
-    /// Returns the origin of a delivered segment that was last sent in `burst`.
-    pub(super) fn of(&self, record: &Record, burst: &Burst) -> Origin {
+    /// Returns the ambiguity of a delivered segment that was last sent in `burst`.
+    pub(super) fn of(&self, record: &Record, burst: &Burst) -> Ambiguity {
         // RFC 8985, section 6.2, step 2: an ACK that arrives too early, or echoes an older timestamp, belongs to the
         // original transmission. Above a hole the echo does not apply, because it belongs to the data before the hole
         // (RFC 7323, section 4.3).
@@ -118,7 +116,7 @@ impl Attribution {
         // A CE mark set by this sender may let the segment overtake earlier ones, if marked packets have a separate
         // queue (RFC 9331, section 5.1).
         let is_asked = self.asked_at == Some(record.start);
-        Origin { is_ambiguous: is_ambiguous || is_asked, is_copy, is_asked }
+        Ambiguity { is_ambiguous: is_ambiguous || is_asked, is_copy, is_asked }
     }
 }
 

@@ -7,7 +7,7 @@ use longhaul_cc::{Granted, Path, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 
 use super::{Pacing, SendControl};
-use crate::config::Config;
+use crate::Config;
 
 /// What controls sending, or what it is made of once it is needed again.
 #[derive(Debug)]

@@ -4,9 +4,9 @@
 use longhaul_cc::{LostSegment, TxId};
 use longhaul_units::{Bytes, Span, Time};
 
-use super::super::congestion::SegmentLists;
 use super::{AckOutcome, Phase};
-use crate::scoreboard::{Record, Scoreboard};
+use crate::connection::congestion::SegmentLists;
+use crate::{Record, Scoreboard};
 
 /// DupThresh: three duplicate ACKs (RFC 5681, section 3.2).
 pub(super) const DUP_THRESH: u32 = 3;
@@ -49,7 +49,7 @@ impl Marking<'_> {
 
 /// RACK state (RFC 8985, section 5.3).
 #[derive(Clone, Debug)]
-pub(in crate::connection) struct Rack {
+pub(crate) struct Rack {
     /// RACK.xmit_ts, transmission number and RACK.end_seq of the delivered segment that was sent last. Segments sent
     /// at the same time are ordered by transmission number. With sequence numbers, as in RFC 8985, section 6.2, a
     /// retransmission would look overtaken by the segment sent just before it.
@@ -166,7 +166,7 @@ impl Rack {
 
 /// SACK counting state (RFC 6675).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::connection) struct SackCounting {
+pub(crate) struct SackCounting {
     /// Segments below this offset have been examined already.
     judged_to: u64,
     /// HighRxt and RescueRxt (RFC 6675, section 2).
@@ -256,10 +256,10 @@ impl SackCounting {
 
 /// Counter of duplicate ACKs from peers without SACK (RFC 5681, section 3.2; RFC 9937, section 6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::connection) struct DuplicateAcks {
+pub(crate) struct DuplicateAcks {
     count: u32,
     /// Bytes assumed delivered because of duplicate ACKs.
-    pub(in crate::connection) emulated: u64,
+    pub(crate) emulated: u64,
 }
 
 impl DuplicateAcks {

@@ -9,9 +9,9 @@
 
 use longhaul_units::{Span, Time};
 
-use super::super::Connection;
-use super::super::timers::Timer;
 use super::Phase;
+use crate::RttEstimator;
+use crate::connection::{Loss, Sender, Timer, Timers};
 
 /// Time after the first timeout for which the path is probed.
 const PROBING: Span = Span::from_secs(60);
@@ -28,64 +28,55 @@ pub(super) struct Outage {
     is_heard: bool,
 }
 
-impl Connection {
-    /// Checks for an outage at the first of consecutive timeouts, before segments are marked lost.
-    pub(super) fn consider_outage(&mut self, now: Time) {
-        let Some(round_trip) = self.rtt.srtt() else { return };
-        let was_clean = self.loss.phase == Phase::Open
-            && self.snd.board().sacked_bytes() == 0
-            && self.loss.duplicates.emulated == 0;
-        let is_silent = self.peer.silence(now) >= round_trip;
-        if was_clean && is_silent && self.snd.window() > 0 {
-            self.loss.outage = Some(Outage { since: now, next_probe: now, is_heard: false });
+impl Loss {
+    /// Checks for an outage at the first of consecutive timeouts, before segments are marked lost, when the peer has been
+    /// silent for the time of `silence`.
+    pub(super) fn consider_outage(&mut self, now: Time, snd: &Sender, srtt: Option<Span>, silence: Span) {
+        let Some(round_trip) = srtt else { return };
+        let was_clean = self.phase == Phase::Open && snd.board().sacked_bytes() == 0 && self.duplicates.emulated == 0;
+        if was_clean && silence >= round_trip && snd.window() > 0 {
+            self.outage = Some(Outage { since: now, next_probe: now, is_heard: false });
         }
     }
 
-    /// Returns the interval between probes.
-    fn outage_interval(&self) -> Span {
-        (self.rtt.latest().unwrap_or(Span::ZERO) * ROUND_TRIPS).max(MIN_INTERVAL)
-    }
-
     /// Schedules the next probe relative to the timeout, which retransmits the first segment itself.
-    pub(super) fn put_off_outage_probe(&mut self, now: Time) {
-        let next_probe = now + self.outage_interval();
-        if let Some(outage) = &mut self.loss.outage {
-            outage.next_probe = next_probe;
+    pub(super) fn put_off_outage_probe(&mut self, now: Time, rtt: &RttEstimator) {
+        let interval = (rtt.latest().unwrap_or(Span::ZERO) * ROUND_TRIPS).max(MIN_INTERVAL);
+        if let Some(outage) = &mut self.outage {
+            outage.next_probe = now + interval;
         }
     }
 
     /// Returns the time of the next probe, if the path is to be probed.
     pub(super) fn outage_probe_at(&self) -> Option<Time> {
-        let outage = self.loss.outage.filter(|outage| outage.next_probe < outage.since + PROBING)?;
-        matches!(self.loss.phase, Phase::Timeout(_)).then_some(outage.next_probe)
+        let outage = self.outage.filter(|outage| outage.next_probe < outage.since + PROBING)?;
+        matches!(self.phase, Phase::Timeout(_)).then_some(outage.next_probe)
     }
 
     /// Retransmits the first segment in flight, regardless of cwnd and pacer.
-    pub(super) fn probe_outage(&mut self, now: Time) {
-        if self.loss.outage.is_none() || !matches!(self.loss.phase, Phase::Timeout(_)) {
+    pub(crate) fn probe_outage(&mut self, now: Time, snd: &mut Sender, rtt: &RttEstimator, timers: &mut Timers) {
+        if self.outage.is_none() || !matches!(self.phase, Phase::Timeout(_)) {
             return;
         }
-        self.repeat_front();
-        self.put_off_outage_probe(now);
-        self.timers.set(Timer::Probe, self.outage_probe_at());
+        self.repeat_front(snd);
+        self.put_off_outage_probe(now, rtt);
+        timers.set(Timer::Probe, self.outage_probe_at());
     }
 
     /// Handles an acceptable segment that acknowledges no new data. The path works again in at least one direction,
     /// so the first segment is retransmitted at once and the RTO backoff is reset. This is done only for the
     /// first such segment: otherwise a path that works in one direction would be probed at the rate of the peer's
     /// segments.
-    pub(in super::super) fn on_segment_after_outage(&mut self, now: Time) {
-        let Some(outage) = self.loss.outage.as_mut().filter(|outage| !outage.is_heard && outage.since < now) else {
-            return;
-        };
-        if self.snd.window() == 0 {
+    pub(crate) fn hear_in_outage(&mut self, now: Time, snd: &mut Sender, rtt: &mut RttEstimator, timers: &mut Timers) {
+        let Some(outage) = self.outage.as_mut().filter(|outage| !outage.is_heard && outage.since < now) else { return };
+        if snd.window() == 0 {
             // The peer's window is closed, so there is no outage.
-            self.loss.outage = None;
+            self.outage = None;
             return;
         }
         outage.is_heard = true;
-        self.rtt.reset_backoff();
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        self.probe_outage(now);
+        rtt.reset_backoff();
+        timers.arm(Timer::Rto, now + rtt.rto());
+        self.probe_outage(now, snd, rtt, timers);
     }
 }

@@ -5,14 +5,12 @@
 //! retransmission can have been answered, which the peer cannot forge. F-RTO needs no such proof, because it relies
 //! on the arrival of segments that were not retransmitted.
 
-use longhaul_cc::{PathEvent, TxId};
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_cc::TxId;
+use longhaul_units::{Span, Time};
 
-use super::super::Connection;
 use super::{AckOutcome, Phase};
-use crate::observer::ConnectionEvent;
-use crate::scoreboard::Record;
-use crate::seq;
+use crate::connection::Loss;
+use crate::{Record, seq};
 
 /// Per-episode state for detecting that the episode is spurious.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +72,7 @@ pub(super) struct Begin {
 
 /// Detector of spurious recovery episodes.
 #[derive(Clone, Debug, Default)]
-pub(in crate::connection) struct SpuriousDetection {
+pub(crate) struct SpuriousDetection {
     /// Boxed, because most connections are not in recovery.
     undo: Option<Box<Undo>>,
     frto: Option<Frto>,
@@ -111,7 +109,7 @@ impl SpuriousDetection {
     }
 
     /// Returns the end of the highest data ever retransmitted.
-    pub(in crate::connection) fn retransmitted_to(&self) -> u64 {
+    pub(crate) fn retransmitted_to(&self) -> u64 {
         self.retransmitted_to
     }
 
@@ -164,7 +162,7 @@ impl SpuriousDetection {
     /// Processes a D-SACK of `left..right` (RFC 2883). Returns whether a retransmission can have caused it: if the
     /// data was not retransmitted, or less often than reported, the network duplicated it or the report is false (RFC
     /// 3708, section 3).
-    fn on_dsack(&mut self, (left, right): (u64, u64)) -> bool {
+    pub(super) fn on_dsack(&mut self, (left, right): (u64, u64)) -> bool {
         let Some(unreported) = self.unreported.checked_sub(right - left) else { return false };
         if right > self.retransmitted_to {
             return false;
@@ -221,68 +219,27 @@ impl SpuriousDetection {
     }
 }
 
-impl Connection {
-    /// Looks for proof that the episode was spurious, before the ACK is reported to the controller. If there is one,
-    /// reports it to the controller and returns `true`.
-    pub(in crate::connection) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
-        self.process_dsack(ack);
-        let Some(timeout) = self.loss.spurious.check(ack, self.rtt.min()) else {
-            self.advance_frto(ack);
-            return false;
-        };
-        self.snd.board_mut().forgive();
-        self.loss.on_spurious();
-        self.stats.incidents_mut().spurious_recoveries += 1;
-        self.observers.report(now, || ConnectionEvent::RecoveryUndone { timeout });
-        if !timeout {
-            // Eifel's proof precedes the D-SACK. Without a larger reordering window the next ACK would mark the same
-            // data lost.
-            self.loss.rack.widen(self.snd.una(), self.snd.nxt());
-        }
-        let event = PathEvent::Spurious { now, timeout, in_flight: Bytes(self.pipe()) };
-        let path = self.path();
-        self.cc.controller.on_event(&event, &path);
-        true
-    }
-
-    /// Advances F-RTO. The second step begins with up to two segments in excess of cwnd (RFC 5682, section 3.1, step
-    /// 2b); at its end, what is left of them is void.
-    fn advance_frto(&mut self, ack: &AckOutcome) {
-        let may_probe = self.negotiated.sack || self.can_send_full_segment();
-        if let Some(probes) = self.loss.spurious.advance_frto(ack, may_probe) {
-            self.loss.grant.extra = if probes { 2 } else { 0 };
-        }
-    }
-
-    fn can_send_full_segment(&self) -> bool {
-        let window = self.snd.usable_window();
-        self.snd.unsent().min(window) >= u64::from(self.mss())
-    }
-
-    /// Returns whether retransmissions wait for F-RTO's second ACK. Without SACK only that ACK is conclusive, and
-    /// only if nothing is retransmitted before it (RFC 5682, section 2.1, steps 2b and 3b).
-    pub(in crate::connection) fn awaits_second_ack(&self) -> bool {
-        !self.negotiated.sack && self.loss.spurious.is_in_second_step()
-    }
-
-    /// Processes a D-SACK, which reports an unnecessary retransmission. RACK takes it as a sign of reordering (RFC
-    /// 8985, section 6.2), unless the range belongs to a flipped pair.
-    fn process_dsack(&mut self, ack: &AckOutcome) {
-        let Some((left, right)) = ack.dsack else { return };
-        self.stats.incidents_mut().dsacks += 1;
-        let flipped = self.ext.is_flipped(left, right);
-        if self.loss.spurious.on_dsack((left, right)) && !flipped {
-            self.loss.rack.widen(self.snd.una(), self.snd.nxt());
-        }
-    }
-}
-
-impl super::Loss {
+#[expect(clippy::multiple_inherent_impl, reason = "one file per mechanism")]
+impl Loss {
     /// Ends recovery at once, because the episode was spurious.
-    fn on_spurious(&mut self) {
+    pub(super) fn on_spurious(&mut self) {
         self.phase = Phase::Open;
         (self.grant.forced, self.grant.extra) = (false, 0);
         self.duplicates.emulated = 0;
         self.timeouts = 0;
+    }
+
+    /// Advances F-RTO. The second step begins with up to two segments in excess of cwnd (RFC 5682, section 3.1, step
+    /// 2b); at its end, what is left of them is void.
+    pub(super) fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) {
+        if let Some(probes) = self.spurious.advance_frto(ack, may_probe) {
+            self.grant.extra = if probes { 2 } else { 0 };
+        }
+    }
+
+    /// Returns whether retransmissions wait for F-RTO's second ACK. Without SACK only that ACK is conclusive, and
+    /// only if nothing is retransmitted before it (RFC 5682, section 2.1, steps 2b and 3b).
+    pub(crate) fn awaits_second_ack(&self, sack: bool) -> bool {
+        !sack && self.spurious.is_in_second_step()
     }
 }

@@ -2,9 +2,9 @@
 
 use longhaul_units::{Span, Time};
 
-use super::super::Connection;
-use super::super::timers::Timer;
 use super::AckOutcome;
+use crate::RttEstimator;
+use crate::connection::{Loss, Sender, Timer, Timers};
 
 /// Allowance for a delayed ACK of a single outstanding segment (RFC 8985, section 7.2).
 const MAX_ACK_DELAY: Span = Span::from_millis(200);
@@ -78,39 +78,32 @@ impl TailLossProbe {
     }
 }
 
-impl Connection {
-    /// Returns the probe timeout (RFC 8985, section 7.2).
-    pub(super) fn probe_deadline(&self, now: Time) -> Time {
-        let mut wait = match self.rtt.srtt() {
-            Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
-            None => BLIND_PROBE_TIMEOUT,
-        };
-        if self.snd.board().len() == 1 {
-            wait += MAX_ACK_DELAY;
-        }
-        let at = now + wait;
-        self.timers.get(Timer::Rto).map_or(at, |rto| at.min(rto))
+/// Returns the probe timeout (RFC 8985, section 7.2).
+pub(super) fn deadline(now: Time, rtt: &RttEstimator, outstanding: usize, timers: &Timers) -> Time {
+    let mut wait = match rtt.srtt() {
+        Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
+        None => BLIND_PROBE_TIMEOUT,
+    };
+    if outstanding == 1 {
+        wait += MAX_ACK_DELAY;
     }
+    let at = now + wait;
+    timers.get(Timer::Rto).map_or(at, |rto| at.min(rto))
+}
 
-    /// Sends a tail loss probe (RFC 8985, section 7.3): a new segment if possible, else the last one sent.
-    pub(in super::super) fn on_probe_timeout(&mut self, now: Time) {
-        if self.loss.in_episode() {
-            // During recovery the timer probes an outage, unless the retransmission timer expired at the same time.
-            self.probe_outage(now);
-            return;
+#[expect(clippy::multiple_inherent_impl, reason = "one file per mechanism")]
+impl Loss {
+    /// Permits a tail loss probe (RFC 8985, section 7.3): a new segment if possible, else the last one sent.
+    pub(crate) fn send_tail_probe(&mut self, snd: &Sender, mss: u16) {
+        self.tail.allowed = false;
+        let window = snd.usable_window();
+        if snd.unsent() > 0 && window >= u64::from(mss).min(snd.unsent()) {
+            self.grant.extra = 1;
+            self.tail.send(snd.nxt(), false);
+        } else if let Some((index, record)) = snd.board().last_unsacked() {
+            self.tail.send(record.end(), true);
+            self.grant.probe = Some(index);
         }
-        self.loss.tail.allowed = false;
-        let window = self.snd.usable_window();
-        if self.snd.unsent() > 0 && window >= u64::from(self.mss()).min(self.snd.unsent()) {
-            self.loss.grant.extra = 1;
-            self.loss.tail.send(self.snd.nxt(), false);
-        } else if let Some((index, record)) = self.snd.board().last_unsacked() {
-            let end = record.end();
-            self.loss.tail.send(end, true);
-            self.loss.grant.probe = Some(index);
-        }
-        self.loss.grant.forced = true;
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        self.stats.incidents_mut().tail_probes += 1;
+        self.grant.forced = true;
     }
 }

@@ -1,5 +1,7 @@
 //! Unit tests of the loss detectors with a scoreboard and ACKs, without a connection.
 
+use super::detect::Marking;
+use super::spurious::Begin;
 use super::*;
 use crate::scoreboard::{Burst, Told};
 

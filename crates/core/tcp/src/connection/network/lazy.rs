@@ -2,11 +2,12 @@
 
 use std::ops::{Deref, DerefMut};
 
-use longhaul_cc::NetworkHeaderKind;
+use longhaul_cc::{NetworkFeedback, NetworkHeaderKind};
 use longhaul_units::Rate;
+use longhaul_wire::network::{Forward, NetworkOption, Request};
 
 use super::{Network, NonceSeed};
-use crate::info::NetworkInfo;
+use crate::NetworkInfo;
 
 /// State of a connection that has neither sent nor received the option.
 static UNUSED: Network = Network {
@@ -27,14 +28,14 @@ static UNUSED: Network = Network {
 /// [`Network`] that takes memory from the first mutable access on. Methods that run for every segment therefore look
 /// before they change something.
 #[derive(Debug, Default)]
-pub(in crate::connection) struct LazyNetwork {
+pub(crate) struct LazyNetwork {
     seed: NonceSeed,
     used: Option<Box<Network>>,
 }
 
 impl LazyNetwork {
     /// Sets the seed of the nonces.
-    pub(super) fn set_seed(&mut self, seed: u64) {
+    pub(crate) fn set_seed(&mut self, seed: u64) {
         let seed = NonceSeed(seed);
         self.seed = seed;
         if let Some(used) = &mut self.used {
@@ -44,12 +45,33 @@ impl LazyNetwork {
     }
 
     /// Returns whether there is no state.
-    pub(in crate::connection) fn is_unused(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         self.used.is_none()
     }
 
+    /// Returns the answer that was not reported to the controller yet.
+    pub(crate) fn take_answer(&mut self) -> Option<NetworkFeedback> {
+        self.answer?;
+        self.answer.take()
+    }
+
+    /// Returns the answer to the peer's request for a pure ACK, which is then sent.
+    pub(crate) fn answer_peer(&mut self) -> Option<NetworkOption> {
+        let feedback = Some(self.for_peer?);
+        self.for_peer = None;
+        Some(NetworkOption { forward: None, feedback })
+    }
+
+    /// Returns the report to the routers that is due, which is then sent.
+    pub(crate) fn take_report(&mut self, ttl: u8) -> Option<NetworkOption> {
+        let (rate, nonce) = self.report?;
+        self.report = None;
+        let forward = Forward { ttl, stamps: 0, request: Request::QuickStartReport { rate, nonce } };
+        Some(NetworkOption { forward: Some(forward), feedback: None })
+    }
+
     /// Sets the kind that was negotiated in the handshake.
-    pub(in crate::connection) fn set_negotiated(&mut self, kind: Option<NetworkHeaderKind>) {
+    pub(crate) fn set_negotiated(&mut self, kind: Option<NetworkHeaderKind>) {
         if kind.is_some() || self.used.is_some() {
             (**self).set_negotiated(kind);
         }

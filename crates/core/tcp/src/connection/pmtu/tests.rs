@@ -4,20 +4,20 @@ use super::*;
 
 /// Bytes of TCP options on each segment.
 const OPTIONS: u16 = 12;
-/// A peer that accepts segments of any size.
-const ANY: u16 = u16::MAX;
 
 fn at(seconds: u64) -> Time {
     Time::ZERO + Span::from_secs(seconds)
 }
 
 fn pmtu(max: u16, ipv6: bool) -> Pmtu {
-    Pmtu::new(&Config { base_plpmtu: 1232, max_plpmtu: max, ..Config::default() }, ipv6)
+    let mut pmtu = Pmtu::new(&Config { base_plpmtu: 1232, max_plpmtu: max, ..Config::default() }, ipv6);
+    (pmtu.peer_mss, pmtu.options) = (u16::MAX, OPTIONS);
+    pmtu
 }
 
 /// Returns the size that is probed at `now`, without sending the probe.
 fn due(pmtu: &Pmtu, now: Time) -> Option<u16> {
-    pmtu.probe_payload(now, OPTIONS, ANY).map(|payload| payload + HEADER + OPTIONS)
+    pmtu.probe_payload(now, OPTIONS).map(|payload| payload + HEADER + OPTIONS)
 }
 
 /// Sends the probe that is due and returns its size.
@@ -31,7 +31,7 @@ fn probe(pmtu: &mut Pmtu, now: Time) -> Option<u16> {
 #[test]
 fn the_search_begins_with_common_links_and_then_bisects() {
     let mut pmtu = pmtu(8972, false);
-    assert_eq!((pmtu.current(), pmtu.mss(OPTIONS), pmtu.announced_mss()), (1232, 1208, 8960));
+    assert_eq!((pmtu.current(), pmtu.mss(), pmtu.announced_mss()), (1232, 1208, 8960));
     assert_eq!(probe(&mut pmtu, at(0)), Some(1472), "Ethernet");
     assert!(pmtu.on_probe_delivered());
     assert_eq!((pmtu.current(), probe(&mut pmtu, at(0))), (1472, Some(8972)), "jumbo frames");
@@ -98,10 +98,13 @@ fn a_black_hole_reduces_the_size_to_the_base_and_to_the_minimum() {
 
 #[test]
 fn the_peers_mss_and_the_address_family_bound_the_search() {
-    let ipv4 = pmtu(1472, false);
-    let up_to = |limit| ipv4.probe_payload(at(0), OPTIONS, limit).map(|payload| payload + HEADER + OPTIONS);
+    let mut ipv4 = pmtu(1472, false);
+    let mut up_to = |limit| {
+        ipv4.set_peer_mss(limit);
+        due(&ipv4, at(0))
+    };
     assert_eq!(
-        [up_to(1219), up_to(1220), up_to(1221), up_to(1460), up_to(ANY)],
+        [up_to(1219), up_to(1220), up_to(1221), up_to(1460), up_to(u16::MAX)],
         [None, None, Some(1233), Some(1472), Some(1472)]
     );
     assert_eq!((ipv4.default_peer_mss(), ipv4.ip_overhead().0), (536, 28));

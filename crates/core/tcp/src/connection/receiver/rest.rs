@@ -2,13 +2,13 @@
 
 use longhaul_units::{Span, Time};
 
-use super::super::ack_schedule::RestingAcks;
-use super::super::moderation::Flow;
-use super::{AckSchedule, Reassembly, Receiver};
+use super::{AckSchedule, Reassembly};
+use crate::connection::ack_schedule::RestingAcks;
+use crate::connection::{Flow, Receiver};
 
 /// The fields of a [`Receiver`] at rest that have other values than those of a new one.
 #[derive(Debug)]
-pub(in super::super) struct RestingReceiver {
+pub(crate) struct RestingReceiver {
     /// RCV.NXT.
     next: u64,
     acks: RestingAcks,
@@ -26,7 +26,7 @@ pub(in super::super) struct RestingReceiver {
 
 impl Receiver {
     /// Returns what is to be kept, if the receiver is at rest.
-    pub(in super::super) fn rest(&self) -> Option<RestingReceiver> {
+    pub(crate) fn rest(&self) -> Option<RestingReceiver> {
         let Self { inflow, edge, consumed, capacity, ceiling, ts_recent, ts_recent_at, .. } = *self;
         let Self { fin, closed, tune_since, tune_consumed, round_trip, .. } = *self;
         if closed || fin.is_some() {
@@ -51,7 +51,7 @@ impl Receiver {
 
 impl RestingReceiver {
     /// Returns the receiver as it was.
-    pub(in super::super) fn wake(self) -> Receiver {
+    pub(crate) fn wake(self) -> Receiver {
         let Self { next, acks, inflow, edge, consumed, capacity, ceiling, .. } = self;
         let Self { ts_recent, ts_recent_at, tune_since, tune_consumed, round_trip, .. } = self;
         Receiver {

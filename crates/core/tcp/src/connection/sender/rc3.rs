@@ -10,7 +10,7 @@ use std::ops::Range;
 use longhaul_cc::ProbePlan;
 use longhaul_units::{Span, Time};
 
-use super::Sender;
+use crate::connection::Sender;
 use crate::ranges::Ranges;
 
 /// Maximum number of ranges sent. A new one begins whenever data is queued before the loop has come down to the last
@@ -47,12 +47,12 @@ pub(super) struct Rc3Loop {
 
 /// Bounds of the data that the loop may send.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::connection) struct Bounds {
+pub(crate) struct Bounds {
     /// Data below belongs to the primary loop, which may send it as soon as the pacer permits.
     floor: u64,
     /// The end of the queued data or of the peer's window.
-    pub(in crate::connection) top: u64,
-    pub(in crate::connection) mss: u64,
+    pub(crate) top: u64,
+    pub(crate) mss: u64,
     /// A segment at the top must be full-sized, because more data may follow.
     wait: bool,
 }
@@ -133,25 +133,25 @@ impl Sender {
     /// Returns the end of the contiguous data sent: SND.NXT, or the end of the range that the RC3 loop sent directly
     /// above it. An ACK beyond it is invalid. Because the peer's RCV.NXT may exceed SND.NXT, a pure ACK with SND.NXT
     /// could be unacceptable (RFC 9293, section 3.10.7.4), and both ends would drop each other's ACKs.
-    pub(in crate::connection) fn sent_to(&self) -> u64 {
+    pub(crate) fn sent_to(&self) -> u64 {
         let ahead = self.rc3.as_ref().and_then(|rc3| rc3.sent.first()).filter(|range| range.start <= self.nxt);
         ahead.map_or(self.nxt, |range| range.end.max(self.nxt))
     }
 
     /// Returns the number of unsent bytes below the first range sent by the RC3 loop.
-    pub(in crate::connection) fn unsent_before_rc3(&self) -> u64 {
+    pub(crate) fn unsent_before_rc3(&self) -> u64 {
         let ahead = self.rc3.as_ref().and_then(|rc3| rc3.sent.first());
         ahead.map_or(self.unsent(), |range| range.start.saturating_sub(self.nxt).min(self.unsent()))
     }
 
     /// Returns how many of `len` bytes of new data precede the first range that the peer has received.
-    pub(in crate::connection) fn before_received(&self, len: u64) -> u64 {
+    pub(crate) fn before_received(&self, len: u64) -> u64 {
         let received = self.rc3.as_ref().and_then(|rc3| rc3.received.first());
         received.filter(|range| range.start > self.nxt).map_or(len, |range| len.min(range.start - self.nxt))
     }
 
     /// Adopts the controller's plan for new data from the tail, or its end.
-    pub(in crate::connection) fn follow_rc3_plan(&mut self, now: Time, plan: Option<ProbePlan>) {
+    pub(crate) fn follow_rc3_plan(&mut self, now: Time, plan: Option<ProbePlan>) {
         match &mut self.rc3 {
             Some(rc3) => rc3.follow(now, plan),
             None if plan.is_some() => self.rc3.insert(Box::default()).follow(now, plan),
@@ -160,13 +160,13 @@ impl Sender {
     }
 
     /// Returns the plan of the RC3 loop if it permits more segments.
-    pub(in crate::connection) fn rc3_plan(&self) -> Option<ProbePlan> {
+    pub(crate) fn rc3_plan(&self) -> Option<ProbePlan> {
         self.rc3.as_ref().and_then(|rc3| rc3.open_plan())
     }
 
     /// Returns the bounds of the loop, given the `room` in the congestion window. Data that cwnd admits belongs to the
     /// primary loop, even if the pacer delays it. Nothing is sent beyond the peer's window.
-    pub(in crate::connection) fn rc3_bounds(&self, room: u64, mss: u64) -> Bounds {
+    pub(crate) fn rc3_bounds(&self, room: u64, mss: u64) -> Bounds {
         let (end, edge) = (self.buffer.end(), self.window_edge());
         let complete = self.nodelay || self.fin_queued;
         Bounds {
@@ -178,18 +178,18 @@ impl Sender {
     }
 
     /// Returns the segment that the loop sends next, and the time at which it is due.
-    pub(in crate::connection) fn next_from_tail(&self, bounds: Bounds) -> Option<(Range<u64>, Time)> {
+    pub(crate) fn next_from_tail(&self, bounds: Bounds) -> Option<(Range<u64>, Time)> {
         let rc3 = self.rc3.as_ref()?;
         Some((rc3.next_piece(bounds)?, rc3.next_at))
     }
 
     /// Records that the loop sends a segment. Returns `false` if the plan does not permit it or it cannot be recorded.
-    pub(in crate::connection) fn send_from_tail(&mut self, piece: Range<u64>) -> bool {
+    pub(crate) fn send_from_tail(&mut self, piece: Range<u64>) -> bool {
         self.rc3.as_mut().is_some_and(|rc3| rc3.open_plan().is_some() && rc3.note_sent(piece))
     }
 
     /// Schedules the next segment of the loop after `segments` were sent at `now`.
-    pub(in crate::connection) fn schedule_tail(&mut self, now: Time, gap: Span, segments: u64) {
+    pub(crate) fn schedule_tail(&mut self, now: Time, gap: Span, segments: u64) {
         if let Some(rc3) = &mut self.rc3 {
             rc3.next_at = rc3.next_at.max(now - gap * LATE) + gap * segments;
         }
@@ -221,7 +221,7 @@ impl Sender {
     }
 
     /// Skips data that the peer has received already: adds records for it to the scoreboard and advances SND.NXT.
-    pub(in crate::connection) fn skip_received(&mut self, mss: u64) {
+    pub(crate) fn skip_received(&mut self, mss: u64) {
         let mss = mss.max(1);
         // Records consist of whole segments, in case they have to be retransmitted.
         let most = MAX_RECORD / mss * mss;
@@ -248,7 +248,7 @@ impl Sender {
 
     /// Sets the latest send time of transmissions that can have been answered by now, which decides to which of both
     /// loops the delivery of data is attributed.
-    pub(in crate::connection) fn set_rc3_horizon(&mut self, at: Time) {
+    pub(crate) fn set_rc3_horizon(&mut self, at: Time) {
         if self.rc3.is_some() {
             self.board.set_horizon(at);
         }
@@ -261,19 +261,19 @@ impl Sender {
     }
 
     /// Returns the octets and segments of the tail that the current ACK reports as received, if there are any.
-    pub(in crate::connection) fn take_rc3_arrivals(&mut self) -> Option<(u64, u64)> {
+    pub(crate) fn take_rc3_arrivals(&mut self) -> Option<(u64, u64)> {
         let rc3 = self.rc3.as_mut().filter(|rc3| rc3.arrived > 0)?;
         Some((std::mem::take(&mut rc3.arrived), std::mem::take(&mut rc3.segments)))
     }
 
     /// Returns whether the RC3 loop ever had a plan.
-    pub(in crate::connection) fn has_rc3(&self) -> bool {
+    pub(crate) fn has_rc3(&self) -> bool {
         self.rc3.is_some()
     }
 
     /// Returns whether a D-SACK reports data that was sent by both loops and is therefore no sign of a spurious
     /// retransmission.
-    pub(in crate::connection) fn is_rc3_duplicate(&self, left: u64, right: u64) -> bool {
+    pub(crate) fn is_rc3_duplicate(&self, left: u64, right: u64) -> bool {
         self.rc3.as_ref().is_some_and(|rc3| rc3.behind.meet(&(left..right)))
     }
 }

@@ -2,15 +2,16 @@
 
 use longhaul_units::Time;
 
-use super::super::moderation::Flow;
-use super::super::persist::Persist;
-use super::{Sender, UnsentLimit};
-use crate::scoreboard::{RestingBoard, Scoreboard};
+use super::UnsentLimit;
+use crate::Scoreboard;
+use crate::connection::persist::Persist;
+use crate::connection::{Flow, Sender};
+use crate::scoreboard::RestingBoard;
 use crate::send_buffer::{RestingBuffer, SendBuffer};
 
 /// The fields of a [`Sender`] at rest that have other values than those of a new one.
 #[derive(Debug)]
-pub(in super::super) struct RestingSender {
+pub(crate) struct RestingSender {
     buffer: RestingBuffer,
     board: RestingBoard,
     /// SND.UNA and SND.NXT.
@@ -29,9 +30,10 @@ pub(in super::super) struct RestingSender {
     nodelay: bool,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "window, RC3 loop and form at rest have their files")]
 impl Sender {
     /// Returns what is to be kept, if the sender is at rest.
-    pub(in super::super) fn rest(&self) -> Option<RestingSender> {
+    pub(crate) fn rest(&self) -> Option<RestingSender> {
         let Self { una, nxt, window, max_window, wl1, wl2, short_end, ece_answered_until, .. } = *self;
         let Self { last_sent, outflow, app_limited_since, unsent_limit, peer_mss, nodelay, .. } = *self;
         let Self { fin_queued, fin_sent, override_sws, writer_blocked, cwr_due, .. } = *self;
@@ -61,7 +63,7 @@ impl Sender {
 
 impl RestingSender {
     /// Returns the sender as it was.
-    pub(in super::super) fn wake(self) -> Sender {
+    pub(crate) fn wake(self) -> Sender {
         let Self { una, window, max_window, wl1, wl2, short_end, ece_answered_until, .. } = self;
         let Self { last_sent, outflow, app_limited_since, unsent_limit, peer_mss, nodelay, .. } = self;
         Sender {

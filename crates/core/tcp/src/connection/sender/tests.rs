@@ -94,8 +94,7 @@ fn acks_within_the_largest_window_are_acceptable() {
 fn a_tiny_mss_of_the_peer_is_raised() {
     for (offered, used) in [(0, 128), (127, 128), (128, 128), (129, 129)] {
         let mut snd = Sender::new(&Config::default());
-        snd.on_peer_syn(offered, 0);
-        assert_eq!(snd.peer_mss(), used);
+        assert_eq!(snd.on_peer_syn(offered, 0), used);
     }
 }
 

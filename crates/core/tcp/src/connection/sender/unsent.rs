@@ -1,6 +1,6 @@
 //! How much unsent data a writer may queue.
 
-use crate::config::Config;
+use crate::Config;
 
 /// Enough to cover the time until the writer is woken. More costs memory, and the data leaves the processor's caches before it
 /// is sent: with 4 MiB, sending a gigabyte took a fifth more processor time on a busy machine, but not on an idle one.

@@ -1,30 +1,31 @@
 //! The peer's window (RFC 9293, sections 3.3.1 and 3.10.7.4).
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-use super::Sender;
+use crate::connection::Sender;
 
 /// Window field of a received segment.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::connection) struct WindowField {
+pub(crate) struct WindowField {
     /// Sequence number and acknowledgment of the segment as stream offsets.
-    pub(in crate::connection) seq: u64,
-    pub(in crate::connection) ack: u64,
+    pub(crate) seq: u64,
+    pub(crate) ack: u64,
     /// The window in bytes, and the shift by which the field was scaled.
-    pub(in crate::connection) window: u64,
-    pub(in crate::connection) shift: u8,
+    pub(crate) window: u64,
+    pub(crate) shift: u8,
 }
 
 /// Effect of a window field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::connection) struct WindowUpdate {
+pub(crate) struct WindowUpdate {
     /// The window changed, or its right edge moved while SND.UNA did not.
-    pub(in crate::connection) changed: bool,
+    pub(crate) changed: bool,
     /// The right edge moved left by more than the rounding of window scaling (RFC 7323, section 2.4).
-    pub(in crate::connection) shrank: bool,
+    pub(crate) shrank: bool,
     /// The window was closed and is open.
-    pub(in crate::connection) opened: bool,
+    pub(crate) opened: bool,
 }
 
+#[expect(clippy::multiple_inherent_impl, reason = "window, RC3 loop and form at rest have their files")]
 impl Sender {
     /// Updates SND.WND if the segment is the newest (RFC 9293, section 3.10.7.4). Must be called before SND.UNA is
     /// advanced.
@@ -32,7 +33,7 @@ impl Sender {
     /// A segment that advances SND.UNA always counts as the newest, although after reordering its sequence number may
     /// be lower than SND.WL1. Otherwise the old window, relative to the new SND.UNA, would exceed the advertised
     /// right edge.
-    pub(in crate::connection) fn update_window(&mut self, field: WindowField) -> WindowUpdate {
+    pub(crate) fn update_window(&mut self, field: WindowField) -> WindowUpdate {
         let WindowField { seq, ack, window, shift } = field;
         let newer = ack > self.una || self.wl1 < seq || (self.wl1 == seq && self.wl2 <= ack);
         if ack < self.una || !newer {
@@ -47,24 +48,24 @@ impl Sender {
     }
 
     /// Returns whether the segment at `seq`, which acknowledges no more than SND.UNA, leaves the window at what it is.
-    pub(in crate::connection) fn keeps_window(&self, seq: u64, ack: u64, window: u64) -> bool {
+    pub(crate) fn keeps_window(&self, seq: u64, ack: u64, window: u64) -> bool {
         ack < self.una || seq < self.wl1 || window == self.window
     }
 
     /// Records a segment that [keeps the window](Self::keeps_window).
-    pub(in crate::connection) fn repeat_window(&mut self, seq: u64, ack: u64) {
+    pub(crate) fn repeat_window(&mut self, seq: u64, ack: u64) {
         if ack == self.una && self.wl1 <= seq {
             (self.wl1, self.wl2) = (seq, ack);
         }
     }
 
     /// Returns the right edge of the peer's window.
-    pub(in crate::connection) fn window_edge(&self) -> u64 {
+    pub(crate) fn window_edge(&self) -> u64 {
         self.una.saturating_add(self.window)
     }
 
     /// Returns the usable window: the number of bytes that the peer's window admits beyond SND.NXT.
-    pub(in crate::connection) fn usable_window(&self) -> u64 {
+    pub(crate) fn usable_window(&self) -> u64 {
         self.window_edge().saturating_sub(self.nxt)
     }
 
@@ -72,7 +73,7 @@ impl Sender {
     /// most the right edge of its window. Otherwise, it would drop our ACKs, and the windows in them, as long as its
     /// window is closed or has shrunk below what was sent (RFC 9293, section 3.10.7.4, first step, and appendix A.2;
     /// Linux has the same rule). An open window whose edge is less than a unit of `1 << shift` lower was rounded down.
-    pub(in crate::connection) fn acceptable_to_peer(&self, shift: u8) -> u64 {
+    pub(crate) fn acceptable_to_peer(&self, shift: u8) -> u64 {
         let (end, edge) = (self.sent_to(), self.una.max(1).saturating_add(self.window));
         let unit = if self.window == 0 { 1 } else { 1 << shift };
         if end < edge.saturating_add(unit) { end } else { edge }

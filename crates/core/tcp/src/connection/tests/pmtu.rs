@@ -154,6 +154,6 @@ fn only_a_probe_larger_than_the_current_size_changes_it() {
     assert!(!pmtu.on_probe_delivered(), "no probe is outstanding");
     for (payload, grows) in [(1400, true), (1400, false), (1300, false), (1440, true)] {
         pmtu.probe_sent(payload, 0);
-        assert_eq!((pmtu.on_probe_delivered(), pmtu.mss(0) == payload.max(1400)), (grows, true), "{payload}");
+        assert_eq!((pmtu.on_probe_delivered(), pmtu.payload(0) == payload.max(1400)), (grows, true), "{payload}");
     }
 }

@@ -134,7 +134,8 @@ fn late_data_of_a_reset_connection_is_not_read() {
             net.ends[side].release(net.now, id);
         }
         let new = connect(&mut net);
-        let (_, expected) = net.ends[1 - from].connection(new[1 - from]).unwrap().wire_numbers();
+        let receiver = net.ends[1 - from].connection(new[1 - from]).unwrap();
+        let expected = receiver.numbers.acknowledgment(receiver.rcv.next());
         let mut inside = 0;
         for datagram in late.borrow().iter() {
             let segment = Segment::parse::<CheshireCodec>(datagram).unwrap();

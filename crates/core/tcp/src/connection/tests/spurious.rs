@@ -156,7 +156,7 @@ impl Script {
         let config = Config { congestion, sack, timestamps, base_plpmtu: 1472, ecn: false, ..Config::default() };
         let (id, _) = net.connect(config);
         let Net { now, ends: [end, _], .. } = net;
-        let mss = u64::from(end.connection(id).unwrap().mss());
+        let mss = u64::from(end.connection(id).unwrap().pmtu.mss());
         let mut script = Self { end, id, begun: now, now, mss, shared, sent: Vec::new() };
         // The window in the SYN-ACK is not scaled; the next ACK sets the final size.
         assert_eq!(script.ack(0, 0, 0, &[]), []);
@@ -221,7 +221,7 @@ impl Script {
         self.now = at;
         let connection = self.connection();
         let wire = |bytes: u64| seq::to_wire(connection.numbers.iss, 1 + bytes);
-        let seq = connection.wire_numbers().1;
+        let seq = connection.numbers.acknowledgment(connection.rcv.next());
         let mut header = Header { flags: Flags::ACK, window: u16::MAX, seq, ack: wire(una), ..Header::default() };
         header.options.timestamps = connection.negotiated.timestamps.then(|| Timestamps {
             value: connection.rcv.ts_recent(),

@@ -76,9 +76,9 @@ fn a_copy_is_told_by_its_timestamp() {
     let mut board = board();
     board.note_copy(board.head_index());
     let (record, burst) = first(&board);
-    let origin = |echoed| ack(400, echoed).of(&record, &burst);
-    assert_eq!(origin(0), Origin { is_ambiguous: false, is_copy: false, is_asked: false }, "the original's");
-    assert_eq!(origin(20), Origin { is_ambiguous: true, is_copy: true, is_asked: false });
+    let ambiguity = |echoed| ack(400, echoed).of(&record, &burst);
+    assert_eq!(ambiguity(0), Ambiguity { is_ambiguous: false, is_copy: false, is_asked: false }, "the original's");
+    assert_eq!(ambiguity(20), Ambiguity { is_ambiguous: true, is_copy: true, is_asked: false });
 }
 
 /// A segment with our own CE mark may overtake others (RFC 9331, section 5.1).
@@ -86,10 +86,10 @@ fn a_copy_is_told_by_its_timestamp() {
 fn a_segment_with_our_mark_is_ambiguous() {
     let (record, burst) = first(&board());
     for (asked_at, is_asked) in [(Some(1), true), (Some(1001), false), (None, false)] {
-        let origin = Attribution { asked_at, ..ack(400, 0) }.of(&record, &burst);
-        assert_eq!((origin.is_asked, origin.is_ambiguous), (is_asked, is_asked));
+        let ambiguity = Attribution { asked_at, ..ack(400, 0) }.of(&record, &burst);
+        assert_eq!((ambiguity.is_asked, ambiguity.is_ambiguous), (is_asked, is_asked));
         let mut delivery = Delivery::default();
-        delivery.add(&record, &burst, origin);
+        delivery.add(&record, &burst, ambiguity);
         assert_eq!(delivery.asked, is_asked.then_some(true), "it was sent once");
     }
 }
@@ -105,15 +105,15 @@ fn samples_come_from_segments_that_were_sent_once() {
         if let Some(millis) = retransmitted_at {
             retransmit(&mut board, millis);
         }
-        let origin = Origin { is_ambiguous: false, is_copy: false, is_asked: false };
+        let ambiguity = Ambiguity { is_ambiguous: false, is_copy: false, is_asked: false };
         for index in board.head_index()..board.head_index() + 3 {
             let record = *board.get(index).unwrap();
-            delivery.add(&record, board.burst_of(&record), origin);
+            delivery.add(&record, board.burst_of(&record), ambiguity);
         }
         assert_eq!(delivery.clean(), clean, "{retransmitted_at:?}");
     }
     let (record, burst) = first(&board());
     let mut delivery = Delivery::default();
-    delivery.add(&record, &burst, Origin { is_ambiguous: true, is_copy: true, is_asked: false });
+    delivery.add(&record, &burst, Ambiguity { is_ambiguous: true, is_copy: true, is_asked: false });
     assert_eq!((delivery.clean(), delivery.newest.is_some()), (None, true), "when a copy was sent is unknown");
 }

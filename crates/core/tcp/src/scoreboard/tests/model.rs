@@ -3,7 +3,8 @@
 use longhaul_cc::TxId;
 use longhaul_units::{Span, Time};
 
-use super::{Burst, LINKED, NIL, RestingBoard, Scoreboard, Told};
+use super::{LINKED, NIL, RestingBoard, Told};
+use crate::{Burst, Scoreboard};
 
 /// Segment of the reference model.
 struct Segment {
@@ -84,7 +85,7 @@ impl Twins {
             Op::PushRun(len, count) => {
                 self.begin_burst(len);
                 let mut twin = self.board.clone();
-                let first = self.board.push_run(self.nxt, len, count);
+                let first = self.board.push_series(self.nxt, len, count);
                 for number in 0..count {
                     assert_eq!(twin.push(self.nxt, len, false, false), TxId(first.0 + u64::from(number)));
                     self.note_push(len);

@@ -1,0 +1,194 @@
+//! Control loop of congestion control: what the controller is told of the path, and what follows from its answer.
+
+use longhaul_cc::{Ack, Episode, Path, PathEvent, SegmentKind, SendLimit, Sent, Timeout, TxId};
+use longhaul_units::{Bytes, Span, Time};
+
+use super::congestion::Pacing;
+use super::{ControlLoop, Timer};
+use crate::add;
+
+impl ControlLoop<'_> {
+    /// Returns the path state that the controller may read.
+    pub(super) fn path(&self) -> Path {
+        self.cc.path(self.snd, self.loss, self.rtt, self.pmtu.mss())
+    }
+
+    /// Reports an event other than an ACK to the controller and applies its answer.
+    pub(super) fn tell(&mut self, event: &PathEvent) {
+        let path = self.path();
+        self.cc.controller.on_event(event, &path);
+        self.refresh();
+    }
+
+    /// Applies the controller's answer. Must be called after every event that is reported to the controller.
+    pub(super) fn refresh(&mut self) {
+        let mss = Bytes::from(self.pmtu.mss());
+        let srtt = self.rtt.srtt();
+        let pacing = Pacing {
+            mss,
+            srtt,
+            min_rtt: self.rtt.min(),
+            recovering: self.loss.in_fast_recovery(),
+            patience: if self.config.moderation { self.snd.patience(self.timers.now(), srtt) } else { Span::ZERO },
+        };
+        self.cc.refresh(self.timers.now(), self.config, pacing);
+        self.timers.set(Timer::Tick, self.cc.controller.next_tick());
+        self.follow_probe_plan();
+    }
+
+    /// Adopts the controller's probe plan.
+    fn follow_probe_plan(&mut self) {
+        let (now, plan) = (self.timers.now(), self.cc.control.probe);
+        let Some(probes) = &mut self.ext.probes else { return };
+        let from_tail = plan.filter(|plan| plan.from_tail().is_some());
+        probes.follow(now, plan.filter(|_| from_tail.is_none()));
+        if probes.open_plan().is_none() && from_tail.is_none() {
+            self.timers.stop(Timer::Copy);
+        }
+        self.snd.follow_rc3_plan(now, from_tail);
+    }
+
+    /// Records the limit that has stopped the send loop.
+    pub(super) fn on_send_limit(&mut self, now: Time, limit: SendLimit) {
+        self.cc.set_limit(now, limit, self.loss.in_episode());
+        let (pipe, cwnd) = (self.loss.pipe(self.snd.board()), self.cc.control.cwnd.0);
+        // A full window limits the sender, even if the application has no more data: otherwise a window of one segment
+        // would never grow while each message is one segment.
+        let is_full = pipe >= cwnd || pipe > 0 && cwnd <= u64::from(self.pmtu.mss());
+        if limit == SendLimit::Cwnd || is_full {
+            self.cc.rounds.limited = true;
+        }
+        if limit == SendLimit::App && pipe < cwnd {
+            self.cc.rate.on_app_limited(pipe);
+            self.snd.on_app_limited(now);
+        }
+    }
+
+    /// Lets the pacer know that data wait for it, if they do. Beside other connections, the next poll comes later than at
+    /// once, and the pacer makes up for that.
+    pub(super) fn wait_for_pacer(&mut self, now: Time) {
+        let want = self.cc.waiting_bytes(self.snd, self.loss);
+        if want > 0 {
+            self.cc.pacer.wait(now, Bytes(want));
+        }
+    }
+
+    /// Reports a transmission of `len` bytes to the controller, before which `before` bytes were in flight.
+    pub(super) fn report_sent(&mut self, now: Time, tx: TxId, len: u16, before: u64, kind: SegmentKind) {
+        let mut event = Sent::new(now, tx, Bytes::from(len));
+        event.in_flight_before = Bytes(before);
+        event.kind = kind;
+        event.tag = self.cc.control.tag;
+        if kind == SegmentKind::Data {
+            event.pause = self.snd.end_pause(now);
+        }
+        let path = self.path();
+        self.cc.controller.on_sent(&event, &path);
+    }
+
+    /// Sets the fields that every ACK event carries and calls the controller.
+    pub(super) fn report_ack(&mut self, event: Ack<'static>) {
+        let mut segments = self.cc.segments.take();
+        let mut event: Ack<'_> = event;
+        if let Some(segments) = &segments {
+            (event.acked, event.lost) = (&segments.acked, &segments.lost);
+        }
+        // Answers of routers, probe results, and data in flight.
+        event.network = self.ext.network.take_answer();
+        event.total_delivered = Bytes(self.cc.rate.delivered);
+        let probes = self.ext.take_probe_report();
+        (event.probes_acked, event.probes_lost) = (probes.acked, probes.lost);
+        event.in_flight = Bytes(self.loss.pipe(self.snd.board()));
+        let outstanding = self.snd.flight_size().saturating_sub(self.snd.board().sacked_bytes());
+        event.recover_flight = Bytes(outstanding) + event.delivered;
+        event.limit = self.cc.limits.current;
+        let limited = self.cc.is_cwnd_limited(event.prior_in_flight);
+        event.cwnd_limited = limited || self.cc.rounds.was_limited;
+        // Round-trip counting.
+        let sent_after = event.rate.map(|rate| rate.prior_delivered.0);
+        let sending = &mut **self.cc;
+        let round = sending.rounds.advance(self.snd.una(), self.snd.nxt(), event.total_delivered.0, sent_after);
+        event.round_start = round.is_some();
+        sending.bursts.on_ack(event.delivered, event.newly_lost);
+        if let Some(delivered) = round {
+            sending.bursts.on_round();
+            (sending.rounds.was_limited, sending.rounds.limited) = (limited, false);
+            self.cc.history.note_round(delivered);
+            self.ext.ecn_check.on_round();
+        }
+        let path = self.path();
+        self.cc.controller.on_ack(&event, &path);
+        if let Some(segments) = &mut segments {
+            segments.acked.clear();
+            segments.lost.clear();
+        }
+        self.cc.segments = segments;
+        self.refresh();
+    }
+
+    /// Reports losses that a timer detected, as an ACK event without delivered data.
+    pub(super) fn report_timer_losses(&mut self, now: Time, newly_lost: u64, episode: Episode) {
+        let mut event = Ack::new(now);
+        event.newly_lost = Bytes(newly_lost);
+        event.episode = episode;
+        event.prior_in_flight = Bytes(self.loss.pipe(self.snd.board()).saturating_add(newly_lost));
+        event.flight_size = Bytes(self.snd.flight_size());
+        self.report_ack(event);
+    }
+
+    /// Adapts to a changed segment size: splits longer segments in flight and reports the change to the controller.
+    pub(super) fn change_mss(&mut self, now: Time) {
+        let mss = self.pmtu.mss();
+        if Bytes::from(mss) < self.cc.mss {
+            self.snd.resegment(mss);
+            self.loss.on_renumbered();
+        }
+        let event = PathEvent::Mss { now, old: self.cc.mss };
+        self.cc.mss = Bytes::from(mss);
+        self.tell(&event);
+    }
+
+    /// Restarts after idleness: after more than one RTO without transmission, cwnd may not fit the path (RFC 5681,
+    /// section 4.1).
+    pub(super) fn restart_after_idleness(&mut self, now: Time) {
+        if let Some(idle) = self.snd.idle_time(now).filter(|idle| *idle > self.rtt.base_rto()) {
+            self.tell(&PathEvent::IdleRestart { now, idle });
+        }
+    }
+
+    /// Restarts after idleness (RFC 5681, section 4.1). Probes do not end an idle period, because they do not show
+    /// that the congestion window is still valid.
+    pub(super) fn end_idleness(&mut self, now: Time, since: Option<Time>) {
+        let Some(idle) = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto()) else { return };
+        self.snd.restart_idle_time(now);
+        self.tell(&PathEvent::IdleRestart { now, idle });
+    }
+
+    /// Reports newly arrived data of the tail to the controller, and returns its length in bytes.
+    pub(super) fn report_rc3_arrivals(&mut self, at: Time) -> u64 {
+        let Some((bytes, segments)) = self.snd.take_rc3_arrivals() else { return 0 };
+        self.ext.count_probes(|info| {
+            add(&mut info.acked, segments);
+            add(&mut info.carried, bytes);
+        });
+        self.tell(&PathEvent::Ahead { at, bytes: Bytes(bytes) });
+        bytes
+    }
+
+    /// Reports a retransmission timeout to the controller, before which `flight` bytes were outstanding.
+    pub(super) fn report_timeout(&mut self, now: Time, flight: u64) {
+        let mut event = Timeout::new(now, self.loss.timeouts(), Bytes(flight));
+        event.in_flight = Bytes(self.loss.pipe(self.snd.board()));
+        let path = self.path();
+        self.cc.controller.on_timeout(&event, &path);
+        self.cc.bursts.on_timeout();
+        self.refresh();
+    }
+
+    /// Runs the controller's periodic timer.
+    pub(super) fn tick(&mut self, now: Time) {
+        let path = self.path();
+        self.cc.controller.on_tick(now, &path);
+        self.refresh();
+    }
+}

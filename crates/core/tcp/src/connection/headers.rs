@@ -1,0 +1,167 @@
+//! Headers of segments, and pure ACKs, which consist of nothing else.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use longhaul_units::Time;
+use longhaul_wire::{Flags, Header, ProbeEcho, SackBlock, Timestamps, UserTimeout};
+
+use super::ack_schedule::{AckTime, Arrived};
+use super::{Headers, Timer};
+use crate::{Batch, add};
+
+impl Headers<'_> {
+    /// Returns a header with the fields that all segments after the handshake carry.
+    pub(super) fn header(&mut self, now: Time, flags: Flags, offset: u64) -> Header {
+        let window = self.rcv.offer_window(self.negotiated.recv_shift, self.pmtu.mss());
+        Header { window, ..self.windowless_header(now, flags, offset) }
+    }
+
+    /// Returns the same header with a window of zero.
+    pub(super) fn windowless_header(&self, now: Time, flags: Flags, offset: u64) -> Header {
+        let mut header = Header {
+            flags,
+            seq: self.numbers.sequence(offset),
+            ack: self.numbers.acknowledgment(self.rcv.next()),
+            ..Header::default()
+        };
+        if self.negotiated.timestamps {
+            header.options.timestamps =
+                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent() });
+        }
+        header
+    }
+
+    /// Returns the offset of the sequence number of segments without text, such as pure ACKs and RSTs.
+    pub(super) fn textless_offset(&self) -> u64 {
+        self.snd.acceptable_to_peer(self.negotiated.send_shift)
+    }
+
+    /// Returns the header of a pure ACK and resets the state of delayed ACKs.
+    pub(super) fn ack_header(&mut self, now: Time) -> Header {
+        let flags = Flags::ACK | self.rcv.acks.echo_flag();
+        let mut header = self.header(now, flags, self.textless_offset());
+        let blocks = self.rcv.acks.blocks_due();
+        self.add_sack(&mut header);
+        header.options.probe_echo = self.rcv.acks.take_probe_echo().map(|value| ProbeEcho { value });
+        header.options.network = self.ext.network.answer_peer();
+        if header.options.probe_echo.is_some() || header.options.network.is_some() {
+            header.fit();
+        }
+        self.add_arrivals(&mut header, blocks);
+        self.timers.stop(Timer::Ack);
+        self.rcv.on_ack_sent();
+        header
+    }
+
+    /// Adds D-SACK and SACK blocks to an ACK (RFC 2018, section 4; RFC 2883, section 4).
+    fn add_sack(&mut self, header: &mut Header) {
+        let dsack = self.rcv.acks.take_dsack();
+        if !self.negotiated.sack {
+            return;
+        }
+        let block = |left, right| SackBlock {
+            left: self.numbers.acknowledgment(left),
+            right: self.numbers.acknowledgment(right),
+        };
+        if let Some((left, right)) = dsack {
+            header.options.sack.push(block(left, right));
+        }
+        for range in self.rcv.recent_ranges() {
+            if !header.options.sack.push(block(range.start, range.end)) {
+                break;
+            }
+        }
+    }
+
+    /// Adds arrivals to a pure ACK, which keeps `blocks` SACK blocks, and trims it to the available space.
+    fn add_arrivals(&mut self, header: &mut Header, blocks: usize) {
+        let blocks = blocks.min(header.options.sack.len());
+        match &mut self.ext.arrivals {
+            Some(arrivals) => arrivals.report(header, self.numbers.irs, blocks),
+            None => {
+                header.fit();
+            }
+        }
+    }
+
+    /// Queues a pure ACK with the current state, which is sent before anything else.
+    pub(super) fn queue_ack(&mut self, now: Time) {
+        if self.rcv.acks.has_room() {
+            let header = self.ack_header(now);
+            self.rcv.acks.enqueue(header);
+        } else {
+            self.rcv.acks.request();
+        }
+    }
+
+    /// Queues a challenge ACK, at most one per 500 ms (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
+    pub(super) fn challenge(&mut self, now: Time) {
+        if self.rcv.acks.may_challenge(now) {
+            add(&mut self.stats.incidents_mut().challenge_acks, 1);
+            self.queue_ack(now);
+        }
+    }
+
+    /// Schedules the ACK of a data segment, with an ACK per `every` segments unless the peer has requested another number.
+    pub(super) fn schedule_ack(&mut self, now: Time, arrived: Arrived, every: u32) {
+        if self.rcv.acks.on_data(arrived, every, self.negotiated.sack) == AckTime::Now {
+            self.queue_ack(now);
+        }
+    }
+
+    /// Adds the ACK that is due to an empty batch.
+    pub(super) fn push_ack(&mut self, now: Time, batch: &mut Batch) {
+        let header = self.ack_header(now);
+        batch.push(&header, 0, 0);
+        self.stats.segments_out += 1;
+    }
+
+    /// Resets the state of delayed ACKs after data segments acknowledged everything, unless there is something to
+    /// report that only pure ACKs carry, or the peer may drop the segments because they lie beyond its window.
+    pub(super) fn on_piggybacked_ack(&mut self) {
+        let is_beyond = self.textless_offset() < self.snd.nxt();
+        if is_beyond || self.ext.network.has_answer_for_peer() || self.rcv.needs_pure_ack() {
+            return;
+        }
+        self.timers.stop(Timer::Ack);
+        self.rcv.on_ack_sent();
+    }
+
+    /// Sends the controller's request of an ACK per `ratio` segments, if one is due.
+    pub(super) fn request_ack_frequency(&mut self, ratio: u8) {
+        let (now, sent) = (self.timers.now(), self.stats.data_segments_out);
+        let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
+        let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
+        let mut header = self.header(now, Flags::ACK | self.rcv.acks.echo_flag(), self.textless_offset());
+        header.options.ack_rate = Some(rate);
+        self.rcv.acks.enqueue(header);
+    }
+
+    /// Sends a report on the rate that routers have approved, if one is due (RFC 4782, section 4.4). `ttl` is ours.
+    pub(super) fn report_to_routers(&mut self, now: Time, ttl: u8) {
+        let Some(option) = self.ext.network.take_report(ttl) else { return };
+        let mut header = self.header(now, Flags::ACK | self.rcv.acks.echo_flag(), self.textless_offset());
+        header.options.network = Some(option);
+        self.rcv.acks.enqueue(header);
+    }
+
+    /// Sends our user timeout on a pure ACK. Data segments do not carry it, so that they have equal lengths.
+    pub(super) fn announce_user_timeout(&mut self, now: Time, advice: UserTimeout) {
+        let mut header = self.ack_header(now);
+        header.options.user_timeout = Some(advice);
+        header.fit();
+        self.rcv.acks.enqueue(header);
+    }
+
+    /// Returns a RST that follows all sent data and carries an ACK and, if negotiated, timestamps (RFC 7323, section
+    /// 3.2).
+    pub(super) fn reset_header(&self, now: Time) -> Header {
+        self.windowless_header(now, Flags::RST | Flags::ACK, self.textless_offset())
+    }
+
+    /// Sends a segment below SND.UNA, which the peer answers with an ACK (RFC 9293, section 3.8.4).
+    pub(super) fn send_keep_alive(&mut self, now: Time) {
+        let mut header = self.header(now, Flags::ACK, self.snd.una());
+        header.seq = header.seq.wrapping_sub(1);
+        self.rcv.acks.enqueue(header);
+    }
+}

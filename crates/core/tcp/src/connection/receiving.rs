@@ -1,0 +1,106 @@
+//! What an acceptable segment changes on the receive side (RFC 9293, section 3.10.7.4, seventh step; RFC 3168; RFC 7323).
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use longhaul_units::Time;
+use longhaul_wire::{Ecn, Flags};
+
+use super::ack_schedule::{Arrived, Place};
+use super::{Incoming, Receiving};
+use crate::add;
+
+/// What has become of the text of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Text {
+    /// It lies outside the window or the stream.
+    Outside,
+    /// There is no memory for it.
+    Refused,
+    Taken {
+        arrived: Arrived,
+        /// There is more to read.
+        is_readable: bool,
+        /// It is in order, no part of it is a duplicate, and it fills no hole.
+        is_whole: bool,
+    },
+}
+
+impl Receiving<'_> {
+    /// Updates TS.Recent (RFC 7323, section 4.3): the echo belongs to the segment that fills the hole, or to the last
+    /// one acknowledged. `at` is the arrival time, which may be long ago if this host was suspended.
+    pub(super) fn update_ts_recent(&mut self, at: Time, segment: &Incoming<'_>) {
+        let Some(value) = segment.timestamp().filter(|_| self.negotiated.timestamps) else { return };
+        let last_ack = self.rcv.acks.last_sent() as i64;
+        if segment.start <= last_ack && !self.rcv.is_older_timestamp(at, value, self.numbers.clock.validity()) {
+            self.rcv.set_ts_recent(value, at);
+        }
+    }
+
+    /// Echoes CE by ECE until CWR arrives (RFC 3168, section 6.1.3).
+    pub(super) fn take_mark(&mut self, ecn: Ecn, segment: &Incoming<'_>) {
+        if !self.negotiated.ecn || segment.payload.is_empty() {
+            return;
+        }
+        let is_marked = ecn == Ecn::Ce;
+        if is_marked {
+            add(&mut self.stats.incidents_mut().ce_in, 1);
+        }
+        self.rcv.acks.on_ecn(segment.has(Flags::CWR), is_marked);
+    }
+
+    /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").
+    fn set_probe_echo(&mut self, segment: &Incoming<'_>) {
+        if self.negotiated.probe_echo {
+            self.rcv.acks.set_probe_echo(segment.timestamp());
+        }
+    }
+
+    /// Reports a segment as a duplicate in the next ACK.
+    pub(super) fn report_duplicate(&mut self, segment: &Incoming<'_>) {
+        self.rcv.acks.report_duplicate(segment.start as u64, segment.data_end() as u64);
+        add(&mut self.stats.incidents_mut().duplicate_bytes_in, segment.payload.len() as u64);
+        self.set_probe_echo(segment);
+    }
+
+    /// Inserts the text of a segment, within the limits on memory, which are stricter if the endpoint is `pressed`.
+    pub(super) fn take_text(&mut self, now: Time, segment: &Incoming<'_>, pressed: bool) -> Text {
+        let next = self.rcv.next_data() as i64;
+        // Trim the segment to the receive window and to the end of the stream.
+        let admitted = self.rcv.acceptable_data();
+        let from = (admitted.start as i64).saturating_sub(segment.start).max(0) as usize;
+        let to = (admitted.end as i64).saturating_sub(segment.start).max(0) as usize;
+        let part = segment.payload.part(from, to);
+        if part.is_empty() {
+            return Text::Outside;
+        }
+        if !self.rcv.has_memory_for(part.len(), segment.start <= next, pressed) {
+            add(&mut self.stats.incidents_mut().bytes_refused, part.len() as u64);
+            return Text::Refused;
+        }
+        let start = segment.start.max(1) as u64;
+        let in_order_before = self.rcv.out_of_order() == 0;
+        let same_block = !in_order_before && self.rcv.continues_range(start);
+        let inserted = self.rcv.insert(start, part.keep());
+        if let Some(buffer) = part.shared.filter(|_| inserted.advanced) {
+            self.rcv.pin(buffer, inserted.new_bytes);
+        }
+        add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
+        if let Some(duplicate) = &inserted.duplicate {
+            self.rcv.acks.report_duplicate(duplicate.start, duplicate.end);
+            add(&mut self.stats.incidents_mut().duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
+        }
+        let plain = in_order_before && inserted.advanced && inserted.duplicate.is_none();
+        if let Some(stamp) = segment.header.options.timestamps.filter(|_| plain && self.negotiated.timestamps) {
+            self.rcv.round_trip(self.numbers.clock.age(now, stamp.echo));
+        }
+        if !plain {
+            self.set_probe_echo(segment);
+        }
+        let place = match plain {
+            true => Place::Next,
+            false if same_block && !inserted.advanced && inserted.duplicate.is_none() => Place::SameBlock,
+            false => Place::Other,
+        };
+        let arrived = Arrived { len: part.len(), place };
+        Text::Taken { arrived, is_readable: inserted.advanced, is_whole: plain && from == 0 }
+    }
+}

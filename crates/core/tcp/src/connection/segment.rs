@@ -1,0 +1,99 @@
+//! Received segments: metadata, payload, and their place in the peer's stream.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use bytes::Bytes;
+use longhaul_units::Time;
+use longhaul_wire::{Ecn, Flags, Header};
+
+/// Metadata of a received segment.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct SegmentMeta {
+    /// The time at which the kernel received it, on the clock of `now`. It serves for RTT and dispersion, and never
+    /// as `now`.
+    pub rx_time: Option<Time>,
+    /// Whether receive offload merged the segment with others.
+    pub coalesced: bool,
+    /// The ECN codepoint of the IP header.
+    pub ecn: Ecn,
+    /// The TTL or hop limit on arrival, if the socket reports it.
+    pub ttl: Option<u8>,
+}
+
+/// Payload of a segment: bytes and, if available, the shared buffer that contains them.
+#[derive(Clone, Copy)]
+pub struct Payload<'a> {
+    bytes: &'a [u8],
+    pub(super) shared: Option<&'a Bytes>,
+}
+
+impl<'a> Payload<'a> {
+    /// Returns a payload whose bytes are copied if they are kept.
+    #[must_use]
+    pub const fn copied(bytes: &'a [u8]) -> Self {
+        Self { bytes, shared: None }
+    }
+
+    /// Returns a payload within `shared`, which is kept by reference.
+    #[must_use]
+    pub const fn shared(bytes: &'a [u8], shared: &'a Bytes) -> Self {
+        Self { bytes, shared: Some(shared) }
+    }
+
+    /// Returns the number of bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns whether the payload is empty.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn part(&self, from: usize, to: usize) -> Self {
+        let to = to.min(self.bytes.len());
+        Self { bytes: self.bytes.get(from.min(to)..to).unwrap_or_default(), shared: self.shared }
+    }
+
+    pub(super) fn keep(&self) -> Bytes {
+        match self.shared {
+            Some(shared) => shared.slice_ref(self.bytes),
+            None => Bytes::copy_from_slice(self.bytes),
+        }
+    }
+}
+
+/// Received segment with its sequence number as a stream offset.
+pub(super) struct Incoming<'a> {
+    pub(super) header: &'a Header,
+    pub(super) payload: Payload<'a>,
+    /// Offset of the first octet; negative if it precedes the peer's SYN.
+    pub(super) start: i64,
+}
+
+impl Incoming<'_> {
+    pub(super) fn len(&self) -> i64 {
+        i64::from(self.header.sequence_len(self.payload.len() as u32))
+    }
+
+    /// Returns the TSval, if there is one.
+    pub(super) fn timestamp(&self) -> Option<u32> {
+        self.header.options.timestamps.map(|stamp| stamp.value)
+    }
+
+    /// Returns the offset after the data.
+    pub(super) fn data_end(&self) -> i64 {
+        self.start.saturating_add(self.payload.len() as i64)
+    }
+
+    /// Returns the offset after the segment, SYN and FIN included.
+    pub(super) fn end(&self) -> i64 {
+        self.start.saturating_add(self.len())
+    }
+
+    pub(super) fn has(&self, flag: Flags) -> bool {
+        self.header.flags.contains(flag)
+    }
+}
