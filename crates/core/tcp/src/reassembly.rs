@@ -20,7 +20,7 @@ mod chunks;
 mod piece;
 
 pub use chunks::Chunks;
-use piece::Piece;
+use piece::StreamPart;
 
 /// In-order data shorter than this is copied into blocks, so that a peer that sends single bytes does not pin a
 /// receive buffer with each of them.
@@ -92,7 +92,7 @@ pub(crate) struct Reassembly {
     /// RCV.NXT.
     next: u64,
     /// In-order data before `tail`.
-    ready: VecDeque<Piece>,
+    ready: VecDeque<StreamPart>,
     /// Short in-order data after `ready`.
     tail: BytesMut,
     unread: usize,
@@ -163,7 +163,7 @@ impl Reassembly {
         let parts = [
             self.unread.saturating_sub(self.tail.len()),
             self.tail.capacity(),
-            self.ready.capacity().saturating_mul(size_of::<Piece>()),
+            self.ready.capacity().saturating_mul(size_of::<StreamPart>()),
             self.chunk_bytes,
             self.ranges.len().saturating_mul(RANGE_COST),
         ];
@@ -221,7 +221,7 @@ impl Reassembly {
         self.flush_tail();
         self.next = self.next.saturating_add(len as u64);
         self.unread = self.unread.saturating_add(len);
-        self.ready.push_back(Piece::train(buffer.slice_ref(part), payload, header));
+        self.ready.push_back(StreamPart::train(buffer.slice_ref(part), payload, header));
         self.pin(buffer, len);
         true
     }
@@ -408,7 +408,7 @@ impl Reassembly {
         if self.ready.is_empty() {
             self.flush_tail();
         }
-        self.ready.front().map(Piece::share_front)
+        self.ready.front().map(StreamPart::share_front)
     }
 
     fn read_ready(&mut self, max: usize) -> Option<Bytes> {
@@ -483,7 +483,7 @@ impl Reassembly {
     /// Copies in-order bytes into `buffer` without consuming them and returns their number.
     pub(crate) fn peek_into(&self, buffer: &mut [u8]) -> usize {
         let all = buffer.len();
-        let parts = self.ready.iter().flat_map(Piece::parts).chain([self.tail.as_ref()]);
+        let parts = self.ready.iter().flat_map(StreamPart::parts).chain([self.tail.as_ref()]);
         let room = parts.fold(buffer, |room, bytes| if room.is_empty() { room } else { fill(room, bytes) });
         all.saturating_sub(room.len())
     }

@@ -32,7 +32,7 @@ pub(super) struct BurstLength {
     ceiling: u64,
     /// Segments that the pacing rate releases in the time for which they may be joined.
     wanted: u64,
-    step: Step,
+    step: TrialStep,
     wait: u32,
     /// Segment size, and bytes delivered and lost in this round trip.
     mss: u64,
@@ -41,7 +41,7 @@ pub(super) struct BurstLength {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum TrialStep {
     /// Round trips until the next trial.
     Wait(u32),
     /// Bursts of `tried` segments, of which `left` remain. The round trip before lost `lost_before` bytes.
@@ -56,7 +56,7 @@ impl BurstLength {
             proven: FEW_SEGMENTS,
             ceiling: MANY_SEGMENTS,
             wanted: 0,
-            step: Step::Wait(FIRST_WAIT),
+            step: TrialStep::Wait(FIRST_WAIT),
             wait: FIRST_WAIT,
             mss: 0,
             delivered: 0,
@@ -69,7 +69,7 @@ impl BurstLength {
         let wanted = wanted.min(MOST);
         (self.wanted, self.mss) = (wanted.0 / mss.0.max(1), mss.0);
         let segments = match self.step {
-            Step::Trial { tried, left: 1.., .. } => tried,
+            TrialStep::Trial { tried, left: 1.., .. } => tried,
             _ => self.proven,
         };
         wanted.min(mss * segments)
@@ -77,7 +77,7 @@ impl BurstLength {
 
     /// Records a burst. Shorter ones, for which the window had no room, show nothing about the length under trial.
     pub(super) const fn on_sent(&mut self, burst: Bytes) {
-        if let Step::Trial { tried, left, .. } = &mut self.step
+        if let TrialStep::Trial { tried, left, .. } = &mut self.step
             && burst.0 > (*tried - 1) * self.mss
         {
             *left = left.saturating_sub(1);
@@ -100,49 +100,49 @@ impl BurstLength {
             return self.fall_back();
         }
         self.step = match self.step {
-            Step::Wait(rounds) if rounds > 1 => Step::Wait(rounds - 1),
-            Step::Wait(_) => {
+            TrialStep::Wait(rounds) if rounds > 1 => TrialStep::Wait(rounds - 1),
+            TrialStep::Wait(_) => {
                 if self.proven > FEW_SEGMENTS {
                     self.wait = (self.wait / 2).max(FIRST_WAIT);
                 }
                 self.begin_trial(lost)
             }
-            Step::Trial { tried, left: 0, lost_before } => Step::Verdict { tried, lost_before },
+            TrialStep::Trial { tried, left: 0, lost_before } => TrialStep::Verdict { tried, lost_before },
             // The window had no room for all of its bursts.
-            Step::Trial { tried, .. } if self.wanted >= tried => self.step,
-            Step::Trial { .. } => self.begin_trial(lost),
-            Step::Verdict { tried, lost_before } => {
+            TrialStep::Trial { tried, .. } if self.wanted >= tried => self.step,
+            TrialStep::Trial { .. } => self.begin_trial(lost),
+            TrialStep::Verdict { tried, lost_before } => {
                 if lost <= lost_before * 2 + TRIAL_BURSTS * tried * self.mss / TRIAL_PART {
                     (self.proven, self.ceiling) = (tried, MANY_SEGMENTS);
                 } else {
                     self.fail(tried);
                 }
-                Step::Wait(self.wait)
+                TrialStep::Wait(self.wait)
             }
         };
     }
 
-    fn begin_trial(&self, lost_before: u64) -> Step {
+    fn begin_trial(&self, lost_before: u64) -> TrialStep {
         let tried = self.wanted.min(self.ceiling);
         if tried > self.proven {
-            Step::Trial { tried, left: TRIAL_BURSTS, lost_before }
+            TrialStep::Trial { tried, left: TRIAL_BURSTS, lost_before }
         } else if self.proven > FEW_SEGMENTS {
-            Step::Wait(self.wait)
+            TrialStep::Wait(self.wait)
         } else {
-            Step::Wait(1)
+            TrialStep::Wait(1)
         }
     }
 
     fn fall_back(&mut self) {
         let used = std::mem::replace(&mut self.proven, FEW_SEGMENTS);
         let blamed = match self.step {
-            Step::Trial { tried, .. } | Step::Verdict { tried, .. } => tried,
-            Step::Wait(_) => used,
+            TrialStep::Trial { tried, .. } | TrialStep::Verdict { tried, .. } => tried,
+            TrialStep::Wait(_) => used,
         };
         if blamed > FEW_SEGMENTS {
             self.fail(blamed);
         }
-        self.step = Step::Wait(self.wait);
+        self.step = TrialStep::Wait(self.wait);
     }
 
     /// Prepares a trial of half of a length that failed, or of the maximum if half is in use.

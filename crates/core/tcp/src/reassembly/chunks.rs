@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::piece::Piece;
+use super::piece::StreamPart;
 
 /// Data read without a copy by [`Connection::read_chunks`](crate::Connection::read_chunks), in order, as it lies in the
 /// receive buffers.
@@ -17,7 +17,7 @@ use super::piece::Piece;
 /// receive buffer is held, its 64 KiB cannot be reused.
 #[derive(Clone, Default)]
 pub struct Chunks {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<StreamPart>,
     remaining: usize,
 }
 
@@ -29,14 +29,14 @@ impl Chunks {
     }
 
     /// Appends a piece of `len` bytes.
-    pub(super) fn push(&mut self, piece: Piece, len: usize) {
+    pub(super) fn push(&mut self, piece: StreamPart, len: usize) {
         self.pieces.push_back(piece);
         self.remaining = self.remaining.saturating_add(len);
     }
 
     /// Drops the first piece if all of it has been read.
     fn drop_empty(&mut self) {
-        if self.pieces.front().is_some_and(Piece::is_empty) {
+        if self.pieces.front().is_some_and(StreamPart::is_empty) {
             self.pieces.pop_front();
         }
     }
@@ -48,11 +48,11 @@ impl Buf for Chunks {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.pieces.front().map_or(&[], Piece::front)
+        self.pieces.front().map_or(&[], StreamPart::front)
     }
 
     fn chunks_vectored<'a>(&'a self, out: &mut [IoSlice<'a>]) -> usize {
-        let parts = self.pieces.iter().flat_map(Piece::parts);
+        let parts = self.pieces.iter().flat_map(StreamPart::parts);
         out.iter_mut().zip(parts).map(|(place, part)| *place = IoSlice::new(part)).count()
     }
 

@@ -15,7 +15,7 @@ use bytes::{Buf, Bytes};
 /// A contiguous part of the stream: the payload of a segment, or of several segments as they lie in a receive buffer, with
 /// the headers of all but the first between them.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct StreamPart {
     bytes: Bytes,
     /// Bytes left of the first payload; `u32::MAX` for a single payload, which ends with `bytes`.
     first: u32,
@@ -24,7 +24,7 @@ pub(super) struct Piece {
     header: u16,
 }
 
-impl Piece {
+impl StreamPart {
     /// A train: `bytes` begins with the first payload. Each payload has `payload` bytes, and each other one comes after a
     /// header of `header` bytes.
     pub(super) fn train(bytes: Bytes, payload: u16, header: u16) -> Self {
@@ -114,7 +114,7 @@ impl Piece {
     }
 }
 
-impl From<Bytes> for Piece {
+impl From<Bytes> for StreamPart {
     fn from(bytes: Bytes) -> Self {
         Self { first: u32::MAX, bytes, payload: 0, header: 0 }
     }

@@ -43,19 +43,19 @@ fn chunks_lie_where_they_have_been_received() {
 fn a_train_can_be_cut_everywhere_twice() {
     let data: Vec<u8> = (1..=21).collect();
     let bytes: Vec<u8> = data.chunks(7).flat_map(|payload| [&[0; 3], payload].concat()).skip(3).collect();
-    let whole = Piece::train(bytes.into(), 7, 3);
+    let whole = StreamPart::train(bytes.into(), 7, 3);
     for second in 1..21 {
         for first in 1..second {
             let mut rest = whole.clone();
             let mut middle = rest.split_to(second);
             let front = middle.split_to(first);
             let pieces = [front, middle, rest];
-            assert_eq!(pieces.each_ref().map(Piece::len), [first, second - first, 21 - second]);
+            assert_eq!(pieces.each_ref().map(StreamPart::len), [first, second - first, 21 - second]);
             assert_eq!(
                 pieces.each_ref().map(|piece| piece.parts().flatten().count()),
-                pieces.each_ref().map(Piece::len)
+                pieces.each_ref().map(StreamPart::len)
             );
-            assert!(pieces.iter().flat_map(Piece::parts).flatten().eq(&data));
+            assert!(pieces.iter().flat_map(StreamPart::parts).flatten().eq(&data));
         }
     }
 }
@@ -234,7 +234,7 @@ fn a_32_mib_window_with_every_second_segment_missing_is_reassembled() {
     assert_eq!(buffer.next(), segments * MSS as u64);
     assert_eq!((buffer.out_of_order(), buffer.chunk_bytes), (0, 0));
     while buffer.read(usize::MAX).is_some() {}
-    assert!(buffer.memory() <= GATHER_BLOCK + READY_MIN * size_of::<Piece>());
+    assert!(buffer.memory() <= GATHER_BLOCK + READY_MIN * size_of::<StreamPart>());
 }
 
 /// Reference model that stores single bytes.

@@ -5,16 +5,17 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 use super::SendBuffer;
-use crate::batch::{MAX_BATCH_SEGMENTS, SegmentRef};
+use crate::SegmentRef;
+use crate::batch::MAX_BATCH_SEGMENTS;
 
 /// Consecutive segments whose data lies in one piece, or a single segment whose data does not.
-struct Run {
+struct Stretch {
     /// Number of segments.
     segments: usize,
-    place: Option<Place>,
+    location: Option<Location>,
 }
 
-struct Place {
+struct Location {
     piece: usize,
     cells: Option<CellRun>,
 }
@@ -37,19 +38,19 @@ impl SendBuffer {
         segments: &[SegmentRef],
         out: &mut impl Extend<&'a [u8]>,
     ) -> usize {
-        let mut runs = ArrayVec::<Run, MAX_BATCH_SEGMENTS>::new();
+        let mut stretches = ArrayVec::<Stretch, MAX_BATCH_SEGMENTS>::new();
         let mut rest = (headers, segments);
-        while let Some(run) = self.run(rest.1) {
-            rest = self.lay_headers(&run, rest);
-            if runs.try_push(run).is_err() {
+        while let Some(stretch) = self.stretch(rest.1) {
+            rest = self.lay_headers(&stretch, rest);
+            if stretches.try_push(stretch).is_err() {
                 break;
             }
         }
         let (mut rest, mut total) = ((headers, segments), 0);
-        for run in &runs {
-            let Some((own, all, later)) = split(run, rest) else { break };
-            total += match &run.place {
-                Some(place) => self.frames_of(place, own, all, out),
+        for stretch in &stretches {
+            let Some((own, all, later)) = split(stretch, rest) else { break };
+            total += match &stretch.location {
+                Some(location) => self.frames_of(location, own, all, out),
                 None => {
                     out.extend([own]);
                     own.len() + all.first().map_or(0, |segment| self.gather(segment.payload(), out))
@@ -60,10 +61,10 @@ impl SendBuffer {
         total
     }
 
-    /// Writes the headers of a run into its gaps. Returns the headers and segments after it.
-    fn lay_headers<'a, 'b>(&mut self, run: &Run, rest: Parts<'a, 'b>) -> Parts<'a, 'b> {
-        let Some((own, all, later)) = split(run, rest) else { return (&[], &[]) };
-        if let Some(Place { piece, cells: Some(cells) }) = &run.place
+    /// Writes the headers of a stretch into its gaps. Returns the headers and segments after it.
+    fn lay_headers<'a, 'b>(&mut self, stretch: &Stretch, rest: Parts<'a, 'b>) -> Parts<'a, 'b> {
+        let Some((own, all, later)) = split(stretch, rest) else { return (&[], &[]) };
+        if let Some(Location { piece, cells: Some(cells) }) = &stretch.location
             && let (Some(piece), Some(first)) = (self.pieces.get_mut(*piece), all.first())
         {
             let len = usize::from(first.header_len);
@@ -75,16 +76,16 @@ impl SendBuffer {
         later
     }
 
-    /// Appends the slices of the segments of a run, and returns their length.
+    /// Appends the slices of the segments of a stretch, and returns their length.
     fn frames_of<'a>(
         &'a self,
-        place: &Place,
+        location: &Location,
         headers: &'a [u8],
         segments: &[SegmentRef],
         out: &mut impl Extend<&'a [u8]>,
     ) -> usize {
-        let (Some(piece), Some(first)) = (self.pieces.get(place.piece), segments.first()) else { return 0 };
-        if let Some(cells) = place.cells.as_ref().and_then(|cells| piece.cells().get(cells.range.clone())) {
+        let (Some(piece), Some(first)) = (self.pieces.get(location.piece), segments.first()) else { return 0 };
+        if let Some(cells) = location.cells.as_ref().and_then(|cells| piece.cells().get(cells.range.clone())) {
             out.extend([cells]);
             return cells.len();
         }
@@ -98,14 +99,14 @@ impl SendBuffer {
         total
     }
 
-    /// Returns the longest run of `segments`, from the first on, that lie in consecutive cells, or in one piece without
+    /// Returns the longest stretch of `segments`, from the first on, that lie in consecutive cells, or in one piece without
     /// cells; or the first one alone.
-    fn run(&self, segments: &[SegmentRef]) -> Option<Run> {
+    fn stretch(&self, segments: &[SegmentRef]) -> Option<Stretch> {
         let (first, rest) = segments.split_first()?;
-        Some(self.run_from(first, rest).unwrap_or(Run { segments: 1, place: None }))
+        Some(self.stretch_from(first, rest).unwrap_or(Stretch { segments: 1, location: None }))
     }
 
-    fn run_from(&self, first: &SegmentRef, rest: &[SegmentRef]) -> Option<Run> {
+    fn stretch_from(&self, first: &SegmentRef, rest: &[SegmentRef]) -> Option<Stretch> {
         let start = first.payload_start;
         if first.payload_len == 0 || start < self.start || first.payload().end > self.end {
             return None;
@@ -135,17 +136,20 @@ impl SendBuffer {
         }
         let cells =
             cell.map(|(layout, range)| CellRun { range: range.start..range.end + len, stride: layout.stride() });
-        Some(Run { segments, place: Some(Place { piece: index, cells }) })
+        Some(Stretch { segments, location: Some(Location { piece: index, cells }) })
     }
 }
 
 /// Headers and segments.
 type Parts<'a, 'b> = (&'a [u8], &'b [SegmentRef]);
 
-/// Splits off the headers and segments of a run.
-fn split<'a, 'b>(run: &Run, (headers, segments): Parts<'a, 'b>) -> Option<(&'a [u8], &'b [SegmentRef], Parts<'a, 'b>)> {
+/// Splits off the headers and segments of a stretch.
+fn split<'a, 'b>(
+    stretch: &Stretch,
+    (headers, segments): Parts<'a, 'b>,
+) -> Option<(&'a [u8], &'b [SegmentRef], Parts<'a, 'b>)> {
     let len = usize::from(segments.first()?.header_len);
-    let (own, headers) = headers.split_at_checked(run.segments * len)?;
-    let (all, segments) = segments.split_at_checked(run.segments)?;
+    let (own, headers) = headers.split_at_checked(stretch.segments * len)?;
+    let (all, segments) = segments.split_at_checked(stretch.segments)?;
     Some((own, all, (headers, segments)))
 }
