@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use longhaul::{Config, TcpListener, TcpStream};
+use longhaul::{Config, Congestion, TcpListener, TcpStream};
 use longhaul_sys::linux::{ErrorClass, Received, RecvBatch, Transmit, UdpSocket};
 use longhaul_sys::pool::RecvPool;
 use longhaul_wire::{CheshireCodec, Codec, Flags};
@@ -116,7 +116,7 @@ async fn marked_stream(listen: &str) -> io::Result<()> {
     let (address, marks, thread) = relay(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     // CUBIC has a slow-start threshold as soon as it has reacted to a mark.
     let mut config = Config::default();
-    config.congestion("cubic".parse().unwrap());
+    config.congestion(Congestion::cubic());
     let (client, accepted) = tokio::join!(TcpStream::connect_with(address, config), listener.accept());
     let (mut client, mut server) = (client?, accepted?.0);
     assert!(client.info()?.options.ecn && server.info()?.options.ecn, "both ask for ECN by default");

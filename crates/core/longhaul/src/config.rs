@@ -12,12 +12,11 @@ use crate::path_cache::PathCache;
 ///
 /// ```
 /// use std::time::Duration;
-/// use longhaul::{Config, KeepAlive};
+/// use longhaul::{Config, Congestion, KeepAlive};
 ///
 /// let mut config = Config::default();
-/// config.congestion("bbr".parse()?).recv_buffer_max(256 << 20);
+/// config.congestion(Congestion::bbr()).recv_buffer_max(256 << 20);
 /// config.keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
-/// # Ok::<(), longhaul::ParseCongestionError>(())
 /// ```
 #[derive(Clone)]
 pub struct Config {
@@ -323,7 +322,7 @@ mod tests {
     fn each_setter_changes_the_setting_of_its_name() {
         let seconds = Duration::from_secs;
         let mut config = Config::default();
-        config.congestion("new-reno".parse().unwrap()).path_cache(Some(PathCache::default()));
+        config.congestion(Congestion::new_reno()).path_cache(Some(PathCache::default()));
         config.max_pacing_rate(Some(1_000_000)).max_cwnd(101).ecn(false).base_plpmtu(102).max_plpmtu(103);
         config.routers_answer(true).ttl(104).arrival_times(true).probe_pairs(true);
         config.send_buffer(105).notsent_lowat(Some(106)).recv_buffer(107).recv_buffer_max(108).nodelay(true);

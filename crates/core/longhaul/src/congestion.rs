@@ -6,16 +6,22 @@ use std::str::FromStr;
 
 use longhaul_cc::registry::{self, Entry, Profile, Slot, Spec};
 
-/// A choice of congestion controller, parsed from text; cheap to clone.
+/// A choice of congestion controller; cheap to clone.
 ///
-/// The text is the name of a combination, as `cubic` or `bbr`, or several names joined by `+`, each of which may have
-/// options: `slow-start(iw=4)+new-reno`. [`algorithms`](Self::algorithms) returns what can be named, and
+/// The controllers that suit most applications have a constructor: [`copa_cubic`](Self::copa_cubic), the default,
+/// [`cubic`](Self::cubic), [`bbr`](Self::bbr) and [`new_reno`](Self::new_reno). All others, and options, are chosen by
+/// text, such as that of a command line or a configuration file: the name of a combination, or several names joined by
+/// `+`, each of which may have options. [`algorithms`](Self::algorithms) returns what can be named, and
 /// [`list`](Self::list) prints it.
+///
+/// **The text is not covered by semantic versioning**: a later version may rename or remove an algorithm or an option, or
+/// change the grammar. The constructors are covered. The name that [`name`](Self::name) returns for the choice of a
+/// constructor can be parsed.
 ///
 /// ```
 /// use longhaul::Congestion;
 ///
-/// assert_eq!(Congestion::default().name(), "copa-cubic");
+/// assert_eq!(Congestion::default().name(), Congestion::copa_cubic().name());
 /// let chosen: Congestion = "slow-start(iw=4)+new-reno".parse()?;
 /// assert!(chosen.is_internet_safe());
 /// assert!("warp-drive".parse::<Congestion>().is_err());
@@ -25,6 +31,35 @@ use longhaul_cc::registry::{self, Entry, Profile, Slot, Spec};
 pub struct Congestion(pub(crate) longhaul_cc::Congestion);
 
 impl Congestion {
+    /// Copa while the flow is alone on the bottleneck, CUBIC while it shares it. The default.
+    #[must_use]
+    pub fn copa_cubic() -> Self {
+        Self(longhaul_cc::Congestion::copa_cubic())
+    }
+
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406) and PRR (RFC 9937), the standard of the Internet.
+    #[must_use]
+    pub fn cubic() -> Self {
+        Self::registered("cubic")
+    }
+
+    /// BBR version 3 (draft-ietf-ccwg-bbr).
+    #[must_use]
+    pub fn bbr() -> Self {
+        Self::registered("bbr")
+    }
+
+    /// NewReno (RFC 5681) with PRR (RFC 9937), the baseline of the standards.
+    #[must_use]
+    pub fn new_reno() -> Self {
+        Self::registered("new-reno")
+    }
+
+    /// Returns the choice of a name that the registry has; a test parses each of them.
+    fn registered(name: &str) -> Self {
+        name.parse().unwrap_or_default()
+    }
+
     /// Returns the text that names the controller.
     #[must_use]
     pub fn name(&self) -> String {
@@ -54,10 +89,10 @@ impl Congestion {
     }
 }
 
-/// `copa-cubic`: Copa where the flow is alone, CUBIC in company.
+/// [`copa_cubic`](Congestion::copa_cubic).
 impl Default for Congestion {
     fn default() -> Self {
-        Self(longhaul_cc::Congestion::copa_cubic())
+        Self::copa_cubic()
     }
 }
 
@@ -251,6 +286,20 @@ mod tests {
             assert_eq!(congestion.to_string(), congestion.name());
         }
         assert!(Congestion::algorithms().all(|known| Congestion::list().contains(known.name())));
+    }
+
+    #[test]
+    fn each_constructor_chooses_the_controller_of_its_name() {
+        for (choice, name) in [
+            (Congestion::copa_cubic(), "copa-cubic"),
+            (Congestion::cubic(), "cubic"),
+            (Congestion::bbr(), "bbr"),
+            (Congestion::new_reno(), "new-reno"),
+        ] {
+            assert_eq!(choice.name(), name);
+            assert_eq!(name.parse::<Congestion>().unwrap().name(), name);
+            assert!(choice.is_internet_safe(), "{name}");
+        }
     }
 
     #[test]

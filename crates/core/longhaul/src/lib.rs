@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use longhaul::{Config, KeepAlive, TcpStream};
+//! use longhaul::{Config, Congestion, KeepAlive, TcpStream};
 //! use tokio::io::AsyncWriteExt;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -18,7 +18,7 @@
 //! #     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
 //! # });
 //! let mut config = Config::default();
-//! config.congestion("bbr".parse()?).keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
+//! config.congestion(Congestion::bbr()).keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
 //! let mut stream = TcpStream::connect_with(peer, config).await?;
 //! stream.write_all(b"a long way").await?;
 //! println!("RTT {:?}", stream.info()?.rtt);
@@ -39,7 +39,7 @@
 //! |---|---|
 //! | connect, accept, read and write | [`TcpStream`], [`TcpListener`], [`TcpSocket`]; [`TcpConnector`] for many peers from one UDP socket |
 //! | settings of a connection | [`Config`], [`KeepAlive`] |
-//! | congestion control | [`Congestion`], by text such as `"bbr"`; [`Congestion::list`] prints what there is |
+//! | congestion control | [`Congestion`], such as [`Congestion::bbr`]; [`Congestion::list`] prints what there is |
 //! | state of a connection | [`TcpStream::info`], [`TcpInfo`] |
 //! | metrics of earlier connections | [`PathCache`] |
 //!

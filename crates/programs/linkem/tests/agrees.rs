@@ -11,7 +11,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use longhaul::{Config, TcpListener, TcpStream};
+use longhaul::{Config, Congestion, TcpListener, TcpStream};
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_sys::linux::run_first;
 use longhaul_units::statistics::sorted;
@@ -76,7 +76,7 @@ async fn receive(listener: &TcpListener, size: u64) {
 async fn send(to: SocketAddr, size: u64) {
     // The controller of the simulation.
     let mut config = Config::default();
-    config.congestion("cubic".parse().unwrap());
+    config.congestion(Congestion::cubic());
     let mut stream = TcpStream::connect_with(to, config).await.unwrap();
     stream.write_all(&vec![0; size as usize]).await.unwrap();
     stream.shutdown().await.unwrap();

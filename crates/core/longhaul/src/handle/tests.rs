@@ -42,7 +42,7 @@ async fn warm_pair() -> (TcpStream, TcpStream) {
 /// as large as what was in flight.
 fn fixed_size_socket() -> TcpSocket {
     let mut socket = TcpSocket::new_v4().unwrap();
-    socket.config().base_plpmtu(1472).max_plpmtu(1472).nodelay(true).congestion("cubic".parse().unwrap());
+    socket.config().base_plpmtu(1472).max_plpmtu(1472).nodelay(true).congestion(crate::Congestion::cubic());
     socket
 }
 

@@ -51,7 +51,7 @@ mod program {
 /// The settings of the guide, for a client of `addr` and listeners at `local`.
 async fn settings(addr: SocketAddr, local: SocketAddr) -> Result<(), Box<dyn Error>> {
     let mut config = longhaul::Config::default();
-    config.congestion("slow-start(iw=4)+new-reno".parse()?).recv_buffer_max(256 << 20);
+    config.congestion(longhaul::Congestion::bbr()).recv_buffer_max(256 << 20);
     let stream = longhaul::TcpStream::connect_with(addr, config.clone()).await?;
     let listener = longhaul::TcpListener::bind_with(local, config).await?;
     drop((stream, listener));
