@@ -79,7 +79,7 @@ pub(super) fn transfer(path: &Path, config: &longhaul_tcp::Config, size: u64) ->
 fn transfer_here(path: &Path, config: &Config, size: u64) -> Result<Run> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = runtime.block_on(async {
-        let listener = TcpListener::bind_with((Ipv4Addr::LOCALHOST, 0).into(), config.clone()).await?;
+        let listener = TcpListener::bind_with((Ipv4Addr::LOCALHOST, 0), config).await?;
         let relay = relay(path, listener.local_addr()?)?;
         let to = relay.local_addr();
         let (began, before) = (monotonic_now(), waits()?);

@@ -117,7 +117,7 @@ async fn marked_stream(listen: &str) -> io::Result<()> {
     // CUBIC has a slow-start threshold as soon as it has reacted to a mark.
     let mut config = Config::default();
     config.congestion(Congestion::cubic());
-    let (client, accepted) = tokio::join!(TcpStream::connect_with(address, config), listener.accept());
+    let (client, accepted) = tokio::join!(TcpStream::connect_with(address, &config), listener.accept());
     let (mut client, mut server) = (client?, accepted?.0);
     assert!(client.info()?.options.ecn && server.info()?.options.ecn, "both ask for ECN by default");
     let reader = tokio::spawn(async move {

@@ -51,7 +51,7 @@ impl World {
             Ok((tun, KernelListener::bind(KERNEL)?))
         };
         let (tun, listener) = namespace.run(open).unwrap().unwrap();
-        let server = TcpListener::bind_with("127.0.0.1:0".parse().unwrap(), config.clone()).await.unwrap();
+        let server = TcpListener::bind_with("127.0.0.1:0", &config).await.unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let door = socket.local_addr().unwrap();
         let ours = server.local_addr().unwrap();
@@ -62,7 +62,7 @@ impl World {
 
     /// Opens a connection from longhaul's side. Returns both of its ends.
     async fn connect(&self) -> (TcpStream, KernelStream) {
-        let ours = TcpStream::connect_with(self.door, self.config.clone()).await.unwrap();
+        let ours = TcpStream::connect_with(self.door, &self.config).await.unwrap();
         let listener = self.listener.try_clone().unwrap();
         let (theirs, _) = spawn_blocking(move || listener.accept()).await.unwrap().unwrap();
         (ours, theirs)

@@ -85,7 +85,7 @@ impl Relay {
 /// Transfers one million bytes with `congestion` over loopback.
 fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let listener = runtime.block_on(TcpListener::bind_with((ip, 0).into(), Config::default())).unwrap();
+    let listener = runtime.block_on(TcpListener::bind((ip, 0))).unwrap();
     let relay = Relay::new(listener.local_addr().unwrap());
     let to = relay.front.0.local_addr().unwrap();
     runtime.spawn(async move {
@@ -99,7 +99,7 @@ fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
     thread::scope(|scope| {
         let relay = scope.spawn(|| relay.run(&over));
         let probes = runtime.block_on(async {
-            let mut stream = TcpStream::connect_with(to, config).await.unwrap();
+            let mut stream = TcpStream::connect_with(to, &config).await.unwrap();
             stream.write_all(&vec![7; 1_000_000]).await.unwrap();
             stream.shutdown().await.unwrap();
             assert_eq!(stream.read(&mut [0; 16]).await.unwrap(), 0);

@@ -111,7 +111,7 @@ fn transfer(VethPair { near, far }: &VethPair, bytes: usize) -> (TcpPairs, Tally
     let (told, address) = oneshot::channel::<SocketAddr>();
     let tally = Arc::new(Mutex::new(Tally::default()));
     let receive = async {
-        let listener = TcpListener::bind_with((VethPair::FAR_ADDR, 0).into(), Config::default()).await.unwrap();
+        let listener = TcpListener::bind((VethPair::FAR_ADDR, 0)).await.unwrap();
         told.send(listener.local_addr().unwrap()).unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut buffer = vec![0; 1 << 16];
@@ -120,7 +120,7 @@ fn transfer(VethPair { near, far }: &VethPair, bytes: usize) -> (TcpPairs, Tally
     let send = async {
         let mut config = Config::default();
         config.congestion(Congestion::new(Count(Arc::clone(&tally))).into());
-        let mut stream = TcpStream::connect_with(address.await.unwrap(), config).await.unwrap();
+        let mut stream = TcpStream::connect_with(address.await.unwrap(), &config).await.unwrap();
         stream.write_all(&vec![7; bytes]).await.unwrap();
         stream.shutdown().await.unwrap();
         assert_eq!(stream.read(&mut [0; 16]).await.unwrap(), 0);

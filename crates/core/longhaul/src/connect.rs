@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use longhaul_tcp::{Config, Endpoint};
+use tokio::net::ToSocketAddrs;
 use tokio::time::timeout;
 
 use crate::driver::Driver;
@@ -103,7 +104,22 @@ fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr
     all
 }
 
-pub(crate) fn no_address() -> io::Error {
+/// Returns the outcome of the first of `addr`'s addresses at which `open` succeeds, one after the other.
+pub(crate) async fn first_bound<T>(
+    addr: impl ToSocketAddrs,
+    mut open: impl FnMut(SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut last = None;
+    for addr in tokio::net::lookup_host(addr).await? {
+        match open(addr) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(no_address))
+}
+
+fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")
 }
 

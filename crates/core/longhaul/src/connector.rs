@@ -56,14 +56,7 @@ impl TcpConnector {
     /// # Errors
     /// Fails with the system's error, such as `AddrInUse`.
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = None;
-        for addr in tokio::net::lookup_host(addr).await? {
-            match UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Setup::default())) {
-                Ok(connector) => return Ok(connector),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(connect::no_address))
+        connect::first_bound(addr, |addr| Self::over(UdpSocket::bind(addr)?, Setup::default())).await
     }
 
     /// Binds a connector with `shards` sockets, each with its own lock and task, to the first of `addr`'s addresses that
@@ -74,16 +67,7 @@ impl TcpConnector {
     /// # Errors
     /// The same as [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
     pub async fn bind_sharded(addr: impl ToSocketAddrs, shards: usize) -> io::Result<Self> {
-        let mut last = None;
-        for addr in tokio::net::lookup_host(addr).await? {
-            let mut setup = Setup::default();
-            setup.set_shards(shards)?;
-            match UdpSocket::bind(addr).and_then(|socket| Self::over(socket, setup)) {
-                Ok(connector) => return Ok(connector),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(connect::no_address))
+        connect::first_bound(addr, |addr| Self::over(UdpSocket::bind(addr)?, Setup::sharded(shards)?)).await
     }
 
     pub(crate) fn over(socket: UdpSocket, setup: Setup) -> io::Result<Self> {
@@ -108,8 +92,7 @@ impl TcpConnector {
     /// # Errors
     /// The same as [`TcpStream::connect`], and `AddrInUse` while the connector has a connection to that address.
     pub async fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<TcpStream> {
-        let addresses = tokio::net::lookup_host(addr).await?;
-        connect::race(addresses, |addr| self.connect_one(addr, &self.config)).await
+        self.connect_to(addr, &self.config).await
     }
 
     /// Opens a connection like [`connect`](Self::connect), with its own settings.
@@ -117,10 +100,15 @@ impl TcpConnector {
     /// # Errors
     /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
     /// first, which is not possible here.
-    pub async fn connect_with(&self, addr: SocketAddr, config: Config) -> io::Result<TcpStream> {
-        let setup = Setup::from(config);
+    pub async fn connect_with(&self, addr: impl ToSocketAddrs, config: &Config) -> io::Result<TcpStream> {
+        let setup = Setup::from(config.clone());
         setup.check()?;
-        self.connect_one(addr, &Arc::new(setup.config.engine)).await
+        self.connect_to(addr, &Arc::new(setup.config.engine)).await
+    }
+
+    async fn connect_to(&self, addr: impl ToSocketAddrs, config: &Arc<longhaul_tcp::Config>) -> io::Result<TcpStream> {
+        let addresses = tokio::net::lookup_host(addr).await?;
+        connect::race(addresses, |addr| self.connect_one(addr, config)).await
     }
 
     async fn connect_one(&self, addr: SocketAddr, config: &Arc<longhaul_tcp::Config>) -> io::Result<TcpStream> {

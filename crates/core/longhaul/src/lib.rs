@@ -19,7 +19,7 @@
 //! # });
 //! let mut config = Config::default();
 //! config.congestion(Congestion::bbr()).keep_alive(Some(KeepAlive::default().with_idle(Duration::from_secs(20))));
-//! let mut stream = TcpStream::connect_with(peer, config).await?;
+//! let mut stream = TcpStream::connect_with(peer, &config).await?;
 //! stream.write_all(b"a long way").await?;
 //! println!("RTT {:?}", stream.info()?.rtt);
 //! stream.close().await?;

@@ -42,22 +42,15 @@ impl TcpListener {
     /// # Errors
     /// The same as `tokio::net::TcpListener::bind`.
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = None;
-        for addr in tokio::net::lookup_host(addr).await? {
-            match rebind::listen(addr, Setup::default()) {
-                Ok(listener) => return Ok(listener),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(connect::no_address))
+        Self::bind_with(addr, &Config::default()).await
     }
 
-    /// Listens on `addr`. Every accepted connection is given the settings in `config`.
+    /// Listens like [`bind`](Self::bind). Every accepted connection is given the settings in `config`.
     ///
     /// # Errors
     /// The same as [`bind`](Self::bind).
-    pub async fn bind_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        rebind::listen(addr, config.into())
+    pub async fn bind_with(addr: impl ToSocketAddrs, config: &Config) -> io::Result<Self> {
+        connect::first_bound(addr, |addr| rebind::listen(addr, config.clone().into())).await
     }
 
     /// Listens on the first of `addr`'s addresses that can be bound, with `shards` sockets, each with its own lock and
@@ -69,16 +62,7 @@ impl TcpListener {
     /// # Errors
     /// The same as [`bind`](Self::bind), and `InvalidInput` if `shards` is not between 1 and 256.
     pub async fn bind_sharded(addr: impl ToSocketAddrs, shards: usize) -> io::Result<Self> {
-        let mut last = None;
-        for addr in tokio::net::lookup_host(addr).await? {
-            let mut setup = Setup::default();
-            setup.set_shards(shards)?;
-            match rebind::listen(addr, setup) {
-                Ok(listener) => return Ok(listener),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(connect::no_address))
+        connect::first_bound(addr, |addr| rebind::listen(addr, Setup::sharded(shards)?)).await
     }
 
     /// Listens on a bound socket, and on further ones with its address if there are to be several shards.

@@ -56,6 +56,13 @@ impl Setup {
         Congestion(self.config.engine.congestion.clone())
     }
 
+    /// Returns the default settings of a listener or connector with this number of sockets.
+    pub(crate) fn sharded(shards: usize) -> io::Result<Self> {
+        let mut setup = Self::default();
+        setup.set_shards(shards)?;
+        Ok(setup)
+    }
+
     /// Sets the number of sockets of a listener or connector.
     pub(crate) fn set_shards(&mut self, shards: usize) -> io::Result<()> {
         if !(1..=MAX_SHARDS).contains(&shards) {

@@ -77,19 +77,36 @@ impl TcpStream {
     /// `HostUnreachable` or `NetworkUnreachable` if routers have reported it twice, `TimedOut` if there is no answer,
     /// or the system's error.
     pub async fn connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let addresses = tokio::net::lookup_host(addr).await?;
-        connect::race(addresses, |addr| Self::connect_with(addr, Config::default())).await
+        Self::connect_with(addr, &Config::default()).await
     }
 
-    /// Opens a connection with its own settings. See [`TcpSocket`](crate::TcpSocket) for settings that are not in
-    /// [`Config`].
+    /// Opens a connection like [`connect`](Self::connect), with its own settings. See [`TcpSocket`](crate::TcpSocket) for
+    /// settings that are not in [`Config`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// # let listener = longhaul::TcpListener::bind("localhost:0").await?;
+    /// # let port = listener.local_addr()?.port();
+    /// use longhaul::{Config, TcpStream};
+    ///
+    /// let stream = TcpStream::connect_with(("localhost", port), Config::default().nodelay(true)).await?;
+    /// # assert!(stream.nodelay()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// Cancel safety: the same as [`connect`](Self::connect).
     ///
     /// # Errors
     /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
     /// first ([`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion)).
-    pub async fn connect_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
+    pub async fn connect_with(addr: impl ToSocketAddrs, config: &Config) -> io::Result<Self> {
+        let addresses = tokio::net::lookup_host(addr).await?;
+        connect::race(addresses, |addr| Self::connect_one(addr, config.clone())).await
+    }
+
+    async fn connect_one(addr: SocketAddr, config: Config) -> io::Result<Self> {
         let addr = canonical(addr);
         let socket = std::net::UdpSocket::bind(unspecified(addr))?;
         connect::connect_over(socket, addr, config.into()).await

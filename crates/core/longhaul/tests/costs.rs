@@ -46,9 +46,9 @@ async fn connections(count: usize, one_socket: bool, bytes: usize) -> Vec<(TcpSt
             let mut config = Config::default();
             config.nodelay(true);
             if one_socket {
-                connector.connect_with(to, config).await
+                connector.connect_with(to, &config).await
             } else {
-                TcpStream::connect_with(to, config).await
+                TcpStream::connect_with(to, &config).await
             }
         };
         let (client, server) = soon(async { tokio::join!(client, listener.accept()) }).await;

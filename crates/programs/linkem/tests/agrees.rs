@@ -77,7 +77,7 @@ async fn send(to: SocketAddr, size: u64) {
     // The controller of the simulation.
     let mut config = Config::default();
     config.congestion(Congestion::cubic());
-    let mut stream = TcpStream::connect_with(to, config).await.unwrap();
+    let mut stream = TcpStream::connect_with(to, &config).await.unwrap();
     stream.write_all(&vec![0; size as usize]).await.unwrap();
     stream.shutdown().await.unwrap();
     pending().await

@@ -540,7 +540,7 @@ fn types_are_send_sync_and_unpin() {
     fn is_future<F: Future + Send>(_: F) {}
     let addr: std::net::SocketAddr = ([127, 0, 0, 1], 9).into();
     is_future(TcpStream::connect(addr));
-    is_future(TcpStream::connect_with(addr, longhaul::Config::default()));
+    is_future(TcpStream::connect_with(addr, &longhaul::Config::default()));
     is_future(TcpListener::bind(addr));
     is_future(TcpSocket::new_v4().unwrap().connect(addr));
 }

@@ -52,15 +52,15 @@ mod program {
 async fn settings(addr: SocketAddr, local: SocketAddr) -> Result<(), Box<dyn Error>> {
     let mut config = longhaul::Config::default();
     config.congestion(longhaul::Congestion::bbr()).recv_buffer_max(256 << 20);
-    let stream = longhaul::TcpStream::connect_with(addr, config.clone()).await?;
-    let listener = longhaul::TcpListener::bind_with(local, config).await?;
+    let stream = longhaul::TcpStream::connect_with(addr, &config).await?;
+    let listener = longhaul::TcpListener::bind_with(local, &config).await?;
     drop((stream, listener));
 
     let mut config = longhaul::Config::default();
     let [idle, interval, timeout] = [20, 5, 60].map(Duration::from_secs);
     let keep_alive = longhaul::KeepAlive::default().with_idle(idle).with_interval(interval).with_probes(4);
     config.keep_alive(Some(keep_alive)).user_timeout(Some(timeout));
-    let stream = longhaul::TcpStream::connect_with(addr, config).await?;
+    let stream = longhaul::TcpStream::connect_with(addr, &config).await?;
     stream.close().await?; // waits until the peer has acknowledged everything
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::common::{connect, pattern, soon};
-use longhaul::{TcpListener, TcpSocket, TcpStream};
+use longhaul::{Config, TcpConnector, TcpListener, TcpSocket, TcpStream};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
@@ -104,6 +104,31 @@ async fn two_hundred_connections_at_once() {
         soon(client).await.unwrap();
     }
     soon(server).await.unwrap();
+}
+
+#[tokio::test]
+async fn settings_apply_with_any_of_several_addresses() {
+    let other = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (taken, free) = (other.local_addr().unwrap(), ([127, 0, 0, 1], 0).into());
+    let config = Config::default().nodelay(true).clone();
+    let listener = TcpListener::bind_with(&[taken, free][..], &config).await.unwrap();
+    // Nobody can be reached at port 0.
+    let to = [free, listener.local_addr().unwrap()];
+    let connector = TcpConnector::bind("127.0.0.1:0").await.unwrap();
+    for own_socket in [true, false] {
+        let client = async {
+            let to = &to[..];
+            if own_socket {
+                TcpStream::connect_with(to, &config).await
+            } else {
+                connector.connect_with(to, &config).await
+            }
+        };
+        let (a, b) = soon(async { tokio::join!(client, listener.accept()) }).await;
+        let (mut a, (mut b, _)) = (a.unwrap(), b.unwrap());
+        assert!(a.nodelay().unwrap() && b.nodelay().unwrap());
+        echo_once(&mut a, &mut b).await;
+    }
 }
 
 #[tokio::test]
