@@ -186,8 +186,8 @@ async fn work(job: Job) -> Result<()> {
 }
 
 async fn write(to: SocketAddr, bytes_per_second: u64, millis: u64, pauses: bool) -> Result<()> {
-    let socket = longhaul_socket(Transport::Longhaul)?;
-    socket.set_max_pacing_rate(Some(bytes_per_second));
+    let mut socket = longhaul_socket(Transport::Longhaul)?;
+    socket.config().max_pacing_rate(Some(bytes_per_second));
     let mut stream = socket.connect(to).await?;
     let start = monotonic_now();
     let writes = async {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use longhaul::{Config, TcpListener, TcpSocket};
+use longhaul::{Config, TcpListener, TcpStream};
 use longhaul_link::Histogram;
 use longhaul_link::spec::{Direction, Path};
 use longhaul_linkem::log::Logs;
@@ -103,9 +103,7 @@ fn transfer_here(path: &Path, config: &Config, size: u64) -> Result<Run> {
 
 /// Drives the sender until it is dropped. Only the receiver knows when all data has arrived.
 async fn send(to: SocketAddr, config: Config, size: u64) -> Result<Infallible> {
-    let socket = TcpSocket::new_v4()?;
-    socket.set_config(config);
-    let mut stream = socket.connect(to).await?;
+    let mut stream = TcpStream::connect_with(to, &config).await?;
     let mut left = size;
     while left > 0 {
         let chunk = ZEROS.get(..left as usize).unwrap_or(&ZEROS);

@@ -3,7 +3,7 @@
 //! `cargo run -p longhaul-controller -- "slow-start+gaimd(keep=0.9)"`
 
 use anyhow::Result;
-use longhaul::{TcpListener, TcpSocket};
+use longhaul::{Config, TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const SIZE: usize = 4_000_000;
@@ -22,9 +22,7 @@ async fn main() -> Result<()> {
         std::io::Result::Ok(received.len())
     });
 
-    let socket = TcpSocket::new_v4()?;
-    socket.set_congestion(spec.as_str())?;
-    let mut stream = socket.connect(address).await?;
+    let mut stream = TcpStream::connect_with(address, Config::default().congestion(spec.parse()?)).await?;
     stream.write_all(&vec![7; SIZE]).await?;
     let info = stream.info()?;
     stream.close().await?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use longhaul::{Congestion, TcpInfo, TcpListener, TcpSocket};
+use longhaul::{Config, Congestion, TcpInfo, TcpListener, TcpStream};
 use tokio::io::AsyncWriteExt;
 
 use super::data;
@@ -79,11 +79,10 @@ impl Racer {
 
     /// Sends the data. Returns the state of the connection at the end.
     async fn send(&self, to: SocketAddr) -> Result<TcpInfo> {
-        let socket = TcpSocket::new_v4()?;
+        let mut config = Config::default();
         // Each emulated link carries only its own connection, so no other traffic can suffer.
-        socket.allow_unsafe_congestion(self.link.is_some());
-        socket.set_congestion(self.congestion.clone())?;
-        let mut stream = socket.connect(to).await?;
+        config.congestion(self.congestion.clone()).allow_unsafe_congestion(self.link.is_some());
+        let mut stream = TcpStream::connect_with(to, &config).await?;
         let mut block = vec![0; BLOCK];
         let mut sent = 0;
         while sent < self.size {

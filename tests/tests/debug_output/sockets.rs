@@ -34,10 +34,11 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
     cache.seed([192, 0, 2, 1].into(), "cubic", &PathMetrics::default());
     let mut config = Config::default();
     config.path_cache(Some(cache.clone())).keep_alive(Some(KeepAlive::default()));
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_config(config.clone());
+    let mut socket = TcpSocket::new_v4().unwrap();
+    *socket.config() = config.clone();
     socket.set_reuseaddr(true).unwrap();
-    let unsafe_choice = socket.set_congestion("hybla").map(|()| socket.listen(9).unwrap_err()).unwrap();
+    socket.config().congestion("hybla".parse().unwrap());
+    let unsafe_choice = socket.listen(9).unwrap_err();
     let unsafe_choice = unsafe_choice.get_ref().and_then(|inner| inner.downcast_ref::<UnsafeCongestion>()).unwrap();
     let mut checked = Checked::new("longhaul");
     values!(checked,

@@ -21,6 +21,7 @@ use crate::path_cache::PathCache;
 #[derive(Clone)]
 pub struct Config {
     pub(crate) engine: longhaul_tcp::Config,
+    pub(crate) allow_unsafe: bool,
 }
 
 impl Default for Config {
@@ -28,15 +29,25 @@ impl Default for Config {
         let mut engine = longhaul_tcp::Config::default();
         engine.congestion = Congestion::default().0;
         engine.moderation = true;
-        Self { engine }
+        Self { engine, allow_unsafe: false }
     }
 }
 
 /// Congestion control and path.
 impl Config {
-    /// Chooses the congestion controller. Default: `copa-cubic`.
+    /// Chooses the congestion controller, which cannot be changed once the connection exists. Connecting and listening
+    /// fail if it is not safe on a shared network and has not been [allowed](Self::allow_unsafe_congestion). Default:
+    /// [`Congestion::copa_cubic`].
     pub fn congestion(&mut self, congestion: Congestion) -> &mut Self {
         self.engine.congestion = congestion.0;
+        self
+    }
+
+    /// Allows congestion controllers for controlled environments only: those that take more than a fair share of the
+    /// capacity, or that rely on answers which routers in the Internet do not give. Use them only on a network of
+    /// your own. Default: off.
+    pub fn allow_unsafe_congestion(&mut self, allow: bool) -> &mut Self {
+        self.allow_unsafe = allow;
         self
     }
 
@@ -254,7 +265,7 @@ impl Config {
     #[doc(hidden)]
     #[must_use]
     pub fn from_engine(engine: longhaul_tcp::Config) -> Self {
-        Self { engine }
+        Self { engine, allow_unsafe: false }
     }
 }
 

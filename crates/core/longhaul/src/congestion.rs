@@ -1,7 +1,6 @@
 //! Choice of a congestion controller.
 
 use std::fmt;
-use std::io;
 use std::str::FromStr;
 
 use longhaul_cc::registry::{self, Entry, Profile, Slot, Spec};
@@ -68,7 +67,7 @@ impl Congestion {
 
     /// Returns whether flows of this controller may share a network with others (RFC 8085, RFC 9743). Otherwise it is
     /// for controlled environments only, and
-    /// [`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion) must allow it.
+    /// [`Config::allow_unsafe_congestion`](crate::Config::allow_unsafe_congestion) must allow it.
     #[must_use]
     pub fn is_internet_safe(&self) -> bool {
         self.0.safety() == registry::Safety::Internet
@@ -119,9 +118,6 @@ impl From<longhaul_cc::Congestion> for Congestion {
 }
 
 /// Text that names no congestion controller. The message says what is wrong and what is available.
-///
-/// It is also the inner error of the [`std::io::Error`] that
-/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion) returns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct ParseCongestionError(registry::SpecError);
@@ -215,7 +211,7 @@ impl CongestionAlgorithm {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "congestion controller `{name}` is not safe on a network shared with others; \
-     use TcpSocket::allow_unsafe_congestion to allow it in a controlled environment"
+     use Config::allow_unsafe_congestion to allow it in a controlled environment"
 )]
 pub struct UnsafeCongestion {
     pub(crate) name: String,
@@ -226,47 +222,6 @@ impl UnsafeCongestion {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-}
-
-/// A congestion controller as a [`Congestion`] or by name, for
-/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion). It cannot be implemented outside this crate.
-pub trait IntoCongestion: sealed::Choice {}
-
-impl IntoCongestion for Congestion {}
-impl IntoCongestion for &str {}
-impl IntoCongestion for &String {}
-impl IntoCongestion for String {}
-
-mod sealed {
-    use super::{Congestion, io};
-
-    pub trait Choice {
-        fn choice(self) -> io::Result<Congestion>;
-    }
-
-    impl Choice for Congestion {
-        fn choice(self) -> io::Result<Congestion> {
-            Ok(self)
-        }
-    }
-
-    impl Choice for &str {
-        fn choice(self) -> io::Result<Congestion> {
-            self.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
-        }
-    }
-
-    impl Choice for &String {
-        fn choice(self) -> io::Result<Congestion> {
-            self.as_str().choice()
-        }
-    }
-
-    impl Choice for String {
-        fn choice(self) -> io::Result<Congestion> {
-            self.as_str().choice()
-        }
     }
 }
 

@@ -99,7 +99,7 @@ impl TcpConnector {
     ///
     /// # Errors
     /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
-    /// first, which is not possible here.
+    /// first.
     pub async fn connect_with(&self, addr: impl ToSocketAddrs, config: &Config) -> io::Result<TcpStream> {
         let setup = Setup::from(config.clone());
         setup.check()?;

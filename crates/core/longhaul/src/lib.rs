@@ -53,8 +53,7 @@
 //! | operation | inner error |
 //! |---|---|
 //! | a stream, or connecting, if TCP has ended the connection | [`ConnectionError`], which [`connection_error`] returns; after a timeout, [`source`](std::error::Error::source) is the [`HostError`] that was reported on the path, if any |
-//! | connecting or listening with a congestion controller that was not [allowed](TcpSocket::allow_unsafe_congestion) | [`UnsafeCongestion`] |
-//! | [`TcpSocket::set_congestion`] with text | [`ParseCongestionError`] |
+//! | connecting or listening with a congestion controller that was not [allowed](Config::allow_unsafe_congestion) | [`UnsafeCongestion`] |
 //! | everything else | the system's error, or a message |
 //!
 //! # Features
@@ -104,9 +103,7 @@ mod stream;
 mod waiters;
 
 pub use config::{Config, KeepAlive};
-pub use congestion::{
-    Congestion, CongestionAlgorithm, CongestionKind, IntoCongestion, ParseCongestionError, UnsafeCongestion,
-};
+pub use congestion::{Congestion, CongestionAlgorithm, CongestionKind, ParseCongestionError, UnsafeCongestion};
 pub use connect::race;
 pub use connector::TcpConnector;
 pub use error::connection_error;

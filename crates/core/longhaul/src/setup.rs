@@ -22,7 +22,6 @@ use crate::shared::{self, Shared, State};
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
-    pub(crate) allow_unsafe: bool,
     pub(crate) linger: Option<Duration>,
     pub(crate) dscp: u8,
     pub(crate) capture: Option<SharedCapture>,
@@ -76,7 +75,7 @@ impl Setup {
     /// Refuses a congestion controller for controlled environments only, unless it has been allowed.
     pub(crate) fn check(&self) -> io::Result<()> {
         let congestion = self.congestion();
-        if self.allow_unsafe || congestion.is_internet_safe() {
+        if self.config.allow_unsafe || congestion.is_internet_safe() {
             return Ok(());
         }
         Err(io::Error::new(io::ErrorKind::InvalidInput, UnsafeCongestion { name: congestion.name() }))

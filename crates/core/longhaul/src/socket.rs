@@ -10,7 +10,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::capture::Capture;
 use crate::config::{Config, KeepAlive};
-use crate::congestion::IntoCongestion;
 use crate::connect::{connect_over, unspecified};
 use crate::connector::TcpConnector;
 use crate::io::UdpBackend;
@@ -24,14 +23,18 @@ use crate::stream::TcpStream;
 /// A TCP socket that is not yet connected or listening, like `tokio::net::TcpSocket`. It consists of a UDP socket and
 /// the settings for the TCP that the socket carries. A listener's settings apply to every connection that it accepts.
 ///
+/// [`config`](Self::config) has all settings of connections. The methods here are for the socket itself: its address,
+/// options and captures, and the limits and shards of a listener or connector. The methods of tokio's `TcpSocket` exist, too,
+/// under the same names; those for the buffers, keep-alive and the Nagle algorithm change the settings in `config`.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> std::io::Result<()> {
 /// # let listener = longhaul::TcpListener::bind("127.0.0.1:0").await?;
 /// # let peer = listener.local_addr()?;
-/// let socket = longhaul::TcpSocket::new_v4()?;
-/// socket.set_congestion("new-reno")?;
-/// socket.set_nodelay(true)?;
+/// let mut socket = longhaul::TcpSocket::new_v4()?;
+/// socket.config().congestion(longhaul::Congestion::new_reno()).nodelay(true);
+/// socket.bind("127.0.0.1:0".parse().unwrap())?;
 /// let stream = socket.connect(peer).await?;
 /// # Ok(())
 /// # }
@@ -78,39 +81,9 @@ impl TcpSocket {
         self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns all TCP settings, to be changed in place.
+    /// Returns the settings of connections, to be changed in place or replaced: `*socket.config() = config`.
     pub fn config(&mut self) -> &mut Config {
         &mut self.setup.get_mut().unwrap_or_else(PoisonError::into_inner).config
-    }
-
-    /// Replaces all TCP settings.
-    pub fn set_config(&self, config: Config) {
-        self.setup().config = config;
-    }
-
-    /// Chooses the congestion controller, by text such as `"cubic"` or `"slow-start(iw=4)+new-reno"` or as a
-    /// [`Congestion`](crate::Congestion), which describes the text. It cannot be changed once the connection exists.
-    ///
-    /// # Errors
-    /// Fails with `InvalidInput` and a [`ParseCongestionError`](crate::ParseCongestionError) if the text names no
-    /// controller; the message lists the available ones. [`connect`](Self::connect) and [`listen`](Self::listen) check whether the controller may be used on a shared
-    /// network.
-    pub fn set_congestion(&self, congestion: impl IntoCongestion) -> io::Result<()> {
-        self.setup().config.congestion(congestion.choice()?);
-        Ok(())
-    }
-
-    /// Returns the name of the chosen congestion controller.
-    #[must_use]
-    pub fn congestion(&self) -> String {
-        self.setup().congestion().name()
-    }
-
-    /// Allows congestion controllers for controlled environments only: those that take more than a fair share of the
-    /// capacity, or that rely on answers which routers in the Internet do not give. Use them only on a network of
-    /// your own.
-    pub fn allow_unsafe_congestion(&self, allow: bool) {
-        self.setup().allow_unsafe = allow;
     }
 
     /// Chooses the implementation of the UDP socket.
@@ -160,12 +133,12 @@ impl TcpSocket {
     }
 
     /// Enables keep-alive probes, sent to an idle peer after two hours as by kernel TCP. For other times, use
-    /// [`set_keepalive_params`](Self::set_keepalive_params): NATs expire idle UDP flows after some 30 s to 5 min.
+    /// [`Config::keep_alive`]: NATs expire idle UDP flows after some 30 s to 5 min.
     ///
     /// # Errors
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
-        self.set_keepalive_params(keepalive.then(KeepAlive::default));
+        self.setup().config.keep_alive(keepalive.then(KeepAlive::default));
         Ok(())
     }
 
@@ -175,12 +148,6 @@ impl TcpSocket {
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn keepalive(&self) -> io::Result<bool> {
         Ok(self.setup().config.engine.keep_alive.is_some())
-    }
-
-    /// Sets when to probe an idle peer and when to give up; `None` disables keep-alive. Times below one second are
-    /// raised to one second.
-    pub fn set_keepalive_params(&self, keep_alive: Option<KeepAlive>) {
-        self.setup().config.keep_alive(keep_alive);
     }
 
     /// Disables the Nagle algorithm: small writes are sent at once and not gathered while another one is in flight.
@@ -198,24 +165,6 @@ impl TcpSocket {
     /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(!self.setup().config.engine.nagle)
-    }
-
-    /// Sets the user timeout (RFC 5482): a connection is aborted when data has stayed unacknowledged for this long.
-    /// `None` means about 15 minutes.
-    pub fn set_user_timeout(&self, timeout: Option<Duration>) {
-        self.setup().config.user_timeout(timeout);
-    }
-
-    /// Enables the user timeout option (RFC 5482): the user timeout is announced to the peer, and the peer's is taken
-    /// into account. A timeout set by [`set_user_timeout`](Self::set_user_timeout) stays in force. Without one, the
-    /// peer's is adopted if it is longer than the default of 15 minutes, up to one hour. Off by default.
-    pub fn set_user_timeout_option(&self, enabled: bool) {
-        self.setup().config.user_timeout_option(enabled);
-    }
-
-    /// Sets a ceiling for the pacing rate in bytes per second; `None` means no ceiling.
-    pub fn set_max_pacing_rate(&self, bytes_per_second: Option<u64>) {
-        self.setup().config.max_pacing_rate(bytes_per_second);
     }
 
     /// Sets the linger option; see [`TcpStream::set_linger`].
@@ -304,23 +253,6 @@ impl TcpSocket {
     #[cfg(target_os = "linux")]
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         self.udp.device()
-    }
-
-    /// Sets the type of service or traffic class of sent packets, for IPv4 and IPv6 alike.
-    /// [`set_tos_v4`](Self::set_tos_v4) and [`set_tclass_v6`](Self::set_tclass_v6) set the same value.
-    ///
-    /// # Errors
-    /// Fails with `InvalidInput` above 255.
-    pub fn set_tos(&self, tos: u32) -> io::Result<()> {
-        self.set_tos_v4(tos)
-    }
-
-    /// Returns the type of service or traffic class of sent packets.
-    ///
-    /// # Errors
-    /// Never fails; it returns a `Result` for compatibility with tokio.
-    pub fn tos(&self) -> io::Result<u32> {
-        self.tos_v4()
     }
 
     /// Sets the type of service of sent IPv4 packets. The two ECN bits are controlled by the connection and ignored

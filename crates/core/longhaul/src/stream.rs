@@ -53,9 +53,8 @@ pub(crate) mod split_owned;
 /// # Vanished peers
 ///
 /// A peer that was powered off or cut off sends nothing. A stream that only reads then waits forever, and one that
-/// writes fails after about 15 minutes. To detect this earlier, set both a keep-alive
-/// ([`TcpSocket::set_keepalive_params`](crate::TcpSocket::set_keepalive_params)) and a user timeout
-/// ([`set_user_timeout`](Self::set_user_timeout)).
+/// writes fails after about 15 minutes. To detect this earlier, set both a keep-alive ([`Config::keep_alive`]) and a user
+/// timeout ([`Config::user_timeout`], or [`set_user_timeout`](Self::set_user_timeout) later).
 ///
 /// # Cancel safety
 ///
@@ -100,7 +99,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
-    /// first ([`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion)).
+    /// first ([`Config::allow_unsafe_congestion`]).
     pub async fn connect_with(addr: impl ToSocketAddrs, config: &Config) -> io::Result<Self> {
         let addresses = tokio::net::lookup_host(addr).await?;
         connect::race(addresses, |addr| Self::connect_one(addr, config.clone())).await

@@ -33,9 +33,9 @@ impl Socket {
     /// path is not shared with others, so unsafe congestion controllers are allowed.
     pub(super) fn new(config: &Config, kernel: Option<&str>) -> io::Result<Self> {
         let Some(congestion) = kernel else {
-            let socket = TcpSocket::new_v4()?;
-            socket.set_config(longhaul::Config::from_engine(config.clone()));
-            socket.allow_unsafe_congestion(true);
+            let mut socket = TcpSocket::new_v4()?;
+            *socket.config() = longhaul::Config::from_engine(config.clone());
+            socket.config().allow_unsafe_congestion(true);
             return Ok(Self::Longhaul(Box::new(socket)));
         };
         let socket = tokio::net::TcpSocket::new_v4()?;

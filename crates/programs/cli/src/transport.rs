@@ -190,26 +190,25 @@ impl TransportArgs {
         config.path_cache(self.connection.path_cache.as_ref().map(Memory::paths));
         config.routers_answer(self.connection.routers_answer).ecn(!self.connection.no_ecn);
         if let Some(Choice::Use(congestion)) = &self.congestion {
-            socket.set_congestion(congestion.clone())?;
+            config.congestion(congestion.clone());
         }
-        socket.set_max_pacing_rate(self.connection.limit.map(Rate::as_bytes_per_sec));
-        socket.allow_unsafe_congestion(self.connection.allow_unsafe_congestion);
+        config.max_pacing_rate(self.connection.limit.map(Rate::as_bytes_per_sec));
+        config.allow_unsafe_congestion(self.connection.allow_unsafe_congestion);
+        // Each write is large, or is the end of a message that the peer waits for, so Nagle's algorithm would only
+        // delay it.
+        config.nodelay(true);
+        // A killed peer sends nothing, because its TCP stack ends with its process. With data in flight the user
+        // timeout detects that, otherwise the keep-alive: a third of the time idle, then five probes.
+        let patience = self.patience();
+        let keep_alive = KeepAlive::default().with_idle(patience / 3).with_interval(patience * 2 / 15).with_probes(5);
+        config.user_timeout(Some(patience)).keep_alive(Some(keep_alive));
         if let Some(file) = &self.connection.pcap {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
         self.set_qlog(&socket)?;
-        // Each write is large, or is the end of a message that the peer waits for, so Nagle's algorithm would only
-        // delay it.
-        socket.set_nodelay(true)?;
         // A connection dropped before its orderly end has failed or was interrupted. A reset tells the peer at once,
         // while a FIN would wait behind all queued data and be lost when the process ends.
         socket.set_zero_linger()?;
-        // A killed peer sends nothing, because its TCP stack ends with its process. With data in flight the user
-        // timeout detects that, otherwise the keep-alive: a third of the time idle, then five probes.
-        let patience = self.patience();
-        socket.set_user_timeout(Some(patience));
-        let keep_alive = KeepAlive::default().with_idle(patience / 3).with_interval(patience * 2 / 15).with_probes(5);
-        socket.set_keepalive_params(Some(keep_alive));
         Ok(socket)
     }
 

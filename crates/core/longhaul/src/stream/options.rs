@@ -90,7 +90,7 @@ impl TcpStream {
     }
 
     /// Returns the name of the congestion controller in use. It is chosen before the connection is made, with
-    /// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion).
+    /// [`Config::congestion`](crate::Config::congestion).
     ///
     /// # Errors
     /// Fails with `NotConnected` if the connection no longer exists.
@@ -122,7 +122,7 @@ impl TcpStream {
     }
 
     /// Enables the user timeout option from now on, as
-    /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option) does from the start: the
+    /// [`Config::user_timeout_option`](crate::Config::user_timeout_option) does from the start: the
     /// user timeout is announced to the peer, and the peer's is taken into account.
     ///
     /// # Errors

@@ -146,8 +146,8 @@ async fn socket_options_survive_conversion_from_and_to_std() {
     let at = udp.local_addr().unwrap();
     socket2::SockRef::from(&udp).set_tos_v4(0x28).unwrap();
     let socket = longhaul::TcpSocket::from_std(udp).unwrap();
-    assert_eq!((socket.tos().unwrap(), socket.local_addr().unwrap()), (0x28, at));
-    socket.set_tos(0x48).unwrap();
+    assert_eq!((socket.tos_v4().unwrap(), socket.local_addr().unwrap()), (0x28, at));
+    socket.set_tos_v4(0x48).unwrap();
     assert_eq!((socket.tos_v4().unwrap(), socket.tclass_v6().unwrap()), (0x48, 0x48));
     let fresh = longhaul::TcpSocket::new_v4().unwrap();
     fresh.bind("127.0.0.1:0".parse().unwrap()).unwrap();

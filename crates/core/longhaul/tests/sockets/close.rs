@@ -220,12 +220,12 @@ async fn a_silent_peer_is_given_up_after_the_user_timeout() {
 async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let relay = Relay::new(listener.local_addr().unwrap()).await;
-    let socket = TcpSocket::new_v4().unwrap();
+    let mut socket = TcpSocket::new_v4().unwrap();
     // A peer answers at most two probes per second (RFC 5961, section 7), so that these times are raised to one
     // second.
     let often = Duration::from_millis(100);
     let keep_alive = KeepAlive::default().with_idle(often).with_interval(often).with_probes(2);
-    socket.set_keepalive_params(Some(keep_alive));
+    socket.config().keep_alive(Some(keep_alive));
     let (client, server) = tokio::join!(socket.connect(relay.address), listener.accept());
     let (mut client, _server) = (client.unwrap(), server.unwrap());
     // A peer that is alive answers.

@@ -96,9 +96,8 @@ async fn a_connector_reaches_the_families_of_its_socket() {
 
 #[tokio::test]
 async fn settings_of_the_socket_apply_to_its_connections() {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_congestion("new-reno").unwrap();
-    socket.set_nodelay(true).unwrap();
+    let mut socket = TcpSocket::new_v4().unwrap();
+    socket.config().congestion(longhaul::Congestion::new_reno()).nodelay(true);
     socket.set_max_connections(Some(2));
     let connector = socket.connector().unwrap();
     assert_ne!(connector.local_addr().unwrap().port(), 0);

@@ -66,8 +66,8 @@ async fn settings(addr: SocketAddr, local: SocketAddr) -> Result<(), Box<dyn Err
 }
 
 async fn sockets(addr: SocketAddr, local: SocketAddr) -> Result<(), Box<dyn Error>> {
-    let socket = longhaul::TcpSocket::new_v4()?;
-    socket.set_congestion("new-reno")?;
+    let mut socket = longhaul::TcpSocket::new_v4()?;
+    socket.config().congestion("slow-start(iw=4)+new-reno".parse()?);
     socket.bind(local)?;
     let stream = socket.connect(addr).await?;
     drop(stream);

@@ -10,8 +10,8 @@ const DATA: usize = 120_000;
 
 /// Shares `window` with a new connection, and returns how many bytes it sends without an acknowledgment.
 async fn sent_at_once(congestion: &str, window: Option<u64>) -> u64 {
-    let client = TcpSocket::new_v4().unwrap();
-    client.set_congestion(congestion).unwrap();
+    let mut client = TcpSocket::new_v4().unwrap();
+    client.config().congestion(congestion.parse().unwrap());
     let (mut a, mut b, relay) = pair_through(client, TcpSocket::new_v4().unwrap(), usize::MAX).await;
     let before = a.info().unwrap().snd_cwnd_bytes;
     if let Some(window) = window {

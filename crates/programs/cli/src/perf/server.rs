@@ -217,7 +217,7 @@ impl Test<'_> {
             Protocol::Tcp => {
                 let mut socket = self.options.transport.for_connection(1).socket(at(first))?;
                 if let Some(congestion) = &params.congestion {
-                    socket.set_congestion(congestion.as_str())?;
+                    socket.config().congestion(congestion.parse()?);
                 }
                 tcp::set_up(&mut socket, params)?;
                 let listener =

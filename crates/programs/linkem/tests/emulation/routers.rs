@@ -38,10 +38,9 @@ async fn server(listen: &str) -> (SocketAddr, JoinHandle<usize>) {
 /// Makes a short transfer that trusts its network's routers, and returns what the routers answered.
 async fn transfer(congestion: &str, to: SocketAddr) -> TcpNetwork {
     let mut socket = TcpSocket::new_v4().unwrap();
-    socket.config().routers_answer(true);
     // RCP does not respond to losses; it is for controlled environments only.
-    socket.allow_unsafe_congestion(true);
-    socket.set_congestion(congestion).unwrap();
+    let config = socket.config().routers_answer(true).allow_unsafe_congestion(true);
+    config.congestion(congestion.parse().unwrap());
     let mut stream = socket.connect(to).await.unwrap();
     stream.write_all(&vec![7; LEN]).await.unwrap();
     stream.shutdown().await.unwrap();

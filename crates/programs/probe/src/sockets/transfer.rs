@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use longhaul::{TcpInfo, TcpSocket, TcpStream};
+use longhaul::{Congestion, TcpInfo, TcpSocket, TcpStream};
 use longhaul_cc::internal::{CongestionLevel, LossRate};
 use longhaul_cc::{Ack, Episode, RttSample};
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -118,8 +118,7 @@ async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
         config.max_plpmtu(payload.min(ETHERNET));
     }
     // The size of the buffer shows only when it is full, and CUBIC fills it.
-    socket.set_congestion("cubic")?;
-    socket.set_nodelay(true)?;
+    config.congestion(Congestion::cubic()).nodelay(true);
     match timeout(PATIENCE, socket.connect(address)).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Err(Error::TransferRefused(address)),
