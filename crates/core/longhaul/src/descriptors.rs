@@ -92,12 +92,13 @@ impl AsRef<Self> for TcpStream {
 }
 
 /// Access to the descriptor of the UDP socket, or that of the first shard, to inspect it or set options. Data read from
-/// it is lost to the connections.
+/// it is lost to the connections. Streams do not give access to it: several may share it, and options that are set for one
+/// of them would change all.
 #[cfg(unix)]
 mod unix {
     use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-    use super::{TcpConnector, TcpListener, TcpSocket, TcpStream};
+    use super::{TcpConnector, TcpListener, TcpSocket};
 
     macro_rules! descriptor {
         ($type:ty, |$value:ident| $descriptor:expr) => {
@@ -116,7 +117,6 @@ mod unix {
         };
     }
 
-    descriptor!(TcpStream, |stream| stream.handle.shared.io.descriptor());
     descriptor!(TcpListener, |listener| listener.first().io.descriptor());
     descriptor!(TcpConnector, |connector| connector.first().io.descriptor());
     descriptor!(TcpSocket, |socket| socket.udp.as_fd());
