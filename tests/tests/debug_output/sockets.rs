@@ -30,6 +30,8 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
         format!("TcpStream {{ local: {address}, peer: {}, state: Established }}", client.local_addr().unwrap());
     assert_eq!(shown, expected);
 
+    let mut chunks = Chunks::default();
+    servers.first_mut().unwrap().read_chunks(&mut chunks, 9).await.unwrap();
     let cache = PathCache::default();
     cache.seed([192, 0, 2, 1].into(), "cubic", &PathMetrics::default());
     let mut config = Config::default();
@@ -53,6 +55,7 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
         TcpInfo: client.info().unwrap(),
         ListenerInfo: listener.info(),
         PathCache: cache,
+        Chunks: chunks,
         LoadPathCacheError: cache.load(Duration::ZERO, str::from_utf8(DATA).unwrap()).unwrap_err(),
     );
     let (mut read, write) = server.split();

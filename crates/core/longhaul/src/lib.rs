@@ -74,6 +74,7 @@
 
 mod accept_queue;
 mod capture;
+mod chunks;
 mod config;
 mod congestion;
 mod connect;
@@ -102,6 +103,7 @@ mod socket;
 mod stream;
 mod waiters;
 
+pub use chunks::Chunks;
 pub use config::{Config, KeepAlive};
 pub use congestion::{Congestion, CongestionAlgorithm, CongestionKind, ParseCongestionError, UnsafeCongestion};
 pub use connect::race;
@@ -113,7 +115,8 @@ pub use info::{
 pub use io::UdpBackend;
 pub use listener::TcpListener;
 pub use listener_info::ListenerInfo;
-pub use longhaul_tcp::{Chunks, ConnectionError, HostError, RecoveryState, State as TcpState};
+#[doc(inline)]
+pub use longhaul_tcp::{ConnectionError, HostError, RecoveryState, State as TcpState};
 pub use path_cache::{LoadPathCacheError, PathCache, PathCacheConfig, PathMetrics, SavedPath};
 pub use socket::TcpSocket;
 pub use stream::TcpStream;

@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use longhaul_tcp::Chunks;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
 use self::split::{address_methods, async_write};
+use crate::chunks::Chunks;
 use crate::config::Config;
 use crate::connect::{self, unspecified};
 use crate::handle::Handle;

@@ -39,9 +39,9 @@ pub enum ConnectionError {
 ///
 /// A single report does not close a connection: the condition may be temporary (RFC 1122, section 4.2.3.9; RFC
 /// 5461, section 2.2), and an attacker on the path, or one who guesses the ports, can forge the message (RFC 5927,
-/// section 4). The last report is kept as the probable cause in case the connection times out.
-/// [`Connection::handle_host_error`](crate::Connection::handle_host_error) describes which reports are believed
-/// after confirmation.
+/// section 4). The last report is kept as the probable cause in case the connection times out. Two consecutive reports
+/// that the peer cannot be reached end an attempt to connect. Later, reports that the port is closed end the connection if
+/// three probes in succession are refused and nothing arrives from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {

@@ -7,12 +7,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use longhaul_tcp::{Blocked, Chunks, Config, Connection, State};
+use longhaul_tcp::{Blocked, Config, Connection, State};
 use longhaul_units::Rate;
 use tokio::io::{Interest, ReadBuf, Ready};
 use tokio::task::coop;
 
 use super::{COPY_LIMIT, Handle, Wait, read_into, room};
+use crate::chunks::Chunks;
 use crate::error::{from_blocked, from_connection};
 use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
@@ -109,7 +110,7 @@ impl Handle {
         chunks: &mut Chunks,
         max: usize,
     ) -> Poll<io::Result<usize>> {
-        self.poll(cx, Wait::Read, |connection| connection.read_chunks(chunks, max.min(MOVE_LIMIT)))
+        self.poll(cx, Wait::Read, |connection| connection.read_chunks(&mut chunks.0, max.min(MOVE_LIMIT)))
     }
 
     /// Writes all of `data`.

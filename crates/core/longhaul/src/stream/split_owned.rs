@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes};
-use longhaul_tcp::Chunks;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::buffered::{Buffered, async_buf_read};
 use super::split::{address_methods, async_write, read_methods, write_methods};
 use super::{TcpStream, ready};
+use crate::chunks::Chunks;
 
 /// The read half of a stream, from [`TcpStream::into_split`]. Its `AsyncBufRead` shows received data without a copy, so
 /// that `tokio::io::copy_buf` copies it once less than `copy`.
