@@ -66,7 +66,7 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
     values!(checked, OwnedReadHalf: read, OwnedWriteHalf: write,);
     let other = clients.pop().unwrap().into_split().1;
     values!(checked, ReuniteError: read.reunite(other).unwrap_err(),);
-    copied!(checked, KeepAlive CongestionAlgorithm CongestionKind TcpStartup TcpOptions LimitedBy SocketInfo TcpPairs
+    copied!(checked, KeepAlive CongestionAlgorithm CongestionKind TcpStartup TcpOptions LimitedBy SendLimit SocketInfo TcpPairs
         TcpProbes TcpAckRate TcpNetwork TcpSavedPath UdpBackend PathCacheConfig PathMetrics SavedPath);
     checked.are_all(&[]);
 }

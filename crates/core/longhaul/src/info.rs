@@ -232,6 +232,39 @@ pub struct TcpOptions {
     pub microseconds: bool,
 }
 
+/// What holds a sender back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SendLimit {
+    /// The application: it has no data to send.
+    App,
+    /// The congestion window.
+    Cwnd,
+    /// The pacer.
+    Pacing,
+    /// The peer's receive window.
+    PeerWindow,
+    /// Our send buffer.
+    SendBuffer,
+    /// The processor or the UDP socket: there was more to send at the end of a turn.
+    Cpu,
+}
+
+impl SendLimit {
+    /// Returns the name of its field in [`LimitedBy`].
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::App => "app",
+            Self::Cwnd => "cwnd",
+            Self::Pacing => "pacing",
+            Self::PeerWindow => "peer_window",
+            Self::SendBuffer => "send_buffer",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
 /// Time for which each limit has held the sender back. The sum is the time since the handshake.
 ///
 /// With the feature `serde`, it serialises to an object of seconds.
@@ -258,11 +291,13 @@ impl LimitedBy {
         Self { app, cwnd, pacing, peer_window, send_buffer, cpu }
     }
 
-    /// Returns all fields with their names.
-    pub fn fields(&self) -> impl Iterator<Item = (&'static str, Duration)> + use<> {
+    /// Returns all limits and their times.
+    pub fn fields(&self) -> impl Iterator<Item = (SendLimit, Duration)> + use<> {
         let Self { app, cwnd, pacing, peer_window, send_buffer, cpu } = *self;
-        let sender = [("app", app), ("cwnd", cwnd), ("pacing", pacing)];
-        sender.into_iter().chain([("peer_window", peer_window), ("send_buffer", send_buffer), ("cpu", cpu)])
+        let sender = [(SendLimit::App, app), (SendLimit::Cwnd, cwnd), (SendLimit::Pacing, pacing)];
+        let others =
+            [(SendLimit::PeerWindow, peer_window), (SendLimit::SendBuffer, send_buffer), (SendLimit::Cpu, cpu)];
+        sender.into_iter().chain(others)
     }
 
     /// Returns the time added since `earlier`.
@@ -278,11 +313,11 @@ impl LimitedBy {
         }
     }
 
-    /// Returns the name of the largest field, unless all are zero.
+    /// Returns the limit of the largest field, unless all are zero.
     #[must_use]
-    pub fn most(&self) -> Option<&'static str> {
+    pub fn most(&self) -> Option<SendLimit> {
         let most = self.fields().max_by_key(|(_, time)| *time);
-        most.filter(|(_, time)| !time.is_zero()).map(|(name, _)| name)
+        most.filter(|(_, time)| !time.is_zero()).map(|(limit, _)| limit)
     }
 }
 

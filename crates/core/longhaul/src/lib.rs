@@ -110,7 +110,8 @@ pub use connect::race;
 pub use connector::TcpConnector;
 pub use error::connection_error;
 pub use info::{
-    LimitedBy, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath, TcpStartup,
+    LimitedBy, SendLimit, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath,
+    TcpStartup,
 };
 pub use io::UdpBackend;
 pub use listener::TcpListener;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use longhaul::{LimitedBy, TcpInfo};
+use longhaul::{LimitedBy, SendLimit, TcpInfo};
 use longhaul_tls::SecureStream;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -98,7 +98,7 @@ struct TunnelState {
     address: SocketAddr,
     probe: Probe,
     link: Link,
-    limited: Option<&'static str>,
+    limited: Option<SendLimit>,
     stream: Option<StreamState>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use longhaul::LimitedBy;
+use longhaul::{LimitedBy, SendLimit};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::output;
@@ -176,7 +176,7 @@ impl Progress {
         };
         self.moved = now;
         self.last_bytes = bytes;
-        let limit = connection.limited_by.since(&self.limits).most().unwrap_or("nothing");
+        let limit = connection.limited_by.since(&self.limits).most().map_or("nothing", SendLimit::name);
         self.limits = connection.limited_by;
         let parts = parts(bytes, self.size, self.rate, (self.side == Side::Sending).then_some(limit), connection);
         let name = self.name.chars().count();

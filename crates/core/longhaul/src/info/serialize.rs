@@ -44,6 +44,6 @@ pub(super) fn optional_text<T: Display, S: Serializer>(value: &Option<T>, serial
 
 impl Serialize for LimitedBy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.fields().map(|(name, time)| (name, time.as_secs_f64())))
+        serializer.collect_map(self.fields().map(|(limit, time)| (limit.name(), time.as_secs_f64())))
     }
 }

@@ -129,3 +129,22 @@ fn unused_features_are_absent() {
     assert_eq!(absent, (None, None, None, None, None));
     assert_eq!((public.snd_ssthresh_bytes, public.host_error, public.user_timeout), (None, None, None));
 }
+
+#[test]
+fn the_longest_limit_is_the_one_of_its_field() {
+    let second = Duration::from_secs(1);
+    for (limit, change) in [
+        (SendLimit::App, (|limits| &mut limits.app) as fn(&mut LimitedBy) -> &mut Duration),
+        (SendLimit::Cwnd, |limits| &mut limits.cwnd),
+        (SendLimit::Pacing, |limits| &mut limits.pacing),
+        (SendLimit::PeerWindow, |limits| &mut limits.peer_window),
+        (SendLimit::SendBuffer, |limits| &mut limits.send_buffer),
+        (SendLimit::Cpu, |limits| &mut limits.cpu),
+    ] {
+        let mut limits = LimitedBy::default();
+        assert_eq!(limits.most(), None);
+        *change(&mut limits) = second;
+        assert_eq!(limits.most(), Some(limit));
+        assert_eq!(serde_json::to_value(limits).unwrap()[limit.name()], 1.0);
+    }
+}

@@ -58,8 +58,8 @@ impl Monitor {
         text.single("retransmitted_bytes_total", "counter", "Payload bytes retransmitted by this end.", bytes);
         let limited = links().fold(totals.limited, |sum, link| super::plus(&sum, &link.limited));
         text.family("limited_seconds_total", "counter", "Time of the senders of all tunnels by what limited them.");
-        for (name, time) in limited.fields() {
-            text.labelled("limited_seconds_total", &[("by", name)], time.as_secs_f64());
+        for (limit, time) in limited.fields() {
+            text.labelled("limited_seconds_total", &[("by", limit.name())], time.as_secs_f64());
         }
         text.family("round_trip_seconds", "gauge", "Smoothed round-trip time of the tunnels that are open.");
         let mut times: Vec<Duration> = links().filter_map(|link| link.rtt).collect();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use longhaul::SendLimit;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -117,7 +118,7 @@ impl Connection {
             min_rtt_seconds: min_rtt.map(|rtt| rtt.as_secs_f64()),
             cwnd_bytes,
             retransmitted_bytes,
-            limited_by: tunnel.limited,
+            limited_by: tunnel.limited.map(SendLimit::name),
         }
     }
 }

@@ -190,7 +190,7 @@ fn udp_between(now: UdpSample, then: Option<UdpSample>) -> UdpSample {
 
 fn limits_between(now: &TcpInfo, then: Option<&TcpInfo>) -> BTreeMap<String, f64> {
     let limits = then.map_or(now.limited_by, |then| now.limited_by.since(&then.limited_by));
-    limits.fields().map(|(name, time)| (name.to_owned(), time.as_secs_f64())).collect()
+    limits.fields().map(|(limit, time)| (limit.name().to_owned(), time.as_secs_f64())).collect()
 }
 
 fn sample_between(now: &TcpInfo, then: Option<&TcpInfo>) -> TcpSample {

@@ -150,8 +150,8 @@ impl Recording {
                 points.push(now, value);
             }
         }
-        for (name, time) in after.limited_by.since(&before.limited_by).fields() {
-            transfer.limit(name, from, now, time.as_secs_f64());
+        for (limit, time) in after.limited_by.since(&before.limited_by).fields() {
+            transfer.limit(limit.name(), from, now, time.as_secs_f64());
         }
     }
 }
