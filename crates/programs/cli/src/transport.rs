@@ -1,5 +1,6 @@
 //! Connections of the example programs: command-line options, and the displayed state of a connection.
 
+use std::ffi::OsString;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream};
+use anyhow::{Context, Result, bail};
+use longhaul::{Congestion, KeepAlive, LimitedBy, ParseCongestionError, TcpListener, TcpSocket, TcpStream, UdpBackend};
 use longhaul_tls::{Fingerprint, SecureStream};
 use longhaul_units::Rate;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -183,9 +184,11 @@ impl TransportArgs {
     /// Creates a socket for `address` with the settings of the command line.
     ///
     /// # Errors
-    /// Returns the system's error, also if a capture or log file cannot be created.
+    /// Returns the system's error, also if a capture or log file cannot be created, and an error if the environment asks for
+    /// an unknown implementation of UDP sockets.
     pub fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
         let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_udp_backend(udp_backend(std::env::var_os("LONGHAUL_UDP"))?);
         let config = socket.config();
         config.path_cache(self.connection.path_cache.as_ref().map(Memory::paths));
         config.routers_answer(self.connection.routers_answer).ecn(!self.connection.no_ecn);
@@ -223,6 +226,15 @@ impl TransportArgs {
             (None, None, None) => {}
         }
         Ok(())
+    }
+}
+
+/// Returns the implementation of UDP sockets that the environment variable `LONGHAUL_UDP` names.
+fn udp_backend(name: Option<OsString>) -> Result<UdpBackend> {
+    match name.as_ref().map(|name| name.to_str()) {
+        None | Some(Some("")) => Ok(UdpBackend::Default),
+        Some(Some("quinn")) => Ok(UdpBackend::Quinn),
+        Some(_) => bail!("the environment variable LONGHAUL_UDP is {name:?}; it can be empty or `quinn`"),
     }
 }
 
@@ -428,5 +440,19 @@ pub async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         // No signal handler could be installed.
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_implementation_of_udp_sockets_is_an_error() {
+        let named = |name: &str| udp_backend(Some(name.into()));
+        assert_eq!(udp_backend(None).unwrap(), UdpBackend::Default);
+        assert_eq!(named("").unwrap(), UdpBackend::Default);
+        assert_eq!(named("quinn").unwrap(), UdpBackend::Quinn);
+        assert!(named("Quinn").unwrap_err().to_string().contains("Quinn"));
     }
 }

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 /// Longer than any step takes on the slowest machine, so that a test that hangs fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether sockets use longhaul's own system calls, and not `quinn-udp`, by whose name `LONGHAUL_UDP` selects it.
+/// Whether sockets use longhaul's own system calls, and not `quinn-udp`, by whose name `LONGHAUL_UDP` selects it for tests.
 pub fn system_sockets() -> bool {
     cfg!(target_os = "linux") && std::env::var_os("LONGHAUL_UDP").is_none_or(|name| name != "quinn")
 }
