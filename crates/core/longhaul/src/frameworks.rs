@@ -1,6 +1,6 @@
-//! Implementations of web frameworks' traits, each behind the feature named after its crate.
+//! Implementations of web frameworks' traits, each behind the feature named after its crate and the version of its interface.
 
-#[cfg(feature = "axum")]
+#[cfg(feature = "axum-08")]
 mod axum {
     use std::io;
     use std::net::SocketAddr;
@@ -33,7 +33,7 @@ mod axum {
     }
 }
 
-#[cfg(feature = "hyper-util")]
+#[cfg(feature = "hyper-util-01")]
 mod hyper_util {
     use hyper_util::client::legacy::connect::{Connected, Connection};
 
@@ -46,7 +46,7 @@ mod hyper_util {
     }
 }
 
-#[cfg(feature = "tonic")]
+#[cfg(feature = "tonic-014")]
 mod tonic {
     use tonic::transport::server::{Connected, TcpConnectInfo};
 

@@ -62,11 +62,11 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `axum` | [`TcpListener`] implements `axum::serve::Listener` (0.8) |
-//! | `hyper-util` | [`TcpStream`] implements `Connection` of hyper-util's client (0.1) |
+//! | `axum-08` | [`TcpListener`] implements `axum::serve::Listener` of axum 0.8 |
+//! | `hyper-util-01` | [`TcpStream`] implements `Connection` of the client of hyper-util 0.1 |
 //! | `qlog` | event logs of connections, by `TcpSocket::set_qlog_dir` and `TcpSocket::set_qlog_file` |
 //! | `serde` | [`TcpInfo`] and its parts implement `serde::Serialize` |
-//! | `tonic` | [`TcpStream`] implements `Connected` of tonic's server (0.14) |
+//! | `tonic-014` | [`TcpStream`] implements `Connected` of the server of tonic 0.14 |
 //! | `unstable-controllers` | [`Congestion`] can be made from `longhaul_cc::Congestion`, for controllers of the application's own. Semantic versioning of this crate does not cover it: `longhaul-cc` may change incompatibly in any release |
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
