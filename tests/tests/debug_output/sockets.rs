@@ -53,6 +53,7 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
         ParseCongestionError: "warp-drive".parse::<Congestion>().unwrap_err(),
         UnsafeCongestion: unsafe_choice,
         TcpInfo: client.info().unwrap(),
+        TcpExperiments: client.info().unwrap().experiments(),
         ListenerInfo: listener.info(),
         PathCache: cache,
         Chunks: chunks,

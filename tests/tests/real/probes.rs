@@ -103,7 +103,7 @@ fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
             stream.write_all(&vec![7; 1_000_000]).await.unwrap();
             stream.shutdown().await.unwrap();
             assert_eq!(stream.read(&mut [0; 16]).await.unwrap(), 0);
-            stream.info().unwrap().probes.unwrap()
+            stream.info().unwrap().experiments().probes.unwrap()
         });
         over.store(true, Ordering::Relaxed);
         (probes, relay.join().unwrap())

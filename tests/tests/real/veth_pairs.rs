@@ -124,7 +124,7 @@ fn transfer(VethPair { near, far }: &VethPair, bytes: usize) -> (TcpPairs, Tally
         stream.write_all(&vec![7; bytes]).await.unwrap();
         stream.shutdown().await.unwrap();
         assert_eq!(stream.read(&mut [0; 16]).await.unwrap(), 0);
-        stream.info().unwrap().pairs.unwrap()
+        stream.info().unwrap().experiments().pairs.unwrap()
     };
     let pairs = std::thread::scope(|scope| {
         scope.spawn(|| within(far, receive));

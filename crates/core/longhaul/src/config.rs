@@ -64,12 +64,6 @@ impl Config {
         self
     }
 
-    /// Limits the congestion window. Default: 4 GiB.
-    pub fn max_cwnd(&mut self, bytes: u64) -> &mut Self {
-        self.engine.max_cwnd = bytes;
-        self
-    }
-
     /// Sets whether to negotiate ECN (RFC 3168). Default: on.
     pub fn ecn(&mut self, enabled: bool) -> &mut Self {
         self.engine.ecn = enabled;
@@ -88,36 +82,6 @@ impl Config {
     pub fn max_plpmtu(&mut self, bytes: u16) -> &mut Self {
         self.engine.max_plpmtu = bytes;
         self.engine.base_plpmtu = self.engine.base_plpmtu.min(bytes);
-        self
-    }
-
-    /// States that the routers of the path answer network feedback requests. Otherwise Quick-Start, RCP and XCP send no
-    /// requests. Routers on the Internet do not answer. Default: off.
-    pub fn routers_answer(&mut self, answer: bool) -> &mut Self {
-        self.engine.routers_answer = answer;
-        self
-    }
-
-    /// States the TTL or hop limit of sent packets, if it was changed on the socket. Receivers use it to count the
-    /// routers that did not process a request. Default: 64.
-    pub fn ttl(&mut self, hops: u8) -> &mut Self {
-        self.engine.ttl = hops;
-        self
-    }
-
-    /// Asks the peer to report the arrival times of segments even if the congestion controller does not use them. The
-    /// request is part of the SYN, so that an accepted connection gets reports only if the peer asked for them, too.
-    /// Default: off.
-    pub fn arrival_times(&mut self, enabled: bool) -> &mut Self {
-        self.engine.arrival_times = enabled;
-        self
-    }
-
-    /// Measures the capacity of the narrow link with flipped pairs of segments (TCPProbe) even if the congestion
-    /// controller does not use it. At most one pair is sent per round trip. This requires a peer that supports SACK;
-    /// [`arrival_times`](Self::arrival_times) makes it more accurate. Default: off.
-    pub fn probe_pairs(&mut self, enabled: bool) -> &mut Self {
-        self.engine.probe_pairs = enabled;
         self
     }
 }
@@ -194,13 +158,6 @@ impl Config {
         self.engine.window_scaling = enabled;
         self
     }
-
-    /// Sets whether to offer longhaul's experimental options. Without them, nothing reveals that this end is longhaul.
-    /// Default: on.
-    pub fn extensions(&mut self, enabled: bool) -> &mut Self {
-        self.engine.extensions = enabled;
-        self
-    }
 }
 
 /// Timeouts.
@@ -237,14 +194,6 @@ impl Config {
     /// at least 3 minutes. Default: 7.
     pub fn syn_retries(&mut self, retries: u32) -> &mut Self {
         self.engine.syn_retries = retries;
-        self
-    }
-
-    /// Sets the minimum margin of the retransmission timeout above the RTT. RFC 6298 requires a timeout of at least 1 s;
-    /// deployed stacks use 200 ms above the RTT, which is safe with timestamps, F-RTO and Eifel detection. Default:
-    /// 200 ms.
-    pub fn min_rto(&mut self, margin: Duration) -> &mut Self {
-        self.engine.min_rto = margin.into();
         self
     }
 

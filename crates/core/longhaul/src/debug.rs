@@ -71,5 +71,5 @@ longhaul_units::debug_in_part!(TcpInfo;
     rwnd_limited sndbuf_limited bytes_sent bytes_retrans dsack_dups snd_wnd_bytes startup startup_given_up
     snd_ssthresh_bytes latest_rtt delivered_bytes lost_bytes rcv_duplicate_bytes rcv_refused_bytes unread_bytes
     received_ce echoes_asked echoes_missing timeouts tail_probes recoveries spurious_recoveries challenge_acks
-    paws_dropped windows_shrunk host_errors r1_reached user_timeout peer_user_timeout arrival_times pairs probes
-    network saved_path ack_rate limited_by memory_bytes socket);
+    paws_dropped windows_shrunk host_errors r1_reached user_timeout peer_user_timeout experiments limited_by
+    memory_bytes socket);

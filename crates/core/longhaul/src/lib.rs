@@ -68,6 +68,7 @@
 //! | `serde` | [`TcpInfo`] and its parts implement `serde::Serialize` |
 //! | `tonic-014` | [`TcpStream`] implements `Connected` of the server of tonic 0.14 |
 //! | `unstable-controllers` | [`Congestion`] can be made from `longhaul_cc::Congestion`, for controllers of the application's own. Semantic versioning of this crate does not cover it: `longhaul-cc` may change incompatibly in any release |
+//! | `unstable-experiments` | settings and counters of what is under study: answers of routers, probes, shared windows, RTO and window limits, reflectors. Semantic versioning does not cover them |
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -84,6 +85,8 @@ mod descriptors;
 mod disk;
 mod driver;
 mod error;
+#[cfg(feature = "unstable-experiments")]
+mod experiments;
 mod frameworks;
 mod handle;
 mod info;
@@ -109,10 +112,9 @@ pub use congestion::{Congestion, CongestionAlgorithm, CongestionKind, ParseConge
 pub use connect::race;
 pub use connector::TcpConnector;
 pub use error::connection_error;
-pub use info::{
-    LimitedBy, SendLimit, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath,
-    TcpStartup,
-};
+#[cfg(feature = "unstable-experiments")]
+pub use info::experiments::{TcpAckRate, TcpExperiments, TcpNetwork, TcpPairs, TcpProbes, TcpSavedPath};
+pub use info::{LimitedBy, SendLimit, SocketInfo, TcpInfo, TcpOptions, TcpStartup};
 pub use io::UdpBackend;
 pub use listener::TcpListener;
 pub use listener_info::ListenerInfo;

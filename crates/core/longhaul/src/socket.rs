@@ -192,13 +192,6 @@ impl TcpSocket {
         Ok(self.setup().linger)
     }
 
-    /// Sets whether a listener answers path probes, such as those of the example `probe`, with their arrival times.
-    /// Anybody can send a probe, and the answer tells when it arrived and with which TTL. An answer is never longer
-    /// than the probe. Off by default. A socket that connects does not answer probes.
-    pub fn set_reflect(&self, reflect: bool) {
-        self.setup().reflect = reflect;
-    }
-
     /// Sets `SO_REUSEADDR` on the UDP socket. Listeners of kernel TCP set it because of connections in TIME-WAIT;
     /// here such connections hold the port for at most one second. For UDP the option does more: another socket of
     /// this host that sets it, too, can be bound to the same address and receive this socket's datagrams.

@@ -260,7 +260,7 @@ pub(super) async fn sleep_until(clock: Stopwatch, at: f64) {
 fn count(known: &mut FlowSample, info: &TcpInfo) {
     known.sent_again = info.bytes_retrans as f64;
     known.sent = info.bytes_sent as f64 - known.sent_again;
-    known.probes = info.probes.map_or(0.0, |probes| probes.bytes_sent as f64);
+    known.probes = info.experiments().probes.map_or(0.0, |probes| probes.bytes_sent as f64);
     known.segments = info.data_segs_out as f64;
     known.resent = info.total_retrans as f64;
     known.dsacks = info.dsack_dups as f64;
@@ -275,7 +275,7 @@ fn state(info: &TcpInfo) -> FlowState {
         ("bandwidth", info.bandwidth_bytes_per_second),
         ("delivery-rate", info.delivery_bytes_per_second),
         ("pacing-rate", info.pacing_bytes_per_second),
-        ("capacity", info.pairs.and_then(|pairs| pairs.capacity_bytes_per_second)),
+        ("capacity", info.experiments().pairs.and_then(|pairs| pairs.capacity_bytes_per_second)),
     ];
     let rates = rates.into_iter().filter_map(|(name, rate)| Some((name, rate? as f64 * 8e-6)));
     let spans = [("srtt", info.rtt), ("latest-rtt", info.latest_rtt), ("min-rtt", info.min_rtt)];

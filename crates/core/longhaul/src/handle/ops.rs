@@ -270,6 +270,7 @@ impl Handle {
         done.ok_or(io::ErrorKind::NotConnected.into())
     }
 
+    #[cfg(feature = "unstable-experiments")]
     pub(crate) fn share_window(&self, window: longhaul_units::Bytes) -> io::Result<()> {
         let now = Io::now();
         let done = self.shared.drive(self.id, |connection, _| connection.share_window(now, window));

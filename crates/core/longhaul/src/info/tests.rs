@@ -1,6 +1,9 @@
 //! Checks that every field of a snapshot has the value of the engine's field, in the documented unit.
 
-use longhaul_tcp::{Config, Endpoint, EndpointConfig, NegotiatedOptions, RecoveryState, State, Tuple};
+use longhaul_tcp::{
+    AckRateInfo, Config, Endpoint, EndpointConfig, NegotiatedOptions, NetworkInfo, PairInfo, ProbeInfo, RecoveryState,
+    SavedPathInfo, State, Tuple,
+};
 use longhaul_units::{Bytes, Rate, Time};
 use serde_json::{Value, json};
 
@@ -125,8 +128,8 @@ fn each_field_has_the_value_of_its_source() {
 #[test]
 fn unused_features_are_absent() {
     let public = TcpInfo::new(blank(), SocketInfo::default(), None);
-    let absent = (public.pairs, public.probes, public.network, public.saved_path, public.ack_rate);
-    assert_eq!(absent, (None, None, None, None, None));
+    let &TcpExperiments { pairs, probes, network, saved_path, ack_rate, .. } = public.experiments();
+    assert_eq!((pairs, probes, network, saved_path, ack_rate), (None, None, None, None, None));
     assert_eq!((public.snd_ssthresh_bytes, public.host_error, public.user_timeout), (None, None, None));
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use longhaul_tcp::Config;
-use longhaul_units::{Bytes, Span};
+use longhaul_units::Span;
 
 use super::TcpStream;
 use crate::config::to_rate;
@@ -96,19 +96,6 @@ impl TcpStream {
     /// Fails with `NotConnected` if the connection no longer exists.
     pub fn congestion(&self) -> io::Result<String> {
         self.handle.read_setting(|connection| connection.config().congestion.name())
-    }
-
-    /// Shares with this connection what other connections to the same host have found: `bytes` is its part of their
-    /// congestion windows (ensemble sharing; RFC 9040, section 7). With the controller `bbr`, it takes the place of the
-    /// initial window if it is larger and the connection is still in its first start-up. Other controllers ignore it, and so
-    /// do connections with data in flight.
-    ///
-    /// The window is sent at once, so that the sum of what an application shares must not exceed what it knows of the path.
-    ///
-    /// # Errors
-    /// Fails with `NotConnected` if the connection no longer exists.
-    pub fn share_window(&self, bytes: u64) -> io::Result<()> {
-        self.handle.share_window(Bytes(bytes))
     }
 
     /// Sets the user timeout (RFC 5482): the connection is aborted when data has stayed unacknowledged for this long.

@@ -45,7 +45,7 @@ async fn transfer(congestion: &str, to: SocketAddr) -> TcpNetwork {
     stream.write_all(&vec![7; LEN]).await.unwrap();
     stream.shutdown().await.unwrap();
     assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
-    stream.info().unwrap().network.unwrap()
+    stream.info().unwrap().experiments().network.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -136,10 +136,10 @@ async fn transfer(
 ) -> Result<Option<Outcome>, Error> {
     let address = plan.address;
     let info = stream.info()?;
-    if info.pairs.is_none() {
+    if info.experiments().pairs.is_none() {
         return Err(Error::NoPairs(address));
     }
-    if !info.arrival_times {
+    if !info.experiments().arrival_times {
         progress(&format!(
             "{address} does not tell when segments arrive: the capacity will be that of the spacing of its \
              acknowledgments, which the way back may change, and is not counted as converged"
@@ -262,9 +262,11 @@ impl Meter {
         for _ in 0..lost.div_ceil(u64::from(info.snd_mss_bytes).max(1)).min(LOSSES) {
             self.path.on_fate(None);
         }
-        if let Some(pairs) = info.pairs
+        if let Some(pairs) = info.experiments().pairs
             && let Some(capacity) = pairs.capacity_bytes_per_second
-            && before.and_then(|before| before.pairs).is_none_or(|before| before.measured < pairs.measured)
+            && before
+                .and_then(|before| before.experiments().pairs)
+                .is_none_or(|before| before.measured < pairs.measured)
         {
             self.capacities.push(capacity);
         }
@@ -291,7 +293,7 @@ impl Meter {
     fn estimate(&self) -> Estimate {
         let mut estimate = Estimate::default();
         let Some(info) = &self.last else { return estimate };
-        let Some(pairs) = info.pairs else { return estimate };
+        let Some(pairs) = info.experiments().pairs else { return estimate };
         let pairs = Pairs {
             converged: pairs.converged,
             measured: pairs.measured,
@@ -309,7 +311,7 @@ impl Meter {
         });
         estimate.converged = pairs.converged;
         if estimate.capacity.is_some() {
-            estimate.confidence = confidence(&pairs, info.arrival_times);
+            estimate.confidence = confidence(&pairs, info.experiments().arrival_times);
         }
         estimate
     }
@@ -323,7 +325,7 @@ impl Meter {
         outcome.own = self.own.clone();
         if let Some(info) = &self.last {
             self.count(info, &mut outcome.path);
-            outcome.arrival_times = Some(info.arrival_times);
+            outcome.arrival_times = Some(info.experiments().arrival_times);
             outcome.own.starved = info.limited_by.cpu.as_secs_f64() / took.as_secs_f64().max(1e-9);
             let mss = u64::from(info.snd_mss_bytes).max(1);
             let delivered = info.delivered_bytes.saturating_sub(self.began_delivered);

@@ -1,0 +1,101 @@
+//! Settings of experiments. Semantic versioning does not cover them.
+
+use std::io;
+use std::time::Duration;
+
+use longhaul_units::Bytes;
+
+use crate::config::Config;
+use crate::info::TcpInfo;
+use crate::info::experiments::TcpExperiments;
+use crate::socket::TcpSocket;
+use crate::stream::TcpStream;
+
+/// Experiments.
+impl Config {
+    /// Limits the congestion window. Default: 4 GiB.
+    pub fn max_cwnd(&mut self, bytes: u64) -> &mut Self {
+        self.engine.max_cwnd = bytes;
+        self
+    }
+
+    /// Sets the minimum margin of the retransmission timeout above the RTT. RFC 6298 requires a timeout of at least 1 s;
+    /// deployed stacks use 200 ms above the RTT, which is safe with timestamps, F-RTO and Eifel detection. Default:
+    /// 200 ms.
+    pub fn min_rto(&mut self, margin: Duration) -> &mut Self {
+        self.engine.min_rto = margin.into();
+        self
+    }
+
+    /// States that the routers of the path answer network feedback requests. Otherwise Quick-Start, RCP and XCP send no
+    /// requests. Routers on the Internet do not answer. Default: off.
+    pub fn routers_answer(&mut self, answer: bool) -> &mut Self {
+        self.engine.routers_answer = answer;
+        self
+    }
+
+    /// States the TTL or hop limit of sent packets, if it was changed on the socket. Receivers use it to count the
+    /// routers that did not process a request. Default: 64.
+    pub fn ttl(&mut self, hops: u8) -> &mut Self {
+        self.engine.ttl = hops;
+        self
+    }
+
+    /// Asks the peer to report the arrival times of segments even if the congestion controller does not use them. The
+    /// request is part of the SYN, so that an accepted connection gets reports only if the peer asked for them, too.
+    /// Default: off.
+    pub fn arrival_times(&mut self, enabled: bool) -> &mut Self {
+        self.engine.arrival_times = enabled;
+        self
+    }
+
+    /// Measures the capacity of the narrow link with flipped pairs of segments (TCPProbe) even if the congestion
+    /// controller does not use it. At most one pair is sent per round trip. This requires a peer that supports SACK;
+    /// [`arrival_times`](Self::arrival_times) makes it more accurate. Default: off.
+    pub fn probe_pairs(&mut self, enabled: bool) -> &mut Self {
+        self.engine.probe_pairs = enabled;
+        self
+    }
+
+    /// Sets whether to offer longhaul's experimental options. Without them, nothing reveals that this end is longhaul.
+    /// Default: on.
+    pub fn extensions(&mut self, enabled: bool) -> &mut Self {
+        self.engine.extensions = enabled;
+        self
+    }
+}
+
+/// Experiments.
+impl TcpSocket {
+    /// Sets whether a listener answers path probes, such as those of `longhaul probe`, with their arrival times.
+    /// Anybody can send a probe, and the answer tells when it arrived and with which TTL. An answer is never longer
+    /// than the probe. Off by default. A socket that connects does not answer probes.
+    pub fn set_reflect(&self, reflect: bool) {
+        self.setup().reflect = reflect;
+    }
+}
+
+/// Experiments.
+impl TcpStream {
+    /// Shares with this connection what other connections to the same host have found: `bytes` is its part of their
+    /// congestion windows (ensemble sharing; RFC 9040, section 7). With the controller `bbr`, it takes the place of the
+    /// initial window if it is larger and the connection is still in its first start-up. Other controllers ignore it, and so
+    /// do connections with data in flight.
+    ///
+    /// The window is sent at once, so that the sum of what an application shares must not exceed what it knows of the path.
+    ///
+    /// # Errors
+    /// Fails with `NotConnected` if the connection no longer exists.
+    pub fn share_window(&self, bytes: u64) -> io::Result<()> {
+        self.handle.share_window(Bytes(bytes))
+    }
+}
+
+/// Experiments.
+impl TcpInfo {
+    /// Returns the state of the experiments that the connection takes part in.
+    #[must_use]
+    pub const fn experiments(&self) -> &TcpExperiments {
+        &self.experiments
+    }
+}
