@@ -7,7 +7,7 @@ use longhaul_tcp::Config;
 use longhaul_units::Span;
 
 use super::TcpStream;
-use crate::config::to_rate;
+use crate::config::{KeepAlive, to_rate};
 
 impl TcpStream {
     /// Returns whether the Nagle algorithm is disabled.
@@ -116,6 +116,15 @@ impl TcpStream {
     /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_user_timeout_option(&self, enabled: bool) -> io::Result<()> {
         self.handle.set(|config| config.user_timeout_option = enabled)
+    }
+
+    /// Sends keep-alive probes while the connection is idle, from now on; `None` disables them. See
+    /// [`Config::keep_alive`](crate::Config::keep_alive).
+    ///
+    /// # Errors
+    /// Fails with `NotConnected` if the connection no longer exists.
+    pub fn set_keep_alive(&self, keep_alive: Option<KeepAlive>) -> io::Result<()> {
+        self.handle.set(|config| config.keep_alive = keep_alive.map(KeepAlive::to_engine))
     }
 
     /// Limits unsent data to this many bytes: further writes wait, so that the data stays with the application until

@@ -218,6 +218,11 @@ async fn a_silent_peer_is_given_up_after_the_user_timeout() {
 
 #[tokio::test]
 async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
+    tokio::join!(vanish(false), vanish(true));
+}
+
+/// Lets a peer vanish from an idle connection whose keep-alive was set before it was opened, or later.
+async fn vanish(while_open: bool) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let relay = Relay::new(listener.local_addr().unwrap()).await;
     let mut socket = TcpSocket::new_v4().unwrap();
@@ -225,9 +230,14 @@ async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
     // second.
     let often = Duration::from_millis(100);
     let keep_alive = KeepAlive::default().with_idle(often).with_interval(often).with_probes(2);
-    socket.config().keep_alive(Some(keep_alive));
+    if !while_open {
+        socket.config().keep_alive(Some(keep_alive));
+    }
     let (client, server) = tokio::join!(socket.connect(relay.address), listener.accept());
     let (mut client, _server) = (client.unwrap(), server.unwrap());
+    if while_open {
+        client.set_keep_alive(Some(keep_alive)).unwrap();
+    }
     // A peer that is alive answers.
     assert!(tokio::time::timeout(Duration::from_millis(2500), client.read(&mut [0])).await.is_err());
     relay.cut();
