@@ -243,16 +243,16 @@ time = { value = "completion(second)", unit = "s" }
 /// ended before. With a path cache, the second flow knows the path from the first one on the same hosts, and Careful
 /// Resume needs fewer round trips. Real and virtual time must agree.
 ///
-/// A pause of the machine can only add time, so one agreement in several tries is sufficient. If the machine is too
-/// busy to emulate the link in time in most tries, the test proves nothing and says so.
+/// Runs in which the machine was too busy to emulate the link in time do not count. Of those that do, the median must agree.
 #[test]
 fn flows_begin_after_others_and_know_what_those_learnt() {
-    const TRIES: usize = 5;
+    const RUNS: usize = 3;
+    const TRIES: usize = 6;
     let place = Place::new("real-after");
     let file = place.file("after.toml", AFTER);
     let out = place.path("kept");
     let run = || lab(&["run", "--real", &file, "--json", "--out", &out, "--seeds", "1", "--overwrite"]);
-    let (mut agreed, mut fair) = (false, Vec::new());
+    let (mut ratios, mut reproduced) = (<[Vec<f64>; 2]>::default(), 0);
     for _ in 0..TRIES {
         let output = run();
         let (rows, errors) = (rows(&output.stdout), text(&output.stderr));
@@ -262,21 +262,23 @@ fn flows_begin_after_others_and_know_what_those_learnt() {
         assert_eq!(runs.len(), 2);
         // Both flows transfer all bytes, however long it takes.
         assert!(runs.iter().all(|run| run["read_bytes"] == 3_400_000 && run["failures"] == json!([])), "{errors}");
-        let number = |values: &Value, place: usize| values[place].as_f64().unwrap();
-        let differs = |place| number(&rows[0]["ours"], place) / number(&rows[0]["virtual"], place) - 1.0;
-        let told: Vec<f64> = (0..2).map(differs).collect();
-        let are_reproduced = rows.iter().all(|row| row["verdict"] == "reproduced");
-        if are_reproduced && told.iter().all(|differs: &f64| differs.abs() < 0.05) {
-            agreed = true;
-            break;
-        }
         if runs.iter().all(|run| run["kept_up"] == true) {
-            fair.push(format!("{told:?} {errors}"));
+            let number = |values: &Value, place: usize| values[place].as_f64().unwrap();
+            for (place, ratios) in ratios.iter_mut().enumerate() {
+                ratios.push(number(&rows[0]["ours"], place) / number(&rows[0]["virtual"], place));
+            }
+            reproduced += usize::from(rows.iter().all(|row| row["verdict"] == "reproduced"));
+            if ratios[0].len() == RUNS {
+                break;
+            }
         }
     }
-    if !agreed {
-        assert!(fair.len() <= TRIES / 2, "both worlds disagree: {fair:#?}");
-        eprintln!("this machine is too busy to keep time");
+    if needs::quiet_machine(ratios[0].len() == RUNS) {
+        assert!(reproduced > RUNS / 2, "{reproduced} of {RUNS} runs reproduce the rows: {ratios:?}");
+        for ratios in &mut ratios {
+            ratios.sort_by(f64::total_cmp);
+            assert!((ratios[RUNS / 2] - 1.0).abs() < 0.05, "the times in both worlds disagree: {ratios:?}");
+        }
     }
     // Existing files are replaced only on request, and are not mixed with results in virtual time.
     refused(&["run", "--real", &file, "--out", &out], "after.real.json exists; --overwrite replaces it");

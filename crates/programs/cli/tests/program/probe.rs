@@ -57,9 +57,8 @@ fn is_trusted(report: &Value) -> bool {
     let doubts = report["doubts"].as_array().unwrap();
     if !doubts.is_empty() {
         assert!(report["methods"].as_array().unwrap().iter().any(|found| found["converged"] == false), "{report}");
-        eprintln!("this machine is too busy to measure: {doubts:?}");
     }
-    doubts.is_empty()
+    needs::quiet_machine(doubts.is_empty())
 }
 
 /// The link of the relay has 20 Mbit/s. On a busy machine, packets are milliseconds late, so the bounds are wide.
@@ -137,13 +136,13 @@ fn random_loss_is_told_by_its_share() {
     let receiver = Receiver::start(&["--reflect"]);
     let relay = relay("--rate 50mbit --rtt 10ms --loss-up 3%", receiver.address);
     let address = relay.local_addr().to_string();
-    let report = || -> Value {
-        let output = probe(&address, &["--method", "pathload", "--json", "--time", "8"]);
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-    };
-    let told = (0..5).map(|_| report()).find(|report| report["random_loss"].is_number()).expect("enough packets");
-    let loss = told["random_loss"].as_f64().unwrap();
-    assert!((0.015..0.05).contains(&loss), "{told}");
+    let output = probe(&address, &["--method", "pathload", "--json", "--time", "8"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    if !needs::quiet_machine(report["packets"].as_u64().unwrap() >= 1000) {
+        return;
+    }
+    let loss = report["random_loss"].as_f64().unwrap_or_else(|| panic!("{report}"));
+    assert!((0.015..0.05).contains(&loss), "{report}");
 }
 
 #[test]
