@@ -128,11 +128,19 @@ mod tests {
     }
 
     #[test]
-    fn pairs_keep_their_distance() {
-        let mut probe = TcpProbe::default();
-        assert!(probe.may_send(at(0)));
-        probe.on_sent(at(0));
-        assert!(!probe.may_send(at(9)) && probe.may_send(at(10)));
+    fn pairs_keep_the_configured_distance() {
+        for gap in [0, 1, 10, 250] {
+            let mut probe = TcpProbe::new(TcpProbeConfig { gap: Span::from_millis(gap), ..TcpProbeConfig::default() });
+            // A sender that asks each millisecond.
+            let sent = (0..1000).filter(|now| {
+                let may = probe.may_send(at(*now));
+                if may {
+                    probe.on_sent(at(*now));
+                }
+                may
+            });
+            assert_eq!(sent.count() as u64, 1000 / gap.max(1), "{gap} ms");
+        }
     }
 
     /// Pairs that were separated by cross traffic, or compressed behind a queue, have been queued: the best pair is

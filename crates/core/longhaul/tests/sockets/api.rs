@@ -99,13 +99,16 @@ async fn an_error_is_readiness_too() {
 }
 
 #[tokio::test]
-async fn bytes_are_passed_without_copying() {
+async fn written_bytes_are_kept_by_reference_until_they_are_acknowledged() {
     let (mut a, mut b) = pair().await;
-    let data = Bytes::from(pattern(3 << 20));
-    let copy = data.clone();
+    let data = pattern(3 << 20);
+    let bytes = Bytes::from(data.clone());
     let writer = tokio::spawn(async move {
-        a.write_bytes(copy).await.unwrap();
+        a.write_bytes(bytes.clone()).await.unwrap();
+        // The end has been queued in this turn of the only thread, in which no ACK is received.
+        assert!(!bytes.is_unique(), "the stream has a copy");
         a.close().await.unwrap();
+        assert!(bytes.is_unique(), "acknowledged data is kept");
     });
     let mut got = Vec::new();
     loop {

@@ -154,6 +154,8 @@ impl BurstLength {
 
 #[cfg(test)]
 mod tests {
+    //! The numbers are those of `docs/decisions/0049-moderation.md`.
+
     use super::*;
 
     const MSS: Bytes = Bytes(1000);
@@ -245,9 +247,50 @@ mod tests {
         assert_eq!(rounds.trial(7), (8, 8, 16));
         assert_eq!(rounds.trial(7), (8, 8, 16));
         assert_eq!(rounds.trial(0), (8, 8, 16));
-        rounds.bursts.wait = 64;
-        (0..4 + 32).for_each(|_| assert_eq!(rounds.round(0), [16; 10]));
-        assert_eq!(rounds.bursts.wait, 16, "after 4 and 32 round trips");
+        // Round trips with long bursts in use, and those from the timeout that ends their use to the next trial.
+        for (used, next) in [(0, 128), (63, 128), (64, 64), (96, 32)] {
+            let mut rounds = Rounds::new(30);
+            for lost in [7, 200, 7, 200, 0] {
+                rounds.trial(lost);
+            }
+            (0..used).for_each(|_| assert_eq!(rounds.round(0), [16; 10]));
+            rounds.bursts.on_timeout();
+            assert_eq!(rounds.trial(0).0, next, "{used}");
+        }
+    }
+
+    /// A path whose first queue takes `queue` segments of a burst and drops the others. Returns the mean length of the
+    /// bursts that it takes whole, and the share of all segments that it drops.
+    fn through(queue: u64) -> (f64, f64) {
+        let mut bursts = BurstLength::new();
+        let (mut whole, mut count, mut sent, mut dropped, mut dropped_before) = (0, 0, 0, 0, 0);
+        for _ in 0..5000 {
+            let mut now = 0;
+            for _ in 0..60 {
+                let length = bursts.limit(MSS * 30, MSS);
+                bursts.on_sent(length);
+                let length = length.0 / MSS.0;
+                if length <= queue {
+                    (whole, count) = (whole + length, count + 1);
+                }
+                (sent, now) = (sent + length, now + length.saturating_sub(queue));
+            }
+            bursts.on_ack(MSS * 600, MSS * dropped_before);
+            bursts.on_round();
+            (dropped, dropped_before) = (dropped + now, now);
+        }
+        (whole as f64 / count as f64, dropped as f64 / sent as f64)
+    }
+
+    /// What the trials are for, whatever their numbers are: bursts are at least a third as long as the queue permits, and the
+    /// trials cost fewer segments than a round trip may lose.
+    #[test]
+    fn a_queue_that_drops_the_end_of_bursts_bounds_their_length() {
+        for queue in 4..=20 {
+            let (length, dropped) = through(queue);
+            assert!(length >= queue.min(16) as f64 / 3.0, "{queue}: {length}");
+            assert!(if queue < 16 { dropped < 0.02 } else { dropped == 0.0 }, "{queue}: {dropped}");
+        }
     }
 
     /// The losses of slow start, with short bursts, do not lengthen the wait.

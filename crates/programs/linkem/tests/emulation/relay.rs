@@ -286,14 +286,19 @@ fn datagrams_of_every_size_pass() {
 #[test]
 fn a_server_may_come_later() {
     let addr = socket("127.0.0.1").local_addr();
-    let client = socket("127.0.0.1");
-    let relay = relay("--delay 1ms", addr);
+    let (client, other) = (socket("127.0.0.1"), socket("127.0.0.1"));
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let options = Options::new(any, addr).and(any, other.local_addr());
+    let relay = Running::start(&options, &link("--delay 1ms"), Logs::default()).unwrap();
+    let &[to_absent, to_other] = relay.local_addrs() else { panic!("{:?}", relay.local_addrs()) };
     for number in 0..5 {
-        burst(&client, relay.local_addr(), 0, 100, number..number + 1);
-        std::thread::sleep(Duration::from_millis(5));
+        burst(&client, to_absent, 0, 100, number..number + 1);
+        // Both share a link that keeps the order: when this one has arrived, the one before has been refused.
+        burst(&client, to_other, 0, 100, number..number + 1);
+        assert_eq!(numbers(&receive(&other, 1)), [number]);
     }
     let server = longhaul_sys::linux::UdpSocket::new(std::net::UdpSocket::bind(addr).unwrap()).unwrap();
-    burst(&client, relay.local_addr(), 0, 100, 5..15);
+    burst(&client, to_absent, 0, 100, 5..15);
     assert_eq!(numbers(&receive(&server, 10)), (5..15).collect::<Vec<_>>());
     relay.stop().unwrap();
 }
