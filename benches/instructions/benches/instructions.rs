@@ -100,10 +100,6 @@ fn count_all() -> Result<Baseline> {
     Ok(Baseline { compiler: compiler()?, counts: totals.collect::<Result<_>>()? })
 }
 
-fn has_valgrind() -> bool {
-    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 /// Prints a line for each count that changed. Returns the number of counts that rose by more than the tolerance.
 fn compare(known: &Baseline, now: &Baseline) -> usize {
     let mut more = 0;
@@ -123,8 +119,7 @@ fn run(arguments: &[String]) -> Result<()> {
         workloads(|work| counted(work))?;
         return Ok(());
     }
-    if !has_valgrind() {
-        println!("skipped: valgrind is not installed");
+    if !needs::program("valgrind") {
         return Ok(());
     }
     let now = count_all()?;
@@ -134,8 +129,8 @@ fn run(arguments: &[String]) -> Result<()> {
         return Ok(());
     }
     let known = Baseline::parse(&std::fs::read_to_string(BASELINE).context("reading the baseline")?);
-    if known.compiler != now.compiler {
-        println!("SKIPPED, nothing was compared: the baseline is of {}, this is {}", known.compiler, now.compiler);
+    let what = format!("the compiler of the baseline, {}, and not {}", known.compiler, now.compiler);
+    if !needs::that(known.compiler == now.compiler, "baseline-compiler", &what) {
         return Ok(());
     }
     let more = compare(&known, &now);

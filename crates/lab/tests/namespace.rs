@@ -1,5 +1,4 @@
-//! Experiments in real time with the senders in a network namespace. They need root and TUN devices, and are skipped
-//! with a message without them. Their results depend on the machine; the tests check only properties that do not.
+//! Experiments in real time with the senders in a network namespace. They need root and TUN devices. Their results depend on the machine; the tests check only properties that do not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -8,11 +7,9 @@
 mod common;
 
 use std::fs;
-use std::path::Path;
 
 use common::{Place, lab, refused, text, with};
 use longhaul_lab::record::Record;
-use longhaul_sys::linux::NetNs;
 
 const BOTH: &str = r#"id = "both"
 title = "100 kB by the kernel's TCP and by longhaul"
@@ -64,21 +61,11 @@ lines = "sender"
 columns = [{ head = "bytes", value = "median(read)", digits = 0 }]
 "#;
 
-/// Returns whether namespaces and TUN devices can be used; otherwise prints why.
-fn is_permitted() -> bool {
-    match NetNs::anonymous() {
-        Ok(_) if Path::new("/dev/net/tun").exists() => return true,
-        Ok(_) => eprintln!("skipped: no TUN devices here"),
-        Err(error) => eprintln!("skipped: network namespaces are not permitted here: {error}"),
-    }
-    false
-}
-
 /// At 2 Mb/s, 100 kB take at least 0.4 s, and the link carries them with their headers. The earlier connection of the
 /// same hosts is not part of the time, but of what the link has carried.
 #[test]
 fn the_kernels_tcp_crosses_the_same_link() {
-    if !is_permitted() {
+    if !needs::tun() {
         return;
     }
     let place = Place::new("namespace");
@@ -113,7 +100,7 @@ fn the_kernels_tcp_crosses_the_same_link() {
 /// A congestion control that the kernel does not have ends the experiment with its name.
 #[test]
 fn an_unknown_congestion_control_of_the_kernel_is_reported() {
-    if !is_permitted() {
+    if !needs::tun() {
         return;
     }
     let file = Place::new("namespace-unknown").file("both.toml", &BOTH.replace("\"reno\"", "\"rino\""));

@@ -1,10 +1,9 @@
 //! Linux's TCP as the peer: longhaul is on one side of the shim, and the kernel's TCP, in its own network namespace, on
-//! the other. Needs root and TUN. Without them, the tests are skipped with a message.
+//! the other. Needs root and TUN.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::time::Duration;
 
 use longhaul::{Config, TcpInfo, TcpListener, TcpStream};
@@ -35,15 +34,12 @@ struct World {
 }
 
 impl World {
+    /// Returns `None` if it cannot be made here.
     async fn new(impairment: Impairment, config: Config) -> Option<Self> {
-        let namespace = match NetNs::anonymous() {
-            Ok(namespace) => namespace,
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => return skipped("this takes root"),
-            Err(error) => panic!("{error}"),
-        };
-        if !Path::new("/dev/net/tun").exists() {
-            return skipped("there is no /dev/net/tun");
+        if !needs::tun() {
+            return None;
         }
+        let namespace = NetNs::anonymous().unwrap();
         let open = || -> io::Result<(Tun, KernelListener)> {
             let tun = Tun::open("kernel%d")?;
             tun.link().set_address(Ipv4Addr::new(10, 77, 0, 1), 24)?;
@@ -75,11 +71,6 @@ impl World {
         let (ours, _) = self.server.accept().await.unwrap();
         (ours, theirs)
     }
-}
-
-fn skipped<T>(why: &str) -> Option<T> {
-    eprintln!("skipped: no kernel as a peer, {why}");
-    None
 }
 
 /// Returns `len` bytes that do not repeat within a short distance.

@@ -200,10 +200,10 @@ mod tests {
     #[test]
     fn a_closed_port_is_reported_with_what_was_sent() {
         for local in ["127.0.0.1:0", "[::1]:0"] {
-            let Ok(bound) = std::net::UdpSocket::bind(local) else {
-                eprintln!("skipped: no {local} here");
+            if local.starts_with('[') && !needs::ipv6() {
                 continue;
-            };
+            }
+            let bound = std::net::UdpSocket::bind(local).unwrap();
             let closed = std::net::UdpSocket::bind(local).unwrap().local_addr().unwrap();
             bound.connect(closed).unwrap();
             let socket = UdpSocket::new(bound).unwrap();

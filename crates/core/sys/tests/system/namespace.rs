@@ -1,4 +1,4 @@
-//! Network namespaces and TUN devices. The tests are skipped with a message if these are not permitted.
+//! Network namespaces and TUN devices.
 
 use std::io::{ErrorKind, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -6,18 +6,11 @@ use std::process::{self, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
-use longhaul_sys::linux::{ErrorClass, NetNs, RecvBatch, Transmit, Tun, UdpSocket, VethPair, veth};
+use longhaul_sys::linux::{ErrorClass, NetNs, RecvBatch, Transmit, Tun, UdpSocket, VethPair};
 use longhaul_sys::pool::RecvPool;
 
 fn namespace() -> Option<NetNs> {
-    match NetNs::anonymous() {
-        Ok(namespace) => Some(namespace),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            eprintln!("skipped: network namespaces are not permitted here");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    needs::namespaces().then(|| NetNs::anonymous().unwrap())
 }
 
 fn bind(addr: &str) -> UdpSocket {
@@ -65,7 +58,7 @@ fn a_namespace_is_another_world_with_a_loopback() {
 
 #[test]
 fn named_namespaces_are_found_again() {
-    if namespace().is_none() {
+    if !needs::namespaces() {
         return;
     }
     let name = format!("longhaul-{}", process::id());
@@ -83,7 +76,10 @@ fn named_namespaces_are_found_again() {
 
 #[test]
 fn a_tun_device_carries_ip_packets_both_ways() {
-    let Some(namespace) = namespace() else { return };
+    if !needs::tun() {
+        return;
+    }
+    let namespace = NetNs::anonymous().unwrap();
     let (tun, socket) = namespace
         .run(|| {
             let tun = Tun::open("lh%d").unwrap();
@@ -130,14 +126,12 @@ fn a_tun_device_carries_ip_packets_both_ways() {
 
 /// Creates a veth pair whose far end coalesces as many datagrams as possible.
 fn merging_pair() -> Option<VethPair> {
-    match VethPair::new().and_then(|pair| pair.hold_arrivals().map(|()| pair)) {
-        Ok(pair) => Some(pair),
-        Err(error) if veth::is_impossible(&error) => {
-            eprintln!("skipped: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
+    if !needs::veth() || !needs::mounts() {
+        return None;
     }
+    let pair = VethPair::new().unwrap();
+    pair.hold_arrivals().unwrap();
+    Some(pair)
 }
 
 /// Sends datagrams of these lengths back to back. Returns the lengths of the received datagrams per message.
@@ -193,13 +187,17 @@ fn a_longer_datagram_is_not_merged_with_the_one_before() {
 /// Datagrams in a slowly draining queue count towards their sender's send buffer.
 #[test]
 fn a_full_send_buffer_stops_a_batch_midway() {
+    if !needs::program("tc") {
+        return;
+    }
     let Some(namespace) = namespace() else { return };
     namespace
         .run(|| {
             let slow =
                 ["qdisc", "add", "dev", "lo", "root", "tbf", "rate", "80kbit", "burst", "2000", "limit", "10000000"];
-            if !Command::new("tc").args(slow).status().is_ok_and(|status| status.success()) {
-                eprintln!("skipped: no tc with tbf here");
+            let made = Command::new("tc").args(slow).status().unwrap();
+            let what = "the queueing discipline tbf; use a kernel with CONFIG_NET_SCH_TBF";
+            if !needs::that(made.success(), "tbf", what) {
                 return;
             }
             let (sender, receiver) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));

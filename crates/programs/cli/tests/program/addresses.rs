@@ -1,5 +1,4 @@
-//! Names with several addresses, and addresses with zones, in a network namespace (Linux). Without root or a program that the
-//! test needs, it prints a message and passes.
+//! Names with several addresses, and addresses with zones, in a network namespace (Linux).
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -24,14 +23,14 @@ impl Drop for Space {
 }
 
 impl Space {
-    /// Returns `None`, after a message, if the namespace cannot be created.
+    /// Returns `None` if the namespace cannot be created here.
     fn new(name: &str) -> Option<Self> {
-        let name = format!("lh-{name}-{}", std::process::id());
-        let made = Command::new("ip").args(["netns", "add", &name]).output();
-        if !made.is_ok_and(|made| made.status.success()) {
-            eprintln!("skipped: network namespaces are not permitted, or `ip` is not installed");
+        if !needs::veth() || !needs::ipv6() {
             return None;
         }
+        let name = format!("lh-{name}-{}", std::process::id());
+        let made = Command::new("ip").args(["netns", "add", &name]).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
         let space = Self { etc: PathBuf::from("/etc/netns").join(&name), name };
         fs::create_dir_all(&space.etc).unwrap();
         fs::write(space.etc.join("hosts"), "2001:db8::1 two.example\n127.0.0.1 two.example\n").unwrap();
@@ -47,10 +46,7 @@ impl Space {
             "ip -6 neigh add 2001:db8::1 lladdr 02:00:00:00:00:01 dev dead nud permanent",
         ] {
             let done = space.shell(command);
-            if !done.status.success() {
-                eprintln!("skipped: {command}: {}", String::from_utf8_lossy(&done.stderr));
-                return None;
-            }
+            assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
         }
         Some(space)
     }
@@ -135,11 +131,10 @@ fn one_dead_address_of_a_name_delays_nothing() {
 /// The gateway, its target and the target of the forwarder have names with a dead address.
 #[test]
 fn tunnels_use_the_address_that_answers() {
-    let Some(space) = Space::new("tunnels") else { return };
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: the program `python3` is not installed");
+    if !needs::program("python3") {
         return;
     }
+    let Some(space) = Space::new("tunnels") else { return };
     let (there, here) = (Machine::new(), Machine::new());
     there.key();
     fs::write(there.data("allowed-peers"), format!("{} ship forward,listen\n", here.key())).unwrap();

@@ -1,5 +1,8 @@
 //! Receivers that cannot write: a full disk, a read-only file system, no permission.
 use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use longhaul_link::spec::Direction;
@@ -7,21 +10,12 @@ use longhaul_link::spec::Direction;
 use crate::machine::{Machine, Receiver, failed};
 use crate::relay::relay;
 
-/// Starts a receiver for `here` after the commands `before`, in its own mount namespace. Returns `None` if that is not
-/// permitted.
-fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]) -> Option<Receiver> {
+/// Starts a receiver for `here` after the commands `before`, in its own mount namespace.
+fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]) -> Receiver {
     let out = there.path("out");
     fs::create_dir_all(&out).unwrap();
     let script = format!("set -e; out=$0; {before}; exec \"$@\"");
     let isolated = ["--mount", "sh", "-c", &script];
-    let tried = Command::new("unshare").args(isolated).arg(&out).arg("true").output();
-    match tried {
-        Ok(output) if output.status.success() => {}
-        other => {
-            eprintln!("skipped: needs root and mount namespaces: {other:?}");
-            return None;
-        }
-    }
     let program = there.command(&["receive", "--listen", "127.0.0.1:0", "--allow", &here.key(), "--out"]);
     let mut command = Command::new("unshare");
     command.args(isolated).arg(&out).arg(program.get_program()).args(program.get_args()).arg(&out).args(options);
@@ -32,7 +26,7 @@ fn receive_after(there: &Machine, here: &Machine, before: &str, options: &[&str]
         };
     }
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    Some(Receiver::new(child).listening())
+    Receiver::new(child).listening()
 }
 
 /// Sends over a relay; returns the messages of the sender, and the number of bytes that it has put on the link.
@@ -52,9 +46,12 @@ pub(crate) fn send_over_a_link(here: &Machine, receiver: &Receiver, files: &[&st
 
 #[test]
 fn a_full_disk_is_known_before_the_bytes_come() {
+    if !needs::mounts() {
+        return;
+    }
     let (there, here) = (Machine::new(), Machine::new());
     let tmpfs = "mount -t tmpfs -o size=4m none $out";
-    let Some(mut receiver) = receive_after(&there, &here, tmpfs, &[]) else { return };
+    let mut receiver = receive_after(&there, &here, tmpfs, &[]);
     let (said, bytes) = refused(&here, &receiver, &[&here.file("large", 8 << 20)]);
     assert!(said.contains("it needs 8.00 MiB of space, and less is free"), "{said}");
     assert!(bytes < 100_000, "{bytes} bytes were sent");
@@ -69,11 +66,14 @@ fn a_full_disk_is_known_before_the_bytes_come() {
 
 #[test]
 fn directories_that_cannot_be_written_are_known_before_the_bytes_come() {
+    if !needs::mounts() {
+        return;
+    }
     let (there, here) = (Machine::new(), Machine::new());
     let mounts = "mkdir -p $out/files $out/other; \
                   mount --bind $out/files $out/files; mount -o remount,ro,bind $out/files; \
                   mount -t tmpfs none $out/other";
-    let Some(receiver) = receive_after(&there, &here, mounts, &[]) else { return };
+    let receiver = receive_after(&there, &here, mounts, &[]);
     for (name, reason) in [("files", "the file system is read-only"), ("other", "is on another file system than --out")]
     {
         fs::create_dir(here.path(name)).unwrap();
@@ -89,6 +89,9 @@ fn directories_that_cannot_be_written_are_known_before_the_bytes_come() {
 /// Root may write everywhere, so the receiver runs as another user.
 #[test]
 fn a_missing_permission_is_known_before_the_bytes_come() {
+    if !needs::root() || !needs::program("setpriv") {
+        return;
+    }
     let (there, here) = (Machine::new(), Machine::new());
     let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all";
     there.key();
@@ -97,20 +100,16 @@ fn a_missing_permission_is_known_before_the_bytes_come() {
     let out = there.path("out");
     let script = format!("set -e; out=$0; {before}; exec {nobody} \"$@\"");
     let program = there.command(&["receive", "--listen", "127.0.0.1:0", "--allow", &here.key(), "--out"]);
+    // The other user may not see the place where the program was built.
+    let copy = there.path("longhaul");
+    fs::copy(program.get_program(), &copy).unwrap();
     let run = |arguments: &[&str]| {
         let mut command = Command::new("sh");
-        command.args(["-c", &script]).arg(&out).arg(program.get_program());
+        command.args(["-c", &script]).arg(&out).arg(&copy);
         command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
-    match run(&["--version"]).output() {
-        Ok(output) if output.status.success() => {}
-        other => {
-            eprintln!("skipped: cannot run as another user: {other:?}");
-            return;
-        }
-    }
     let arguments: Vec<_> = program.get_args().map(|word| word.to_str().unwrap()).collect();
     let arguments = [&arguments[..], &[out.to_str().unwrap()]].concat();
     let receiver = Receiver::new(run(&arguments).spawn().unwrap()).listening();
@@ -148,32 +147,39 @@ fn a_sender_is_limited_by_its_own_budget_and_by_that_of_all() {
     assert!(said.contains("would exceed --max-bytes-per-peer (3145728 bytes)"), "{said}");
 }
 
-/// The file is the image of a disk larger than the real one, and contains little data.
-#[test]
-fn holes_stay_holes_and_need_no_space() {
-    use std::io::{Seek, SeekFrom, Write};
-    use std::os::unix::fs::MetadataExt;
-    let (there, here) = (Machine::new(), Machine::new());
+/// Writes a file of 64 MiB with little in it, and returns its path, or `None` if files have no holes here.
+fn disk_image(here: &Machine) -> Option<PathBuf> {
     let path = here.path("disk.img");
     let mut image = fs::File::create(&path).unwrap();
     image.seek(SeekFrom::Start(20 << 20)).unwrap();
     image.write_all(&[7; 4096]).unwrap();
     image.set_len(64 << 20).unwrap();
-    if image.metadata().unwrap().blocks() > 1000 {
-        eprintln!("skipped: this file system has no holes");
-        return;
-    }
-    // If the receiver has no file system of its own, it has more space.
-    let tmpfs = "mount -t tmpfs -o size=4m none $out";
-    let once = receive_after(&there, &here, tmpfs, &["--once"]);
-    let small = once.is_some();
-    let receiver = once.unwrap_or_else(|| there.receive(&["--allow", &here.key(), "--once"]));
-    let (output, bytes) = send_over_a_link(&here, &receiver, &[path.to_str().unwrap()]);
+    let has_holes = image.metadata().unwrap().blocks() < 1000;
+    needs::that(has_holes, "holes", "files with holes; set TMPDIR to a file system that has them").then_some(path)
+}
+
+/// Sends the image to a receiver that then ends.
+fn send_image(here: &Machine, path: &Path, receiver: Receiver) {
+    let (output, bytes) = send_over_a_link(here, &receiver, &[path.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
     assert!(bytes < 100_000, "{bytes} bytes were sent");
     assert_eq!(receiver.end().0, Some(0));
-    if !small {
-        assert!(there.path("out/disk.img").metadata().unwrap().blocks() < 1000);
-        assert!(fs::read(there.path("out/disk.img")).unwrap() == fs::read(path).unwrap());
-    }
+}
+
+#[test]
+fn holes_stay_holes() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let Some(path) = disk_image(&here) else { return };
+    send_image(&here, &path, there.receive(&["--allow", &here.key(), "--once"]));
+    assert!(there.path("out/disk.img").metadata().unwrap().blocks() < 1000);
+    assert!(fs::read(there.path("out/disk.img")).unwrap() == fs::read(path).unwrap());
+}
+
+/// The image is larger than the receiver's file system.
+#[test]
+fn holes_need_no_space() {
+    let (there, here) = (Machine::new(), Machine::new());
+    let Some(path) = disk_image(&here).filter(|_| needs::mounts()) else { return };
+    let tmpfs = "mount -t tmpfs -o size=4m none $out";
+    send_image(&here, &path, receive_after(&there, &here, tmpfs, &["--once"]));
 }

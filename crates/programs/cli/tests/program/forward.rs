@@ -266,8 +266,7 @@ fn forwarders_and_gateways_need_keys_and_permission() {
 
 #[test]
 fn curl_gets_pages() {
-    if Command::new("curl").arg("--version").output().is_err() {
-        eprintln!("skipped: the program `curl` is not installed");
+    if !needs::program("curl") {
         return;
     }
     let (listener, target) = listen();

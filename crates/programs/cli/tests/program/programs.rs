@@ -1,9 +1,8 @@
-//! Unmodified programs through a forwarder. If the program or its server is missing, a test prints a message and
-//! passes.
+//! Unmodified programs through a forwarder.
 use std::fs::{self, File, Permissions};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -40,14 +39,6 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn is_there(program: &Path) -> bool {
-    let there = program.exists();
-    if !there {
-        eprintln!("skipped: there is no {}", program.display());
-    }
-    there
-}
-
 fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
@@ -67,12 +58,8 @@ fn local_port(forward: &Receiver) -> &str {
 
 #[test]
 fn ssh_runs_a_command_and_copies_its_input() {
-    let (sshd, ssh) = (Path::new("/usr/sbin/sshd"), Path::new("/usr/bin/ssh"));
-    if !is_there(sshd) || !is_there(ssh) {
-        return;
-    }
-    if !is_root() {
-        eprintln!("skipped: sshd needs root");
+    let (sshd, ssh) = ("/usr/sbin/sshd", "/usr/bin/ssh");
+    if !needs::programs(&[sshd, ssh]) || !needs::root() {
         return;
     }
     let directory = TempDir::create().unwrap();
@@ -115,10 +102,13 @@ fn postgres() -> Option<PathBuf> {
 
 #[test]
 fn psql_queries_a_server() {
-    let Some(bin) = postgres().filter(|_| is_there(Path::new("/usr/bin/psql"))) else {
-        eprintln!("skipped: there is no PostgreSQL server");
+    let bin = postgres();
+    if !needs::that(bin.is_some(), "postgres", "a PostgreSQL server; apt-get install postgresql")
+        || !needs::program("/usr/bin/psql")
+    {
         return;
-    };
+    }
+    let bin = bin.unwrap();
     let directory = TempDir::create().unwrap();
     let data = directory.path().join("data");
     fs::create_dir(&data).unwrap();

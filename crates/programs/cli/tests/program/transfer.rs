@@ -176,6 +176,9 @@ fn a_plain_end_and_an_encrypting_one_do_not_meet() {
 #[cfg(target_os = "linux")]
 #[test]
 fn contents_are_not_written_to_a_terminal() {
+    if !needs::program("script") {
+        return;
+    }
     let (there, here) = (Machine::new(), Machine::new());
     let program = there.command(&["receive", "--listen", "127.0.0.1:0", "--allow", &here.key(), "--out", "-"]);
     let words: Vec<_> = program.get_args().map(|word| word.to_str().unwrap().to_owned()).collect();
@@ -183,14 +186,10 @@ fn contents_are_not_written_to_a_terminal() {
     let mut script = std::process::Command::new("script");
     script.args(["--quiet", "--return", "--command", &line, "/dev/null"]).stdin(Stdio::null());
     script.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    match script.output() {
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(said.contains("--out - would write what a sender chooses to the terminal"), "{output:?}");
-            assert_eq!(output.status.code(), Some(2), "{said}");
-        }
-        Err(error) => eprintln!("skipped: needs script: {error}"),
-    }
+    let output = script.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("--out - would write what a sender chooses to the terminal"), "{output:?}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
 }
 
 /// A sender with a key may pause for a day, unless the option sets a shorter time.

@@ -1,5 +1,4 @@
-//! Connections that the packet filter diverts, in network namespaces. Without root, or if a program that the test needs
-//! is missing, it prints a message and passes.
+//! Connections that the packet filter diverts, in network namespaces.
 use std::fs;
 use std::process::{Command, Output};
 use std::thread;
@@ -24,21 +23,16 @@ impl Drop for Network {
 }
 
 impl Network {
-    /// Returns `None`, after a message, if the namespaces cannot be created.
+    /// Returns `None` if the namespaces cannot be created here.
     fn new() -> Option<Self> {
-        for program in ["ip", "nft", "curl", "python3"] {
-            if Command::new(program).arg("--help").output().is_err() {
-                eprintln!("skipped: the program `{program}` is not installed");
-                return None;
-            }
+        if !needs::programs(&["nft", "curl", "python3"]) || !needs::veth() || !needs::ipv6() {
+            return None;
         }
         let names = ["client", "near", "far"].map(|name| format!("lh-{name}-{}", std::process::id()));
         let network = Self { names };
         for name in &network.names {
-            if !Command::new("ip").args(["netns", "add", name]).output().unwrap().status.success() {
-                eprintln!("skipped: network namespaces are not permitted");
-                return None;
-            }
+            let made = Command::new("ip").args(["netns", "add", name]).output().unwrap();
+            assert!(made.status.success(), "{made:?}");
         }
         let [client, near, far] = &network.names;
         for (space, command) in [

@@ -89,8 +89,7 @@ fn a_receiver_that_allows_nobody_does_not_start() {
 #[cfg(target_os = "linux")]
 fn a_person_at_a_terminal_is_asked() {
     use std::io::Write;
-    if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: the program `script` is not installed");
+    if !needs::program("script") {
         return;
     }
     let (there, here) = (Machine::new(), Machine::new());

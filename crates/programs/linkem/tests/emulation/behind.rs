@@ -1,26 +1,8 @@
-//! Commands behind a link, and a check whether they are permitted.
+//! Commands behind a link.
 
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use longhaul_sys::linux::NetNs;
-
 pub(crate) const LINKEM: &str = env!("CARGO_BIN_EXE_longhaul-linkem");
-
-/// Returns whether namespaces and TUN devices can be used; otherwise prints why.
-pub(crate) fn permitted() -> bool {
-    match NetNs::anonymous() {
-        Ok(_) if Path::new("/dev/net/tun").exists() => true,
-        Ok(_) => {
-            eprintln!("skipped: no TUN devices here");
-            false
-        }
-        Err(error) => {
-            eprintln!("skipped: network namespaces are not permitted here: {error}");
-            false
-        }
-    }
-}
 
 /// Prepares a command behind a link.
 pub(crate) fn shell(link: &str, command: &[&str]) -> Command {

@@ -1,10 +1,10 @@
 //! Router-assisted controllers over real sockets, through the relay and behind a shell's link, with a router of their
-//! own kind and without one. The shell part is skipped with a message if namespaces are not permitted.
+//! own kind and without one. The shell part needs namespaces and TUN devices.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::behind::{permitted, shell, text};
+use crate::behind::{shell, text};
 use longhaul::{TcpListener, TcpNetwork, TcpSocket};
 use longhaul_link::spec::Direction::{Down, Up};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,7 +80,7 @@ fn check(congestion: &str, own: bool, network: TcpNetwork, answered: Option<u64>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_in_a_shell_hear_its_router_and_fail_closed_without() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     for (congestion, own, _) in KINDS {

@@ -1,4 +1,4 @@
-//! Tests of commands behind the link; skipped with a message if namespaces are not permitted.
+//! Tests of commands behind the link. They need namespaces and TUN devices.
 //!
 //! The commands behind the link are the ignored tests at the end of this file, run with this same program.
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, Tc
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::behind::{LINKEM, behind, permitted, shell, text};
+use crate::behind::{LINKEM, behind, shell, text};
 use longhaul_sys::linux::{RecvBatch, UdpSocket};
 use longhaul_sys::pool::RecvPool;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -39,7 +39,7 @@ fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
 
 #[test]
 fn exit_codes_are_the_commands() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     let table: [(&[&str], i32); 6] = [
@@ -63,7 +63,7 @@ fn exit_codes_are_the_commands() {
 
 #[test]
 fn a_ping_takes_the_round_trip_time() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     let output = behind("--rate 100mbit --rtt 150ms", "behind_the_link_a_ping", 0);
@@ -76,22 +76,9 @@ fn a_ping_takes_the_round_trip_time() {
     assert!(err.contains("down: 4 packets, 432 bytes in"), "{err}");
 }
 
-/// Returns whether shells have IPv6 addresses on this machine.
-fn has_v6() -> bool {
-    let is_on = |name: &str| {
-        let value = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"));
-        value.is_ok_and(|value| value.trim() == "0")
-    };
-    let has_v6 = is_on("all") && is_on("default");
-    if !has_v6 {
-        eprintln!("skipped: no IPv6 here");
-    }
-    has_v6
-}
-
 #[test]
 fn a_ping_passes_in_ipv6_and_nothing_else_does() {
-    if !permitted() || !has_v6() {
+    if !needs::tun() || !needs::ipv6() {
         return;
     }
     let output = behind("--rate 100mbit --rtt 150ms", "behind_the_link_a_ping_in_ipv6", 0);
@@ -107,7 +94,7 @@ fn a_ping_passes_in_ipv6_and_nothing_else_does() {
 
 #[test]
 fn a_forwarding_host_sends_nothing_either() {
-    if !permitted() || !has_v6() {
+    if !needs::tun() || !needs::ipv6() {
         return;
     }
     // With forwarding enabled, the kernel reports its membership in the all-routers group at once.
@@ -122,7 +109,7 @@ fn a_forwarding_host_sends_nothing_either() {
 
 #[test]
 fn without_ipv6_there_are_no_ipv6_addresses() {
-    if !permitted() || !has_v6() {
+    if !needs::tun() || !needs::ipv6() {
         return;
     }
     // The outer shell has IPv6, and disables it for the inner one.
@@ -145,7 +132,7 @@ fn pattern() -> Vec<u8> {
 
 #[test]
 fn the_kernels_tcp_passes_whole_and_at_the_links_rate() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -176,7 +163,7 @@ fn the_kernels_tcp_passes_whole_and_at_the_links_rate() {
 
 #[test]
 fn the_commands_last_bytes_arrive() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -194,7 +181,7 @@ fn the_commands_last_bytes_arrive() {
 /// The device outside holds datagrams for others only if it is told to.
 #[test]
 fn the_outside_merges_datagrams_if_asked() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     for (link, merges) in [("--rtt 1ms", false), ("--rtt 1ms --receive-hold 3ms", true)] {
@@ -219,7 +206,7 @@ fn the_outside_merges_datagrams_if_asked() {
 
 #[test]
 fn several_at_once_have_addresses_of_their_own_and_one_may_be_in_another() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     let script = "echo $LONGHAUL_OUTSIDE; cat";
@@ -309,7 +296,7 @@ fn leaver(marker: &str, then: &str) -> String {
 
 #[test]
 fn nothing_is_left_behind_however_it_ends() {
-    if !permitted() {
+    if !needs::tun() {
         return;
     }
     let ends = [
@@ -341,20 +328,20 @@ fn nothing_is_left_behind_however_it_ends() {
 
 #[test]
 fn without_root_it_says_so() {
-    if !permitted() {
+    if !needs::root() || !needs::program("setpriv") {
         return;
     }
-    let plain = Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", LINKEM, "shell", "--", "true"])
-        .output();
-    match plain {
-        Ok(output) if !text(&output.stderr).contains("setpriv") => {
-            let err = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(2), "{err}");
-            assert!(err.contains("only root may") && err.contains("use sudo, or the relay"), "{err}");
-        }
-        _ => eprintln!("skipped: no setpriv here, or the program is where others may not go"),
-    }
+    // The other user may not see the place where the program was built.
+    let copy = std::env::temp_dir().join(format!("linkem-{}", std::process::id()));
+    fs::copy(LINKEM, &copy).unwrap();
+    let mut plain = Command::new("setpriv");
+    plain.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy).args(["shell", "--", "true"]);
+    let output = plain.output();
+    fs::remove_file(copy).unwrap();
+    let output = output.unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("only root may") && err.contains("use sudo, or the relay"), "{err}");
 }
 
 /// Returns the outside's address if this process runs behind a link.

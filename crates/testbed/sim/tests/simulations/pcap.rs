@@ -37,15 +37,14 @@ fn capture(name: &str, plan: Plan, ipv6: bool) -> (File, Sim) {
     (File(path), sim)
 }
 
-/// Returns the output of a program; `None`, with a message, if the program is not installed.
+/// Returns the output of a program, or `None` if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
-    match Command::new(program).args(arguments).output() {
-        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Err(_) => {
-            eprintln!("skipped: there is no {program}");
-            None
-        }
+    if !needs::program(program) {
+        return None;
     }
+    let output = Command::new(program).args(arguments).output().expect("the program runs");
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]
