@@ -137,10 +137,11 @@ pub fn that(has: bool, name: &str, what: &str) -> bool {
     if !has {
         let is_required = env::var_os("LONGHAUL_REQUIRE").is_some_and(|value| !value.is_empty());
         let test = test(Location::caller());
-        assert!(!is_required || may_be_missing(name), "{name} is required (LONGHAUL_REQUIRE). {test} needs {what}");
-        eprintln!("left out: this needs {what}");
+        let line = format!("{test} needs {name}: {what}");
+        assert!(!is_required || may_be_missing(name), "{line} (LONGHAUL_REQUIRE is set)");
+        eprintln!("left out: {line}");
         // A test that cannot be recorded as left out must not pass.
-        tell(&format!("{test} needs {what}\n")).expect("the list of tests that were left out can be written");
+        tell(&format!("{line}\n")).expect("the list of tests that were left out can be written");
     }
     has
 }

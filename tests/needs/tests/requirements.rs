@@ -22,13 +22,13 @@ fn run(test: &str, variables: &[(&str, &str)]) -> (bool, String, String) {
 fn a_test_without_its_program_is_left_out_and_told() {
     let (passed, said, told) = run("in_need_of_tshark", &[]);
     assert!(passed, "{said}");
-    assert_eq!(told, "requirements: in_need_of_tshark needs the program `tshark`; apt-get install tshark\n");
+    assert_eq!(told, "requirements: in_need_of_tshark needs tshark: the program `tshark`; apt-get install tshark\n");
 }
 
 #[test]
 fn a_test_without_its_program_fails_where_it_is_required() {
     let (passed, said, told) = run("in_need_of_tshark", &[("LONGHAUL_REQUIRE", "1")]);
-    assert!(!passed && said.contains("needs the program `tshark`; apt-get install tshark"), "{said}");
+    assert!(!passed && said.contains("needs tshark: the program `tshark`; apt-get install tshark"), "{said}");
     assert_eq!(told, "");
 }
 
