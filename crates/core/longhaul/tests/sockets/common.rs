@@ -21,13 +21,9 @@ pub fn system_sockets() -> bool {
     cfg!(target_os = "linux") && std::env::var_os("LONGHAUL_UDP").is_none_or(|name| name != "quinn")
 }
 
-/// As [`system_sockets`], with a message for the test that is skipped.
+/// As [`system_sockets`], for a test that is left out without them.
 pub fn needs_system_sockets() -> bool {
-    let has = system_sockets();
-    if !has {
-        println!("skipped: quinn-udp does not provide what this test needs");
-    }
-    has
+    needs::system_sockets(system_sockets())
 }
 
 /// Returns both ends of a connection over loopback: client, server.
