@@ -11,6 +11,7 @@ use self::experiments::TcpExperiments;
 use crate::io::Buffers;
 use crate::shared::SocketStats;
 
+#[cfg_attr(not(feature = "unstable-experiments"), expect(unreachable_pub, reason = "public with the feature"))]
 pub(crate) mod experiments;
 #[cfg(feature = "serde")]
 mod serialize;
