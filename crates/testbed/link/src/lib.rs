@@ -41,6 +41,7 @@ mod medium;
 mod network;
 mod overhead;
 mod packet;
+mod parameters;
 mod policer;
 mod queue;
 mod random;

@@ -71,7 +71,7 @@ impl<W: fmt::Write> Log<W> {
 
     /// Creates a log with the opportunities of `link`. An unlimited link has none.
     pub fn of(link: &LinkConfig, out: W) -> Self {
-        Self { opportunities: Opportunities::of(link), ..Self::new(out) }
+        Self { opportunities: Opportunities::from(Time::ZERO, link), ..Self::new(out) }
     }
 
     /// Logs the opportunities of another link from `now` on. Call it together with

@@ -114,7 +114,7 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
             self.unroutable += 1;
             return false;
         };
-        self.offer_to(now, number, packet)
+        self.with_link(number, |link| link.offer(now, packet)).unwrap_or(false)
     }
 
     /// Returns when [`poll`](Self::poll) is due next, or `None` while the network is empty.
@@ -126,10 +126,7 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
     /// it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<Delivery<T>> {
         while let Some((due, number)) = self.schedule.first().filter(|(due, _)| *due <= now) {
-            let link = self.links.get_mut(number as usize)?;
-            let arrived = link.poll(due);
-            self.schedule.set(number, link.next_event());
-            let Some((at, packet)) = arrived else { continue };
+            let Some((at, packet)) = self.with_link(number, |link| link.poll(due))? else { continue };
             let node = *self.ends.get(number as usize)?;
             if packet.to == node {
                 return Some(Delivery { at, node, packet });
@@ -160,13 +157,6 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
     /// Returns the number of packets dropped because no route leads to their destination.
     pub fn unroutable(&self) -> u64 {
         self.unroutable
-    }
-
-    fn offer_to(&mut self, now: Time, number: u32, packet: Packet<T>) -> bool {
-        let Some(link) = self.links.get_mut(number as usize) else { return false };
-        let taken = link.offer(now, packet);
-        self.schedule.set(number, link.next_event());
-        taken
     }
 }
 

@@ -35,58 +35,22 @@ enum Shape {
 const LEO_HANDOVERS: u64 = 240;
 
 const ALL: [Scenario; 11] = [
-    Scenario {
-        name: "nasa-20mbit-500ms",
-        title: "NASA's testbed, 20 Mb/s, RTT 500 ms",
-        shape: Shape::Nasa(20_000_000, 500),
-    },
-    Scenario {
-        name: "nasa-20mbit-100ms",
-        title: "NASA's testbed, 20 Mb/s, RTT 100 ms",
-        shape: Shape::Nasa(20_000_000, 100),
-    },
-    Scenario {
-        name: "nasa-5mbit-500ms",
-        title: "NASA's testbed, 5 Mb/s, RTT 500 ms",
-        shape: Shape::Nasa(5_000_000, 500),
-    },
-    Scenario {
-        name: "nasa-5mbit-100ms",
-        title: "NASA's testbed, 5 Mb/s, RTT 100 ms",
-        shape: Shape::Nasa(5_000_000, 100),
-    },
-    Scenario {
-        name: "nasa-500kbit-500ms",
-        title: "NASA's testbed, 0.5 Mb/s, RTT 500 ms",
-        shape: Shape::Nasa(500_000, 500),
-    },
-    Scenario {
-        name: "nasa-500kbit-100ms",
-        title: "NASA's testbed, 0.5 Mb/s, RTT 100 ms",
-        shape: Shape::Nasa(500_000, 100),
-    },
-    Scenario {
-        name: "oc3",
-        title: "155 Mb/s, RTT 65 ms, queue of one BDP (1.26 MB)",
-        shape: Shape::Even(155_000_000, 65, 1_259_375),
-    },
-    Scenario {
-        name: "shallow",
-        title: "80 Mb/s, RTT 133 ms, queue of 150 kB: a ninth of the BDP",
-        shape: Shape::Even(80_000_000, 133, 150_000),
-    },
-    Scenario { name: "geo", title: "GEO satellite, 40 Mb/s down, 4 Mb/s up, RTT 600 ms", shape: Shape::Geo },
-    Scenario {
-        name: "transoceanic",
-        title: "1 Gb/s, RTT 130 ms, queue of 100 ms (12.5 MB)",
-        shape: Shape::Even(1_000_000_000, 130, 12_500_000),
-    },
-    Scenario {
-        name: "leo",
-        title: "LEO satellite, each 15 s between 100/20 Mb/s at RTT 20 ms and 40/8 Mb/s at RTT 60 ms",
-        shape: Shape::Leo,
-    },
+    row("nasa-20mbit-500ms", "NASA's testbed, 20 Mb/s, RTT 500 ms", Shape::Nasa(20_000_000, 500)),
+    row("nasa-20mbit-100ms", "NASA's testbed, 20 Mb/s, RTT 100 ms", Shape::Nasa(20_000_000, 100)),
+    row("nasa-5mbit-500ms", "NASA's testbed, 5 Mb/s, RTT 500 ms", Shape::Nasa(5_000_000, 500)),
+    row("nasa-5mbit-100ms", "NASA's testbed, 5 Mb/s, RTT 100 ms", Shape::Nasa(5_000_000, 100)),
+    row("nasa-500kbit-500ms", "NASA's testbed, 0.5 Mb/s, RTT 500 ms", Shape::Nasa(500_000, 500)),
+    row("nasa-500kbit-100ms", "NASA's testbed, 0.5 Mb/s, RTT 100 ms", Shape::Nasa(500_000, 100)),
+    row("oc3", "155 Mb/s, RTT 65 ms, queue of one BDP (1.26 MB)", Shape::Even(155_000_000, 65, 1_259_375)),
+    row("shallow", "80 Mb/s, RTT 133 ms, queue of 150 kB: a ninth of the BDP", Shape::Even(80_000_000, 133, 150_000)),
+    row("geo", "GEO satellite, 40 Mb/s down, 4 Mb/s up, RTT 600 ms", Shape::Geo),
+    row("transoceanic", "1 Gb/s, RTT 130 ms, queue of 100 ms (12.5 MB)", Shape::Even(1_000_000_000, 130, 12_500_000)),
+    row("leo", "LEO satellite, each 15 s between 100/20 Mb/s at RTT 20 ms and 40/8 Mb/s at RTT 60 ms", Shape::Leo),
 ];
+
+const fn row(name: &'static str, title: &'static str, shape: Shape) -> Scenario {
+    Scenario { name, title, shape }
+}
 
 /// Returns all scenarios.
 pub const fn all() -> &'static [Scenario] {

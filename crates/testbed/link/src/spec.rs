@@ -4,19 +4,16 @@
 //! them. An option that ends in `-up` or `-down` applies to that direction, a plain one to both; the more specific
 //! one takes precedence. Errors say what is wrong and what to write instead.
 
-mod error;
 mod router;
 mod side;
 pub mod value;
 
-pub use error::SpecError;
-
-use crate::config::LinkConfig;
 use crate::scenario;
 use crate::topology::Duplex;
 use crate::trace::Trace;
 use side::Side;
 use std::sync::Arc;
+use value::ValueError;
 
 /// All options of a link: name, placeholder of the value, and help text.
 pub const OPTIONS: &[(&str, &str, &str)] = &[
@@ -73,6 +70,37 @@ pub enum Direction {
     Down,
 }
 
+impl Direction {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// Error in the options of a link, with its remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SpecError(String);
+
+impl SpecError {
+    /// Returns the error of an option that is given twice; `name` is without the leading `--`.
+    pub fn twice(name: &str) -> Self {
+        Self(format!("--{name} is given twice; leave one of them out"))
+    }
+
+    fn unknown(name: &str) -> Self {
+        let known: Vec<_> = OPTIONS.iter().map(|(name, ..)| format!("--{name}")).collect();
+        let known = known.join(", ");
+        Self(format!("there is no option --{name}; the options are {known}, most of them also with -up or -down"))
+    }
+
+    fn value(name: &str, error: &ValueError) -> Self {
+        Self(format!("--{name} {error}"))
+    }
+}
+
 /// A link built from options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
@@ -89,7 +117,7 @@ pub struct LinkOptions {
     up: Side,
     down: Side,
     scenario: Option<String>,
-    swap: bool,
+    swap: Option<()>,
     seed: Option<u64>,
 }
 
@@ -127,29 +155,26 @@ impl LinkOptions {
     /// Returns an error if there is no such option, if its value is missing or invalid, or if it contradicts an
     /// earlier one.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), SpecError> {
-        let Some(takes_value) = Self::takes_value(name) else { return Err(SpecError::UnknownOption(name.into())) };
-        let value = match (value, takes_value) {
-            (Some(value), true) => value,
-            (None, false) => "",
-            (None, true) => return Err(SpecError::MissingValue(name.into())),
-            (Some(_), false) => return Err(SpecError::UnexpectedValue(name.into())),
-        };
         let (plain, direction) = split(name);
+        let option = OPTIONS.iter().find(|(known, ..)| *known == plain);
+        let Some(&(plain, placeholder, _)) = option else { return Err(SpecError::unknown(name)) };
+        let text = match (value, placeholder.is_empty()) {
+            (Some(value), false) => value,
+            (None, true) => "",
+            (None, false) => return Err(SpecError(format!("--{name} needs a value"))),
+            (Some(_), true) => return Err(SpecError(format!("--{name} takes no value"))),
+        };
         match (plain, direction) {
-            ("scenario" | "swap" | "seed", Some(_)) => Err(SpecError::UnknownOption(name.into())),
-            ("scenario", None) => once(&mut self.scenario, name, value.to_owned()),
-            ("swap", None) if self.swap => Err(SpecError::Twice(name.into())),
-            ("swap", None) => {
-                self.swap = true;
-                Ok(())
-            }
+            ("scenario" | "swap" | "seed", Some(_)) => Err(SpecError::unknown(name)),
+            ("scenario", None) => once(&mut self.scenario, name, text.to_owned()),
+            ("swap", None) => once(&mut self.swap, name, ()),
             ("seed", None) => {
-                let seed = value::whole(value, "number").map_err(|error| SpecError::value(name, error))?;
+                let seed = value::whole(text, "number").map_err(|error| SpecError::value(name, &error))?;
                 once(&mut self.seed, name, seed)
             }
-            (_, None) => self.both.set(plain, name, value),
-            (_, Some(Direction::Up)) => self.up.set(plain, name, value),
-            (_, Some(Direction::Down)) => self.down.set(plain, name, value),
+            (_, None) => self.both.set(plain, name, text),
+            (_, Some(Direction::Up)) => self.up.set(plain, name, text),
+            (_, Some(Direction::Down)) => self.down.set(plain, name, text),
         }
     }
 
@@ -160,27 +185,38 @@ impl LinkOptions {
     /// link's configuration is invalid.
     pub fn build(&self, mut read: impl FnMut(&str) -> Result<String, String>) -> Result<Path, SpecError> {
         let mut trace = |file: &str| {
-            let text = read(file).map_err(|error| SpecError::File { file: file.into(), error })?;
-            let trace = Trace::parse(&text).map_err(|error| SpecError::Trace { file: file.into(), error })?;
+            let text = read(file).map_err(|error| SpecError(format!("{file}: {error}")))?;
+            let trace = Trace::parse(&text).map_err(|error| SpecError(format!("{file}: {error}")))?;
             Ok(Arc::new(trace))
         };
-        let base = match &self.scenario {
-            None if self.swap => return Err(SpecError::SwapsNothing),
+        let mut base = match &self.scenario {
+            None if self.swap.is_some() => {
+                let remedy = "name one, or exchange the options -up and -down";
+                return Err(SpecError(format!("--swap reverses a scenario and needs --scenario; {remedy}")));
+            }
             None => Duplex::default(),
-            Some(name) => scenario::find(name).ok_or_else(|| SpecError::UnknownScenario(name.clone()))?.link(),
+            Some(name) => scenario::find(name).ok_or_else(|| unknown_scenario(name))?.link(),
         };
         // Swap the scenario's directions before applying options, so that -up always means away from the client.
-        let base = if self.swap { Duplex { there: base.back, back: base.there } } else { base };
+        if self.swap.is_some() {
+            std::mem::swap(&mut base.there, &mut base.back);
+        }
         let (up, down) = (self.up.clone().or(&self.both), self.down.clone().or(&self.both));
         let (mut there, mut back) =
             (up.apply(Direction::Up, base.there, &mut trace)?, down.apply(Direction::Down, base.back, &mut trace)?);
         let rtt = there.delay + back.delay;
         up.limit(Direction::Up, &mut there, rtt)?;
         down.limit(Direction::Down, &mut back, rtt)?;
-        check(Direction::Up, &there)?;
-        check(Direction::Down, &back)?;
+        for (direction, link) in [(Direction::Up, &there), (Direction::Down, &back)] {
+            link.validate().map_err(|error| SpecError(format!("{}: {error}", direction.name())))?;
+        }
         Ok(Path { link: Duplex { there, back }, seed: self.seed.unwrap_or(1) })
     }
+}
+
+fn unknown_scenario(name: &str) -> SpecError {
+    let known: Vec<_> = scenario::all().iter().map(|scenario| scenario.name).collect();
+    SpecError(format!("there is no scenario {name:?}; the scenarios are {}", known.join(", ")))
 }
 
 /// Splits off the direction that an option's name ends in. No option's own name ends in one.
@@ -194,14 +230,10 @@ fn split(name: &str) -> (&str, Option<Direction>) {
     }
 }
 
-fn check(direction: Direction, link: &LinkConfig) -> Result<(), SpecError> {
-    link.validate().map_err(|error| SpecError::Impossible { direction, error })
-}
-
 fn once<V>(place: &mut Option<V>, name: &str, value: V) -> Result<(), SpecError> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(SpecError::Twice(name.into())),
+        Some(_) => Err(SpecError::twice(name)),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use core::ops::RangeInclusive;
 
-use longhaul_units::{Rate, Span, Time};
+use longhaul_units::{Rate, Span};
 
-use crate::config::{LinkConfig, LinkRate, Loss, Reordering};
-use crate::queue::{Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig};
+use crate::config::{LinkConfig, LinkRate, Loss, Policer, Reordering};
+use crate::queue::{Discipline, Limit, QueueConfig};
 use crate::router::RouterConfig;
 
 /// The minimum burst of a policer in bytes. It is the largest packet of most networks, which could otherwise never
@@ -13,121 +13,21 @@ use crate::router::RouterConfig;
 const LEAST_BURST: u64 = 1500;
 
 /// Error in a link configuration, with its remedy.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// A rate of zero, at which no packet is ever sent.
-    #[error(
-        "the {what} is 0, so nothing would ever pass; give at least 8 bit/s, or an outage for a time without service"
-    )]
-    RateZero {
-        /// Which rate it is.
-        what: &'static str,
-    },
-    /// A queue limit of zero.
-    #[error("the queue holds 0 {what}; give at least 1, or leave the limit out for an infinite queue")]
-    QueueZero {
-        /// The unit of the limit: packets or bytes.
-        what: &'static str,
-    },
-    /// A token bucket too small for a packet.
-    #[error("the policer's burst of {burst} bytes is less than a packet; give at least {LEAST_BURST} bytes")]
-    BurstTooSmall {
-        /// The burst in bytes.
-        burst: u64,
-    },
-    /// A value that is not a probability or fraction.
-    #[error("the {what} is {value}; it must be from 0 to {most}")]
-    NotAShare {
-        /// The parameter.
-        what: &'static str,
-        /// Its value.
-        value: f64,
-        /// The maximum.
-        most: f64,
-    },
-    /// A number that must be above zero.
-    #[error("the {what} must be more than 0")]
-    NotPositive {
-        /// The parameter.
-        what: &'static str,
-    },
-    /// Bounds that are not in ascending order.
-    #[error("the {low} is not below the {high}; swap them or move them apart")]
-    NotBelow {
-        /// The bound that must be lower.
-        low: &'static str,
-        /// The bound that must be higher.
-        high: &'static str,
-    },
-    /// Events that are not in ascending order of time.
-    #[error("{what} number {number} is not after the one before; sort them by time and keep them apart")]
-    NotInOrder {
-        /// The kind of event.
-        what: &'static str,
-        /// The position in the list, from 1.
-        number: usize,
-    },
-    /// Lost packets that are not in ascending order of their numbers.
-    #[error("lost packet {index} of the list is not after the one before; sort them by number, each once")]
-    LossesNotInOrder {
-        /// The position in the list, from 1.
-        index: usize,
-    },
-    /// An outage that ends before it begins, or is empty.
-    #[error("outage number {number} ends at {until:?}, not after its beginning at {from:?}")]
-    OutageEmpty {
-        /// The position in the list, from 1.
-        number: usize,
-        /// Its beginning.
-        from: Time,
-        /// Its end.
-        until: Time,
-    },
-    /// A number out of its range.
-    #[error("the {what} is {value}; it must be from {least} to {most}")]
-    OutOfRange {
-        /// The parameter.
-        what: &'static str,
-        /// Its value.
-        value: f64,
-        /// The minimum.
-        least: f64,
-        /// The maximum.
-        most: f64,
-    },
-    /// A time out of its range.
-    #[error("the {what} is {value:?}; it must be from {least:?} to {most:?}")]
-    TimeOutOfRange {
-        /// The parameter.
-        what: &'static str,
-        /// Its value.
-        value: Span,
-        /// The minimum.
-        least: Span,
-        /// The maximum.
-        most: Span,
-    },
-    /// Two mutually exclusive options.
-    #[error("{one} and {other} exclude each other; leave one of them out")]
-    Contradiction {
-        /// One option.
-        one: &'static str,
-        /// The other option.
-        other: &'static str,
-    },
-}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(String);
 
 impl LinkConfig {
     /// Checks that the configuration describes a possible link.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_rate()?;
         self.queue.validate()?;
-        if let Some(policer) = self.policer {
-            rate("policer's rate", policer.rate)?;
-            if policer.burst < LEAST_BURST {
-                return Err(ConfigError::BurstTooSmall { burst: policer.burst });
-            }
+        if let Some(Policer { rate: tokens, burst }) = self.policer {
+            rate("policer's rate", tokens)?;
+            ensure(burst >= LEAST_BURST, || {
+                let remedy = format!("give at least {LEAST_BURST} bytes");
+                format!("the policer's burst of {burst} bytes is less than a packet; {remedy}")
+            })?;
         }
         self.loss.validate()?;
         share("share of corrupted packets", self.corruption.share)?;
@@ -139,34 +39,35 @@ impl LinkConfig {
     }
 
     fn validate_rate(&self) -> Result<(), ConfigError> {
-        let steps = self.steps.iter().filter_map(|step| step.rate);
-        match self.rate {
-            LinkRate::Constant(constant) => rate("rate", constant)?,
-            LinkRate::Trace(_) if self.steps.iter().any(|step| step.rate.is_some()) => {
-                return Err(ConfigError::Contradiction { one: "a trace", other: "a step of the rate" });
+        let mut changes = self.steps.iter().filter_map(|step| step.rate);
+        let one = match self.rate {
+            LinkRate::Constant(constant) => {
+                rate("rate", constant)?;
+                return changes.try_for_each(|step| rate("rate of a step", step));
             }
-            LinkRate::Unlimited if self.steps.iter().any(|step| step.rate.is_some()) => {
-                return Err(ConfigError::Contradiction { one: "an unlimited rate", other: "a step of the rate" });
-            }
-            _ => {}
-        }
-        steps.into_iter().try_for_each(|step| rate("rate of a step", step))
+            LinkRate::Trace(_) => "a trace",
+            LinkRate::Unlimited => "an unlimited rate",
+        };
+        ensure(changes.next().is_none(), || {
+            format!("{one} and a step of the rate exclude each other; leave one of them out")
+        })
     }
 
     fn validate_times(&self) -> Result<(), ConfigError> {
-        for (index, pair) in self.steps.windows(2).enumerate() {
-            if pair[1].at <= pair[0].at {
-                return Err(ConfigError::NotInOrder { what: "step", number: index + 2 });
-            }
+        let in_order = |holds, what: &str, number: usize| {
+            ensure(holds, || {
+                format!("{what} number {number} is not after the one before; sort them by time and keep them apart")
+            })
+        };
+        for (number, pair) in (2..).zip(self.steps.windows(2)) {
+            in_order(pair[0].at < pair[1].at, "step", number)?;
         }
         for (index, outage) in self.outages.iter().enumerate() {
-            if outage.until <= outage.from {
-                let (from, until) = (outage.from, outage.until);
-                return Err(ConfigError::OutageEmpty { number: index + 1, from, until });
-            }
-            if index > 0 && self.outages[index - 1].until > outage.from {
-                return Err(ConfigError::NotInOrder { what: "outage", number: index + 1 });
-            }
+            let (number, from, until) = (index + 1, outage.from, outage.until);
+            ensure(from < until, || {
+                format!("outage number {number} ends at {until:?}, not after its beginning at {from:?}")
+            })?;
+            in_order(index == 0 || self.outages[index - 1].until <= from, "outage", number)?;
         }
         Ok(())
     }
@@ -184,13 +85,12 @@ impl Loss {
                 share("loss in the bad state", config.loss_bad)
             }
             // A rate above one half would make the link an inverter.
-            Self::BitErrors(rate) => up_to("bit error rate", *rate, 0.5),
-            Self::List(numbers) => match numbers.windows(2).position(|pair| pair[1] <= pair[0]) {
-                Some(index) => Err(ConfigError::LossesNotInOrder { index: index + 2 }),
-                None if numbers.first() == Some(&0) => {
-                    Err(ConfigError::NotPositive { what: "number of a lost packet (the first is 1)" })
-                }
-                None => Ok(()),
+            Self::BitErrors(rate) => number("bit error rate", *rate, 0.0..=0.5),
+            Self::List(numbers) => match (2..).zip(numbers.windows(2)).find(|(_, pair)| pair[1] <= pair[0]) {
+                Some((index, _)) => Err(ConfigError(format!(
+                    "lost packet {index} of the list is not after the one before; sort them by number, each once"
+                ))),
+                None => ensure_positive("number of a lost packet (the first is 1)", numbers.first() != Some(&0)),
             },
         }
     }
@@ -201,14 +101,11 @@ impl Reordering {
         match self {
             Self::Places { share: s, places, .. } => {
                 share("share of reordered packets", *s)?;
-                if *places == 0 { Err(ConfigError::NotPositive { what: "number of places back" }) } else { Ok(()) }
+                ensure_positive("number of places back", *places > 0)
             }
             Self::Late { share: s, least, most } => {
                 share("share of late packets", *s)?;
-                if least <= most {
-                    return Ok(());
-                }
-                Err(ConfigError::NotBelow { low: "minimum extra delay", high: "maximum extra delay" })
+                ensure_below("minimum extra delay", "maximum extra delay", least <= most)
             }
         }
     }
@@ -216,16 +113,22 @@ impl Reordering {
 
 impl QueueConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        match self.limit {
-            Limit::Packets(0) => return Err(ConfigError::QueueZero { what: "packets" }),
-            Limit::Bytes(0) => return Err(ConfigError::QueueZero { what: "bytes" }),
-            _ => {}
+        if let Some(unit) = match self.limit {
+            Limit::Packets(0) => Some("packets"),
+            Limit::Bytes(0) => Some("bytes"),
+            _ => None,
+        } {
+            let remedy = "give at least 1, or leave the limit out for an infinite queue";
+            return Err(ConfigError(format!("the queue holds 0 {unit}; {remedy}")));
         }
         match &self.discipline {
-            Discipline::CoDel(config) => {
-                positive("CoDel target", config.target).and(positive("CoDel interval", config.interval))
+            Discipline::CoDel(config) => config.validate(),
+            Discipline::Red(config) => {
+                config.validate()?;
+                // This form rejects NaN.
+                let in_order = config.min >= 0.0 && config.min < config.max && config.max.is_finite();
+                ensure_below("lower RED threshold", "upper RED threshold", in_order)
             }
-            Discipline::Red(config) => config.validate(),
             Discipline::Pie(config) => config.validate(),
             Discipline::DualPi2(config) => config.validate(),
             Discipline::DropTail { .. } | Discipline::DropHead | Discipline::Priority(_) | Discipline::Threshold(_) => {
@@ -235,71 +138,49 @@ impl QueueConfig {
     }
 }
 
-impl RedConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
-        share("maximum RED probability", self.max_p)?;
-        share("RED weight", self.weight)?;
-        // This form rejects NaN.
-        if self.min >= 0.0 && self.min < self.max && self.max.is_finite() {
-            return Ok(());
-        }
-        Err(ConfigError::NotBelow { low: "lower RED threshold", high: "upper RED threshold" })
-    }
+fn ensure(holds: bool, fault: impl FnOnce() -> String) -> Result<(), ConfigError> {
+    if holds { Ok(()) } else { Err(ConfigError(fault())) }
 }
 
-impl PieConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
-        positive("PIE target", self.target)?;
-        positive("PIE update interval", self.update)?;
-        share("PIE marking limit", self.mark_below)?;
-        gain("PIE alpha", self.alpha)?;
-        gain("PIE beta", self.beta)
-    }
+fn ensure_positive(what: &str, is_positive: bool) -> Result<(), ConfigError> {
+    ensure(is_positive, || format!("the {what} must be more than 0"))
 }
 
-impl DualPi2Config {
-    fn validate(&self) -> Result<(), ConfigError> {
-        positive("DualPI2 target", self.target)?;
-        positive("DualPI2 update interval", self.update)?;
-        share("share of the Classic queue", self.classic_share)?;
-        gain("DualPI2 alpha", self.alpha)?;
-        gain("DualPI2 beta", self.beta)?;
-        gain("DualPI2 coupling factor", self.coupling)
-    }
+fn ensure_below(low: &str, high: &str, is_below: bool) -> Result<(), ConfigError> {
+    ensure(is_below, || format!("the {low} is not below the {high}; swap them or move them apart"))
 }
 
-fn rate(what: &'static str, rate: Rate) -> Result<(), ConfigError> {
-    if rate == Rate::ZERO { Err(ConfigError::RateZero { what }) } else { Ok(()) }
+fn rate(what: &str, rate: Rate) -> Result<(), ConfigError> {
+    ensure(rate > Rate::ZERO, || {
+        let remedy = "give at least 8 bit/s, or an outage for a time without service";
+        format!("the {what} is 0, so nothing would ever pass; {remedy}")
+    })
 }
 
-fn share(what: &'static str, value: f64) -> Result<(), ConfigError> {
-    up_to(what, value, 1.0)
+pub(crate) fn number(what: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), ConfigError> {
+    let (least, most) = (range.start(), range.end());
+    ensure(range.contains(&value), || format!("the {what} is {value}; it must be from {least} to {most}"))
 }
 
-fn up_to(what: &'static str, value: f64, most: f64) -> Result<(), ConfigError> {
-    if (0.0..=most).contains(&value) { Ok(()) } else { Err(ConfigError::NotAShare { what, value, most }) }
+pub(crate) fn share(what: &str, value: f64) -> Result<(), ConfigError> {
+    number(what, value, 0.0..=1.0)
 }
 
-fn positive(what: &'static str, span: Span) -> Result<(), ConfigError> {
-    if span.is_zero() { Err(ConfigError::NotPositive { what }) } else { Ok(()) }
+pub(crate) fn count(what: &str, value: u32, range: RangeInclusive<f64>) -> Result<(), ConfigError> {
+    number(what, f64::from(value), range)
 }
 
-pub(crate) fn range(what: &'static str, value: f64, allowed: RangeInclusive<f64>) -> Result<(), ConfigError> {
-    if allowed.contains(&value) {
-        return Ok(());
-    }
-    Err(ConfigError::OutOfRange { what, value, least: *allowed.start(), most: *allowed.end() })
+pub(crate) fn gain(what: &str, value: f64) -> Result<(), ConfigError> {
+    ensure_positive(what, value > 0.0 && value.is_finite())
 }
 
-pub(crate) fn span_range(what: &'static str, value: Span, allowed: RangeInclusive<Span>) -> Result<(), ConfigError> {
-    if allowed.contains(&value) {
-        return Ok(());
-    }
-    Err(ConfigError::TimeOutOfRange { what, value, least: *allowed.start(), most: *allowed.end() })
+pub(crate) fn span(what: &str, value: Span, range: RangeInclusive<Span>) -> Result<(), ConfigError> {
+    let (least, most) = (range.start(), range.end());
+    ensure(range.contains(&value), || format!("the {what} is {value:?}; it must be from {least:?} to {most:?}"))
 }
 
-fn gain(what: &'static str, value: f64) -> Result<(), ConfigError> {
-    if value > 0.0 && value.is_finite() { Ok(()) } else { Err(ConfigError::NotPositive { what }) }
+pub(crate) fn positive(what: &str, value: Span) -> Result<(), ConfigError> {
+    ensure_positive(what, !value.is_zero())
 }
 
 #[cfg(test)]

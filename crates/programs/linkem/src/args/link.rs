@@ -90,7 +90,7 @@ impl FromArgMatches for LinkArgs {
 fn once(place: &mut Option<String>, name: &str, value: &str) -> Result<(), SpecError> {
     match place.replace(value.to_owned()) {
         None => Ok(()),
-        Some(_) => Err(SpecError::Twice(name.to_owned())),
+        Some(_) => Err(SpecError::twice(name)),
     }
 }
 

@@ -29,21 +29,19 @@ pub(super) struct Opportunities {
 }
 
 impl Opportunities {
-    pub(super) fn of(link: &LinkConfig) -> Option<Self> {
+    /// Returns the opportunities from `now` on; `None` if the link's rate is unlimited.
+    pub(super) fn from(now: Time, link: &LinkConfig) -> Option<Self> {
         let one = match link.rate {
             LinkRate::Unlimited => return None,
             LinkRate::Constant(_) => OPPORTUNITY,
             // The transmitter of a trace adds the prefix to each packet.
             LinkRate::Trace(_) => OPPORTUNITY - TUN_PREFIX,
         };
-        Some(Self { transmitter: Transmitter::new(&bare(link)), one, seen: Time::ZERO })
-    }
-
-    pub(super) fn from(now: Time, link: &LinkConfig) -> Option<Self> {
-        let mut all = Self::of(link)?;
-        all.transmitter.reconfigure(now, &bare(link));
-        all.seen = now;
-        Some(all)
+        // Without overhead, because an opportunity is measured in bytes on the link.
+        let bare = LinkConfig { overhead: Overhead::None, ..link.clone() };
+        let mut transmitter = Transmitter::new(&bare);
+        transmitter.reconfigure(now, &bare);
+        Some(Self { transmitter, one, seen: now })
     }
 
     pub(super) fn seen(&mut self, at: Time) {
@@ -84,9 +82,4 @@ impl Opportunities {
         let bytes = self.transmitter.steady_rate().map_or(0, |rate| rate.bytes_in(span).0);
         u32::try_from(bytes / u64::from(OPPORTUNITY)).unwrap_or(u32::MAX / OPPORTUNITY).clamp(1, u32::MAX / OPPORTUNITY)
     }
-}
-
-/// Removes the link-layer overhead, because an opportunity is measured in bytes on the link.
-fn bare(link: &LinkConfig) -> LinkConfig {
-    LinkConfig { overhead: Overhead::None, ..link.clone() }
 }

@@ -9,7 +9,7 @@ use super::config::CoDelConfig;
 /// section 5.3).
 const RESUME_INTERVALS: u64 = 16;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
     /// When the sojourn time will have been above target for an interval; `None` while it is below.
@@ -25,16 +25,7 @@ pub(crate) struct CoDel {
 
 impl CoDel {
     pub(crate) fn new(config: CoDelConfig) -> Self {
-        Self {
-            config,
-            above_from: None,
-            dropping: false,
-            just_dropped: false,
-            drop_next: Time::ZERO,
-            count: 0,
-            last_count: 0,
-            largest: 0,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Decides whether to pass, mark or drop the packet at the head, which has waited for `sojourn`; `left` bytes wait

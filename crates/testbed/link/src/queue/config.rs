@@ -3,6 +3,7 @@
 use longhaul_units::Span;
 
 use crate::packet::dscp;
+use crate::parameters::parameters;
 use crate::stats::MAX_CLASSES;
 
 /// Limit of a queue. The packet in transmission does not count, and an empty queue accepts a packet of any size.
@@ -77,110 +78,71 @@ pub enum Threshold {
     Sojourn(Span),
 }
 
-/// Parameters of CoDel (RFC 8289).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CoDelConfig {
-    /// TARGET: the acceptable standing queueing delay.
-    pub target: Span,
-    /// INTERVAL: how long the target may be exceeded, about the largest expected RTT.
-    pub interval: Span,
-}
-
-impl Default for CoDelConfig {
-    /// Defaults of 5 ms and 100 ms (RFC 8289, sections 4.2 and 4.3).
-    fn default() -> Self {
-        Self { target: Span::from_millis(5), interval: Span::from_millis(100) }
+parameters! {
+    /// Parameters of CoDel (RFC 8289, with the defaults of its sections 4.2 and 4.3).
+    #[derive(Eq)]
+    pub struct CoDelConfig {
+        /// TARGET: the acceptable standing queueing delay.
+        target: Span = Span::from_millis(5), positive("CoDel target");
+        /// INTERVAL: how long the target may be exceeded, about the largest expected RTT.
+        interval: Span = Span::from_millis(100), positive("CoDel interval");
     }
 }
 
-/// Parameters of random early detection (Floyd and Jacobson 1993) with the gentle variant (Floyd 2000).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RedConfig {
-    /// Average queue in packets above which packets are dropped or marked.
-    pub min: f64,
-    /// Average queue in packets at which the probability is `max_p`; it rises to 1 at twice this value.
-    pub max: f64,
-    /// Drop or mark probability at `max`.
-    pub max_p: f64,
-    /// Weight of a new sample in the moving average.
-    pub weight: f64,
-}
-
-impl Default for RedConfig {
-    /// Thresholds of 5 and 15 packets, and weight 0.002 (Floyd and Jacobson 1993); max_p of 0.1 (Floyd's
-    /// recommendation of 1997).
-    fn default() -> Self {
-        Self { min: 5.0, max: 15.0, max_p: 0.1, weight: 0.002 }
+parameters! {
+    /// Parameters of random early detection (Floyd and Jacobson 1993, with the defaults of that paper) with the gentle
+    /// variant (Floyd 2000).
+    pub struct RedConfig {
+        /// Average queue in packets above which packets are dropped or marked.
+        min: f64 = 5.0;
+        /// Average queue in packets at which the probability is `max_p`; it rises to 1 at twice this value.
+        max: f64 = 15.0;
+        /// Drop or mark probability at `max`. The default is Floyd's recommendation of 1997.
+        max_p: f64 = 0.1, share("maximum RED probability");
+        /// Weight of a new sample in the moving average.
+        weight: f64 = 0.002, share("RED weight");
     }
 }
 
-/// Parameters of PIE (RFC 8033).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PieConfig {
-    /// QDELAY_REF: the target queueing delay.
-    pub target: Span,
-    /// T_UPDATE: the interval between updates of the probability.
-    pub update: Span,
-    /// MAX_BURST: how long a burst passes without drops.
-    pub max_burst: Span,
-    /// Gain of the deviation from the target, in 1/s.
-    pub alpha: f64,
-    /// Gain of the change in delay, in 1/s.
-    pub beta: f64,
-    /// Below this probability, ECN-capable packets are marked; from it on, they are dropped.
-    pub mark_below: f64,
-}
-
-impl Default for PieConfig {
-    /// Defaults of 15 ms, 15 ms, 150 ms, 1/8 and 1 1/4 (RFC 8033, sections 4.2 and 4.4), and 0.1 (section 5.1).
-    fn default() -> Self {
-        Self {
-            target: Span::from_millis(15),
-            update: Span::from_millis(15),
-            max_burst: Span::from_millis(150),
-            alpha: 0.125,
-            beta: 1.25,
-            mark_below: 0.1,
-        }
+parameters! {
+    /// Parameters of PIE (RFC 8033, with the defaults of its sections 4.2, 4.4 and 5.1).
+    pub struct PieConfig {
+        /// QDELAY_REF: the target queueing delay.
+        target: Span = Span::from_millis(15), positive("PIE target");
+        /// T_UPDATE: the interval between updates of the probability.
+        update: Span = Span::from_millis(15), positive("PIE update interval");
+        /// MAX_BURST: how long a burst passes without drops.
+        max_burst: Span = Span::from_millis(150);
+        /// Gain of the deviation from the target, in 1/s.
+        alpha: f64 = 0.125, gain("PIE alpha");
+        /// Gain of the change in delay, in 1/s.
+        beta: f64 = 1.25, gain("PIE beta");
+        /// Below this probability, ECN-capable packets are marked; from it on, they are dropped.
+        mark_below: f64 = 0.1, share("PIE marking limit");
     }
 }
 
-/// Parameters of DualPI2 (RFC 9332, appendix A).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DualPi2Config {
-    /// Target queueing delay of the Classic queue.
-    pub target: Span,
-    /// Interval between updates of the probability.
-    pub update: Span,
-    /// Gain of the deviation from the target, in 1/s.
-    pub alpha: f64,
-    /// Gain of the change in delay, in 1/s.
-    pub beta: f64,
-    /// Coupling factor k: the ratio of the coupled L4S probability to the base probability.
-    pub coupling: f64,
-    /// Sojourn time in the L4S queue above which the native ramp marks packets.
-    pub ramp_from: Span,
-    /// Range of the ramp: all packets are marked from `ramp_from` plus this on.
-    pub ramp_range: Span,
-    /// Minimum fraction of the link for the Classic queue while both queues are backlogged.
-    pub classic_share: f64,
-}
-
-impl Default for DualPi2Config {
-    /// Values of RFC 9332, figure 2, and the scheduler's weight of 1/16 from its section 4.2.2 and appendix A.2.
-    /// Target and update interval are 15 ms. With a maximum RTT of 100 ms, alpha = 0.1 * 15 ms / (100 ms)^2 and beta
-    /// = 0.3 / 100 ms.
-    fn default() -> Self {
-        Self {
-            target: Span::from_millis(15),
-            update: Span::from_millis(15),
-            alpha: 0.15,
-            beta: 3.0,
-            coupling: 2.0,
-            ramp_from: Span::from_micros(800),
-            ramp_range: Span::from_micros(400),
-            classic_share: 1.0 / 16.0,
-        }
+parameters! {
+    /// Parameters of DualPI2 (RFC 9332, appendix A, with the defaults of its figure 2). With a maximum RTT of 100 ms,
+    /// alpha = 0.1 * 15 ms / (100 ms)^2 and beta = 0.3 / 100 ms.
+    pub struct DualPi2Config {
+        /// Target queueing delay of the Classic queue.
+        target: Span = Span::from_millis(15), positive("DualPI2 target");
+        /// Interval between updates of the probability.
+        update: Span = Span::from_millis(15), positive("DualPI2 update interval");
+        /// Gain of the deviation from the target, in 1/s.
+        alpha: f64 = 0.15, gain("DualPI2 alpha");
+        /// Gain of the change in delay, in 1/s.
+        beta: f64 = 3.0, gain("DualPI2 beta");
+        /// Coupling factor k: the ratio of the coupled L4S probability to the base probability.
+        coupling: f64 = 2.0, gain("DualPI2 coupling factor");
+        /// Sojourn time in the L4S queue above which the native ramp marks packets.
+        ramp_from: Span = Span::from_micros(800);
+        /// Range of the ramp: all packets are marked from `ramp_from` plus this on.
+        ramp_range: Span = Span::from_micros(400);
+        /// Minimum fraction of the link for the Classic queue while both queues are backlogged; the scheduler's weight
+        /// of RFC 9332, section 4.2.2 and appendix A.2.
+        classic_share: f64 = 1.0 / 16.0, share("share of the Classic queue");
     }
 }
 

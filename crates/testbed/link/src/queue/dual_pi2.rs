@@ -139,20 +139,19 @@ impl<T> DualPi2<T> {
     pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
         loop {
             let few = self.bytes() < FEW_BYTES;
-            let (class, packet) = self.schedule()?;
+            let (class, mut packet) = self.schedule()?;
             let sojourn = now - packet.enqueued;
             let fate = if class == L4S { self.judge_l4s(sojourn, few) } else { self.judge_classic(packet.ecn, few) };
             match fate {
-                Verdict::Drop => sink.dropped(class, Cause::Aqm, packet),
-                verdict => {
-                    let mut packet = packet;
-                    if verdict == Verdict::Mark {
-                        sink.mark(class, &mut packet);
-                    }
-                    sink.sent(class, packet.size, sojourn);
-                    return Some((class, packet));
+                Verdict::Drop => {
+                    sink.dropped(class, Cause::Aqm, packet);
+                    continue;
                 }
+                Verdict::Mark => sink.mark(class, &mut packet),
+                Verdict::Pass => {}
             }
+            sink.sent(class, packet.size, sojourn);
+            return Some((class, packet));
         }
     }
 

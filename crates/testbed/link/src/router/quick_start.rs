@@ -1,50 +1,37 @@
 //! Quick-Start router (RFC 4782): peak utilization and the "target" algorithm of its appendix D.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::network::{Forward, QuickStartNonce, QuickStartRate, Request};
 
 use super::Answer;
 use crate::hook::View;
+use crate::parameters::text_parameters;
 use crate::random::Random;
-use crate::validate::{ConfigError, range, span_range};
 
-/// Parameters of a Quick-Start router.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct QuickStartConfig {
-    /// Fraction of the link's rate that load and approved rates may reach together; 0 to 1, default 0.85. RFC 4782
-    /// gives no value; this one is from its authors' ns-2 code.
-    pub threshold: f64,
-    /// Length of each load measurement; 1 ms to 60 s, default 150 ms (RFC 4782, appendix D: S).
-    pub slot: Span,
-    /// Number of measurements of which the highest counts; 1 to 1000, default 5 (RFC 4782, appendix D: N, there 3 to
-    /// 20; 5 in ns-2).
-    pub slots: u32,
-    /// Length of the intervals over which approved rates are summed; 1 ms to 60 s, default 150 ms (RFC 4782, appendix
-    /// D).
-    pub interval: Span,
-    /// Number of intervals, including the current one, in which approved rates count as future load; 1 to 1000,
-    /// default 2 (RFC 4782, section 8.2 and appendix D).
-    pub intervals: u32,
-}
-
-impl Default for QuickStartConfig {
-    fn default() -> Self {
-        Self { threshold: 0.85, slot: Span::from_millis(150), slots: 5, interval: Span::from_millis(150), intervals: 2 }
+text_parameters! {
+    /// Parameters of a Quick-Start router.
+    pub struct QuickStartConfig {
+        /// Fraction of the link's rate that load and approved rates may reach together; 0 to 1, default 0.85. RFC 4782
+        /// gives no value; this one is from its authors' ns-2 code.
+        threshold: f64 = 0.85, share("Quick-Start router's threshold");
+        /// Length of each load measurement; 1 ms to 60 s, default 150 ms (RFC 4782, appendix D: S).
+        slot: Span = Span::from_millis(150), span("Quick-Start router's slot", LENGTHS);
+        /// Number of measurements of which the highest counts; 1 to 1000, default 5 (RFC 4782, appendix D: N, there 3 to
+        /// 20; 5 in ns-2).
+        slots: u32 = 5, count("number of the Quick-Start router's slots", 1.0..=1000.0);
+        /// Length of the intervals over which approved rates are summed; 1 ms to 60 s, default 150 ms (RFC 4782,
+        /// appendix D).
+        interval: Span = Span::from_millis(150), span("Quick-Start router's interval", LENGTHS);
+        /// Number of intervals, including the current one, in which approved rates count as future load; 1 to 1000,
+        /// default 2 (RFC 4782, section 8.2 and appendix D).
+        intervals: u32 = 2, count("number of the Quick-Start router's intervals", 1.0..=1000.0);
     }
 }
 
-impl QuickStartConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let length = Span::from_millis(1)..=Span::from_secs(60);
-        range("Quick-Start router's threshold", self.threshold, 0.0..=1.0)?;
-        span_range("Quick-Start router's slot", self.slot, length.clone())?;
-        range("number of the Quick-Start router's slots", f64::from(self.slots), 1.0..=1000.0)?;
-        span_range("Quick-Start router's interval", self.interval, length)?;
-        range("number of the Quick-Start router's intervals", f64::from(self.intervals), 1.0..=1000.0)
-    }
-}
+const LENGTHS: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct QuickStart {

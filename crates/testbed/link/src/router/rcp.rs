@@ -1,11 +1,13 @@
 //! RCP router: one rate for all flows (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007).
 
+use std::ops::RangeInclusive;
+
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{Forward, Request, WireRate};
 
 use super::{Answer, rtt};
 use crate::hook::View;
-use crate::validate::{ConfigError, range, span_range};
+use crate::parameters::text_parameters;
 
 /// Packet size in bytes for the unit of the minimum rate (the authors' ns-2 code).
 const PACKET: f64 = 1000.0;
@@ -13,56 +15,30 @@ const PACKET: f64 = 1000.0;
 /// Minimum reported RTT, in seconds.
 const LEAST_RTT: f64 = 1e-6;
 
-/// Parameters of an RCP router. Defaults without another source are those of the authors' ns-2 code.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RcpConfig {
-    /// Gain of the spare rate; 0.001 to 10, default 0.4.
-    pub alpha: f64,
-    /// Gain of the queue; 0 to 10, default 0.4.
-    pub beta: f64,
-    /// Target utilization of the link; 0.01 to 1, default 1.
-    pub gamma: f64,
-    /// Interval between rate updates, or the mean RTT if that is shorter; 10 us to 1 s, default 10 ms.
-    pub interval: Span,
-    /// Initial rate as a fraction of the link's rate; 0 to 1, default 0.05.
-    pub first_rate: f64,
-    /// Mean RTT until the first one is reported; 1 us to 1000 s, default 200 ms.
-    pub first_rtt: Span,
-    /// Minimum rate in packets of 1000 bytes per mean RTT; 0 to 100, default 0.01.
-    pub least: f64,
-    /// Maximum RTT; longer ones count as this; 1 us to 1000 s, default 10 s. An addition: the thesis trusts the
-    /// senders' values.
-    pub rtt_max: Span,
-}
-
-impl Default for RcpConfig {
-    fn default() -> Self {
-        Self {
-            alpha: 0.4,
-            beta: 0.4,
-            gamma: 1.0,
-            interval: Span::from_millis(10),
-            first_rate: 0.05,
-            first_rtt: Span::from_millis(200),
-            least: 0.01,
-            rtt_max: Span::from_secs(10),
-        }
+text_parameters! {
+    /// Parameters of an RCP router. Defaults without another source are those of the authors' ns-2 code.
+    pub struct RcpConfig {
+        /// Gain of the spare rate; 0.001 to 10, default 0.4.
+        alpha: f64 = 0.4, number("RCP alpha", 0.001..=10.0);
+        /// Gain of the queue; 0 to 10, default 0.4.
+        beta: f64 = 0.4, number("RCP beta", 0.0..=10.0);
+        /// Target utilization of the link; 0.01 to 1, default 1.
+        gamma: f64 = 1.0, number("RCP gamma", 0.01..=1.0);
+        /// Interval between rate updates, or the mean RTT if that is shorter; 10 us to 1 s, default 10 ms.
+        interval: Span = Span::from_millis(10), span("RCP interval", Span::from_micros(10)..=Span::from_secs(1));
+        /// Initial rate as a fraction of the link's rate; 0 to 1, default 0.05.
+        first_rate: f64 = 0.05, share("first RCP rate");
+        /// Mean RTT until the first one is reported; 1 us to 1000 s, default 200 ms.
+        first_rtt: Span = Span::from_millis(200), span("first RCP RTT", RTTS);
+        /// Minimum rate in packets of 1000 bytes per mean RTT; 0 to 100, default 0.01.
+        least: f64 = 0.01, number("minimum RCP rate", 0.0..=100.0);
+        /// Maximum RTT; longer ones count as this; 1 us to 1000 s, default 10 s. An addition: the thesis trusts the
+        /// senders' values.
+        rtt_max: Span = Span::from_secs(10), span("maximum RCP RTT", RTTS);
     }
 }
 
-impl RcpConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let rtts = Span::from_micros(1)..=Span::from_secs(1000);
-        range("RCP alpha", self.alpha, 0.001..=10.0)?;
-        range("RCP beta", self.beta, 0.0..=10.0)?;
-        range("RCP gamma", self.gamma, 0.01..=1.0)?;
-        span_range("RCP interval", self.interval, Span::from_micros(10)..=Span::from_secs(1))?;
-        range("first RCP rate", self.first_rate, 0.0..=1.0)?;
-        span_range("first RCP RTT", self.first_rtt, rtts.clone())?;
-        range("minimum RCP rate", self.least, 0.0..=100.0)?;
-        span_range("maximum RCP RTT", self.rtt_max, rtts)
-    }
-}
+const RTTS: RangeInclusive<Span> = Span::from_micros(1)..=Span::from_secs(1000);
 
 /// State of the router. Rates are in bytes per second, times in seconds.
 #[derive(Debug)]

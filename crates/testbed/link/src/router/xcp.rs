@@ -1,63 +1,42 @@
 //! XCP router: efficiency and fairness controller (D. Katabi, M. Handley, C. Rohrs, Congestion control for high
 //! bandwidth-delay product networks, SIGCOMM 2002), with throughputs in place of windows as in the ns-2 code.
 
+use std::ops::RangeInclusive;
+
 use longhaul_units::{Span, Time};
 use longhaul_wire::network::{Forward, Request, WireDelta};
 
 use super::{Answer, rtt};
 use crate::hook::View;
-use crate::validate::{ConfigError, range, span_range};
+use crate::parameters::text_parameters;
 
-/// Parameters of an XCP router. Defaults without another source are those of the ns-2 code.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct XcpConfig {
-    /// Gain of the spare rate; 0.001 to 1, default 0.4 (SIGCOMM 2002, section 3.5.1).
-    pub alpha: f64,
-    /// Gain of the queue; 0 to 1, default 0.226 (SIGCOMM 2002, section 3.5.1).
-    pub beta: f64,
-    /// Fraction of the traffic that is redistributed in each interval: taken from all senders, and given to all
-    /// equally; 0 to 1, default 0.1 (SIGCOMM 2002, section 3.5.2).
-    pub shuffle: f64,
-    /// Control interval until the first RTT is reported; after that, it is the mean RTT; 1 ms to 60 s, default 50 ms.
-    pub first_interval: Span,
-    /// Minimum control interval; 100 us to 1 s, default 1 ms.
-    pub least_interval: Span,
-    /// Minimum interval over which the minimum queue is measured; 100 us to 1 s, default 2 ms.
-    pub least_queue_interval: Span,
-    /// Maximum RTT; longer ones count as this; 1 ms to 60 s, default 1 s.
-    pub rtt_max: Span,
-}
-
-impl Default for XcpConfig {
-    fn default() -> Self {
-        Self {
-            alpha: 0.4,
-            beta: 0.226,
-            shuffle: 0.1,
-            first_interval: Span::from_millis(50),
-            least_interval: Span::from_millis(1),
-            least_queue_interval: Span::from_millis(2),
-            rtt_max: Span::from_secs(1),
-        }
+text_parameters! {
+    /// Parameters of an XCP router. Defaults without another source are those of the ns-2 code.
+    pub struct XcpConfig {
+        /// Gain of the spare rate; 0.001 to 1, default 0.4 (SIGCOMM 2002, section 3.5.1).
+        alpha: f64 = 0.4, number("XCP alpha", 0.001..=1.0);
+        /// Gain of the queue; 0 to 1, default 0.226 (SIGCOMM 2002, section 3.5.1).
+        beta: f64 = 0.226, number("XCP beta", 0.0..=1.0);
+        /// Fraction of the traffic that is redistributed in each interval: taken from all senders, and given to all
+        /// equally; 0 to 1, default 0.1 (SIGCOMM 2002, section 3.5.2).
+        shuffle: f64 = 0.1, share("XCP shuffle fraction");
+        /// Control interval until the first RTT is reported; after that, it is the mean RTT; 1 ms to 60 s, default 50
+        /// ms.
+        first_interval: Span = Span::from_millis(50), span("first XCP interval", LONG);
+        /// Minimum control interval; 100 us to 1 s, default 1 ms.
+        least_interval: Span = Span::from_millis(1), span("minimum XCP interval", SHORT);
+        /// Minimum interval over which the minimum queue is measured; 100 us to 1 s, default 2 ms.
+        least_queue_interval: Span = Span::from_millis(2), span("minimum XCP queue interval", SHORT);
+        /// Maximum RTT; longer ones count as this; 1 ms to 60 s, default 1 s.
+        rtt_max: Span = Span::from_secs(1), span("maximum XCP RTT", LONG);
     }
 }
 
-impl XcpConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        let least = Span::from_micros(100)..=Span::from_secs(1);
-        let long = Span::from_millis(1)..=Span::from_secs(60);
-        range("XCP alpha", self.alpha, 0.001..=1.0)?;
-        range("XCP beta", self.beta, 0.0..=1.0)?;
-        range("XCP shuffle fraction", self.shuffle, 0.0..=1.0)?;
-        span_range("first XCP interval", self.first_interval, long.clone())?;
-        span_range("minimum XCP interval", self.least_interval, least.clone())?;
-        span_range("minimum XCP queue interval", self.least_queue_interval, least)?;
-        span_range("maximum XCP RTT", self.rtt_max, long)
-    }
-}
+const SHORT: RangeInclusive<Span> = Span::from_micros(100)..=Span::from_secs(1);
+const LONG: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
 
 /// State of the controller. Rates and feedback are in bytes per second, times in seconds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Xcp {
     config: XcpConfig,
     clock: Option<Clock>,
@@ -88,20 +67,7 @@ struct Clock {
 
 impl Xcp {
     pub(super) fn new(config: XcpConfig) -> Self {
-        Self {
-            config,
-            clock: None,
-            rtt: config.first_interval.as_secs_f64(),
-            bytes: 0.0,
-            gaps: 0.0,
-            gaps_rtt: 0.0,
-            give: 0.0,
-            take: 0.0,
-            per_gap: 0.0,
-            per_byte: 0.0,
-            queue: 0.0,
-            least_queue: 0.0,
-        }
+        Self { config, rtt: config.first_interval.as_secs_f64(), ..Self::default() }
     }
 
     pub(super) fn turn(&mut self, now: Time, view: &View) {
@@ -164,7 +130,6 @@ impl Xcp {
         if asked < feedback {
             // An upstream router grants less: count the difference as taken here, which leaves more for the other
             // senders.
-            // use it.
             takes = self.take.min(takes + (feedback - asked));
             gives = asked + takes;
         }

@@ -1,7 +1,8 @@
 //! Routers described as text: `rcp(gamma=0.95,interval=5ms)`.
 
-use super::value::{self, ValueError};
-use crate::router::{QuickStartConfig, RcpConfig, RouterConfig, XcpConfig};
+use super::value::ValueError;
+use crate::parameters::TextForm;
+use crate::router::RouterConfig;
 
 const FORM: &str = "options as in rcp(gamma=0.95,interval=5ms), each of them once";
 
@@ -9,83 +10,35 @@ const FORM: &str = "options as in rcp(gamma=0.95,interval=5ms), each of them onc
 pub(super) fn router(text: &str) -> Result<Option<RouterConfig>, ValueError> {
     let (name, options) = match text.split_once('(') {
         None => (text, ""),
-        Some((name, rest)) => {
-            (name, rest.strip_suffix(')').ok_or_else(|| ValueError::Parts { text: text.into(), form: FORM })?)
-        }
+        Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| ValueError::parts(text, FORM))?),
     };
     Ok(Some(match name {
         "none" if options.is_empty() => return Ok(None),
-        "quick-start" => RouterConfig::QuickStart(read(options, set_quick_start)?),
-        "rcp" => RouterConfig::Rcp(read(options, set_rcp)?),
-        "xcp" => RouterConfig::Xcp(read(options, set_xcp)?),
-        _ => return Err(ValueError::UnknownWord { text: name.into(), words: "quick-start, rcp, xcp and none" }),
+        "quick-start" => RouterConfig::QuickStart(read(options)?),
+        "rcp" => RouterConfig::Rcp(read(options)?),
+        "xcp" => RouterConfig::Xcp(read(options)?),
+        _ => return Err(ValueError::unknown(name, "quick-start, rcp, xcp and none")),
     }))
 }
 
-fn read<C: Default>(
-    options: &str,
-    mut set: impl FnMut(&mut C, &str, &str) -> Result<(), ValueError>,
-) -> Result<C, ValueError> {
+fn read<C: TextForm>(options: &str) -> Result<C, ValueError> {
     let mut config = C::default();
-    let mut names = Vec::new();
+    let known = C::names();
+    let mut given = Vec::new();
     for option in options.split(',').map(str::trim).filter(|_| !options.is_empty()) {
-        let wrong = || ValueError::Parts { text: option.into(), form: FORM };
+        let wrong = || ValueError::parts(option, FORM);
         let (name, value) = option.split_once('=').ok_or_else(wrong)?;
-        if names.contains(&name) {
+        if given.contains(&name) {
             return Err(wrong());
         }
-        names.push(name);
-        set(&mut config, name, value)?;
+        if !known.iter().any(|known| known == name) {
+            let (last, others) = known.split_last().ok_or_else(wrong)?;
+            return Err(ValueError::unknown(name, &format!("{} and {last}", others.join(", "))));
+        }
+        given.push(name);
+        config.set(name, value)?;
     }
     Ok(config)
-}
-
-fn set_quick_start(config: &mut QuickStartConfig, name: &str, value: &str) -> Result<(), ValueError> {
-    match name {
-        "threshold" => config.threshold = value::share(value)?,
-        "slot" => config.slot = value::span(value)?,
-        "slots" => config.slots = value::whole(value, "number of slots")?,
-        "interval" => config.interval = value::span(value)?,
-        "intervals" => config.intervals = value::whole(value, "number of intervals")?,
-        _ => return Err(unknown(name, "threshold, slot, slots, interval and intervals")),
-    }
-    Ok(())
-}
-
-fn set_rcp(config: &mut RcpConfig, name: &str, value: &str) -> Result<(), ValueError> {
-    match name {
-        "alpha" => config.alpha = value::number(value)?,
-        "beta" => config.beta = value::number(value)?,
-        "gamma" => config.gamma = value::number(value)?,
-        "interval" => config.interval = value::span(value)?,
-        "first-rate" => config.first_rate = value::share(value)?,
-        "first-rtt" => config.first_rtt = value::span(value)?,
-        "least" => config.least = value::number(value)?,
-        "rtt-max" => config.rtt_max = value::span(value)?,
-        _ => return Err(unknown(name, "alpha, beta, gamma, interval, first-rate, first-rtt, least and rtt-max")),
-    }
-    Ok(())
-}
-
-fn set_xcp(config: &mut XcpConfig, name: &str, value: &str) -> Result<(), ValueError> {
-    match name {
-        "alpha" => config.alpha = value::number(value)?,
-        "beta" => config.beta = value::number(value)?,
-        "shuffle" => config.shuffle = value::share(value)?,
-        "first-interval" => config.first_interval = value::span(value)?,
-        "least-interval" => config.least_interval = value::span(value)?,
-        "least-queue-interval" => config.least_queue_interval = value::span(value)?,
-        "rtt-max" => config.rtt_max = value::span(value)?,
-        _ => {
-            let words = "alpha, beta, shuffle, first-interval, least-interval, least-queue-interval and rtt-max";
-            return Err(unknown(name, words));
-        }
-    }
-    Ok(())
-}
-
-fn unknown(name: &str, words: &'static str) -> ValueError {
-    ValueError::UnknownWord { text: name.into(), words }
 }
 
 #[cfg(test)]
@@ -93,6 +46,7 @@ mod tests {
     use longhaul_units::Span;
 
     use super::*;
+    use crate::router::{QuickStartConfig, RcpConfig, XcpConfig};
 
     #[test]
     fn routers_have_names_and_options() {

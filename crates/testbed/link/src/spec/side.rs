@@ -13,7 +13,6 @@ use crate::config::{
 };
 use crate::overhead::Overhead;
 use crate::queue::{Classes, Discipline, Limit, RedConfig, Threshold};
-use crate::router::RouterConfig;
 use crate::trace::Trace;
 
 /// Default for the longest time that a reordered packet is held back.
@@ -25,34 +24,17 @@ const LEAST_MTU: u32 = 68;
 /// Maximum queue limit in bandwidth-delay products, far above any useful one.
 const MOST_BDP: f64 = 1e6;
 
-/// An option's value, with the name of the option that set it.
-type Said<V> = Option<(String, V)>;
-
+/// Options in the order in which they were given. Their texts are valid.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Side {
-    rate: Said<RateSpec>,
-    delay: Said<Span>,
-    limit: Said<LimitSpec>,
-    discipline: Said<Discipline>,
-    ecn: Said<()>,
-    loss: Said<Loss>,
-    reordering: Said<Reordering>,
-    duplication: Said<f64>,
-    corruption: Said<Corruption>,
-    jitter: Said<Span>,
-    overhead: Said<Overhead>,
-    policer: Said<Policer>,
-    mtu: Said<Mtu>,
-    bleaching: Said<Bleaching>,
-    router: Said<Option<RouterConfig>>,
-    outages: Vec<Outage>,
-    steps: Vec<Step>,
-}
+pub(super) struct Side(Vec<Given>);
 
-#[derive(Clone, Debug, PartialEq)]
-enum RateSpec {
-    Constant(Rate),
-    Trace(String),
+#[derive(Clone, Debug)]
+struct Given {
+    /// Name of the option without the direction.
+    plain: &'static str,
+    /// Name of the option as given.
+    name: String,
+    text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,64 +45,30 @@ enum LimitSpec {
 }
 
 impl Side {
-    /// Sets an option. `plain` is its name without the direction, `name` the name as given.
-    pub(super) fn set(&mut self, plain: &str, name: &str, text: &str) -> Result<(), SpecError> {
-        let wrong = |error| SpecError::value(name, error);
-        match plain {
-            "rate" => say(&mut self.rate, name, RateSpec::Constant(value::rate(text).map_err(wrong)?)),
-            "trace" => say(&mut self.rate, name, RateSpec::Trace(text.into())),
-            "rtt" => say(&mut self.delay, name, value::span(text).map_err(wrong)? / 2),
-            "delay" => say(&mut self.delay, name, value::span(text).map_err(wrong)?),
-            "queue" => say(&mut self.limit, name, limit(text).map_err(wrong)?),
-            "aqm" => say(&mut self.discipline, name, discipline(text).map_err(wrong)?),
-            "ecn" => say(&mut self.ecn, name, ()),
-            "loss" => say(&mut self.loss, name, Loss::Uniform(value::share(text).map_err(wrong)?)),
-            "loss-ge" => say(&mut self.loss, name, gilbert_elliott(text).map_err(wrong)?),
-            "ber" => say(&mut self.loss, name, Loss::BitErrors(value::share(text).map_err(wrong)?)),
-            "loss-list" => say(&mut self.loss, name, list(text).map_err(wrong)?),
-            "reorder" => say(&mut self.reordering, name, places(text).map_err(wrong)?),
-            "late" => say(&mut self.reordering, name, late(text).map_err(wrong)?),
-            "duplicate" => say(&mut self.duplication, name, value::share(text).map_err(wrong)?),
-            "corrupt" => say(&mut self.corruption, name, corruption(text).map_err(wrong)?),
-            "jitter" => say(&mut self.jitter, name, value::span(text).map_err(wrong)?),
-            "overhead" => say(&mut self.overhead, name, overhead(text).map_err(wrong)?),
-            "policer" => say(&mut self.policer, name, policer(text).map_err(wrong)?),
-            "mtu" => say(&mut self.mtu, name, mtu(text).map_err(wrong)?),
-            "bleach" => say(&mut self.bleaching, name, bleaching(text).map_err(wrong)?),
-            "router" => say(&mut self.router, name, router(text).map_err(wrong)?),
-            "outage" => {
-                self.outages.push(outage(text).map_err(wrong)?);
-                Ok(())
+    /// Adds an option. `plain` is its name without the direction, `name` the name as given.
+    pub(super) fn set(&mut self, plain: &'static str, name: &str, text: &str) -> Result<(), SpecError> {
+        read(plain, text, &mut LinkConfig::default()).map_err(|error| SpecError::value(name, &error))?;
+        match self.of(setting(plain)) {
+            Some(_) if matches!(plain, "outage" | "step") => {}
+            Some(Given { name: other, .. }) if other == name => return Err(SpecError::twice(name)),
+            Some(Given { name: other, .. }) => {
+                return Err(SpecError(format!("--{other} and --{name} exclude each other; leave one of them out")));
             }
-            "step" => {
-                self.steps.push(step(text).map_err(wrong)?);
-                Ok(())
-            }
-            _ => Err(SpecError::UnknownOption(name.into())),
+            None => {}
         }
+        self.0.push(Given { plain, name: name.into(), text: text.into() });
+        Ok(())
     }
 
-    /// Combines options: those set here take precedence over those of `other`.
+    /// Returns the first option of a setting.
+    fn of(&self, of: &str) -> Option<&Given> {
+        self.0.iter().find(|given| setting(given.plain) == of)
+    }
+
+    /// Combines options: those given here take precedence over those of `other`.
     pub(super) fn or(self, other: &Self) -> Self {
-        Self {
-            rate: self.rate.or_else(|| other.rate.clone()),
-            delay: self.delay.or_else(|| other.delay.clone()),
-            limit: self.limit.or_else(|| other.limit.clone()),
-            discipline: self.discipline.or_else(|| other.discipline.clone()),
-            ecn: self.ecn.or_else(|| other.ecn.clone()),
-            loss: self.loss.or_else(|| other.loss.clone()),
-            reordering: self.reordering.or_else(|| other.reordering.clone()),
-            duplication: self.duplication.or_else(|| other.duplication.clone()),
-            corruption: self.corruption.or_else(|| other.corruption.clone()),
-            jitter: self.jitter.or_else(|| other.jitter.clone()),
-            overhead: self.overhead.or_else(|| other.overhead.clone()),
-            policer: self.policer.or_else(|| other.policer.clone()),
-            mtu: self.mtu.or_else(|| other.mtu.clone()),
-            bleaching: self.bleaching.or_else(|| other.bleaching.clone()),
-            router: self.router.or_else(|| other.router.clone()),
-            outages: if self.outages.is_empty() { other.outages.clone() } else { self.outages },
-            steps: if self.steps.is_empty() { other.steps.clone() } else { self.steps },
-        }
+        let others = other.0.iter().filter(|given| self.of(setting(given.plain)).is_none());
+        Self(self.0.iter().chain(others).cloned().collect())
     }
 
     /// Applies the options to a link, except for the limit of its queue.
@@ -130,87 +78,99 @@ impl Side {
         mut link: LinkConfig,
         trace: &mut impl FnMut(&str) -> Result<Arc<Trace>, SpecError>,
     ) -> Result<LinkConfig, SpecError> {
-        match &self.rate {
-            Some((_, RateSpec::Constant(rate))) => link.rate = (*rate).into(),
-            Some((_, RateSpec::Trace(file))) => link.rate = LinkRate::Trace(trace(file)?),
-            None => {}
-        }
         // An option replaces the scenario's value and all its later changes.
         for step in &mut link.steps {
-            step.rate = step.rate.filter(|_| self.rate.is_none());
-            step.delay = step.delay.filter(|_| self.delay.is_none());
+            step.rate = step.rate.filter(|_| self.of("rate").is_none());
+            step.delay = step.delay.filter(|_| self.of("delay").is_none());
         }
-        link.steps.retain(|step| step.rate.is_some() || step.delay.is_some());
-        // Every other option replaces the scenario's value.
-        put(&mut link.delay, &self.delay);
-        put(&mut link.queue.discipline, &self.discipline);
-        put(&mut link.loss, &self.loss);
-        put(&mut link.duplication, &self.duplication);
-        put(&mut link.corruption, &self.corruption);
-        put(&mut link.jitter, &self.jitter);
-        put(&mut link.overhead, &self.overhead);
-        put(&mut link.bleaching, &self.bleaching);
-        put(&mut link.router, &self.router);
-        link.reordering = self.reordering.as_ref().map(|(_, said)| *said).or(link.reordering);
-        link.policer = self.policer.as_ref().map(|(_, said)| *said).or(link.policer);
-        link.mtu = self.mtu.as_ref().map(|(_, said)| *said).or(link.mtu);
-        if !self.outages.is_empty() {
-            link.outages.clone_from(&self.outages);
-        }
-        if !self.steps.is_empty() {
-            link.steps.clone_from(&self.steps);
+        link.steps.retain(|step| (step.rate.is_some() || step.delay.is_some()) && self.of("step").is_none());
+        link.outages.retain(|_| self.of("outage").is_none());
+        for Given { plain, name, text } in &self.0 {
+            match *plain {
+                "trace" => link.rate = LinkRate::Trace(trace(text)?),
+                plain => read(plain, text, &mut link).map_err(|error| SpecError::value(name, &error))?,
+            }
         }
         // ECN requires a queue that can mark.
-        if let Some((option, ())) = &self.ecn {
-            let marks = matches!(
-                link.queue.discipline,
-                Discipline::CoDel(_) | Discipline::Red(_) | Discipline::Pie(_) | Discipline::DualPi2(_)
-            );
-            if !marks {
-                let needs = "a queue that marks: --aqm codel, red, pie or dualpi2";
-                return Err(SpecError::Needs { direction, option: option.clone(), needs });
-            }
-            link.queue.ecn = true;
+        let marks = matches!(
+            link.queue.discipline,
+            Discipline::CoDel(_) | Discipline::Red(_) | Discipline::Pie(_) | Discipline::DualPi2(_)
+        );
+        match self.of("ecn").filter(|_| !marks) {
+            Some(ecn) => Err(ecn.needs(direction, "a queue that marks: --aqm codel, red, pie or dualpi2")),
+            None => Ok(link),
         }
-        Ok(link)
     }
 
     /// Applies the limit of the queue; `rtt` is needed for a multiple of the bandwidth-delay product.
     pub(super) fn limit(&self, direction: Direction, link: &mut LinkConfig, rtt: Span) -> Result<(), SpecError> {
-        let Some((option, limit)) = &self.limit else { return Ok(()) };
-        let rate = match (&link.rate, limit) {
-            (_, LimitSpec::Limit(Limit::Infinite)) => Rate::MAX,
-            (LinkRate::Constant(rate), _) => *rate,
-            (LinkRate::Trace(trace), _) => trace.mean_rate(),
-            (LinkRate::Unlimited, _) => {
-                let needs = "--rate or --trace: without a rate nothing ever waits";
-                return Err(SpecError::Needs { direction, option: option.clone(), needs });
+        let Some(given) = self.of("queue") else { return Ok(()) };
+        let limit = limit(&given.text).map_err(|error| SpecError::value(&given.name, &error))?;
+        let rate = match &link.rate {
+            LinkRate::Constant(rate) => *rate,
+            LinkRate::Trace(trace) => trace.mean_rate(),
+            LinkRate::Unlimited if limit == LimitSpec::Limit(Limit::Infinite) => Rate::MAX,
+            LinkRate::Unlimited => {
+                return Err(given.needs(direction, "--rate or --trace: without a rate nothing ever waits"));
             }
         };
         link.queue.limit = match limit {
-            LimitSpec::Limit(limit) => *limit,
-            LimitSpec::Bdp(times) => Limit::Bytes(rate.bytes_in(rtt).mul_f64(*times).0),
+            LimitSpec::Limit(limit) => limit,
+            LimitSpec::Bdp(times) => match rate.bytes_in(rtt).mul_f64(times).0 {
+                0 => return Err(given.needs(direction, "a delay: --rtt or --delay; the product of rate and RTT is 0")),
+                bytes => Limit::Bytes(bytes),
+            },
         };
-        if matches!(limit, LimitSpec::Bdp(_)) && link.queue.limit == Limit::Bytes(0) {
-            let needs = "a delay: --rtt or --delay; the product of rate and RTT is 0";
-            return Err(SpecError::Needs { direction, option: option.clone(), needs });
-        }
         Ok(())
     }
 }
 
-fn say<V>(place: &mut Said<V>, name: &str, value: V) -> Result<(), SpecError> {
-    match place.replace((name.into(), value)) {
-        None => Ok(()),
-        Some((other, _)) if other == name => Err(SpecError::Twice(other)),
-        Some((other, _)) => Err(SpecError::Contradiction { one: other, other: name.into() }),
+impl Given {
+    fn needs(&self, direction: Direction, needs: &str) -> SpecError {
+        SpecError(format!("{}: --{} needs {needs}", direction.name(), self.name))
     }
 }
 
-fn put<V: Clone>(place: &mut V, said: &Said<V>) {
-    if let Some((_, value)) = said {
-        place.clone_from(value);
+/// Returns what an option sets. Options that set the same exclude each other.
+fn setting(plain: &str) -> &str {
+    match plain {
+        "trace" => "rate",
+        "rtt" => "delay",
+        "loss-ge" | "ber" | "loss-list" => "loss",
+        "late" => "reorder",
+        other => other,
     }
+}
+
+/// Reads the text of an option into the configuration of a link. The file of a trace, and the limit of the queue, are
+/// checked here and set later.
+fn read(plain: &str, text: &str, link: &mut LinkConfig) -> Result<(), ValueError> {
+    match plain {
+        "rate" => link.rate = value::rate(text)?.into(),
+        "rtt" => link.delay = value::span(text)? / 2,
+        "delay" => link.delay = value::span(text)?,
+        "queue" => drop(limit(text)?),
+        "aqm" => link.queue.discipline = discipline(text)?,
+        "ecn" => link.queue.ecn = true,
+        "loss" => link.loss = Loss::Uniform(value::share(text)?),
+        "loss-ge" => link.loss = gilbert_elliott(text)?,
+        "ber" => link.loss = Loss::BitErrors(value::share(text)?),
+        "loss-list" => link.loss = list(text)?,
+        "reorder" => link.reordering = Some(places(text)?),
+        "late" => link.reordering = Some(late(text)?),
+        "duplicate" => link.duplication = value::share(text)?,
+        "corrupt" => link.corruption = corruption(text)?,
+        "jitter" => link.jitter = value::span(text)?,
+        "overhead" => link.overhead = overhead(text)?,
+        "policer" => link.policer = Some(policer(text)?),
+        "mtu" => link.mtu = Some(mtu(text)?),
+        "bleach" => link.bleaching = bleaching(text)?,
+        "router" => link.router = router(text)?,
+        "outage" => link.outages.push(outage(text)?),
+        "step" => link.steps.push(step(text)?),
+        _ => {}
+    }
+    Ok(())
 }
 
 fn parts<'a>(
@@ -219,24 +179,24 @@ fn parts<'a>(
     form: &'static str,
 ) -> Result<Vec<&'a str>, ValueError> {
     let parts: Vec<_> = text.split(',').map(str::trim).collect();
-    if counts.contains(&parts.len()) { Ok(parts) } else { Err(ValueError::Parts { text: text.into(), form }) }
+    if counts.contains(&parts.len()) { Ok(parts) } else { Err(ValueError::parts(text, form)) }
 }
 
 fn limit(text: &str) -> Result<LimitSpec, ValueError> {
     const EXAMPLE: &str = "write it as 1000p, 150kB, 1bdp or infinite";
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let not_a_limit = || ValueError::NotANumber { text: text.into(), what: "queue limit", example: EXAMPLE };
+    let not_a_limit = || ValueError::not_a("queue limit", text, EXAMPLE);
     match text.strip_prefix(digits).unwrap_or("") {
         "infinite" if digits.is_empty() => Ok(LimitSpec::Limit(Limit::Infinite)),
         "p" => digits.parse().map(|packets| LimitSpec::Limit(Limit::Packets(packets))).map_err(|_| not_a_limit()),
         "bdp" => match digits.parse::<f64>() {
             Ok(times) if times > MOST_BDP && times.is_finite() => {
-                Err(ValueError::TooLarge { text: text.into(), most: "a million bdp; write infinite" })
+                Err(ValueError::too_large(text, "a million bdp; write infinite"))
             }
             Ok(times) if times > 0.0 && times.is_finite() => Ok(LimitSpec::Bdp(times)),
             _ => Err(not_a_limit()),
         },
-        "" if !digits.is_empty() => Err(ValueError::NoUnit { text: text.into(), example: EXAMPLE }),
+        "" if !digits.is_empty() => Err(ValueError::no_unit(text, EXAMPLE)),
         _ => value::size(text).map(|bytes| LimitSpec::Limit(Limit::Bytes(bytes))).map_err(|_| not_a_limit()),
     }
 }
@@ -260,7 +220,7 @@ fn discipline(text: &str) -> Result<Discipline, ValueError> {
         "dualpi2" => Discipline::DualPi2(Default::default()),
         _ => {
             let words = "droptail, drophead, priority, rc3, peach, codel, red or red:MIN,MAX, pie and dualpi2";
-            return Err(ValueError::UnknownWord { text: text.into(), words });
+            return Err(ValueError::unknown(text, words));
         }
     })
 }
@@ -305,8 +265,8 @@ fn overhead(text: &str) -> Result<Overhead, ValueError> {
         "ethernet" => Overhead::Ethernet,
         "aal5" => Overhead::Aal5,
         _ => {
-            let too_large = ValueError::TooLarge { text: text.into(), most: "the size of any packet" };
-            Overhead::Bytes(u32::try_from(value::size(text)?).map_err(|_| too_large)?)
+            let bytes = u32::try_from(value::size(text)?);
+            Overhead::Bytes(bytes.map_err(|_| ValueError::too_large(text, "the size of any packet"))?)
         }
     })
 }
@@ -321,10 +281,7 @@ fn mtu(text: &str) -> Result<Mtu, ValueError> {
     let from = parts.get(1).map_or(Ok(Span::ZERO), |part| value::span(part))?;
     let size = u32::try_from(value::size(parts[0])?).unwrap_or(u32::MAX);
     if size < LEAST_MTU {
-        return Err(ValueError::TooSmall {
-            text: parts[0].into(),
-            least: "68B, which every IP link carries (RFC 791)",
-        });
+        return Err(ValueError::too_small(parts[0], "68B, which every IP link carries (RFC 791)"));
     }
     Ok(Mtu { from: Time::ZERO + from, size })
 }
@@ -334,7 +291,7 @@ fn bleaching(text: &str) -> Result<Bleaching, ValueError> {
         "ecn" => Ok(Bleaching { ecn: true, dscp: false }),
         "dscp" => Ok(Bleaching { ecn: false, dscp: true }),
         "both" => Ok(Bleaching { ecn: true, dscp: true }),
-        _ => Err(ValueError::UnknownWord { text: text.into(), words: "ecn, dscp and both" }),
+        _ => Err(ValueError::unknown(text, "ecn, dscp and both")),
     }
 }
 
@@ -343,7 +300,7 @@ fn outage(text: &str) -> Result<Outage, ValueError> {
     let kind = match parts.get(2) {
         None => OutageKind::Lose,
         Some(&"hold") => OutageKind::Hold,
-        Some(word) => return Err(ValueError::UnknownWord { text: (*word).into(), words: "hold" }),
+        Some(word) => return Err(ValueError::unknown(word, "hold")),
     };
     let from = Time::ZERO + value::span(parts[0])?;
     Ok(Outage { from, until: from + value::span(parts[1])?, kind })

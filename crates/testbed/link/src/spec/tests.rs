@@ -1,7 +1,7 @@
 use longhaul_units::{Rate, Span, Time};
 
 use super::*;
-use crate::config::{GilbertElliott, LinkRate, Loss, OutageKind, Policer, Reordering, Step};
+use crate::config::{GilbertElliott, LinkConfig, LinkRate, Loss, OutageKind, Policer, Reordering, Step};
 use crate::overhead::Overhead;
 use crate::queue::{Discipline, Limit};
 

@@ -4,77 +4,41 @@ use longhaul_units::{Rate, Span};
 
 /// Error in the text of a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ValueError {
-    /// The value is negative.
-    #[error("{text:?} is negative; {example}")]
-    Negative {
-        /// The text.
-        text: String,
-        /// How to write the value.
-        example: &'static str,
-    },
-    /// The text does not begin with a number.
-    #[error("{text:?} is not a {what}; {example}")]
-    NotANumber {
-        /// The text.
-        text: String,
-        /// The kind of value expected.
-        what: &'static str,
-        /// How to write the value.
-        example: &'static str,
-    },
-    /// The number has no unit.
-    #[error("{text:?} has no unit; {example}")]
-    NoUnit {
-        /// The text.
-        text: String,
-        /// How to write the value.
-        example: &'static str,
-    },
-    /// The unit is unknown, or means different things to different programs.
-    #[error("{unit:?} in {text:?} is not a unit of {what}; {example}")]
-    UnknownUnit {
-        /// The text.
-        text: String,
-        /// The unit.
-        unit: String,
-        /// The kind of value expected.
-        what: &'static str,
-        /// How to write the value.
-        example: &'static str,
-    },
-    /// The value exceeds its maximum.
-    #[error("{text:?} is more than {most}")]
-    TooLarge {
-        /// The text.
-        text: String,
-        /// The maximum.
-        most: &'static str,
-    },
-    /// The value is below its minimum.
-    #[error("{text:?} is less than {least}")]
-    TooSmall {
-        /// The text.
-        text: String,
-        /// The minimum.
-        least: &'static str,
-    },
-    /// The value has too many or too few comma-separated parts.
-    #[error("{text:?} should be {form}, separated by commas")]
-    Parts {
-        /// The text.
-        text: String,
-        /// The parts expected.
-        form: &'static str,
-    },
+#[error("{0}")]
+pub struct ValueError(String);
+
+impl ValueError {
+    /// The value is negative; `example` tells how to write it.
+    fn negative(text: &str, example: &str) -> Self {
+        Self(format!("{text:?} is negative; {example}"))
+    }
+
+    /// The text does not begin with a number; `what` is the kind of value expected.
+    pub(super) fn not_a(what: &str, text: &str, example: &str) -> Self {
+        Self(format!("{text:?} is not a {what}; {example}"))
+    }
+
+    pub(super) fn no_unit(text: &str, example: &str) -> Self {
+        Self(format!("{text:?} has no unit; {example}"))
+    }
+
+    pub(super) fn too_large(text: &str, most: &str) -> Self {
+        Self(format!("{text:?} is more than {most}"))
+    }
+
+    pub(super) fn too_small(text: &str, least: &str) -> Self {
+        Self(format!("{text:?} is less than {least}"))
+    }
+
+    /// The value has too many or too few comma-separated parts, which should be as in `form`.
+    pub(super) fn parts(text: &str, form: &str) -> Self {
+        Self(format!("{text:?} should be {form}, separated by commas"))
+    }
+
     /// The text is not one of the known words.
-    #[error("{text:?} is unknown; valid choices are {words}")]
-    UnknownWord {
-        /// The text.
-        text: String,
-        /// The known words.
-        words: &'static str,
-    },
+    pub(super) fn unknown(text: &str, words: &str) -> Self {
+        Self(format!("{text:?} is unknown; valid choices are {words}"))
+    }
 }
 
 /// A kind of value, with its units and their worth in the base unit.
@@ -143,53 +107,51 @@ pub fn share(text: &str) -> Result<f64, ValueError> {
         None => text.parse(),
     };
     let Some(value) = value.ok().filter(|value| value.is_finite()) else {
-        return Err(ValueError::NotANumber { text: text.into(), what: "share", example: SHARE });
+        return Err(ValueError::not_a("share", text, SHARE));
     };
     if value < 0.0 {
-        return Err(ValueError::Negative { text: text.into(), example: SHARE });
+        return Err(ValueError::negative(text, SHARE));
     }
     if value > 1.0 {
-        return Err(ValueError::TooLarge { text: text.into(), most: "1 (100%); write one percent as 1% or 0.01" });
+        return Err(ValueError::too_large(text, "1 (100%); write one percent as 1% or 0.01"));
     }
     Ok(value)
 }
 
 /// Parses a plain number.
 pub fn number(text: &str) -> Result<f64, ValueError> {
-    const EXAMPLE: &str = "write it as 0.4 or 2";
-    match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(value),
-        _ => Err(ValueError::NotANumber { text: text.into(), what: "number", example: EXAMPLE }),
-    }
+    let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
+    value.ok_or_else(|| ValueError::not_a("number", text, "write it as 0.4 or 2"))
 }
 
 /// Parses a whole number.
-pub fn whole<N: core::str::FromStr>(text: &str, what: &'static str) -> Result<N, ValueError> {
-    text.parse().map_err(|_| ValueError::NotANumber { text: text.into(), what, example: "write it as a whole number" })
+pub fn whole<N: core::str::FromStr>(text: &str, what: &str) -> Result<N, ValueError> {
+    text.parse().map_err(|_| ValueError::not_a(what, text, "write it as a whole number"))
 }
 
 impl Kind {
     fn parse(&self, text: &str, same: impl Fn(&str, &str) -> bool) -> Result<u64, ValueError> {
         let Self { what, example, units } = *self;
         if text.starts_with('-') {
-            return Err(ValueError::Negative { text: text.into(), example });
+            return Err(ValueError::negative(text, example));
         }
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         let Some((digits, decimals)) = decimal(number) else {
-            return Err(ValueError::NotANumber { text: text.into(), what, example });
+            return Err(ValueError::not_a(what, text, example));
         };
         if unit.is_empty() && digits == 0 {
             return Ok(0);
         }
         if unit.is_empty() {
-            return Err(ValueError::NoUnit { text: text.into(), example });
+            return Err(ValueError::no_unit(text, example));
         }
         let Some((_, worth)) = units.iter().find(|(known, _)| same(unit, known)) else {
-            return Err(ValueError::UnknownUnit { text: text.into(), unit: unit.into(), what, example });
+            // The unit is unknown, or means different things to different programs.
+            return Err(ValueError(format!("{unit:?} in {text:?} is not a unit of {what}; {example}")));
         };
         let value = u128::from(digits) * u128::from(*worth) / 10u128.pow(decimals);
-        u64::try_from(value).map_err(|_| ValueError::TooLarge { text: text.into(), most: "can be represented" })
+        u64::try_from(value).map_err(|_| ValueError::too_large(text, "can be represented"))
     }
 }
 

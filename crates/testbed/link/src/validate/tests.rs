@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
+use longhaul_units::Time;
+
 use super::*;
 use crate::config::{Corruption, GilbertElliott, Outage, OutageKind, Policer, Step};
+use crate::queue::{DualPi2Config, PieConfig, RedConfig};
 use crate::trace::Trace;
 
 fn at(nanos: u64) -> Time {

@@ -57,38 +57,35 @@ struct Parser {
 
 impl Parser {
     fn line(&mut self, word: &str, words: &mut Words<'_>) -> Result<(), VectorError> {
+        let from = if matches!(word, "<" | "c<" | "A") { Side::Acceptor } else { Side::Initiator };
         match word {
-            "SEQ" | "S" => self.connection(words, 1, Exchange::Sequential(Vec::new())),
+            "SEQ" | "S" => self.connection(words, 1, Exchange::Sequential(Vec::new()))?,
             "CONC" | "C" => {
-                self.connection(words, 2, Exchange::Concurrent { initiator: Vec::new(), acceptor: Vec::new() })
+                self.connection(words, 2, Exchange::Concurrent { initiator: Vec::new(), acceptor: Vec::new() })?;
             }
-            "w" => words.pair("window").and_then(|pair| self.last(words)?.set(|vector| vector.windows = Some(pair))),
-            "r" => words.micros("RTT").and_then(|rtt| self.last(words)?.set(|vector| vector.rtt = Some(rtt))),
-            "l" => words.pair("loss").and_then(|pair| self.last(words)?.set(|vector| vector.loss = Some(pair))),
-            "m" => words.pair("MSS").and_then(|pair| self.last(words)?.set(|vector| vector.mss = Some(pair))),
-            "t" => self.wait(0, words),
-            "t>" => self.wait(0, words),
-            "t<" => self.wait(1, words),
-            ">" | "<" => {
-                let from = if word == ">" { Side::Initiator } else { Side::Acceptor };
-                let bytes = words.number("bytes")?;
-                self.sequential(from, bytes, word, words)
+            "w" => self.last(words)?.windows = Some(words.pair("window")?),
+            "r" => self.last(words)?.rtt = Some(words.micros("RTT")?),
+            "l" => self.last(words)?.loss = Some(words.pair("loss")?),
+            "m" => self.last(words)?.mss = Some(words.pair("MSS")?),
+            "t" | "t>" | "t<" => {
+                self.last(words)?;
+                self.waits[usize::from(word == "t<")] += words.micros("think time")?;
             }
+            ">" | "<" => self.sequential(from, words.number("bytes")?, word, words)?,
             "c>" | "c<" => {
-                let from = if word == "c>" { Side::Initiator } else { Side::Acceptor };
                 let bytes = words.number("bytes")?;
                 let wait = core::mem::take(&mut self.waits[usize::from(from == Side::Acceptor)]);
                 let adu = Adu { from, after_send: wait, after_receive: Span::ZERO, bytes };
-                self.push(adu, word, words, Some("sequential"))
+                self.push(adu, word, words, Some("sequential"))?;
             }
             "I" | "A" => {
-                let from = if word == "I" { Side::Initiator } else { Side::Acceptor };
                 let (after_send, after_receive) = (words.micros("send wait")?, words.micros("receive wait")?);
                 let adu = Adu { from, after_send, after_receive, bytes: words.number("bytes")? };
-                self.push(adu, word, words, None)
+                self.push(adu, word, words, None)?;
             }
-            _ => Err(VectorError::UnknownLine { line: words.line, word: word.chars().take(20).collect() }),
+            _ => return Err(VectorError::UnknownLine { line: words.line, word: word.chars().take(20).collect() }),
         }
+        Ok(())
     }
 
     fn connection(&mut self, words: &mut Words<'_>, counts: usize, exchange: Exchange) -> Result<(), VectorError> {
@@ -131,12 +128,6 @@ impl Parser {
         }
     }
 
-    fn wait(&mut self, side: usize, words: &mut Words<'_>) -> Result<(), VectorError> {
-        self.last(words)?;
-        self.waits[side] += words.micros("think time")?;
-        Ok(())
-    }
-
     fn sequential(&mut self, from: Side, bytes: u64, word: &str, words: &Words<'_>) -> Result<(), VectorError> {
         let wait = core::mem::take(&mut self.waits[0]);
         let Exchange::Sequential(adus) = &self.last(words)?.exchange else {
@@ -150,33 +141,19 @@ impl Parser {
 
     /// Adds a unit. If `not` is given, sequential connections are refused, with `not` as their name in the error.
     fn push(&mut self, adu: Adu, word: &str, words: &Words<'_>, not: Option<&'static str>) -> Result<(), VectorError> {
-        match (&mut self.last(words)?.exchange, not) {
+        let adus = match (&mut self.last(words)?.exchange, not) {
             (Exchange::Sequential(_), Some(kind)) => {
-                Err(VectorError::WrongKind { line: words.line, word: word.into(), kind })
+                return Err(VectorError::WrongKind { line: words.line, word: word.into(), kind });
             }
-            (Exchange::Sequential(adus), None) => {
-                adus.push(adu);
-                Ok(())
-            }
-            (Exchange::Concurrent { initiator, acceptor }, _) => {
-                if adu.from == Side::Initiator {
-                    initiator.push(adu)
-                } else {
-                    acceptor.push(adu)
-                }
-                Ok(())
-            }
-        }
+            (Exchange::Sequential(adus), None) => adus,
+            (Exchange::Concurrent { initiator, .. }, _) if adu.from == Side::Initiator => initiator,
+            (Exchange::Concurrent { acceptor, .. }, _) => acceptor,
+        };
+        adus.push(adu);
+        Ok(())
     }
 
     fn last(&mut self, words: &Words<'_>) -> Result<&mut ConnectionVector, VectorError> {
         self.vectors.last_mut().ok_or(VectorError::NoConnection { line: words.line })
-    }
-}
-
-impl ConnectionVector {
-    fn set(&mut self, change: impl FnOnce(&mut Self)) -> Result<(), VectorError> {
-        change(self);
-        Ok(())
     }
 }
