@@ -348,7 +348,7 @@ impl Host {
     }
 
     /// Returns the session of a connection.
-    pub fn session_of(&self, id: ConnId) -> Option<&Session> {
+    fn session_of(&self, id: ConnId) -> Option<&Session> {
         let index = *self.by_connection.get(id.index())?;
         self.sessions.get(index as usize).filter(|session| session.id == id)
     }

@@ -223,3 +223,9 @@ pub(crate) struct Role {
     pub(crate) script: Option<Box<Script>>,
     pub(crate) guest: Option<Box<Guest>>,
 }
+
+impl Role {
+    pub(crate) fn new(is_client: bool, flow: u32, plan: Plan, writes: Pattern, reads: Pattern) -> Self {
+        Self { is_client, flow, plan, writes, reads, script: None, guest: None }
+    }
+}

@@ -22,9 +22,8 @@ mod traffic;
 use open::Opening;
 pub(crate) use population::Guest;
 use population::Population;
-pub use population::{Epoch, PopulationId, Visit};
-use traffic::Workload;
-pub use traffic::{Traffic, TrafficId, WorkloadId, exchange_of};
+pub use population::{Epoch, PopulationId, Visit, WorkloadId, exchange_of};
+pub use traffic::{Traffic, TrafficId};
 
 /// Hook of a link; most links have none.
 pub type LinkHook = Option<Box<dyn Hook<Parcel>>>;
@@ -62,7 +61,6 @@ enum Event {
     Arrival(usize, Packet),
     Open(Box<Opening>),
     Traffic(u32),
-    Workload(u32),
     Visit(u32),
     Sample(u32),
 }
@@ -109,7 +107,6 @@ pub struct Sim {
     sessions: Vec<Option<(u32, u32)>>,
     flows: u32,
     traffic: Vec<Traffic>,
-    workloads: Vec<Workload>,
     populations: Vec<Population>,
     pub(crate) recorders: Vec<Recorder>,
     qlogs: Qlogs,
@@ -171,7 +168,6 @@ impl Sim {
             sessions: Vec::new(),
             flows: 0,
             traffic: Vec::new(),
-            workloads: Vec::new(),
             populations: Vec::new(),
             recorders: Vec::new(),
             qlogs: Qlogs::default(),
@@ -213,21 +209,22 @@ impl Sim {
     /// right time, but process their events only when a packet is offered or arrives.
     pub fn catch_up(&mut self, number: u32) {
         let now = self.now;
-        let done = self.network.with_link(number, |link| link.catch_up(now));
-        done.unwrap_or_else(|| panic!("there is no link {number}"));
+        self.with_link(number, |link| link.catch_up(now));
     }
 
     /// Replaces the configuration of a link from now on, except for that of its queue, like [`Link::reconfigure`].
     pub fn reconfigure(&mut self, number: u32, config: LinkConfig) -> Result<(), ConfigError> {
         let now = self.now;
-        let done = self.network.with_link(number, |link| link.reconfigure(now, config));
-        done.unwrap_or_else(|| panic!("there is no link {number}"))
+        self.with_link(number, |link| link.reconfigure(now, config))
     }
 
     /// Sets the hook of a link from now on, in place of any other: a router, or a log.
     pub fn set_hook(&mut self, number: u32, hook: impl Hook<Parcel> + 'static) {
-        let set = self.network.with_link(number, |link| *link.hook_mut() = Some(Box::new(hook)));
-        set.unwrap_or_else(|| panic!("there is no link {number}"));
+        self.with_link(number, |link| *link.hook_mut() = Some(Box::new(hook)));
+    }
+
+    fn with_link<R>(&mut self, number: u32, change: impl FnOnce(&mut Link<Parcel, LinkHook>) -> R) -> R {
+        self.network.with_link(number, change).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
     /// Returns a hash of every packet so far, which is the same in all runs with the same seed.
@@ -348,7 +345,6 @@ impl Sim {
             }
             Event::Open(opening) => Step::Opened(self.open_planned(*opening)),
             Event::Traffic(number) => Step::Traffic(self.send_traffic(number)),
-            Event::Workload(number) => Step::Opened(self.next_of_workload(number)),
             Event::Visit(number) => Step::Opened(self.next_visit(number)),
             Event::Sample(number) => {
                 self.sample(number);
@@ -399,8 +395,8 @@ impl Sim {
             }
             if !any_ran && !first {
                 break;
-                // Send, and repeat as long as applications act.
             }
+            // Send, and repeat as long as applications act.
             first = false;
             self.flush(place);
         }

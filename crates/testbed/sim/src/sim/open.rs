@@ -94,14 +94,9 @@ impl Sim {
         let key = 2 * u64::from(self.flows);
         self.flows += 1;
         let (up, down) = (Pattern::new(key), Pattern::new(key + 1));
-        let role = |is_client, (plan, script), writes, reads| Role {
-            is_client,
-            flow: self.flows,
-            plan,
-            writes,
-            reads,
-            script,
-            guest: None,
+        let role = |is_client, (plan, script), writes, reads| {
+            let role = Role::new(is_client, self.flows, plan, writes, reads);
+            Role { script, ..role }
         };
         let (client, server) = (role(true, client, up, down), role(false, server, down, up));
         let number = self.sessions.len() as u32;
@@ -176,7 +171,7 @@ impl Sim {
     ) -> Option<SessionId> {
         let (place, peer) = (self.place(from) as u32, self.host(to).address);
         self.flows += 1;
-        let role = Role { is_client: true, flow: self.flows, plan, writes, reads, script: None, guest: None };
+        let role = Role::new(true, self.flows, plan, writes, reads);
         let (index, _) = self.connect_from(place, 0, peer, &role)?;
         let number = self.sessions.len() as u32;
         self.sessions.push(Some((place, index as u32)));
@@ -188,7 +183,7 @@ impl Sim {
     /// planned.
     pub fn expect(&mut self, node: usize, plan: Plan, writes: Pattern, reads: Pattern) {
         let place = self.place(node) as u32;
-        let role = Role { is_client: false, flow: 0, plan, writes, reads, script: None, guest: None };
+        let role = Role::new(false, 0, plan, writes, reads);
         self.any_expected.entry(place).or_default().push_back(role);
         self.waiting += 1;
     }

@@ -1,10 +1,10 @@
-//! Cross traffic other than TCP, and workloads of many connections.
+//! Cross traffic other than TCP.
 
-use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side, Source, Transfer};
+use longhaul_link::source::Source;
 use longhaul_link::{Delivery, Ecn, dscp};
-use longhaul_units::{Span, Time};
+use longhaul_units::Time;
 
-use super::{Event, SessionId, Sim};
+use super::{Event, Sim};
 use crate::packet::Parcel;
 
 /// Packets of a [`Source`] that are sent from one host to another and discarded there.
@@ -34,20 +34,6 @@ pub struct Traffic {
 /// Identifier of cross traffic, in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrafficId(u32);
-
-/// Identifier of a workload, in the order of addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkloadId(u32);
-
-/// A sequence of connections from one host to another.
-pub(super) struct Workload {
-    from: usize,
-    to: usize,
-    until: Time,
-    vectors: Box<dyn Iterator<Item = ConnectionVector>>,
-    next: Option<ConnectionVector>,
-    opened: Vec<(SessionId, SessionId)>,
-}
 
 impl Sim {
     /// Sends the packets of `source`, such as CBR, Poisson or on-off, from one host to another until a time.
@@ -114,55 +100,4 @@ impl Sim {
             traffic.received_bytes += u64::from(delivery.packet.size);
         }
     }
-
-    /// Opens connections from one host to another as in `vectors`, until a time; their start times must not decrease.
-    pub fn add_workload(
-        &mut self,
-        from: usize,
-        to: usize,
-        vectors: impl IntoIterator<Item = ConnectionVector, IntoIter: 'static>,
-        until: Time,
-    ) -> WorkloadId {
-        let _ = (self.place(from), self.place(to));
-        let number = self.workloads.len() as u32;
-        let vectors = Box::new(vectors.into_iter());
-        self.workloads.push(Workload { from, to, until, vectors, next: None, opened: Vec::new() });
-        self.plan_workload(number);
-        WorkloadId(number)
-    }
-
-    /// Returns the sessions, at client and server, of the connections that a workload has opened so far.
-    pub fn opened_by(&self, id: WorkloadId) -> &[(SessionId, SessionId)] {
-        &self.workloads[id.0 as usize].opened
-    }
-
-    fn plan_workload(&mut self, number: u32) {
-        let workload = &mut self.workloads[number as usize];
-        let until = workload.until;
-        workload.next = workload.vectors.next().filter(|vector| vector.start < until);
-        if let Some(vector) = &workload.next {
-            self.waiting += 1;
-            self.queue.add(vector.start, Event::Workload(number));
-        }
-    }
-
-    /// Opens the next connection, and returns the node that it is opened from.
-    pub(super) fn next_of_workload(&mut self, number: u32) -> usize {
-        let workload = &mut self.workloads[number as usize];
-        let (from, to) = (workload.from, workload.to);
-        if let Some(vector) = workload.next.take() {
-            let (opening, ids) = self.plan_replay(from, to, &vector);
-            self.open_planned(opening);
-            self.workloads[number as usize].opened.push(ids);
-        }
-        self.plan_workload(number);
-        from
-    }
-}
-
-/// Returns a request and its response as a connection vector for replay.
-pub fn exchange_of(transfer: &Transfer) -> ConnectionVector {
-    let adu = |from, bytes| Adu { from, after_send: Span::ZERO, after_receive: Span::ZERO, bytes };
-    let adus = vec![adu(Side::Initiator, transfer.request), adu(Side::Acceptor, transfer.response)];
-    ConnectionVector::new(transfer.at, Exchange::Sequential(adus))
 }
