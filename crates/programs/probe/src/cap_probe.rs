@@ -150,7 +150,7 @@ impl CapProbeMethod {
     }
 
     fn size(&self) -> u32 {
-        if self.kind == 0 { self.sizes[0] } else { self.sizes[1] }
+        self.sizes[self.kind]
     }
 
     fn send(&mut self, now: Time) -> Next {
@@ -224,9 +224,8 @@ impl CapProbeMethod {
     }
 
     fn conclude(&mut self, estimate: CapProbeEstimate) {
-        let [first, second] = &mut self.found;
-        let (this, other) = if self.kind == 0 { (first, second) } else { (second, first) };
-        *this = Some(estimate);
+        self.found[self.kind] = Some(estimate);
+        let other = self.found[1 - self.kind];
         if let Some(range) = other.and_then(|other| agreed(&estimate.rate, &other.rate, self.options.agreement)) {
             let backing = self.found.iter().flatten().map(backing).fold(1.0, f64::min);
             self.outcome = Outcome::Agreed(range, backing);
@@ -244,10 +243,8 @@ impl CapProbeMethod {
         let factor = if grows { 1.0 + self.options.step } else { 1.0 - self.options.step };
         let size = (f64::from(self.size()) * factor) as u32;
         let (least, largest) = (64, self.options.largest);
-        let [first, second] = &mut self.sizes;
-        *if self.kind == 0 { first } else { second } = size.clamp(least.min(largest), largest);
-        let [first, second] = &mut self.found;
-        *if self.kind == 0 { first } else { second } = None;
+        self.sizes[self.kind] = size.clamp(least.min(largest), largest);
+        self.found[self.kind] = None;
         let latest = self.latest;
         self.end_run();
         self.latest = latest;

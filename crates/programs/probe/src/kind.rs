@@ -77,12 +77,7 @@ impl MethodKind {
 
     /// Creates a session with default options.
     pub fn create(self) -> Box<dyn Method> {
-        match self {
-            Self::CapProbe => Box::new(CapProbeMethod::default()),
-            Self::Pathrate => Box::new(Pathrate::default()),
-            Self::Pathload => Box::new(Pathload::default()),
-            Self::PathChirp => Box::new(PathChirp::default()),
-        }
+        self.create_for(Bytes(u64::MAX)).expect("the defaults are in their ranges")
     }
 
     /// Creates a session with default options, except that packets have at most `largest` bytes (IP).

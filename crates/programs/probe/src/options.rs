@@ -37,34 +37,23 @@ pub(crate) trait Number {
     fn number(&self) -> f64;
 }
 
-impl Number for f64 {
-    fn number(&self) -> f64 {
-        *self
-    }
+macro_rules! numbers {
+    ($($type:ty: $number:expr;)+) => {
+        $(impl Number for $type {
+            fn number(&self) -> f64 {
+                let number: fn(Self) -> f64 = $number;
+                number(*self)
+            }
+        })+
+    };
 }
 
-impl Number for u32 {
-    fn number(&self) -> f64 {
-        f64::from(*self)
-    }
-}
-
-impl Number for Bytes {
-    fn number(&self) -> f64 {
-        self.as_f64()
-    }
-}
-
-impl Number for Rate {
-    fn number(&self) -> f64 {
-        self.as_bytes_per_sec() as f64
-    }
-}
-
-impl Number for Span {
-    fn number(&self) -> f64 {
-        self.as_secs_f64()
-    }
+numbers! {
+    f64: |number| number;
+    u32: f64::from;
+    Bytes: Self::as_f64;
+    Rate: |rate| rate.as_bytes_per_sec() as f64;
+    Span: Self::as_secs_f64;
 }
 
 /// A field that is checked as a whole.

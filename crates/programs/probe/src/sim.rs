@@ -38,7 +38,7 @@ impl ReceiverClock {
 }
 
 /// Result and cost of a measurement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Probing {
     /// Final estimate of the method.
@@ -155,15 +155,7 @@ impl ProbedPath {
     fn measure(&mut self, method: &mut dyn Method, from: Time, until: Time) -> Probing {
         let mut now = from;
         let mut flights = BTreeMap::new();
-        let mut run = Probing {
-            estimate: method.estimate(),
-            done: false,
-            took: Span::ZERO,
-            converged_at: None,
-            trains: 0,
-            packets: 0,
-            bytes: 0,
-        };
+        let mut run = Probing { estimate: method.estimate(), ..Probing::default() };
         while now <= until && !run.done {
             self.step(now, &mut flights);
             self.report(now, method, &mut flights);

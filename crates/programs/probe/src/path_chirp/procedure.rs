@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use longhaul_units::statistics::{mean, sample_deviation};
 use longhaul_units::{Rate, Span};
 
-use super::config::PathChirpConfig;
+use super::PathChirpConfig;
 use super::rules::{chirp, chirp_estimate, gaps, noise};
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, RateRange};

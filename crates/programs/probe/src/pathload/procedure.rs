@@ -2,7 +2,7 @@
 
 use longhaul_units::{Bytes, Rate, Span};
 
-use super::config::PathloadConfig;
+use super::PathloadConfig;
 use super::rules::{Stream, Trend, Verdict, aborts, fleet_verdict, stream_trend};
 use super::search::Search;
 use crate::pathrate::rules::bursts;
@@ -12,7 +12,7 @@ use crate::{Arrived, Estimate, MethodKind, RateRange, Train};
 /// Gaps of the first train below this fraction of the mean gap count as back to back, as in Pathrate.
 const BACK_TO_BACK: f64 = 0.25;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Procedure {
     config: PathloadConfig,
     /// Number of first trains that were answered or lost.
@@ -32,18 +32,7 @@ pub(super) struct Procedure {
 
 impl Procedure {
     pub(super) fn new(config: PathloadConfig) -> Self {
-        Self {
-            config,
-            tries: 0,
-            search: None,
-            round_trip: Span::ZERO,
-            per_byte: 0.0,
-            rate: 0.0,
-            streams: Vec::new(),
-            repeats: 0,
-            fleets: 0,
-            ended: false,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Size and gap of packets at a rate. If no permitted size fits the usual gap, the nearest size determines the gap.

@@ -3,7 +3,7 @@
 use longhaul_units::statistics::{mean, sample_deviation};
 use longhaul_units::{Bytes, Span};
 
-use super::config::PathrateConfig;
+use super::PathrateConfig;
 use super::rules::{Bursts, Sample, adr, around, best, bin_width, bursts, modes, train_rate, trimmed};
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
@@ -11,9 +11,10 @@ use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
 /// Least number of packets in a train that shows interrupt coalescence.
 const LEAST_FOR_BURSTS: usize = 6;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// Single packets measure the round trip.
+    #[default]
     Exchange,
     /// Search for the longest train that passes without loss.
     Length,
@@ -28,7 +29,7 @@ enum Stage {
     Done,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Procedure {
     config: PathrateConfig,
     stage: Stage,
@@ -60,24 +61,12 @@ impl Procedure {
     pub(super) fn new(config: PathrateConfig) -> Self {
         Self {
             config,
-            stage: Stage::Exchange,
-            tries: 0,
-            round_trips: Vec::new(),
             spacing: config.spacing,
             longest: 2,
             candidate: 2,
-            lossy: 0,
-            bursty: (0, 0),
-            recent: None,
-            preliminary: Vec::new(),
-            width: 0.0,
-            pairs: Vec::new(),
-            ignored: 0,
             pair_length: 2,
             smallest: config.smallest,
-            aborted: false,
-            trains: Vec::new(),
-            result: None,
+            ..Self::default()
         }
     }
 

@@ -94,7 +94,9 @@ impl Scanner {
             Self { socket, destination: address.ip(), hops: Vec::new(), probes: Vec::new(), first, shown };
         scanner.find_hops()?;
         if scanner.hops.is_empty() {
-            return Err(Error::NoHops(address));
+            return Err(Error::failed(format!(
+                "neither {address} nor a router on the way there says anything of packets that it does not pass on"
+            )));
         }
         let list: Vec<_> = scanner.hops.iter().map(|hop| known(hop.address)).collect();
         progress(&format!("hops: {}", list.join(", ")));

@@ -129,7 +129,7 @@ impl Measurement {
     fn report(&self, findings: Findings) -> Result<Report, Error> {
         let Findings { largest, path, mut outcomes, hops, failure } = findings;
         if outcomes.is_empty() && hops.is_none() {
-            return Err(failure.unwrap_or(Error::Nothing));
+            return Err(failure.unwrap_or_else(|| Error::failed("nothing was measured")));
         }
         let doubts = doubts::cast(&mut outcomes);
         Ok(Report::new(self.address, largest, path.as_ref(), &outcomes, doubts, hops))

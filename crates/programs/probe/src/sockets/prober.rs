@@ -160,7 +160,7 @@ impl Prober {
         while let Some(event) = next {
             match event {
                 Event::Answer(answer, at) => self.take(&answer, at, method),
-                Event::Refused => return Err(Error::ReflectorGone),
+                Event::Refused => return Err(Error::failed("the reflector has gone away")),
                 Event::Segment | Event::Returned(..) => {}
             }
             next = self.socket.receive(Time::ZERO)?;

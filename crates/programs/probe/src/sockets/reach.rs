@@ -41,7 +41,8 @@ impl Reached {
 
 /// Looks for a reflector at `address`, and for the largest packet that reaches it.
 pub(super) fn check(socket: &mut Socket, address: SocketAddr) -> Result<Reached, Error> {
-    let Some(rtt) = first_answer(socket, address)? else { return Err(silence(socket, address)?) };
+    let small = SMALL.max(socket.smallest());
+    let Some(rtt) = try_size(socket, address, small, PATIENCE)? else { return Err(silence(socket, address)?) };
     let patience = PATIENCE.max(rtt * ROUND_TRIPS);
     let mut dropped = None;
     for size in SIZES {
@@ -51,10 +52,6 @@ pub(super) fn check(socket: &mut Socket, address: SocketAddr) -> Result<Reached,
         dropped = Some(size);
     }
     Ok(Reached { largest: SMALL, dropped, rtt })
-}
-
-fn first_answer(socket: &mut Socket, address: SocketAddr) -> Result<Option<Span>, Error> {
-    try_size(socket, address, SMALL.max(socket.smallest()), PATIENCE)
 }
 
 /// Returns the round-trip time of a packet of `size` bytes, if one of [`TRIES`] packets is answered. Late answers to

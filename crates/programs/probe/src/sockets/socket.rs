@@ -168,9 +168,12 @@ impl Socket {
     /// Enables ICMP errors as events ([`Event::Returned`]).
     pub(super) fn hear_routers(&self) -> Result<(), Error> {
         #[cfg(target_os = "linux")]
-        return self.extended.report_path_errors().map_err(Error::RouterReports);
+        return self
+            .extended
+            .report_path_errors()
+            .map_err(|error| Error::caused("the system does not pass on what routers say", error));
         #[cfg(not(target_os = "linux"))]
-        Err(Error::Unsupported)
+        Err(Error::failed("hops can be told apart on Linux only: elsewhere a program does not hear what routers say"))
     }
 
     /// Sends a packet of `size` bytes with this TTL, and returns its departure time. The first half of its nonce is
@@ -224,7 +227,7 @@ impl Socket {
         match self.events.recv_timeout(Duration::from_nanos(left.as_nanos())) {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(Error::ReceiverGone),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::failed("answers can no longer be received")),
         }
     }
 }

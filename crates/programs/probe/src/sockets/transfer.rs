@@ -88,7 +88,7 @@ pub(super) fn measure(
     progress: Progress<'_>,
 ) -> Result<Outcome, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(Error::Runtime)?;
+    let runtime = runtime.map_err(|error| Error::caused("cannot start", error))?;
     let outcome = runtime.block_on(attempts(plan, application, progress));
     runtime.shutdown_timeout(LEAVING);
     outcome
@@ -104,7 +104,7 @@ async fn attempts(plan: Transfer, application: &impl Application, progress: Prog
         }
         progress(&format!("{address} takes a transfer, but nothing of it arrives: the path drops its packets"));
     }
-    Err(Error::Dropped { address, size: SMALL })
+    Err(Error::failed(format!("{address} takes a transfer, but the path drops packets of {SMALL} bytes")))
 }
 
 async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
@@ -121,9 +121,14 @@ async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
     config.congestion(Congestion::cubic()).nodelay(true);
     match timeout(PATIENCE, socket.connect(address)).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Err(Error::TransferRefused(address)),
-        Ok(Err(source)) => Err(Error::Connect { address, source }),
-        Err(_) => Err(Error::TransferSilent(address)),
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Err(Error::failed(format!(
+            "{address} refuses: nothing there takes a transfer (start `longhaul receive --plaintext --listen {address}` there)"
+        ))),
+        Ok(Err(source)) => Err(Error::caused(format!("cannot connect to {address}"), source)),
+        Err(_) => Err(Error::failed(format!(
+            "{address} does not answer: is `longhaul receive --plaintext` running there, and does the path let UDP \
+             through both ways?"
+        ))),
     }
 }
 
@@ -137,7 +142,8 @@ async fn transfer(
     let address = plan.address;
     let info = stream.info()?;
     if info.experiments().pairs.is_none() {
-        return Err(Error::NoPairs(address));
+        let reason = "grants no selective acknowledgments, without which there are no pairs";
+        return Err(Error::failed(format!("{address} {reason}")));
     }
     if !info.experiments().arrival_times {
         progress(&format!(
@@ -150,18 +156,19 @@ async fn transfer(
     let body = application.body();
     let mut rest = preamble.as_slice();
     let mut ticks = interval(TICK);
+    let broken = |source| Error::caused(format!("the transfer to {address} failed"), source);
     loop {
         let (mut reader, mut writer) = stream.split();
         let mut first = [0];
         tokio::select! {
             // An early answer of the peer ends the transfer.
             read = reader.read(&mut first) => {
-                let count = read.map_err(|source| Error::Transfer { address, source })?;
+                let count = read.map_err(broken)?;
                 let answer = (count > 0).then_some(first[0]);
                 return Err(refusal(&mut stream, address, answer, application).await);
             }
             written = writer.write(rest) => {
-                let written = written.map_err(|source| Error::Transfer { address, source })?;
+                let written = written.map_err(broken)?;
                 rest = rest.get(written..).filter(|rest| !rest.is_empty()).unwrap_or(&body);
             }
             due = ticks.tick() => {
@@ -193,9 +200,11 @@ async fn refusal(
     if let Some(first) = answer
         && let Ok(Some(reason)) = timeout(PATIENCE, application.refusal(first, stream)).await
     {
-        return Error::Declined { address, reason };
+        return Error::failed(format!("{address} refuses the transfer: {reason}"));
     }
-    Error::Ended(address)
+    Error::failed(format!(
+        "{address} ends the transfer: what runs there is not `longhaul receive --plaintext`, or of another version"
+    ))
 }
 
 #[derive(Clone, Copy, Debug)]
