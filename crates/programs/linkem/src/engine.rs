@@ -49,12 +49,12 @@ impl<T: Payload> Engine<T> {
 
     /// Offers a packet that arrived at `at`. If the link has already advanced beyond `at`, its current time is used.
     pub fn offer(&mut self, direction: Direction, at: Time, packet: Packet<T>) {
-        self.link(direction).offer(at, packet);
+        self.links[direction as usize].offer(at, packet);
     }
 
     /// Takes the next packet of a direction that has arrived by `now`, with its arrival time.
     pub fn poll(&mut self, direction: Direction, now: Time) -> Option<(Time, Packet<T>)> {
-        self.link(direction).poll(now)
+        self.links[direction as usize].poll(now)
     }
 
     /// Returns the time of the next event of either direction.
@@ -74,24 +74,17 @@ impl<T: Payload> Engine<T> {
 
     /// Returns the counters of a direction.
     pub fn stats(&self, direction: Direction) -> &LinkStats {
-        let [up, down] = &self.links;
-        match direction {
-            Direction::Up => up.stats(),
-            Direction::Down => down.stats(),
-        }
+        self.links[direction as usize].stats()
     }
 
     /// Returns the counters of a direction's router, if there is one.
     pub fn router_stats(&self, direction: Direction) -> Option<&RouterStats> {
-        let [up, down] = &self.links;
-        let link = if direction == Direction::Up { up } else { down };
-        link.router_stats()
+        self.links[direction as usize].router_stats()
     }
 
     /// Returns the number of packets of a direction that are queued or in flight.
     pub fn inside(&self, direction: Direction) -> u64 {
-        let [up, down] = &self.links;
-        let link = if direction == Direction::Up { up } else { down };
+        let link = &self.links[direction as usize];
         link.backlog().0 + link.under_way() as u64
     }
 
@@ -113,14 +106,6 @@ impl<T: Payload> Engine<T> {
     pub fn close(&mut self) -> std::io::Result<()> {
         self.record(self.now());
         self.logs.close()
-    }
-
-    fn link(&mut self, direction: Direction) -> &mut Link<T, Option<Recorder>> {
-        let [up, down] = &mut self.links;
-        match direction {
-            Direction::Up => up,
-            Direction::Down => down,
-        }
     }
 }
 

@@ -220,12 +220,9 @@ fn prepare(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
 
 fn received(result: io::Result<usize>) -> io::Result<bool> {
     match result {
-        Ok(_) => Ok(true),
-        Err(error) => match ErrorClass::of(&error) {
-            ErrorClass::Fatal => Err(error),
-            // For example, no process listens on the server's port at present.
-            _ => Ok(false),
-        },
+        Err(error) if ErrorClass::of(&error) == ErrorClass::Fatal => Err(error),
+        // Another error is, for example, that no process listens on the server's port at present.
+        result => Ok(result.is_ok()),
     }
 }
 
@@ -301,7 +298,6 @@ pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
 /// A relay running on its own thread.
 #[derive(Debug)]
 pub struct Running {
-    addr: SocketAddr,
     addrs: Vec<SocketAddr>,
     driver: Driver<Frame, Relay>,
 }
@@ -311,14 +307,14 @@ impl Running {
     pub fn start(options: &Options, path: &Path, logs: Logs) -> Result<Self> {
         let relay = Relay::bind(options)?;
         let addrs = relay.local_addrs();
-        let addr = *addrs.first().context("a relay needs an address to listen on")?;
+        addrs.first().context("a relay needs an address to listen on")?;
         let driver = Driver::start(Engine::new(path, true, logs)?, relay).context("starting the link")?;
-        Ok(Self { addr, addrs, driver })
+        Ok(Self { addrs, driver })
     }
 
     /// Returns the address that clients of the first pair send to.
     pub fn local_addr(&self) -> SocketAddr {
-        self.addr
+        self.addrs[0]
     }
 
     /// Returns the addresses that clients send to, in the order of the pairs.
