@@ -31,7 +31,6 @@ const ROUND: Span = Span::from_nanos(log::INTERVAL.as_nanos() as u64);
 /// A finishing link is done after this long without a packet on it; receivers answer a packet sooner than that.
 const REST: Span = Span::from_millis(50);
 
-/// Maximum time for a link to finish.
 const LINGER: Span = Span::from_secs(3);
 
 /// Endpoint of a link: reads packets from the system and writes them back to it.
@@ -130,7 +129,6 @@ pub struct Driver<T, P> {
     thread: JoinHandle<Ended<T, P>>,
 }
 
-/// The result of the thread, with the engine and the port that it owned.
 type Ended<T, P> = (io::Result<()>, Engine<T>, P);
 
 impl<T, P> Driver<T, P>

@@ -101,7 +101,6 @@ fn environment(behind: &Behind) -> Vec<(&'static str, Option<String>)> {
     env
 }
 
-/// Starts the first process of the namespace. Returns its process ID and a receiver of its exit status.
 fn spawn(
     above: &[&str],
     command: &[OsString],
@@ -151,7 +150,6 @@ impl Signals {
         })
     }
 
-    /// Waits until the command ends. Returns its exit status, and whether it was told to end.
     async fn wait(
         mut self,
         child: u32,

@@ -266,7 +266,6 @@ impl CapProbeMethod {
         self.under_way.clear();
     }
 
-    /// Counts trains as lost whose reports are overdue.
     fn give_up(&mut self, now: Time) {
         let before = self.under_way.len();
         self.under_way.retain(|(_, until)| *until > now);

@@ -19,7 +19,6 @@ pub struct InvalidOption {
     pub high: f64,
 }
 
-/// Range checks for the options of the named method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checks(pub(crate) &'static str);
 
@@ -33,7 +32,6 @@ impl Checks {
 }
 
 pub(crate) trait Number {
-    /// Returns the number that an [`InvalidOption`] shows.
     fn number(&self) -> f64;
 }
 
@@ -58,7 +56,6 @@ numbers! {
 
 /// A field that is checked as a whole.
 pub(crate) trait Part {
-    /// Checks the ranges of all numbers in this field. `name` is the name of the field.
     fn check(&self, checks: Checks, name: &'static str) -> Result<(), InvalidOption>;
 }
 

@@ -181,13 +181,11 @@ impl ProbedPath {
         run
     }
 
-    /// Time of the next event on a link, or of the next packet of cross traffic.
     fn next_event(&self) -> Option<Time> {
         let links = self.hops.iter().filter_map(Link::next_event);
         links.chain(self.cross.iter().map(|cross| cross.next.0)).min()
     }
 
-    /// Time of the next event of a train: the departure of a packet, or its report.
     fn next_of(&self, flight: &Flight) -> Time {
         match flight.train.packets.get(flight.left) {
             Some(packet) => flight.began + packet.at,

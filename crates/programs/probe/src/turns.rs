@@ -18,7 +18,6 @@ options! {
     }
 }
 
-/// The next train of a session, and the rest of the path after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) packets: Vec<Planned>,

@@ -21,7 +21,6 @@ pub(crate) struct Arrivals<T> {
 #[derive(Debug)]
 struct Held<T> {
     deadline: Time,
-    /// The number of packets that still have to overtake this one.
     places: u32,
     packet: Packet<T>,
 }

@@ -100,7 +100,6 @@ fn bucket(nanos: u64) -> usize {
     (u64::from(octave) * SUB + (nanos >> octave)) as usize
 }
 
-/// Returns the longest span that falls into a bucket.
 fn top(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let octave = (bucket / SUB).saturating_sub(1);

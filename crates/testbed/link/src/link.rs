@@ -287,7 +287,6 @@ fn typical(config: &LinkConfig, at: Time) -> Span {
     config.rate_at(at).map_or(Span::ZERO, |rate| rate.time_for(Bytes(config.overhead.on_link(1500))))
 }
 
-/// Counts and reports what the queue does to packets.
 struct Watch<'a, H> {
     now: Time,
     stats: &'a mut LinkStats,

@@ -103,7 +103,6 @@ impl<W: fmt::Write> Log<W> {
         self.failed
     }
 
-    /// Writes a line about a packet, after the opportunities before it.
     fn packet(&mut self, at: Time, line: LogLine) {
         self.pass(at);
         if let Some(opportunities) = &mut self.opportunities {

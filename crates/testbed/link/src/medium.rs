@@ -57,7 +57,6 @@ impl<T: Payload> Medium<T> {
         medium
     }
 
-    /// Applies `config` to later packets. Packets in flight arrive as scheduled.
     pub(crate) fn configure(&mut self, config: &LinkConfig, seed: u64, first_stream: u64) {
         self.delay = config.delay;
         self.steps = config.steps.iter().rev().filter_map(|step| Some((step.at, step.delay?))).collect();

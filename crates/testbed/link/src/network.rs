@@ -60,7 +60,6 @@ pub struct Delivery<T> {
 #[derive(Debug)]
 pub struct Network<T, H = ()> {
     links: Vec<Link<T, H>>,
-    /// The receiving node of each link.
     ends: Vec<u32>,
     routes: Routes,
     schedule: Schedule,

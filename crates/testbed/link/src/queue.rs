@@ -34,7 +34,6 @@ pub(crate) enum Verdict {
 
 pub(crate) trait Sink<T> {
     fn dropped(&mut self, class: u8, cause: Cause, packet: Packet<T>);
-    /// The packet is to be marked with congestion experienced, and stays in the queue.
     fn mark(&mut self, class: u8, packet: &mut Packet<T>);
     fn sent(&mut self, class: u8, size: u32, sojourn: Span);
 }

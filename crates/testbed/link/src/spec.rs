@@ -219,7 +219,6 @@ fn unknown_scenario(name: &str) -> SpecError {
     SpecError(format!("there is no scenario {name:?}; the scenarios are {}", known.join(", ")))
 }
 
-/// Splits off the direction that an option's name ends in. No option's own name ends in one.
 fn split(name: &str) -> (&str, Option<Direction>) {
     if let Some(name) = name.strip_suffix("-up") {
         (name, Some(Direction::Up))

@@ -83,7 +83,6 @@ impl Trace {
     }
 }
 
-/// Position in an endlessly repeated trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
     round: u64,

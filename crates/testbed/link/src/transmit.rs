@@ -38,7 +38,6 @@ impl Transmitter {
         Self { pace, overhead: config.overhead, holds }
     }
 
-    /// Returns when the next waiting packet may begin, at `earliest` at the earliest.
     #[inline]
     pub(crate) fn next_start(&mut self, earliest: Time) -> Time {
         let mut start = self.pace.next_start().max(earliest);

@@ -38,11 +38,9 @@ pub struct Host {
     pub(crate) next_port: u16,
     /// Index of the session of each connection, by connection index.
     by_connection: Vec<u32>,
-    /// Sessions with events to handle.
     called: Vec<u32>,
     /// Wake-up times of applications, possibly stale.
     wakes: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Number of sessions that have released their connection.
     pub(crate) released: usize,
     /// Released sessions of populations, whose entries can be reused once their epochs are stored.
     pub(crate) leaving: Vec<u32>,
@@ -65,12 +63,10 @@ const MAX_SPARE: usize = 256;
 /// As many zeros as the payload of a datagram may have.
 static ZEROS: [u8; u16::MAX as usize] = [0; u16::MAX as usize];
 
-/// Rounds a time down to a multiple of `step`, which is not zero.
 fn floor(at: Time, step: Option<Span>) -> Time {
     step.map_or(at, |step| Time::from_nanos(at.as_nanos() / step.as_nanos() * step.as_nanos()))
 }
 
-/// Rounds a time up to a multiple of `step`, which is not zero.
 fn ceil(at: Time, step: Option<Span>) -> Time {
     let nanos = |step: Span| at.as_nanos().div_ceil(step.as_nanos()).saturating_mul(step.as_nanos());
     step.map_or(at, |step| Time::from_nanos(nanos(step)))
@@ -258,7 +254,6 @@ impl Host {
         }
     }
 
-    /// Dispatches the endpoint's events. Returns whether there is a connection to accept.
     pub(crate) fn hear(&mut self) -> bool {
         let mut incoming = false;
         while let Some(event) = self.endpoint.poll_event() {

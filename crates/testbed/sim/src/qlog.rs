@@ -69,7 +69,6 @@ impl<W: Write + Send> AnyLog for Output<W> {
     }
 }
 
-/// Reference of the simulation, and of an observed connection, to a log.
 #[derive(Clone)]
 pub(crate) struct SharedLog(Arc<Mutex<dyn AnyLog>>);
 
@@ -104,7 +103,6 @@ impl Observer for HostObserver {
 
 #[derive(Default)]
 pub(crate) struct Qlogs {
-    /// Logs of sessions whose connections have not been opened yet.
     waiting: Vec<(SessionId, SharedLog)>,
     /// Logs of connections to be accepted, by host.
     incoming: HashMap<u32, Incoming>,
@@ -132,7 +130,6 @@ impl Qlogs {
     }
 }
 
-/// Factory of the observers of the connections that a host accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming {
     ahead: Span,

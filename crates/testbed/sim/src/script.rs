@@ -28,8 +28,6 @@ struct Unit {
 }
 
 impl Script {
-    /// Returns the script of `side` in `vector` with a matching plan, which closes when both sides have sent
-    /// everything.
     pub(crate) fn of(vector: &ConnectionVector, side: Side) -> (Self, Plan) {
         let peer = match side {
             Side::Initiator => Side::Acceptor,

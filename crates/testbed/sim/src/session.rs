@@ -132,7 +132,6 @@ impl Session {
         (times.into_iter().flatten().filter(|at| *at > now).min(), done)
     }
 
-    /// Stops writing when the plan's time is over. Returns that time if it is in the future.
     fn stop(&mut self, now: Time) -> Option<Time> {
         let at = self.established_at? + self.plan.stop_after?;
         if at <= now {
@@ -212,7 +211,6 @@ impl Session {
     }
 }
 
-/// Behaviour of a session to be started at its end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Role {
     pub(crate) is_client: bool,

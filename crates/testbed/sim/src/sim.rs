@@ -35,7 +35,6 @@ const ROUTER: u32 = u32::MAX;
 pub struct SessionId {
     /// The node of its host.
     pub host: usize,
-    /// Its number among all planned sessions.
     number: u32,
 }
 
@@ -101,7 +100,6 @@ pub struct Sim {
     /// Roles in connections to be accepted from any client, per host, in order.
     any_expected: HashMap<u32, VecDeque<Role>>,
     waiting: usize,
-    /// The node of the first host that had no port left for a connection.
     without_port: Option<usize>,
     /// Where each planned session is: index of its host, and its index there.
     sessions: Vec<Option<(u32, u32)>>,

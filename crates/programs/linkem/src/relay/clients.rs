@@ -16,7 +16,6 @@ const YIELDS: Span = Span::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
-    /// Index of the listener that it sends to.
     pub(super) listener: usize,
     /// Address of the relay that it sends to.
     pub(super) local: Option<IpAddr>,

@@ -81,7 +81,6 @@ fn ended(namespace: &NetNs, stopped: io::Result<(Engine<IpPacket>, TunPort)>) ->
     Ok((engine, Counts { missed, unsent: port.unsent(), ..Counts::default() }))
 }
 
-/// Explains an error in an operation that requires root.
 pub(super) fn explained(error: io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::PermissionDenied => {

@@ -82,7 +82,6 @@ fn parent_now() -> io::Result<Option<u32>> {
     Ok(parent.and_then(|parent| parent.trim().parse().ok()))
 }
 
-/// Returns the exit code that a shell would report.
 pub(super) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| SIGNALLED + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)

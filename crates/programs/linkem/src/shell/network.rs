@@ -36,7 +36,6 @@ const MTU: u16 = 1500;
 /// Length of a device's transmit queue in packets: 60 ms at 1 Gb/s.
 const QUEUE: u32 = 5000;
 
-/// A namespace behind two devices, which are not connected yet.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) namespace: NetNs,
@@ -75,7 +74,6 @@ impl Network {
     }
 }
 
-/// Creates the outer device with the first free number.
 fn claim(merges: bool) -> io::Result<(Tun, u32)> {
     let open = if merges { Tun::open_merging } else { Tun::open };
     let routes = route::parse(&fs::read_to_string("/proc/thread-self/net/route")?);

@@ -90,7 +90,6 @@ fn is_listener_report(bytes: &[u8]) -> bool {
     first >> 4 == 6 && after(0) == Some(ICMPV6) && after(8).is_some_and(|kind| REPORTS.contains(&kind))
 }
 
-/// Sets DSCP, the ECN field and the TTL, and updates the IPv4 header checksum.
 fn mark(bytes: &mut [u8], class: u8, ttl: u8) {
     match bytes {
         [first, tos, _, _, _, _, _, _, old_ttl, protocol, high, low, ..] if *first >> 4 == 4 => {

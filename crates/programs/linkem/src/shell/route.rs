@@ -42,7 +42,6 @@ impl Route {
     }
 }
 
-/// Parses the kernel's routing table (`/proc/net/route`).
 pub(super) fn parse(table: &str) -> Vec<Route> {
     let route = |line: &str| {
         let mut words = line.split_whitespace();
@@ -56,7 +55,6 @@ pub(super) fn parse(table: &str) -> Vec<Route> {
     table.lines().skip(1).filter_map(route).collect()
 }
 
-/// Adds the default route of an address family in the calling thread's namespace.
 pub(super) fn add_default(gateway: IpAddr) -> io::Result<()> {
     let family = if gateway.is_ipv4() { AF_INET } else { AF_INET6 };
     let route = [family, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
@@ -70,7 +68,6 @@ pub(super) fn add_address(device: u32, address: Ipv6Addr, prefix: u8) -> io::Res
     ask(RTM_NEWADDR, &[AF_INET6, prefix, IFA_F_NODAD, RT_SCOPE_UNIVERSE, a, b, c, d], IFA_ADDRESS, address.into())
 }
 
-/// Sends the kernel a request with one attribute, and waits for the acknowledgement.
 fn ask(kind: u16, body: &[u8], attribute: u16, address: IpAddr) -> io::Result<()> {
     let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::RAW, Some(Protocol::from(NETLINK_ROUTE)))?;
     socket.write_all(&request(kind, body, attribute, address))?;

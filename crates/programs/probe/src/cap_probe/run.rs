@@ -43,7 +43,6 @@ impl Run {
         self.samples.len()
     }
 
-    /// Takes the packets of a train, with `None` for lost ones.
     pub(super) fn take(&mut self, packets: &[Option<Arrived>]) {
         self.ended += 1;
         let Some(arrived) = packets.iter().copied().collect::<Option<Vec<_>>>() else {

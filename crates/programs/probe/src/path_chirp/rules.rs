@@ -41,7 +41,6 @@ options! {
     }
 }
 
-/// Gap between two usable packets of a chirp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gap {
     /// Length in seconds at the sender.
@@ -118,7 +117,6 @@ pub(super) fn chirp_estimate(gaps: &[Gap], least: f64, rule: &ExcursionRule) -> 
     (whole > 0.0).then(|| sum / whole)
 }
 
-/// Returns the packet at which the excursion that starts at `start` ends.
 fn end_of_excursion(waits: &[f64], start: usize, least: f64, fall: f64) -> Option<usize> {
     let origin = waits.get(start)?;
     let mut most = 0.0_f64;

@@ -15,7 +15,6 @@ const BACK_TO_BACK: f64 = 0.25;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Procedure {
     config: PathloadConfig,
-    /// Number of first trains that were answered or lost.
     tries: u32,
     /// Search for the rate; `None` until the first train has determined its start.
     search: Option<Search>,

@@ -94,7 +94,6 @@ pub(super) fn longest_piece(packets: &[Option<Arrived>], gap: Span, rule: &Strea
     longer(best, piece)
 }
 
-/// Returns the longer of two pieces, or the first if they are equally long.
 fn longer(one: Vec<Arrived>, other: Vec<Arrived>) -> Vec<Arrived> {
     if other.len() > one.len() { other } else { one }
 }

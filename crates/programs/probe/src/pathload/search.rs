@@ -4,7 +4,6 @@ use longhaul_units::statistics::mean;
 
 use super::rules::Verdict;
 
-/// A verdict that is a bound of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
     rate: f64,
@@ -20,7 +19,6 @@ struct Bound {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Search {
     pub(super) resolution: f64,
-    /// Resolution of the ends of the grey rates.
     pub(super) grey_resolution: f64,
     /// Highest rate that can be sent.
     pub(super) most: f64,
@@ -28,9 +26,7 @@ pub(super) struct Search {
     pub(super) verdicts: u32,
     /// Lowest and highest grey rate.
     pub(super) grey: Option<(f64, f64)>,
-    /// Rates found to be below the available bandwidth.
     below: Vec<Bound>,
-    /// Rates found to be above the available bandwidth.
     above: Vec<Bound>,
 }
 

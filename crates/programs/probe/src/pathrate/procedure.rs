@@ -78,7 +78,6 @@ impl Procedure {
         around(centre, (centre - self.width / 2.0, centre + self.width / 2.0))
     }
 
-    /// A train, with the rest that the spacing and the load require.
     fn plan_of(&self, count: u32, size: Bytes) -> Plan {
         let packets: Vec<Planned> = Train::regular(0, count, size, Span::ZERO).packets;
         let bytes: f64 = packets.iter().map(|packet| packet.size.as_f64()).sum();
@@ -97,7 +96,6 @@ impl Procedure {
         self.smallest + range * u64::from(self.tries % self.config.sizes) / u64::from(steps)
     }
 
-    /// Sample of a train; rates above the permitted maximum are ignored.
     fn sample(&self, packets: &[Option<Arrived>]) -> Sample {
         match train_rate(packets, self.config.least_dispersion) {
             Sample::Rate(rate) if rate > self.config.max_rate.as_bytes_per_sec() as f64 => Sample::Ignored,

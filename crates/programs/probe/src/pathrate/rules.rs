@@ -104,9 +104,7 @@ pub(super) struct Mode {
     /// Median of the samples in the bin.
     pub(super) value: f64,
     pub(super) width: f64,
-    /// Fraction of all samples in the bin, 0 to 1.
     pub(super) share: f64,
-    /// Kurtosis of the samples in the bell.
     pub(super) kurtosis: f64,
 }
 
@@ -154,7 +152,6 @@ pub(super) fn best(modes: impl IntoIterator<Item = Mode>) -> Option<Mode> {
     modes.into_iter().max_by(|one, other| one.merit().total_cmp(&other.merit()))
 }
 
-/// Returns the start of the fullest bin and its number of samples; the lowest of equally full bins.
 fn fullest(sorted: &[f64], width: f64) -> Option<(usize, usize)> {
     let mut best: Option<(usize, usize)> = None;
     let mut end = 0;
@@ -169,7 +166,6 @@ fn fullest(sorted: &[f64], width: f64) -> Option<(usize, usize)> {
     best
 }
 
-/// Returns the range of indices of the samples in the bell around a bin.
 fn bell(sorted: &[f64], (start, count): (usize, usize), width: f64, noise: f64) -> (usize, usize) {
     let (mut from, mut to) = (start, start + count);
     let edge = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);

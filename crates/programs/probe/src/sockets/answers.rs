@@ -61,13 +61,11 @@ impl Clock {
 pub(super) struct Ear {
     /// Second half of the nonce, common to all probes of the socket.
     pub(super) nonce: u32,
-    /// Clock of the measurement.
     pub(super) clock: Clock,
     pub(super) events: SyncSender<Event>,
     pub(super) closed: Arc<AtomicBool>,
 }
 
-/// The prober no longer takes events.
 struct Unwanted;
 
 impl Ear {
@@ -111,7 +109,6 @@ mod linux {
     use super::{Ear, Io, Unwanted};
     use crate::sockets::socket::{Event, Returned};
 
-    /// Buffers kept for reuse.
     const SPARE: usize = MAX_RECV_BATCH;
 
     impl Ear {

@@ -27,7 +27,6 @@ const FINEST: f64 = 0.01;
 const CLOCK: Span = Span::from_micros(1);
 const PACKET: Bytes = Bytes(1500);
 
-/// Timing of the measuring machine itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Own {
     /// Delay of departures after their planned times, or of the timer during a transfer.

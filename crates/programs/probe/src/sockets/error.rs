@@ -53,7 +53,6 @@ impl Error {
         Self::Failed { reason: reason.into(), source: Some(source) }
     }
 
-    /// The error and its causes, separated by colons.
     pub(super) fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -65,7 +64,6 @@ impl Error {
     }
 }
 
-/// Fills `bytes` with random numbers of the system.
 pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     getrandom::fill(bytes).map_err(|error| Error::caused("no random number", io::Error::other(error.to_string())))
 }

@@ -29,7 +29,6 @@ const ROUND: Span = Span::from_millis(250);
 pub(super) const IDLE: Span = Span::from_secs(2);
 /// Duration of the measurement where other traffic loads the path.
 pub(super) const BUSY: Span = Span::from_secs(15);
-/// Interval of progress reports.
 const SHOWN: Span = Span::from_secs(2);
 /// Largest age of a packet that an ICMP error without a quoted nonce can belong to.
 const OLDEST: Span = Span::from_secs(2);
@@ -69,7 +68,6 @@ struct Probed {
     answered: bool,
 }
 
-/// Sender of the packets, and receiver of the ICMP errors.
 #[derive(Debug)]
 pub(super) struct Scanner {
     socket: Socket,

@@ -15,7 +15,6 @@ use super::report::{Outcome, Report};
 use super::transfer::{self, Application, TCP_PROBE, Transfer};
 use crate::MethodKind;
 
-/// Time limit of TCPProbe, and of the search for hops, by default.
 const USUAL: Span = Span::from_secs(60);
 
 /// Receiver of progress and warnings, one line of text per call.
@@ -109,7 +108,6 @@ impl Measurement {
         Ok(())
     }
 
-    /// Runs TCPProbe, and observes the hops under its load if they are asked for.
     fn transferred(&self, findings: &mut Findings, application: &impl Application, progress: Progress<'_>) {
         let limit = self.time.unwrap_or(USUAL);
         let plan = Transfer { address: self.address, limit, whole: self.hops, largest: findings.largest };

@@ -21,7 +21,6 @@ const NOISE: Span = Span::from_millis(1);
 /// Round trips and losses in the order in which packets were sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
-    /// Round trip of each packet, or `None` if it was lost.
     fates: VecDeque<Option<Span>>,
     base: Option<Span>,
     packets: u64,
@@ -85,7 +84,6 @@ impl Path {
         buffer.delay().filter(|delay| *delay > NOISE)
     }
 
-    /// Size of the buffer in bytes, if its delay and the capacity are known.
     pub(super) fn buffer_bytes(&self, capacity: Option<Rate>) -> Option<Bytes> {
         Some(capacity?.bytes_in(self.buffer_delay()?))
     }
@@ -113,7 +111,6 @@ impl Path {
         by_chance
     }
 
-    /// All properties, with the size of the buffer at `capacity`.
     pub(super) fn facts(&self, capacity: Option<Rate>) -> Facts {
         Facts {
             base_rtt_us: self.base_rtt().map(micros),

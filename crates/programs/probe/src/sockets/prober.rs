@@ -56,11 +56,9 @@ pub struct Prober {
     path: Path,
     /// Properties of the path by the packets of the current method.
     own: Path,
-    /// Timing of this machine during the current method.
     machine: Own,
     /// Trains by the numbers that answers carry.
     pending: BTreeMap<u32, Pending>,
-    /// First reading of the reflector's clock.
     epoch: Option<u64>,
 }
 

@@ -39,7 +39,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Outcome of a method that is no transfer and has not converged.
     pub(super) fn new(method: &'static str, estimate: Estimate, took: Span, path: Facts) -> Self {
         Self {
             method,
@@ -82,7 +81,6 @@ impl Watch {
         self.show_at
     }
 
-    /// Time from the start until the method had converged for good.
     pub(super) fn converged_after(&self) -> Option<Span> {
         self.converged_after
     }

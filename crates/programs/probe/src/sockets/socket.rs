@@ -58,11 +58,9 @@ pub(super) struct Sent {
     pub(super) late: Span,
 }
 
-/// UDP socket connected to the reflector, and the clock of the measurement.
 #[derive(Debug)]
 pub(super) struct Socket {
     io: UdpSocket,
-    /// The same socket with control messages.
     #[cfg(target_os = "linux")]
     extended: Arc<Io>,
     clock: Clock,

@@ -8,9 +8,7 @@ const ABSENT: u32 = u32::MAX;
 /// time, and each member has at most one entry.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// Entries ordered by time, then by member number.
     heap: Vec<(Time, u32)>,
-    /// Position of each member in the heap.
     places: Vec<u32>,
 }
 

@@ -19,7 +19,6 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Returns whether a packet of `size` bytes may join a queue of `packets` packets and `bytes` bytes.
     #[inline]
     pub(crate) fn admits(self, packets: u64, bytes: u64, size: u32) -> bool {
         match self {

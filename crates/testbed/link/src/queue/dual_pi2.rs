@@ -16,7 +16,6 @@ const L4S: u8 = 1;
 /// appendix A.1: 2 MTU).
 const FEW_BYTES: u64 = 2 * 1500;
 
-/// PI2 controller: the base probability and those derived from it.
 #[derive(Debug)]
 pub(crate) struct Pi2 {
     config: DualPi2Config,

@@ -24,7 +24,6 @@ pub(crate) struct Pie {
     config: PieConfig,
     random: Random,
     probability: f64,
-    /// Sum of the probabilities since the last drop or mark.
     accumulated: f64,
     last_delay: Span,
     burst_allowance: Span,
@@ -59,7 +58,6 @@ impl Pie {
         }
     }
 
-    /// Decides whether to pass, mark or drop a packet that arrives while `bytes` are waiting.
     pub(crate) fn arrives(&mut self, bytes: u64, can_mark: bool) -> Verdict {
         if !self.burst_allowance.is_zero() || self.is_light() || bytes <= FEW_BYTES {
             return Verdict::Pass;

@@ -57,7 +57,6 @@ impl<T> Priority<T> {
         Some((class as u8, packet))
     }
 
-    /// Returns the packets and bytes of `class` and of all classes with higher priority.
     fn not_below(&self, class: u8) -> (u64, u64) {
         let levels = self.levels.iter().take(usize::from(class) + 1);
         levels.fold((0, 0), |(packets, bytes), level| (packets + level.len(), bytes + level.bytes()))

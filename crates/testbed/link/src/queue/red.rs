@@ -25,7 +25,6 @@ impl Red {
         Self { config, random, average: 0.0, since_last: None, idle_since: Some(Time::ZERO), typical }
     }
 
-    /// Decides whether to pass, mark or drop a packet that arrives while `queued` packets wait.
     pub(crate) fn arrives(&mut self, now: Time, queued: u64, can_mark: bool) -> Verdict {
         let was_idle = self.idle_since.take().map(|since| self.decay(since, now));
         self.average += self.config.weight * (queued as f64 - self.average);
@@ -71,7 +70,6 @@ impl Red {
         since.max(now)
     }
 
-    /// Returns the probability given by the average alone.
     fn probability(&self) -> f64 {
         let RedConfig { min, max, max_p, .. } = self.config;
         if self.average < max {

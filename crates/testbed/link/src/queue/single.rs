@@ -104,7 +104,6 @@ impl<T> Single<T> {
         }
     }
 
-    /// Returns the discipline's decision about an arriving packet, before the limit applies.
     fn arrives(&mut self, now: Time, packet: &Packet<T>) -> Result<Verdict, Cause> {
         let can_mark = self.ecn && packet.ecn.is_capable();
         let is_low = class(packet.dscp) == LOW;

@@ -56,7 +56,6 @@ impl QuickStart {
         }
     }
 
-    /// Records that `bytes` are sent from `now` until `ends`. The packet before has been sent by now.
     pub(super) fn sends(&mut self, now: Time, ends: Time, bytes: u64) {
         if let Some((from, until, bytes)) = self.sending.replace((now, ends, bytes)) {
             self.sent.spread(from, until, bytes);
@@ -130,7 +129,6 @@ impl Slots {
         }
     }
 
-    /// Spreads an amount evenly over the slots between two times.
     fn spread(&mut self, from: Time, until: Time, amount: u64) {
         let last = self.slot(until);
         let earliest = self.slot(from).max(last.saturating_sub(self.kept));

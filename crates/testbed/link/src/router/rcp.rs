@@ -53,7 +53,6 @@ pub(super) struct Rcp {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     rate: f64,
-    /// Length and end of the current interval.
     interval: Span,
     ends: Time,
     /// Bytes that arrived in this interval, and the part of them that is transmitted in the next one.
@@ -98,7 +97,6 @@ impl Rcp {
         clock.spill += bytes - here;
     }
 
-    /// Writes the router's rate into a request if it is lower.
     pub(super) fn answer(&self, view: &View, forward: &mut Forward) -> Answer {
         let Request::Rcp { rate, .. } = &mut forward.request else { return Answer::Passed };
         let (Some(_), Some(clock)) = (view.rate, self.clock) else { return Answer::Granted };

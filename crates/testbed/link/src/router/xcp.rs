@@ -179,7 +179,6 @@ impl Xcp {
         Some(((bytes as f64 / throughput).min(rtt), rtt))
     }
 
-    /// Returns whether further intervals change nothing until a packet arrives.
     fn is_at_rest(&self, queue: f64) -> bool {
         let is_silent = self.bytes == 0.0 && self.gaps == 0.0 && self.give == 0.0 && self.take == 0.0;
         is_silent

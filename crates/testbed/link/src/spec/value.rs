@@ -41,7 +41,6 @@ impl ValueError {
     }
 }
 
-/// A kind of value, with its units and their worth in the base unit.
 struct Kind {
     what: &'static str,
     example: &'static str,

@@ -20,7 +20,6 @@ const PORTS: u16 = 16_384;
 pub(super) struct Opening {
     from: u32,
     to: u32,
-    /// Role and number of the session at each end.
     pub(super) client: (Role, u32),
     pub(super) server: (Role, u32),
 }

@@ -36,7 +36,6 @@ pub(super) struct Population {
     opened: u64,
     /// Sessions at client and server of a workload; `None` for a client population.
     kept: Option<Vec<(SessionId, SessionId)>>,
-    /// Epochs of the connections that were discarded.
     epochs: Vec<Epoch>,
 }
 

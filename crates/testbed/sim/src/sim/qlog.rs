@@ -44,7 +44,6 @@ impl Sim {
         }
     }
 
-    /// Starts a log and installs it on its connection, or on the one that the host will accept.
     fn start_qlog(
         &mut self,
         node: usize,
