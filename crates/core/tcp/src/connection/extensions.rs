@@ -51,6 +51,7 @@ impl Extensions {
     }
 
     /// Records when a segment of the peer that begins at `start` arrived, if the peer requested reports.
+    #[inline]
     pub(super) fn note_arrival(&mut self, start: i64, at: Time, coalesced: bool) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.note(start.max(1) as u64, at, coalesced);

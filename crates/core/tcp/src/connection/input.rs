@@ -77,7 +77,9 @@ impl Connection {
         if !segment.has(Flags::ACK) {
             return false;
         }
-        self.take_network(meta, segment.header);
+        if segment.header.options.network.is_some() || self.life.state == State::SynReceived {
+            self.take_network(meta, segment.header);
+        }
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return false };
         if let Some(ack_frequency) = &mut self.ext.ack_frequency {
             if let Some(rate) = segment.header.options.ack_rate {
@@ -94,15 +96,18 @@ impl Connection {
         self.snd.persist.on_segment();
         self.loss.unanswered = 0;
         self.peer.host_errors.stop_probing(&mut self.timers);
-        let advice = segment.header.options.user_timeout;
-        self.peer.user_timeout.take_advice(advice, &mut self.config, self.rtt.rto());
+        if let advice @ Some(_) = segment.header.options.user_timeout {
+            self.peer.user_timeout.take_advice(advice, &mut self.config, self.rtt.rto());
+        }
         self.peer.arm_keep_alive(now, &self.config, self.life.state, &mut self.timers);
         let (header, start, len) = (segment.header, segment.start.max(0) as u64, segment.payload.len());
         let advances = ack > self.snd.una();
         self.process_ack(&AckSegment { now, meta, header, start, ack, len });
         self.loss.hear_in_outage(now, &mut self.snd, &mut self.rtt, &mut self.timers);
-        self.ext.network.deny_unanswered_request(self.snd.una());
-        self.report_network_answer(now);
+        if !self.ext.network.is_unused() {
+            self.ext.network.deny_unanswered_request(self.snd.una());
+            self.report_network_answer(now);
+        }
         self.pmtu.note_episodes(self.stats.incidents().recoveries);
         self.after_ack(now, advances);
         if is_repeated || self.life.state == State::Closed {

@@ -26,7 +26,7 @@ pub(super) use lazy::LazyNetwork;
 const RCP_OPTION: u16 = 16;
 const XCP_OPTION: u16 = 20;
 /// Length in bytes that a Quick-Start request adds to a segment, padded.
-const QUICK_START_OPTION: u16 = 12;
+pub(super) const QUICK_START_OPTION: u16 = 12;
 
 /// Seed of the nonces (RFC 4782, section 3.4). It is not printed, because applications print streams to logs.
 #[derive(Clone, Copy, Default)]
@@ -274,21 +274,9 @@ impl Network {
         Forward { ttl, stamps: 0, request }
     }
 
-    /// Returns the rate to request on the next new segment, and the length of the option in bytes (RFC 4782, section
-    /// 4.8). `asked` is the controller's request.
-    pub(super) fn quick_start_due(
-        &self,
-        asked: Option<NetworkHeader>,
-        now: Time,
-        round_trip: Option<Span>,
-    ) -> Option<(Rate, u16)> {
-        let Some(NetworkHeader::QuickStart { rate }) = asked else { return None };
-        self.may_ask(now, round_trip).then_some((rate, QUICK_START_OPTION))
-    }
-
     /// Returns whether a Quick-Start request may be sent: at most one outstanding, at most one per round trip (RFC
     /// 4782, section 4.1), and none to a peer that returned a false answer (section 4.4).
-    fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
+    pub(super) fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
         let Some(round_trip) = round_trip.filter(|_| !self.is_distrusted && self.asked.is_none()) else { return false };
         let due = self.asked_at.is_none_or(|at| now - at >= round_trip);
         due && self.kind == Some(NetworkHeaderKind::QuickStart)

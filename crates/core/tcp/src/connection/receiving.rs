@@ -27,6 +27,7 @@ pub(super) enum Text {
 impl Receiving<'_> {
     /// Updates TS.Recent (RFC 7323, section 4.3): the echo belongs to the segment that fills the hole, or to the last
     /// one acknowledged. `at` is the arrival time, which may be long ago if this host was suspended.
+    #[inline]
     pub(super) fn update_ts_recent(&mut self, at: Time, segment: &Incoming<'_>) {
         let Some(value) = segment.timestamp().filter(|_| self.negotiated.timestamps) else { return };
         let last_ack = self.rcv.acks.last_sent() as i64;
@@ -36,6 +37,7 @@ impl Receiving<'_> {
     }
 
     /// Echoes CE by ECE until CWR arrives (RFC 3168, section 6.1.3).
+    #[inline]
     pub(super) fn take_mark(&mut self, ecn: Ecn, segment: &Incoming<'_>) {
         if !self.negotiated.ecn || segment.payload.is_empty() {
             return;

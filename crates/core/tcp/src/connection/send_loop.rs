@@ -1,9 +1,10 @@
 //! Send loop: retransmissions and new data, segment by segment, as far as windows, pacer and batch allow.
 
-use longhaul_cc::{SegmentKind, SendLimit, Sent};
+use longhaul_cc::{NetworkHeader, SegmentKind, SendLimit, Sent};
 use longhaul_units::{Bytes, Rate, Time};
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption};
 
+use super::network::QUICK_START_OPTION;
 use super::sender::NewSegment;
 use super::{ControlLoop, SendLoop, pairs};
 use crate::{Batch, add};
@@ -277,8 +278,9 @@ impl SendLoop<'_> {
 
     /// Returns the rate to request of routers with the next new segment, and the length of the option.
     fn quick_start_due(&self, now: Time) -> Option<(Rate, u16)> {
-        let asked = self.cc.control.header.filter(|_| self.snd.unsent() > 0);
-        self.ext.network.quick_start_due(asked, now, self.rtt.srtt())
+        let Some(NetworkHeader::QuickStart { rate }) = self.cc.control.header else { return None };
+        let may_ask = self.snd.unsent() > 0 && self.ext.network.may_ask(now, self.rtt.srtt());
+        may_ask.then_some((rate, QUICK_START_OPTION))
     }
 
     /// Returns the parts that the controller reads, and those that its answer changes.

@@ -61,3 +61,52 @@ impl SackOption<'_> {
         self.blocks.first().is_some_and(|first| self.offsets(first).1 > nxt as i64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Time;
+
+    use super::*;
+    use crate::TimestampClock;
+
+    /// Passes the option with these blocks in an ACK of 4000 to `read`. The ISN is zero, so that offsets are sequence numbers.
+    fn with<T>(blocks: &[(u32, u32)], read: impl FnOnce(SackOption<'_>) -> T) -> T {
+        let numbers = Numbers::new(0, TimestampClock::new(0, Time::ZERO, false));
+        let blocks: Vec<_> = blocks.iter().map(|&(left, right)| SackBlock { left, right }).collect();
+        read(SackOption { numbers: &numbers, blocks: &blocks, ack: 4000 })
+    }
+
+    /// RFC 2883, sections 4.1.1 to 4.1.3, and 4.2.3: a block below the ACK, or within the second block, reports a duplicate.
+    #[test]
+    fn duplicates_of_the_examples_of_rfc_2883() {
+        let dsack = |blocks: &[_]| with(blocks, |sack| sack.dsack(9000));
+        assert_eq!(dsack(&[(3000, 3500)]), Some((3000, 3500)));
+        assert_eq!(dsack(&[(3000, 3500), (4500, 5000)]), Some((3000, 3500)));
+        assert_eq!(dsack(&[(5000, 5500), (4500, 5500)]), Some((5000, 5500)));
+        assert_eq!(dsack(&[(4500, 5000), (5500, 6000)]), None, "an ordinary block");
+        assert_eq!(dsack(&[]), None);
+    }
+
+    /// Nothing beyond SND.NXT can have arrived twice, and nothing precedes the stream.
+    #[test]
+    fn impossible_duplicates_are_none() {
+        for blocks in [[(3000, 9001), (2000, 9002)], [(0, 500), (0, 500)], [(3500, 3500), (3000, 3500)]] {
+            assert_eq!(with(&blocks, |sack| sack.dsack(9000)), None, "{blocks:?}");
+        }
+        assert!(with(&[(3000, 9001)], |sack| sack.claims_unsent(9000)));
+        assert!(!with(&[(3000, 9000)], |sack| sack.claims_unsent(9000)));
+        assert!(
+            !with(&[(4500, 9001)], |sack| sack.claims_unsent(9000)),
+            "data above the ACK, such as that of the RC3 loop"
+        );
+        assert!(
+            with(&[(4500, 9001)], |sack| sack.is_beyond(9000)) && !with(&[(4500, 9000)], |sack| sack.is_beyond(9000))
+        );
+    }
+
+    #[test]
+    fn ranges_are_sorted_and_lie_above_the_ack() {
+        let ranges = with(&[(3000, 3500), (7000, 7500), (5000, 5500), (6500, 6000)], |sack| sack.ranges());
+        assert_eq!(ranges.as_slice(), [(5000, 5500), (7000, 7500)]);
+    }
+}

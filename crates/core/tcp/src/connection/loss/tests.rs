@@ -175,3 +175,24 @@ fn a_tail_loss_probe_was_needed_unless_it_is_reported_as_a_duplicate() {
         assert!(tail.may_send() && !tail.take_needed_retransmission());
     }
 }
+
+/// RFC 9293, section 3.8.3: R2 ends a connection only if the peer is silent. A peer that has closed is given up sooner, and
+/// one that discards our data gets the RST.
+#[test]
+fn timeouts_lead_to_the_end_only_of_a_silent_peer() {
+    let nth = |n: u32, resets, only_fin, may_give_up, heard: bool| {
+        let mut loss = Loss::new();
+        let mut steps = (0..n).map(|_| {
+            loss.unanswered = if heard { 0 } else { loss.unanswered };
+            loss.on_timeout(resets, only_fin, may_give_up)
+        });
+        steps.find(|step| *step != TimeoutStep::Retransmit).map(|step| (loss.timeouts(), step))
+    };
+    let gone = TimeoutStep::End(Some(ConnectionError::TimedOut));
+    assert_eq!(nth(100, false, false, true, false), Some((16, gone)));
+    assert_eq!(nth(100, false, false, false, false), None, "it still answers, or the user timeout decides");
+    assert_eq!(nth(100, false, true, false, false), Some((9, TimeoutStep::End(None))));
+    assert_eq!(nth(100, false, true, false, true), None);
+    assert_eq!(nth(100, true, false, false, true), Some((6, TimeoutStep::Reset)));
+    assert_eq!(nth(100, true, false, false, false), None);
+}
