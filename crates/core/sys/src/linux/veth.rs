@@ -48,13 +48,6 @@ pub fn join(near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether an error means that the system lacks the permission, a program or the kernel support for veth pairs,
-/// so that a test can be skipped.
-#[must_use]
-pub fn is_impossible(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
-}
-
 /// Two network namespaces connected by a veth pair that behaves like a simple network card.
 ///
 /// The MTU is 1500 bytes. Segmentation offloads are off, so that the kernel segments each batch into packets before it
