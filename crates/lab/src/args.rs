@@ -1,24 +1,23 @@
 //! The command line.
 
-mod chart;
 mod compare;
-mod merge;
 mod print;
-mod progress;
 mod report;
 mod run;
-mod speed;
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::{fs, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::experiment::Experiment;
 use crate::library;
-use crate::runner::RunError;
+use crate::plot::Chart;
+use crate::results::{self, Results};
+use crate::runner::Interrupted;
+use crate::speed::{self, Point};
 
 /// Runs experiments on transport protocols in virtual time and judges the results, row by row, by the rules for each
 /// claim of a paper.
@@ -42,17 +41,17 @@ enum Command {
     Run(run::Run),
     /// Merges the folders of the parts of a sweep and judges it. The exit code is 1 if a row is not reproduced or
     /// runs are missing.
-    Merge(merge::Merge),
+    Merge(Merge),
     /// Summarizes a folder of results. The exit code is 1 if a row is not reproduced.
     Report(report::Report),
     /// Compares two folders of results. The exit code is 1 if a row is reproduced in the first folder, but not in the
     /// second.
     Compare(compare::Compare),
     /// Draws a file of measurements against time, and prints the SVG file.
-    Chart(chart::Draw),
+    Chart(Draw),
     /// Measures the simulation speed of this machine: CUBIC over a dumbbell, by number of flows, rate and number of
     /// processors.
-    Speed(speed::Speed),
+    Speed(Speed),
 }
 
 /// Executes the command line.
@@ -64,8 +63,7 @@ pub fn main() -> ExitCode {
         Err(error) => {
             print::note(&format!("longhaul-lab: {error:#}"));
             // The exit code of a program interrupted by SIGINT, in shells: 128 + 2.
-            let is_interrupted = matches!(error.downcast_ref(), Some(RunError::Interrupted));
-            ExitCode::from(if is_interrupted { 130 } else { 2 })
+            ExitCode::from(if error.is::<Interrupted>() { 130 } else { 2 })
         }
     }
 }
@@ -116,4 +114,100 @@ fn open(id: &str) -> Result<(String, String)> {
         anyhow!("{id}:{line}: the text is not UTF-8")
     })?;
     Ok((id.into(), text))
+}
+
+#[derive(Debug, Args)]
+struct Draw {
+    /// JSON file of the measurements.
+    file: PathBuf,
+}
+
+impl Draw {
+    fn execute(&self) -> Result<()> {
+        let name = || self.file.display().to_string();
+        let text = fs::read_to_string(&self.file).with_context(name)?;
+        let chart: Chart = serde_json::from_str(&text).with_context(name)?;
+        print::text(&chart.draw())
+    }
+}
+
+#[derive(Debug, Args)]
+struct Merge {
+    /// Folder for the whole sweep: a new one, or the result of an earlier merge.
+    out: PathBuf,
+    /// Folders of the parts.
+    #[arg(required = true, value_name = "DIR")]
+    parts: Vec<PathBuf>,
+    /// Print one JSON object per row.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Merge {
+    fn execute(&self) -> Result<bool> {
+        let joined = results::merge(&self.out, &self.parts)?;
+        let mut all_well = true;
+        for one in &joined {
+            match &one.rows {
+                Some(rows) => all_well &= print::rows(rows, self.json)?,
+                None => {
+                    all_well = false;
+                    print::note(&format!(
+                        "{}: {} of {} runs exist, so that no row is judged",
+                        one.experiment, one.ended, one.all
+                    ));
+                }
+            }
+        }
+        let page = results::illustrate(&Results::read(&self.out)?)?;
+        print::note(&format!("pictures and rows: {}", page.display()));
+        Ok(all_well)
+    }
+}
+
+#[derive(Debug, Args)]
+struct Speed {
+    /// Approximate processor seconds per run.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Maximum number of processors; the default is all.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Print one JSON object per measurement instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Speed {
+    fn execute(&self) -> Result<()> {
+        if !(self.seconds > 0.0 && self.seconds <= 3600.0) {
+            bail!("--seconds {} is not within 0 to 3600", self.seconds);
+        }
+        let most = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1);
+        let points = speed::measure(self.seconds, most)?;
+        if self.json {
+            return points.iter().try_for_each(|point| print::out(&serde_json::to_string(point)?));
+        }
+        let cores: Vec<String> = (1..=most).map(|cores| format!("{cores} at a time |")).collect();
+        print::out(&format!("| flows | Mb/s | {}", cores.join(" ")))?;
+        print::out(&format!("|---:|---:|{}", "---:|".repeat(most)))?;
+        for line in points.chunks(most) {
+            let Some(Point { flows, mbps, .. }) = line.first() else { continue };
+            let speeds: Vec<String> = line.iter().map(|point| format!("{} |", short(point.speed))).collect();
+            print::out(&format!("| {flows} | {mbps} | {}", speeds.join(" ")))?;
+        }
+        Ok(())
+    }
+}
+
+/// Formats a number with three significant digits.
+fn short(speed: f64) -> String {
+    match speed {
+        speed if speed >= 100.0 => {
+            let digits = 10_f64.powi(speed.log10().floor() as i32 - 2);
+            format!("{:.0}", (speed / digits).round() * digits)
+        }
+        speed if speed >= 10.0 => format!("{speed:.1}"),
+        speed => format!("{speed:.2}"),
+    }
 }

@@ -7,7 +7,6 @@ use crate::definition::{Axis, Definition};
 /// Maximum depth of variables in the values of variables.
 const DEEPEST: usize = 4;
 
-/// One choice on each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Indices of the choices, by axis.
@@ -17,7 +16,6 @@ pub struct Cell {
 
 impl Cell {
     /// Returns all cells of an experiment. The choice on the last axis varies fastest.
-    #[must_use]
     pub fn all(definition: &Definition) -> Vec<Self> {
         let mut places = vec![Vec::new()];
         for axis in &definition.axes {
@@ -48,9 +46,6 @@ impl Cell {
     }
 
     /// Replaces each `{variable}` in a text by its value, which may contain variables, too.
-    ///
-    /// # Errors
-    /// Returns an error if there is no such variable, if a brace is not closed, or if values are nested too deeply.
     pub fn fill(&self, text: &str) -> Result<String, String> {
         self.fill_nested(text, DEEPEST)
     }

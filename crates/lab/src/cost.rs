@@ -1,7 +1,11 @@
-//! Expected computation time of runs.
+//! Expected computation time of runs, and parts of a sweep of equal cost for several machines.
+
+use std::fmt;
+use std::str::FromStr;
 
 use longhaul_link::topology::Duplex;
 use longhaul_units::Time;
+use serde::{Deserialize, Serialize};
 
 use crate::experiment::{CellSetup, Experiment};
 use crate::runner::Job;
@@ -15,8 +19,7 @@ const IDLE: f64 = 10.0;
 
 /// Returns the expected cost of a run: the packets that can cross the shared links, plus a constant per flow and
 /// second. All runs of a cell have the same cost. Costs are roughly proportional to computation times.
-#[must_use]
-pub fn expected(setup: &CellSetup) -> u64 {
+pub(crate) fn expected(setup: &CellSetup) -> u64 {
     let seconds = setup.duration.as_secs_f64();
     let flows: f64 = setup.flows.iter().map(|flow| f64::from(flow.count)).sum();
     let rate =
@@ -30,20 +33,18 @@ pub fn expected(setup: &CellSetup) -> u64 {
 }
 
 /// Sorts jobs by decreasing expected cost, so that no long run remains when all others have ended.
-pub fn longest_first(jobs: &mut [Job], experiments: &[Experiment]) {
+pub(crate) fn longest_first(jobs: &mut [Job], experiments: &[Experiment]) {
     jobs.sort_by_cached_key(|job| std::cmp::Reverse(of(*job, experiments)));
 }
 
-/// Returns the expected cost of a run.
-#[must_use]
-pub fn of(job: Job, experiments: &[Experiment]) -> u64 {
+pub(crate) fn of(job: Job, experiments: &[Experiment]) -> u64 {
     expected(&experiments[job.experiment].setups[job.cell])
 }
 
 /// Forecast of the remaining time. A run takes the mean time of the ended runs of its cell. If there are none, its
 /// time is extrapolated from its expected cost.
 #[derive(Clone, Debug, Default)]
-pub struct Forecast {
+pub(crate) struct Forecast {
     /// Number of ended runs and their total seconds, by experiment and cell.
     known: std::collections::BTreeMap<(usize, usize), (f64, f64)>,
     /// Total expected cost of the ended runs, and the seconds they took.
@@ -52,15 +53,14 @@ pub struct Forecast {
 
 impl Forecast {
     /// Records that a run with this expected cost ended after `took` seconds.
-    pub fn ended(&mut self, job: Job, cost: u64, took: f64) {
+    pub(crate) fn ended(&mut self, job: Job, cost: u64, took: f64) {
         let (runs, seconds) = self.known.entry((job.experiment, job.cell)).or_default();
         (*runs, *seconds) = (*runs + 1.0, *seconds + took);
         self.ended = (self.ended.0 + cost as f64, self.ended.1 + took);
     }
 
     /// Returns the seconds that these runs take one after the other, or `None` before the first run has ended.
-    #[must_use]
-    pub fn seconds(&self, left: impl Iterator<Item = (Job, u64)>) -> Option<f64> {
+    pub(crate) fn seconds(&self, left: impl Iterator<Item = (Job, u64)>) -> Option<f64> {
         let (cost, took) = self.ended;
         let rate = (cost > 0.0).then(|| took / cost)?;
         let one = |(job, cost): (Job, u64)| match self.known.get(&(job.experiment, job.cell)) {
@@ -71,10 +71,67 @@ impl Forecast {
     }
 }
 
+/// One part of a sweep, written `2/5`.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Shard {
+    number: u32,
+    of: u32,
+}
+
+impl Shard {
+    /// Returns the runs of a sweep that belong to this part. Each run belongs to exactly one part, and all parts have
+    /// about the same expected cost: in order of decreasing cost, each run is assigned to the part with the least
+    /// cost so far (Graham 1969). The assignment depends only on the definitions.
+    pub(crate) fn of(self, mut jobs: Vec<Job>, experiments: &[Experiment]) -> Vec<Job> {
+        longest_first(&mut jobs, experiments);
+        let mut loads = vec![0_u64; self.of as usize];
+        jobs.retain(|job| {
+            let least = (0..loads.len()).min_by_key(|part| loads[*part]).unwrap_or(0);
+            loads[least] += of(*job, experiments).max(1);
+            least + 1 == self.number as usize
+        });
+        jobs
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a part of a sweep; write 1/3, 2/3 or 3/3 for three parts");
+        let (number, of) = text.split_once('/').ok_or_else(wrong)?;
+        let (number, of) = (number.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
+        if (1..=of).contains(&number) { Ok(Self { number, of }) } else { Err(wrong()) }
+    }
+}
+
+impl TryFrom<String> for Shard {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Shard> for String {
+    fn from(shard: Shard) -> Self {
+        shard.to_string()
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.number, self.of)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::library;
+    use crate::{library, runner};
 
     #[test]
     fn a_cell_costs_by_its_rate_and_no_more_than_it_has_to_send() {
@@ -94,7 +151,7 @@ mod tests {
             Experiment::read(file, text).unwrap()
         };
         let experiments = [read("swift-start-table-4.toml"), read("westwood-table-5.toml")];
-        let mut jobs = crate::runner::jobs(&experiments, &[2, 2]);
+        let mut jobs = runner::jobs(&experiments, &[2, 2]);
         assert_eq!(jobs[0].experiment, 0);
         longest_first(&mut jobs, &experiments);
         let costs: Vec<u64> = jobs.iter().map(|job| of(*job, &experiments)).collect();
@@ -112,5 +169,33 @@ mod tests {
         forecast.ended(job(0, 2), 100, 4.0);
         // 3 s, the mean of its cell, and ten times the cost of runs that took 3 s on average.
         assert_eq!(forecast.seconds(left.into_iter()), Some(33.0));
+    }
+
+    /// Every run is in exactly one part, and two parts differ by at most the cost of the longest run.
+    #[test]
+    fn parts_make_the_whole_and_are_of_one_length() {
+        let experiments: Vec<Experiment> =
+            library::FILES.iter().map(|(file, text)| Experiment::read(file, text).unwrap()).collect();
+        let runs: Vec<u32> = experiments.iter().map(|experiment| experiment.definition.runs).collect();
+        let all = runner::jobs(&experiments, &runs);
+        let longest = all.iter().map(|job| of(*job, &experiments)).max().unwrap();
+        for of in [1, 2, 3, 7] {
+            let parts: Vec<Vec<Job>> =
+                (1..=of).map(|number| Shard { number, of }.of(all.clone(), &experiments)).collect();
+            let union: BTreeSet<Job> = parts.iter().flatten().copied().collect();
+            assert_eq!(parts.iter().map(Vec::len).sum::<usize>(), all.len());
+            assert_eq!(union, all.iter().copied().collect());
+            let loads: Vec<u64> =
+                parts.iter().map(|part| part.iter().map(|job| super::of(*job, &experiments)).sum()).collect();
+            assert!(loads.iter().max().unwrap() - loads.iter().min().unwrap() <= longest, "{loads:?}");
+        }
+    }
+
+    #[test]
+    fn invalid_shards_are_reported() {
+        assert_eq!("2/3".parse::<Shard>().unwrap().to_string(), "2/3");
+        for text in ["", "3", "0/3", "4/3", "1/0", "a/b", "1/3/5", "-1/3"] {
+            assert!(text.parse::<Shard>().unwrap_err().contains("is not a part of a sweep"), "{text}");
+        }
     }
 }

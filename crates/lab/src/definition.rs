@@ -1,132 +1,104 @@
-//! Contents of an experiment file (TOML), parsed by [`read`]. `docs/lab.md` describes the fields.
+//! Contents of an experiment file (TOML), parsed by [`read`]. `docs/lab.md` describes the fields; comments here say
+//! what it does not.
 
-mod axis;
 mod fault;
-mod place;
-mod plot;
-mod probe;
-mod series;
 mod setting;
-mod table;
-mod texts;
-mod traffic;
-mod workload;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
 
-pub use axis::{Axis, Choice};
-pub use fault::Fault;
-pub use plot::{Expected, Plot};
-pub use probe::Probe;
-pub use series::Series;
-pub use setting::Setting;
-pub use table::{Column, Table, Word};
-pub use texts::Texts;
-pub use traffic::Traffic;
-pub use workload::Workload;
+pub(crate) use fault::Fault;
+pub(crate) use setting::{Axis, Choice, Setting, Texts};
 
 /// A string that may contain variables of the axes, such as `"--rate {rate}"`, with its position in the file.
-pub type Text = Spanned<String>;
+pub(crate) type Text = Spanned<String>;
 
-/// An experiment file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Definition {
     /// Identifier: lower-case letters, digits and dashes.
     pub id: Text,
-    /// One-line description.
     pub title: String,
-    /// The paper, with section, figure or table.
     pub source: String,
-    /// Runs per cell. They differ in their seeds.
     pub runs: u32,
-    /// Runs per cell with `--quick`.
     pub quick_runs: u32,
-    /// Maximum duration of a run.
     pub duration: Text,
-    /// Whether runs are made in real time, over real sockets. The senders are in a network namespace behind the
-    /// emulated link.
     #[serde(default)]
     pub real_time: bool,
-    /// Additional choices by axis name, for example a controller that the file does not list.
     #[serde(default)]
     pub add: BTreeMap<String, Vec<Text>>,
-    /// The parameters to vary. Each combination of choices is a cell.
     #[serde(default)]
     pub axes: Vec<Axis>,
-    /// The link that all flows share, or several links in a row from the senders to the receivers.
     pub bottleneck: Texts,
-    /// The flows.
     #[serde(default)]
     pub flows: Vec<Flow>,
-    /// Cross traffic without congestion control.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
-    /// Workloads of short-lived connections.
     #[serde(default)]
     pub workloads: Vec<Workload>,
-    /// Tools that measure the bottleneck with their own packets.
     #[serde(default)]
     pub probes: Vec<Probe>,
-    /// The metrics of a run, by name.
     pub metrics: BTreeMap<String, Metric>,
-    /// The values recorded over time, by name.
     #[serde(default)]
     pub series: BTreeMap<String, Series>,
-    /// The pictures.
     #[serde(default)]
     pub plots: Vec<Plot>,
-    /// The tables for documents.
     #[serde(default)]
     pub tables: Vec<Table>,
-    /// The results of the paper.
     #[serde(default)]
     pub rows: Vec<Row>,
 }
 
-/// A group of equal connections.
+impl Definition {
+    pub(crate) fn axis(&self, name: &str) -> Result<usize, String> {
+        let names = self.axes.iter().map(|axis| axis.name.get_ref());
+        position(names, name).map_err(|known| format!("there is no axis {name:?}; there are: {known}"))
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> Result<usize, String> {
+        position(self.metrics.keys(), name).map_err(|known| format!("there is no metric {name:?}; there are: {known}"))
+    }
+}
+
+impl Axis {
+    pub(crate) fn place(&self, choice: &str) -> Result<usize, String> {
+        let told =
+            |known| format!("{choice:?} is not a choice on the axis {:?}; there are: {known}", self.name.get_ref());
+        position(self.choices.iter().map(|choice| choice.name.get_ref()), choice).map_err(told)
+    }
+}
+
+/// Returns the index of a name, or a list of all names.
+fn position<'a>(mut names: impl Iterator<Item = &'a String> + Clone, wanted: &str) -> Result<usize, String> {
+    let all = names.clone();
+    let known = || all.map(String::as_str).collect::<Vec<_>>().join(", ");
+    names.position(|name| name == wanted).ok_or_else(known)
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Flow {
-    /// Name that metrics refer to.
     pub name: Text,
-    /// Number of connections.
     pub count: Option<Setting>,
-    /// `longhaul`, the default, or `kernel` for the kernel's TCP, which only experiments in real time can have.
     pub transport: Option<Text>,
-    /// Congestion controller, in the syntax of the registry. For the kernel's TCP, its name in the kernel.
     pub congestion: Text,
     /// Bytes that each connection sends. Without it, the connections never end.
     pub bytes: Option<Text>,
-    /// Bytes of a message. The sending application writes one each `message-every`, instead of as much as it can. Only
-    /// experiments in real time can have messages.
     pub message: Option<Text>,
-    /// Time between the messages.
     pub message_every: Option<Text>,
-    /// The flows that must end before these begin. `start` counts from that time.
     pub after: Option<Text>,
-    /// The flows whose hosts these use, which requires the same congestion controller: what those hosts have cached
-    /// about the path is available to these flows. Without it, they have their own hosts.
     pub hosts: Option<Text>,
-    /// The links that they cross if there are several: `2`, or `1-3`. Without it, all.
     pub hops: Option<Setting>,
-    /// Start time of the first connection.
     pub start: Option<Text>,
-    /// Time between the starts of two successive connections.
     pub apart: Option<Text>,
-    /// Upper bound of a random delay of each start, drawn from the seed.
     pub start_spread: Option<Text>,
     /// Time that the receiving applications wait before they read. Their first read opens the whole window at once
     /// and sends one more ACK.
     pub reads_after: Option<Text>,
-    /// The sender's access link.
     pub left: Option<Text>,
-    /// The receiver's access link. Its upstream direction leads away from the receiver.
     pub right: Option<Text>,
-    /// Other settings of both ends.
     #[serde(default)]
     pub tcp: Tcp,
 }
@@ -135,28 +107,16 @@ pub struct Flow {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {
-    /// Payload in bytes of a segment with timestamps.
     pub segment: Option<Setting>,
-    /// Maximum receive window in bytes.
     pub window: Option<Setting>,
-    /// Send buffer in bytes.
     pub send_buffer: Option<Setting>,
-    /// Segments per ACK.
     pub ack_every: Option<Setting>,
-    /// Maximum delay of an ACK.
     pub ack_delay: Option<Setting>,
-    /// Whether ECN is requested.
     pub ecn: Option<Setting>,
-    /// Whether SACK is offered.
     pub sack: Option<Setting>,
-    /// Whether the packet size is searched (DPLPMTUD, RFC 8899), as by default outside the lab. Otherwise, segments
-    /// have their full size from the start.
     pub search_mtu: Option<Setting>,
-    /// Whether segments are joined to longer bursts and read together, as by default outside the lab.
     pub moderation: Option<Setting>,
-    /// Time for which the receiver's network card holds packets to merge them.
     pub receive_hold: Option<Setting>,
-    /// Whether timestamps are offered (RFC 7323).
     pub timestamps: Option<Setting>,
     /// Whether the sender paces. Hosts at the time of the papers do not.
     pub paced: Option<Setting>,
@@ -164,35 +124,22 @@ pub struct Tcp {
     pub byte_counting: Option<Setting>,
     /// Initial slow-start threshold in bytes, as if left by an earlier connection, or `infinite`.
     pub threshold: Option<Setting>,
-    /// Minimum by which the retransmission timeout exceeds the RTT.
     pub min_rto: Option<Setting>,
-    /// Whether pairs of segments are sent in flipped order to measure the capacity of the narrow link (TCPProbe).
     pub pairs: Option<Setting>,
-    /// Whether the hosts trust routers. The default is whether the congestion controller asks them.
     pub routers_answer: Option<Setting>,
-    /// Whether longhaul's extensions are offered: arrival times and others.
     pub extensions: Option<Setting>,
-    /// Whether senders that a metric observes at each ACK request the arrival times of segments.
     pub arrival_times: Option<Setting>,
-    /// Whether hosts cache path metrics of earlier connections: slow-start threshold and RTT (RFC 9040).
     pub cache: Option<Setting>,
-    /// Whether these caches begin with the window, rate and RTT of a connection that filled the path.
     pub known_path: Option<Setting>,
 }
 
-/// A metric.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Metric {
-    /// The expression.
     pub value: Text,
-    /// Its unit, as printed.
     pub unit: String,
-    /// The choices that turn a cell into the base cell to which it is related. The value of a run is then `form` of
-    /// the measured value and the median over the runs of the base cell.
     #[serde(default)]
     pub relative_to: BTreeMap<String, Text>,
-    /// How the two values are combined. The default is their ratio.
     pub form: Option<Form>,
 }
 
@@ -213,41 +160,27 @@ pub enum Form {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Row {
-    /// Identifier used in citations.
     pub id: Text,
-    /// The metric.
     pub metric: Option<Text>,
-    /// The choice on each axis except the one in `over`.
     #[serde(default)]
     pub at: BTreeMap<String, Text>,
-    /// An axis. There is one such row per choice on it, and the choice is appended to the identifier.
     pub each: Option<Text>,
-    /// The axis along which values are compared.
     pub over: Option<Text>,
-    /// The choices on that axis, in the order of the paper.
     #[serde(default)]
     pub order: Vec<Text>,
-    /// The value or values of the paper, if it gives any.
     pub paper: Option<Values>,
-    /// The standard deviation that the paper gives for each value, or one for all.
     pub deviation: Option<Values>,
-    /// Statistic over the runs. The default is the median.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Whether runs without a value are skipped if at least one run has a value. Otherwise, a single such run leaves
-    /// the row without a value.
     #[serde(default)]
     pub skip_missing: bool,
     /// The rule, parsed by [`crate::rule::Rule`].
     pub rule: Option<Text>,
-    /// The reason why the row is not reproducible: what is missing.
     pub not_reproducible: Option<String>,
-    /// A note printed with the row.
     #[serde(alias = "remark")]
     pub note: Option<String>,
 }
 
-/// Statistic over the runs of a cell.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -258,25 +191,19 @@ pub enum Statistic {
     Mean,
     /// The population standard deviation.
     Deviation,
-    /// The minimum.
     Least,
-    /// The maximum.
     Most,
 }
 
-/// One number or a list.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum Values {
-    /// A single number.
     One(f64),
     /// Several numbers, in the order of the row.
     Many(Vec<f64>),
 }
 
 impl Values {
-    /// Returns all numbers.
-    #[must_use]
     pub fn list(&self) -> &[f64] {
         match self {
             Self::One(value) => std::slice::from_ref(value),
@@ -286,11 +213,179 @@ impl Values {
 }
 
 /// Parses the text of a file; `file` is its name.
-///
-/// # Errors
-/// Returns an error with file, line and field if the text is not TOML, or has unknown or missing fields.
-pub fn read(file: &str, text: &str) -> Result<Definition, Fault> {
+pub(crate) fn read(file: &str, text: &str) -> Result<Definition, Fault> {
     toml::from_str(text).map_err(|error| Fault::of_toml(file, text, &error))
+}
+
+/// A picture. The required fields depend on its kind; `docs/lab.md` lists them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Plot {
+    /// File name without extension: lower-case letters, digits and dashes.
+    pub id: Text,
+    pub title: String,
+    pub kind: Text,
+    pub metric: Option<Text>,
+    #[serde(default)]
+    pub metrics: Vec<Text>,
+    pub x: Option<Text>,
+    pub y: Option<Text>,
+    #[serde(default)]
+    pub statistic: Statistic,
+    #[serde(default)]
+    pub skip_missing: bool,
+    #[serde(default)]
+    pub series: Vec<Text>,
+    #[serde(default)]
+    pub at: BTreeMap<String, Text>,
+    pub by: Option<Text>,
+    pub over: Option<Text>,
+    #[serde(default)]
+    pub order: Vec<Text>,
+    #[serde(default)]
+    pub band: bool,
+    pub seed: Option<u64>,
+    pub from: Option<Text>,
+    pub to: Option<Text>,
+    pub bin: Option<f64>,
+    #[serde(default)]
+    pub log: bool,
+    #[serde(default)]
+    pub log_y: bool,
+    pub label: Option<String>,
+    pub by_label: Option<String>,
+    #[serde(default)]
+    pub expected: Vec<Expected>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    pub value: f64,
+    pub label: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Probe {
+    pub name: Text,
+    pub method: Text,
+    pub start: Option<Text>,
+    pub left: Option<Text>,
+    pub tick: Option<Text>,
+    pub skew: Option<Setting>,
+}
+
+/// A value recorded during a run, for pictures.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Series {
+    pub value: Text,
+    pub unit: String,
+    pub every: Option<Text>,
+    pub runs: Option<u32>,
+}
+
+/// A table of Markdown. Its texts may contain variables of the axes on which there is one choice: `{controller}`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Table {
+    pub id: Text,
+    pub title: Option<String>,
+    #[serde(default)]
+    pub shown: bool,
+    pub lines: Text,
+    #[serde(default)]
+    pub order: Vec<Text>,
+    pub sort: Option<Text>,
+    pub keep: Option<usize>,
+    pub label: Option<Text>,
+    pub across: Option<Text>,
+    #[serde(default)]
+    pub at: BTreeMap<String, Texts>,
+    pub columns: Vec<Column>,
+}
+
+/// A column. Its cells have a `value`, a `text`, the `best` value, or `words`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Column {
+    pub head: Text,
+    #[serde(default)]
+    pub at: BTreeMap<String, Texts>,
+    pub value: Option<Text>,
+    pub digits: Option<Setting>,
+    pub never: Option<String>,
+    pub also: Option<Text>,
+    pub also_digits: Option<Setting>,
+    pub text: Option<Text>,
+    pub safety: Option<Text>,
+    pub best: Option<Text>,
+    pub better: Option<Text>,
+    #[serde(default)]
+    pub words: Vec<Word>,
+    pub otherwise: Option<String>,
+    pub each: Option<Text>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Word {
+    pub word: String,
+    pub when: Text,
+    #[serde(default)]
+    pub at: BTreeMap<String, Texts>,
+}
+
+/// Cross traffic that does not react to congestion.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Traffic {
+    pub name: Text,
+    pub kind: Text,
+    /// Rate of IP packets in bits per second; for `on-off`, during a burst. With a rate of 0, there is no traffic.
+    pub rate: Text,
+    pub packet: Text,
+    pub way: Option<Text>,
+    pub count: Option<Setting>,
+    pub hops: Option<Setting>,
+    /// Number of the random stream of its arrivals. With the same stream, seed, rate and size, arrivals are the same in
+    /// all experiments. The default is a stream of its own.
+    pub stream: Option<Setting>,
+    pub phase: Option<Text>,
+    pub start: Option<Text>,
+    pub apart: Option<Text>,
+    pub stop: Option<Text>,
+    pub on: Option<Text>,
+    pub off: Option<Text>,
+    pub shape: Option<Setting>,
+    pub left: Option<Text>,
+    pub right: Option<Text>,
+    pub dscp: Option<Setting>,
+    pub ecn: Option<Setting>,
+}
+
+/// Connections that arrive at random, exchange requests and responses, and close. Clients are on the receivers' side,
+/// so that responses travel `there`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Workload {
+    pub name: Text,
+    pub kind: Text,
+    pub load: Text,
+    pub hops: Option<Setting>,
+    pub congestion: Text,
+    /// Size of every response. Without it, sizes are Pareto-distributed.
+    pub response: Option<Text>,
+    pub start: Option<Text>,
+    pub stop: Option<Text>,
+    pub pairs: Option<Setting>,
+    #[serde(default)]
+    pub left: Vec<Text>,
+    #[serde(default)]
+    pub right: Vec<Text>,
+    #[serde(default)]
+    pub tcp: Tcp,
 }
 
 #[cfg(test)]

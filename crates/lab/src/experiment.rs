@@ -2,15 +2,11 @@
 
 mod calls;
 mod check;
-mod links;
 mod plots;
 mod prepare;
-mod probe;
-mod relative;
 pub(crate) mod rows;
 mod tables;
 mod traffic;
-mod workload;
 
 use longhaul_link::topology::Duplex;
 use longhaul_tcp::Config;
@@ -27,10 +23,9 @@ use crate::probing::ProbeSetup;
 use crate::series::SeriesSetup;
 use crate::table::Table;
 pub(crate) use check::can_run;
-pub use relative::Relative;
+pub(crate) use rows::Relative;
 pub use rows::Row;
-pub use traffic::{TrafficKind, TrafficSetup};
-pub use workload::{WorkloadKind, WorkloadSetup};
+pub(crate) use traffic::{TrafficSetup, WorkloadSetup};
 
 /// A valid experiment.
 #[derive(Clone, Debug)]
@@ -39,10 +34,9 @@ pub struct Experiment {
     pub definition: Definition,
     /// The cells, one per combination of choices.
     pub cells: Vec<Cell>,
-    /// The setup of each cell.
-    pub setups: Vec<CellSetup>,
+    pub(crate) setups: Vec<CellSetup>,
     /// For each metric, in order, how it relates cells to each other.
-    pub relatives: Vec<Option<Relative>>,
+    pub(crate) relatives: Vec<Option<Relative>>,
     /// The rows to judge.
     pub rows: Vec<Row>,
     /// The pictures to draw.
@@ -51,81 +45,60 @@ pub struct Experiment {
     pub tables: Vec<Table>,
 }
 
-/// The setup of a cell.
 #[derive(Clone, Debug)]
-pub struct CellSetup {
+pub(crate) struct CellSetup {
     /// The shared links in a row, at least one. `there` leads from the senders to the receivers.
-    pub links: Vec<Duplex>,
-    /// The flows.
-    pub flows: Vec<FlowSetup>,
-    /// The cross traffic.
-    pub traffic: Vec<TrafficSetup>,
-    /// The workloads.
-    pub workloads: Vec<WorkloadSetup>,
-    /// The probes.
-    pub probes: Vec<ProbeSetup>,
-    /// Maximum duration of a run.
-    pub duration: Span,
-    /// Whether it runs in real time, over real sockets in a network namespace.
-    pub real_time: bool,
-    /// The expressions of the metrics, in the order of the metrics.
-    pub metrics: Vec<Expression>,
-    /// The series to record.
-    pub series: Vec<SeriesSetup>,
+    pub(crate) links: Vec<Duplex>,
+    pub(crate) flows: Vec<FlowSetup>,
+    pub(crate) traffic: Vec<TrafficSetup>,
+    pub(crate) workloads: Vec<WorkloadSetup>,
+    pub(crate) probes: Vec<ProbeSetup>,
+    pub(crate) duration: Span,
+    pub(crate) real_time: bool,
+    pub(crate) metrics: Vec<Expression>,
+    pub(crate) series: Vec<SeriesSetup>,
 }
 
 impl CellSetup {
     /// Returns the first shared link, which is the only one in most cells.
     #[must_use]
-    pub fn bottleneck(&self) -> &Duplex {
+    pub(crate) fn bottleneck(&self) -> &Duplex {
         &self.links[0]
     }
 
-    /// Returns all measures that the metrics refer to.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.metrics.iter().flat_map(Expression::calls)
     }
 }
 
-/// A group of equal connections.
 #[derive(Clone, Debug)]
-pub struct FlowSetup {
-    /// Name that metrics refer to.
-    pub name: String,
-    /// Number of connections.
-    pub count: u32,
-    /// The configuration of both ends.
-    pub config: Arc<Config>,
+pub(crate) struct FlowSetup {
+    pub(crate) name: String,
+    pub(crate) count: u32,
+    pub(crate) config: Arc<Config>,
     /// Congestion control of the kernel's TCP, if that is the transport. The configuration is then not used.
-    pub kernel: Option<String>,
-    /// Bytes that each connection sends.
-    pub bytes: u64,
+    pub(crate) kernel: Option<String>,
+    pub(crate) bytes: u64,
     /// Bytes of a message and the time between two, if the application writes messages.
-    pub messages: Option<(u64, Span)>,
-    /// Index of the flows that must end before these begin.
-    pub after: Option<usize>,
+    pub(crate) messages: Option<(u64, Span)>,
+    pub(crate) after: Option<usize>,
     /// Index of the flows whose hosts these use, if they have no hosts of their own.
-    pub hosts: Option<usize>,
+    pub(crate) hosts: Option<usize>,
     /// Whether their hosts begin with cached metrics of a connection that filled the path.
-    pub knows_path: bool,
-    /// Whether observed senders request the arrival times of segments.
-    pub arrival_times: bool,
+    pub(crate) knows_path: bool,
+    pub(crate) arrival_times: bool,
     /// Time for which the receivers' network cards hold packets to merge them, or zero.
-    pub receive_hold: Span,
+    pub(crate) receive_hold: Span,
     /// Indices of the links that they cross.
-    pub hops: Range<usize>,
-    /// Start time of the first connection.
-    pub start: Span,
-    /// Time between the starts of two successive connections.
-    pub apart: Span,
-    /// Upper bound of the random delay of each start.
-    pub spread: Span,
-    /// Time that the receiver waits before it reads.
-    pub reads_after: Span,
+    pub(crate) hops: Range<usize>,
+    pub(crate) start: Span,
+    pub(crate) apart: Span,
+    pub(crate) spread: Span,
+    pub(crate) reads_after: Span,
     /// The senders' access link; `there` leads away from the host.
-    pub left: Duplex,
+    pub(crate) left: Duplex,
     /// The receivers' access link; `there` leads away from the host.
-    pub right: Duplex,
+    pub(crate) right: Duplex,
 }
 
 impl Experiment {
@@ -194,7 +167,6 @@ impl Experiment {
     }
 }
 
-/// The file in which faults are located.
 #[derive(Clone, Copy, Debug)]
 struct Source<'a> {
     file: &'a str,

@@ -1,7 +1,5 @@
 //! Expressions over measures: `goodput(far) / goodput(near)`, `sent(x, 2s)`.
 
-use std::fmt;
-
 use longhaul_link::spec::value;
 use longhaul_units::{Span, math};
 
@@ -10,33 +8,24 @@ const DEEPEST: usize = 32;
 /// Maximum number of operators. Each adds one level to the expression tree.
 const MOST_OPERATORS: usize = 1000;
 
-/// An expression over measures of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Expression {
-    /// A number.
+pub(crate) enum Expression {
     Number(f64),
     /// A measure of flows, the bottleneck, a workload or a probe.
     Measure(Call),
-    /// A binary operation.
     Both(Box<(Self, Operator, Self)>),
     /// 1 if the expression has a value, 0 if not. Its mean over the runs is the share of runs with a value.
     Known(Box<Self>),
     /// The natural logarithm. It is undefined for values of 0 and below.
     Ln(Box<Self>),
-    /// The larger of two values.
     Larger(Box<(Self, Self)>),
 }
 
-/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    /// `+`
+pub(crate) enum Operator {
     Plus,
-    /// `-`
     Minus,
-    /// `*`
     Times,
-    /// `/`
     Over,
     /// `<`: 1 if the left side is less, 0 if not.
     Less,
@@ -57,52 +46,29 @@ impl Operator {
     }
 }
 
-/// A measure with its arguments.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    /// The name of the measure.
-    pub name: String,
-    /// The arguments in parentheses.
-    pub arguments: Vec<Argument>,
+pub(crate) struct Call {
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<Argument>,
 }
 
-/// An argument of a measure.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Argument {
+pub(crate) enum Argument {
     /// A name of flows, an estimate, a drop cause or a quantile.
     Name(String),
-    /// Time since the start of the run.
     Time(Span),
-    /// A number of bytes.
     Size(u64),
 }
 
-/// Error for a text that is not an expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyntaxError(String);
-
-impl fmt::Display for SyntaxError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SyntaxError {}
-
 impl Expression {
-    /// Parses an expression.
-    ///
-    /// # Errors
-    /// Returns an error if the text is not an expression.
-    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { rest: text, depth: 0, operators: 0 };
         let expression = reader.comparison()?;
         reader.skip();
         if reader.rest.is_empty() { Ok(expression) } else { Err(reader.unexpected("an operator or the end")) }
     }
 
-    /// Returns the measures from left to right.
-    pub fn calls(&self) -> Vec<&Call> {
+    pub(crate) fn calls(&self) -> Vec<&Call> {
         match self {
             Self::Number(_) => Vec::new(),
             Self::Measure(call) => vec![call],
@@ -112,8 +78,7 @@ impl Expression {
         }
     }
 
-    /// Returns the value if each measure has a value that is a number and the result is finite.
-    pub fn value(&self, measure: &impl Fn(&Call) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn value(&self, measure: &impl Fn(&Call) -> Option<f64>) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
             Self::Measure(call) => measure(call).filter(|value| !value.is_nan()),
@@ -147,9 +112,9 @@ impl<'a> Reader<'a> {
         stripped.is_some()
     }
 
-    fn unexpected(&self, wanted: &str) -> SyntaxError {
+    fn unexpected(&self, wanted: &str) -> String {
         let found = if self.rest.is_empty() { "the end".into() } else { format!("{:?}", self.rest) };
-        SyntaxError(format!("expected {wanted}, found {found}"))
+        format!("expected {wanted}, found {found}")
     }
 
     /// Takes the longest prefix of characters that match.
@@ -162,95 +127,79 @@ impl<'a> Reader<'a> {
     }
 
     /// Joins two expressions, unless there are too many operators.
-    fn both(&mut self, left: Expression, operator: Operator, right: Expression) -> Result<Expression, SyntaxError> {
+    fn both(&mut self, left: Expression, operator: Operator, right: Expression) -> Result<Expression, String> {
         self.operators += 1;
         if self.operators > MOST_OPERATORS {
-            return Err(SyntaxError(format!("more than {MOST_OPERATORS} operators")));
+            return Err(format!("more than {MOST_OPERATORS} operators"));
         }
         Ok(Expression::Both(Box::new((left, operator, right))))
     }
 
     /// Parses at most one comparison, because `a < b < c` has no useful meaning.
-    fn comparison(&mut self) -> Result<Expression, SyntaxError> {
+    fn comparison(&mut self) -> Result<Expression, String> {
         let left = self.sum()?;
-        let operator = if self.takes('<') {
-            Operator::Less
-        } else if self.takes('>') {
-            Operator::More
-        } else {
-            return Ok(left);
-        };
+        let operators = [('<', Operator::Less), ('>', Operator::More)];
+        let found = operators.into_iter().find(|(sign, _)| self.takes(*sign));
+        let Some((_, operator)) = found else { return Ok(left) };
         let right = self.sum()?;
         self.both(left, operator, right)
     }
 
     /// Parses the rest of a parenthesised expression, after the opening parenthesis.
-    fn inner(&mut self) -> Result<Expression, SyntaxError> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(SyntaxError(format!("more than {DEEPEST} nested parentheses")));
-        }
-        let inner = self.comparison()?;
-        self.depth -= 1;
+    fn inner(&mut self) -> Result<Expression, String> {
+        let inner = self.nested()?;
         if self.takes(')') { Ok(inner) } else { Err(self.unexpected("\")\"")) }
     }
 
     /// Parses the two arguments of `max`, after the opening parenthesis.
-    fn larger(&mut self) -> Result<Expression, SyntaxError> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(SyntaxError(format!("more than {DEEPEST} nested parentheses")));
-        }
-        let first = self.comparison()?;
+    fn larger(&mut self) -> Result<Expression, String> {
+        let first = self.nested()?;
         if !self.takes(',') {
             return Err(self.unexpected("\",\""));
         }
-        let second = self.inner()?;
+        Ok(Expression::Larger(Box::new((first, self.inner()?))))
+    }
+
+    fn nested(&mut self) -> Result<Expression, String> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(format!("more than {DEEPEST} nested parentheses"));
+        }
+        let inner = self.comparison()?;
         self.depth -= 1;
-        Ok(Expression::Larger(Box::new((first, second))))
+        Ok(inner)
     }
 
-    fn sum(&mut self) -> Result<Expression, SyntaxError> {
-        let mut left = self.product()?;
-        loop {
-            let operator = if self.takes('+') {
-                Operator::Plus
-            } else if self.takes('-') {
-                Operator::Minus
-            } else {
-                return Ok(left);
-            };
-            let right = self.product()?;
+    fn sum(&mut self) -> Result<Expression, String> {
+        self.chain(Self::product, [('+', Operator::Plus), ('-', Operator::Minus)])
+    }
+
+    fn product(&mut self) -> Result<Expression, String> {
+        self.chain(Self::factor, [('*', Operator::Times), ('/', Operator::Over)])
+    }
+
+    /// Parses operands that are joined by these operators, from left to right.
+    fn chain(
+        &mut self,
+        operand: fn(&mut Self) -> Result<Expression, String>,
+        operators: [(char, Operator); 2],
+    ) -> Result<Expression, String> {
+        let mut left = operand(self)?;
+        while let Some((_, operator)) = operators.into_iter().find(|(sign, _)| self.takes(*sign)) {
+            let right = operand(self)?;
             left = self.both(left, operator, right)?;
         }
+        Ok(left)
     }
 
-    fn product(&mut self) -> Result<Expression, SyntaxError> {
-        let mut left = self.factor()?;
-        loop {
-            let operator = if self.takes('*') {
-                Operator::Times
-            } else if self.takes('/') {
-                Operator::Over
-            } else {
-                return Ok(left);
-            };
-            let right = self.factor()?;
-            left = self.both(left, operator, right)?;
-        }
-    }
-
-    fn factor(&mut self) -> Result<Expression, SyntaxError> {
+    fn factor(&mut self) -> Result<Expression, String> {
         self.skip();
         if self.takes('(') {
             return self.inner();
         }
         if self.rest.starts_with(|c: char| c.is_ascii_digit()) {
             let number = self.piece(|c| c.is_ascii_digit() || c == '.');
-            return number
-                .parse()
-                .map(Expression::Number)
-                .map_err(|_| SyntaxError(format!("{number:?} is not a number")));
+            return number.parse().map(Expression::Number).map_err(|_| format!("{number:?} is not a number"));
         }
         let name = self.piece(is_of_name);
         if name.is_empty() {
@@ -268,7 +217,7 @@ impl<'a> Reader<'a> {
         Ok(Expression::Measure(Call { name: name.into(), arguments: self.arguments()? }))
     }
 
-    fn arguments(&mut self) -> Result<Vec<Argument>, SyntaxError> {
+    fn arguments(&mut self) -> Result<Vec<Argument>, String> {
         let mut arguments = Vec::new();
         if self.takes(')') {
             return Ok(arguments);
@@ -277,9 +226,7 @@ impl<'a> Reader<'a> {
             let piece = self.piece(|c| is_of_name(c) || c == '.');
             arguments.push(if piece.starts_with(|c: char| c.is_ascii_digit()) {
                 let time = value::span(piece).map(Argument::Time);
-                time.or_else(|error| {
-                    value::size(piece).map(Argument::Size).map_err(|_| SyntaxError(error.to_string()))
-                })?
+                time.or_else(|error| value::size(piece).map(Argument::Size).map_err(|_| error.to_string()))?
             } else if piece.is_empty() {
                 return Err(self.unexpected("a name or a time"));
             } else {

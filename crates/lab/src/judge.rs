@@ -49,6 +49,13 @@ pub enum Numbers {
 }
 
 impl Numbers {
+    pub(crate) fn list(&self) -> &[Option<f64>] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+
     fn new(mut values: Vec<Option<f64>>, compares: bool) -> Self {
         if compares || values.len() > 1 { Self::Many(values) } else { Self::One(values.pop().flatten()) }
     }
@@ -61,7 +68,6 @@ pub fn judge(experiment: &Experiment, records: &[Record], seeds: u32) -> Vec<Jud
     experiment.rows.iter().map(|row| judge_row(experiment, row, &records, seeds)).collect()
 }
 
-/// Judges one row by the runs of its cells.
 fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32) -> Judged {
     let id = experiment.definition.id.get_ref().clone();
     let paper: Vec<Option<f64>> = row.paper.iter().copied().map(Some).collect();
@@ -138,7 +144,6 @@ pub(crate) fn values(records: &[Record], cell: usize, row: &rows::Judged) -> Opt
     if row.skip_missing { Some(values.flatten().collect()) } else { values.collect() }
 }
 
-/// Returns a metric in each run of a cell.
 pub(crate) fn measured(records: &[Record], cell: usize, metric: usize) -> impl Iterator<Item = Option<f64>> {
     let of_cell = records.iter().filter(move |record| record.cell == cell);
     of_cell.map(move |record| record.values.get(metric).copied().flatten())

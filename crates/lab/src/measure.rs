@@ -4,44 +4,36 @@
 
 mod arguments;
 mod bottleneck;
-mod epochs;
 mod flows;
-mod part;
-mod phases;
 mod probes;
 mod senders;
-mod several;
 
-use longhaul_units::Span;
+use std::ops::Range;
 
-pub(crate) use arguments::link;
-pub use arguments::{Asked, Losses, Parameter, Quantile};
-use part::Part;
+use longhaul_cc::Quantity;
+use longhaul_units::statistics::mean;
+use longhaul_units::{Rate, Span};
 
 use crate::expression::{Argument, Call};
-use crate::world::Outcome;
+use crate::world::{FlowSample, FlowState, Outcome, Sample};
+pub(crate) use arguments::{Asked, Losses, Parameter, link};
 
 /// A measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// The name.
-    pub name: &'static str,
-    /// The parameters in parentheses.
-    pub parameters: &'static [Parameter],
-    /// The syntax.
+    /// The syntax: the name, and the parameters in parentheses.
     pub usage: &'static str,
     /// Description: quantity, unit, computation, and source.
     pub about: &'static str,
     /// Whether more is better, all else being equal.
-    pub better: Better,
+    pub(crate) better: Better,
     /// The observations that it needs during the run.
-    pub watch: Watch,
-    value: fn(&Part<'_>) -> Option<f64>,
+    pub(crate) watch: Watch,
+    value: Value,
 }
 
-/// Whether more of a quantity is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
+pub(crate) enum Better {
     /// More is better.
     More,
     /// Less is better.
@@ -52,7 +44,7 @@ pub enum Better {
 
 /// An observation during a run, in addition to the counters that are sampled every second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watch {
+pub(crate) enum Watch {
     /// None.
     Nothing,
     /// The state of the senders, every second and at the times that metrics name.
@@ -79,31 +71,80 @@ pub enum Watch {
     Probe,
 }
 
+type Value = fn(&Part<'_>) -> Option<f64>;
+
+/// Returns a measure that needs no observation, and of which neither more nor less is better.
+const fn measure(usage: &'static str, about: &'static str, value: Value) -> Measure {
+    Measure { usage, about, better: Better::Unknown, watch: Watch::Nothing, value }
+}
+
+const fn more(usage: &'static str, about: &'static str, value: Value) -> Measure {
+    Measure { better: Better::More, ..measure(usage, about, value) }
+}
+
+const fn less(usage: &'static str, about: &'static str, value: Value) -> Measure {
+    Measure { better: Better::Less, ..measure(usage, about, value) }
+}
+
 impl Measure {
-    /// Marks a measure of which lower values are better.
     const fn less(self) -> Self {
         Self { better: Better::Less, ..self }
     }
-}
 
-const ANY: Parameter = Parameter::Times(&[0, 1, 2]);
-/// At most one time, or the whole run.
-const ONE: Parameter = Parameter::Times(&[0, 1]);
+    const fn watches(self, watch: Watch) -> Self {
+        Self { watch, ..self }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.usage.split('(').next().unwrap_or_default()
+    }
+
+    /// Returns the parameters that the syntax has in parentheses. Words in brackets are optional.
+    pub(crate) fn parameters(&self) -> Vec<Parameter> {
+        let (mut parameters, mut times) = (Vec::new(), [0, 0]);
+        let words = self.usage.split_once('(').map_or("", |(_, words)| words);
+        let mut brackets = 0;
+        for part in words.split_inclusive(['[', ']', ',', '|', ')']) {
+            match part.trim_matches([' ', ',', '[', ']', '|', ')']) {
+                "link-N" => parameters.push(Parameter::Link),
+                "FLOWS" => parameters.push(Parameter::Flows),
+                "PROBE" => parameters.push(Parameter::Probe),
+                "WORKLOAD" => parameters.push(Parameter::Workload),
+                "NAME" => parameters.push(Parameter::Estimate),
+                "PHASE" => parameters.push(Parameter::Phase),
+                "QUANTILE" => parameters.push(Parameter::Quantile),
+                "BYTES" => parameters.push(Parameter::Bytes),
+                "FROM_BYTES" => parameters.push(Parameter::Sizes),
+                "normal" => parameters.push(Parameter::CausesAndClasses),
+                "CAUSE" if !parameters.contains(&Parameter::CausesAndClasses) => parameters.push(Parameter::Causes),
+                "FROM" | "TO" | "TIME" | "LEAST" | "MOST" => times[brackets.min(1)] += 1,
+                _ => {}
+            }
+            match part.chars().last() {
+                Some('[') => brackets += 1,
+                Some(']') => brackets -= 1,
+                _ => {}
+            }
+        }
+        let [needed, optional] = times;
+        if needed + optional > 0 {
+            parameters.push(Parameter::Times { least: needed, most: needed + optional });
+        }
+        parameters
+    }
+}
 
 /// Returns all measures.
 pub fn all() -> impl Iterator<Item = &'static Measure> {
-    let of_populations = several::MEASURES.iter().chain(phases::MEASURES).chain(epochs::MEASURES);
-    flows::MEASURES.iter().chain(of_populations).chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
+    flows::MEASURES.iter().chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
 }
 
-/// Returns the measure with this name.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Measure> {
-    all().find(|measure| measure.name == name)
+pub(crate) fn find(name: &str) -> Option<&'static Measure> {
+    all().find(|measure| measure.name() == name)
 }
 
-/// Returns the times among the arguments of a call.
-pub fn times(call: &Call) -> impl Iterator<Item = Span> {
+pub(crate) fn times(call: &Call) -> impl Iterator<Item = Span> {
     times_of(&call.arguments)
 }
 
@@ -114,9 +155,119 @@ fn times_of(arguments: &[Argument]) -> impl Iterator<Item = Span> {
     })
 }
 
-/// Returns the value of a call in a run.
 #[must_use]
-pub fn value(call: &Call, outcome: &Outcome) -> Option<f64> {
+pub(crate) fn value(call: &Call, outcome: &Outcome) -> Option<f64> {
     let asked = Asked::read(call).ok()?;
     (asked.measure.value)(&Part::new(&asked, outcome))
+}
+
+pub(crate) fn mbps(rate: Rate) -> f64 {
+    rate.as_bytes_per_sec() as f64 * 8e-6
+}
+pub(crate) fn millis(span: Span) -> f64 {
+    span.as_secs_f64() * 1e3
+}
+
+/// Returns a rate in Mb/s, a time in milliseconds, bytes, or a plain number. Returns `None` for anything else.
+pub(crate) fn number(value: Quantity) -> Option<f64> {
+    match value {
+        Quantity::Rate(rate) => Some(mbps(rate)),
+        Quantity::Bytes(bytes) => Some(bytes.as_f64()),
+        Quantity::Span(span) => Some(millis(span)),
+        Quantity::Number(number) => Some(number),
+        _ => None,
+    }
+}
+
+struct Part<'a> {
+    asked: &'a Asked<'a>,
+    outcome: &'a Outcome,
+    from: Span,
+    to: Span,
+}
+
+impl<'a> Part<'a> {
+    fn new(asked: &'a Asked<'a>, outcome: &'a Outcome) -> Self {
+        let (from, to) = match asked.times[..] {
+            [] => (Span::ZERO, outcome.duration),
+            [to] => (Span::ZERO, to),
+            [from, to, ..] => (from, to),
+        };
+        Self { asked, outcome, from, to }
+    }
+
+    /// The instant at which a measure is taken: its only time, or the end of the run.
+    fn when(&self) -> Span {
+        self.to
+    }
+
+    /// The start of the part: the first time, or the start of the run.
+    fn since(&self) -> Span {
+        self.asked.times.first().copied().unwrap_or_default()
+    }
+
+    fn flows(&self) -> Range<usize> {
+        self.flows_of(0)
+    }
+
+    fn flows_of(&self, nth: usize) -> Range<usize> {
+        self.asked.flows.get(nth).and_then(|name| self.outcome.flows.get(*name)).cloned().unwrap_or(0..0)
+    }
+
+    fn ends(&self) -> (&'a Sample, &'a Sample) {
+        (self.outcome.at(self.from), self.outcome.at(self.to))
+    }
+
+    fn seconds(&self) -> f64 {
+        (self.to - self.from).as_secs_f64()
+    }
+
+    fn each(&self, what: impl Fn(&FlowSample) -> f64) -> Vec<f64> {
+        self.each_of(0, what)
+    }
+
+    fn each_of(&self, nth: usize, what: impl Fn(&FlowSample) -> f64) -> Vec<f64> {
+        let (from, to) = self.ends();
+        let range = self.flows_of(nth);
+        from.flows[range.clone()].iter().zip(&to.flows[range]).map(|(from, to)| what(to) - what(from)).collect()
+    }
+
+    fn sum(&self, what: impl Fn(&FlowSample) -> f64) -> f64 {
+        self.each(what).iter().sum()
+    }
+
+    fn mean_state(&self, what: impl Fn(&FlowState) -> Option<f64>) -> Option<f64> {
+        let states = &self.outcome.at(self.when()).states;
+        mean(&states.get(self.flows())?.iter().flatten().filter_map(what).collect::<Vec<_>>())
+    }
+
+    /// Returns the estimate of each sender at each full second, `None` where it has none.
+    fn estimates_by_second(&self) -> Vec<Option<f64>> {
+        let seconds = self.from.as_nanos().div_ceil(1_000_000_000)..=self.to.as_nanos() / 1_000_000_000;
+        let states = seconds.filter_map(|second| self.outcome.at(Span::from_secs(second)).states.get(self.flows()));
+        states.flatten().map(|state| state.as_ref()?.estimate(self.asked.estimate)).collect()
+    }
+
+    /// Returns the total goodput in Mb/s in each full second from a time on.
+    fn each_second(&self, from: Span) -> Vec<f64> {
+        self.each_second_of(0, from)
+    }
+
+    fn each_second_of(&self, nth: usize, from: Span) -> Vec<f64> {
+        let range = self.flows_of(nth);
+        let read = |second: u64| -> f64 {
+            self.outcome.at(Span::from_secs(second)).flows[range.clone()].iter().map(|flow| flow.read).sum()
+        };
+        let first = from.as_nanos().div_ceil(1_000_000_000);
+        let end = self.outcome.duration.as_nanos() / 1_000_000_000;
+        (first..end).map(|second| (read(second + 1) - read(second)) * 8e-6).collect()
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+fn percent(part: f64, whole: f64) -> Option<f64> {
+    ratio(100.0 * part, whole)
 }

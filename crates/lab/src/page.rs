@@ -1,6 +1,5 @@
 //! The page of all experiments: a single self-contained HTML file that is readable without its script.
 
-mod algorithms;
 mod rows;
 mod summary;
 
@@ -80,7 +79,6 @@ fn header(sections: &[Section<'_>]) -> String {
     )
 }
 
-/// Formats a duration.
 fn duration(seconds: f64) -> String {
     match seconds {
         seconds if !seconds.is_finite() || seconds < 0.0 => "no time".into(),
@@ -113,7 +111,7 @@ fn filters(sections: &[Section<'_>]) -> String {
             option(class, &format!("{mark} {word}"))
         })
         .collect();
-    let algorithms: String = algorithms::by_slot(sections)
+    let algorithms: String = rows::by_slot(sections)
         .into_iter()
         .map(|(slot, names)| {
             let names: String = names.iter().map(|name| option(name, name)).collect();
@@ -172,7 +170,6 @@ fn section(section: &Section<'_>) -> String {
         + "\n"
 }
 
-/// Returns a table of metrics.
 fn table((title, grid): &(&str, Grid)) -> String {
     let heads: String = grid.heads().iter().map(|head| format!("<th scope=\"col\">{}</th>", escape(head))).collect();
     let line = |(label, cells): &(String, Vec<Option<String>>)| {

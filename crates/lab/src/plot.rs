@@ -1,28 +1,23 @@
 //! Pictures of an experiment: SVG files, which work stand-alone and in a page, and files for xplot.
 
 mod bars;
-mod cdf;
-mod cell;
-mod chart;
-mod choices;
 mod heat;
 mod histogram;
 mod lines;
 mod over_time;
 mod picture;
-mod runs;
 mod scatter;
 mod sequence;
 
-use crate::definition::{Expected, Statistic};
+use crate::definition;
 use crate::experiment::Experiment;
 use crate::record::Record;
 use crate::xplot;
-pub use chart::{Chart, Measured, Origin};
 pub(crate) use longhaul_plot::style::CSS;
 pub(crate) use longhaul_plot::tag;
 pub(crate) use longhaul_plot::ticks::number;
 use longhaul_plot::{canvas, path, scale, style, text, ticks};
+pub(crate) use over_time::{Chart, Origin};
 use picture::Picture;
 
 /// A checked plot definition.
@@ -32,38 +27,18 @@ pub struct Plot {
     pub id: String,
     /// Title above the picture.
     pub title: String,
+    pub(crate) written: definition::Plot,
     /// Kind of picture.
     pub kind: Kind,
     /// The cells to draw.
     pub grid: Grid,
     /// Indices of the metrics. In a scatter plot, the first is the one along x; a bar chart may have several along x.
-    pub metrics: Vec<usize>,
-    /// Statistic over the runs of a cell.
-    pub statistic: Statistic,
-    /// Whether runs without a value are skipped.
-    pub skip_missing: bool,
-    /// The recorded series to draw.
-    pub series: Vec<Recorded>,
-    /// The run to draw, if not all.
-    pub seed: Option<u64>,
+    pub(crate) metrics: Vec<usize>,
+    pub(crate) series: Vec<Recorded>,
     /// Start of the drawn time range in seconds.
-    pub from: f64,
+    pub(crate) from: f64,
     /// End of the drawn time range in seconds. Without it, the end of the longest run.
-    pub to: Option<f64>,
-    /// Width of the bins of a histogram.
-    pub bin: f64,
-    /// Whether to draw a band of one standard deviation.
-    pub band: bool,
-    /// Whether x is logarithmic.
-    pub log: bool,
-    /// Whether y is logarithmic.
-    pub log_y: bool,
-    /// Label of the value axis.
-    pub label: Option<String>,
-    /// Label below the choices along x.
-    pub by_label: Option<String>,
-    /// Values known in advance.
-    pub expected: Vec<Expected>,
+    pub(crate) to: Option<f64>,
 }
 
 /// Kind of picture.
@@ -123,16 +98,12 @@ pub struct Side {
     /// The choices on it.
     pub names: Vec<String>,
 }
-
-/// A series to draw.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
-    /// Its name.
-    pub name: String,
+pub(crate) struct Recorded {
+    pub(crate) name: String,
     /// The recorded quantity, such as `cwnd`.
-    pub call: String,
-    /// Its unit.
-    pub unit: String,
+    pub(crate) call: String,
+    pub(crate) unit: String,
 }
 
 /// Draws all pictures of an experiment and returns file names and contents. A picture without recorded data is empty
@@ -149,14 +120,13 @@ pub fn draw(experiment: &Experiment, records: &[Record]) -> Vec<(String, String)
     files
 }
 
-/// Returns a name in a file as it is written in a picture.
 pub(crate) fn spoken(name: &str) -> String {
     name.replace('-', " ")
 }
 
 /// Returns whether choices can be placed on a logarithmic axis.
 pub(crate) fn is_positive(choices: &[String]) -> bool {
-    choices::numbers(choices).is_some_and(|(values, _)| values.iter().all(|value| *value > 0.0))
+    lines::numbers(choices).is_some_and(|(values, _)| values.iter().all(|value| *value > 0.0))
 }
 
 fn svg(picture: &Picture<'_>) -> String {
@@ -164,11 +134,11 @@ fn svg(picture: &Picture<'_>) -> String {
         Kind::OverTime => over_time::draw(picture),
         Kind::TimeSequence => sequence::draw(picture),
         Kind::Histogram => histogram::draw(picture),
-        Kind::Cdf => cdf::draw(picture),
+        Kind::Cdf => histogram::draw_cdf(picture),
         Kind::Scatter => scatter::draw(picture),
         Kind::Bars => bars::draw(picture),
         Kind::Lines => lines::draw(picture),
-        Kind::Runs => runs::draw(picture),
+        Kind::Runs => scatter::draw_runs(picture),
         Kind::Heat => heat::draw(picture),
     }
 }

@@ -14,36 +14,30 @@ use crate::experiment::CellSetup;
 
 /// A measurement: its method and its start.
 #[derive(Clone, Debug)]
-pub struct ProbeSetup {
-    /// Name by which metrics refer to the measurement.
-    pub name: String,
+pub(crate) struct ProbeSetup {
+    pub(crate) name: String,
     /// Method, with default options.
-    pub method: MethodKind,
-    /// Start time.
-    pub start: Span,
+    pub(crate) method: MethodKind,
+    pub(crate) start: Span,
     /// Link from the prober to the bottleneck.
-    pub left: Option<LinkConfig>,
+    pub(crate) left: Option<LinkConfig>,
     /// Resolution of the receiver's clock.
-    pub tick: Span,
+    pub(crate) tick: Span,
     /// Rate by which this clock is fast, in ppm.
-    pub skew: f64,
+    pub(crate) skew: f64,
 }
 
-/// Result of a measurement.
 #[derive(Clone, Debug)]
-pub struct Probed {
+pub(crate) struct Probed {
     /// Estimate and cost, as the driver reports them.
-    pub probing: Probing,
+    pub(crate) probing: Probing,
     /// Time from the start until the estimate had converged by the method's own criterion.
-    pub converged: Option<Span>,
+    pub(crate) converged: Option<Span>,
 }
 
 /// Runs all measurements of a cell, each until it is done or the run ends. `stream` is the random sequence of the first cross traffic in
 /// forward direction; each cross traffic has two sequences.
-///
-/// # Errors
-/// The configuration of a link is invalid.
-pub fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String, Probed>, ConfigError> {
+pub(crate) fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String, Probed>, ConfigError> {
     let until = Time::ZERO + setup.duration;
     let mut found = BTreeMap::new();
     for probe in &setup.probes {

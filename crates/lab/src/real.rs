@@ -5,63 +5,56 @@
 //! the load of the computer. [`check`] returns whether a cell can be run in real time, and [`untold`] which metrics
 //! cannot be measured with real sockets.
 
-mod fit;
 #[cfg(target_os = "linux")]
 mod flow;
 #[cfg(target_os = "linux")]
-mod machine;
-#[cfg(target_os = "linux")]
 mod network;
-#[cfg(target_os = "linux")]
-mod series;
-#[cfg(target_os = "linux")]
-mod socket;
 #[cfg(target_os = "linux")]
 mod traffic;
 #[cfg(target_os = "linux")]
 mod transfer;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
+use longhaul_link::topology::Duplex;
+use longhaul_link::{LinkConfig, LinkRate};
+use longhaul_units::{Rate, Span};
 use serde::Serialize;
 
-pub use fit::{MOST_FLOWS, MOST_RATE, Misfit, check, fits, untold};
-
-use crate::experiment::CellSetup;
+use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
+use crate::expression::{Call, Expression};
+use crate::measure::{Asked, Watch, mbps};
 use crate::record::Record;
+use crate::series::{SeriesSetup, What};
 
-/// Result of a run in real time.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// The record, as of a run in virtual time, but without series.
-    pub record: Record,
-    /// Resources that the run used.
-    pub effort: Effort,
+    pub(crate) record: Record,
+    pub(crate) effort: Effort,
 }
 
 /// Resources that a run used. Both ends, the relay between them and cross traffic are one process. Field names are
 /// those of the JSON.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Effort {
-    /// Wall-clock seconds.
-    pub seconds: f64,
+pub(crate) struct Effort {
+    pub(crate) seconds: f64,
     /// Processor seconds of all threads.
-    pub processor_seconds: f64,
+    pub(crate) processor_seconds: f64,
     /// Processor seconds of both ends of all flows, which share a thread.
-    pub ends_processor_seconds: f64,
+    pub(crate) ends_processor_seconds: f64,
     /// Bytes that the receiving applications read, of all flows together.
-    pub read_bytes: u64,
+    pub(crate) read_bytes: u64,
     /// Peak memory of the process in bytes, or `None` if the system does not report it.
-    pub memory_bytes: Option<u64>,
+    pub(crate) memory_bytes: Option<u64>,
     /// 99th percentile of the lateness, in seconds, of the relay or of cross traffic, whichever is larger.
-    pub lateness_seconds: f64,
+    pub(crate) lateness_seconds: f64,
     /// Datagrams that sockets dropped outside the emulated link.
-    pub lost_datagrams: u64,
+    pub(crate) lost_datagrams: u64,
     /// Seconds for which a sender had data to send but no processor; the maximum over the senders.
-    pub starved_seconds: f64,
+    pub(crate) starved_seconds: f64,
     /// Seconds for which the thread of both ends was ready to run, but had no processor.
-    pub waited_seconds: f64,
-    /// Errors of connections.
-    pub failures: Vec<String>,
+    pub(crate) waited_seconds: f64,
+    pub(crate) failures: Vec<String>,
 }
 
 impl Effort {
@@ -73,8 +66,7 @@ impl Effort {
     const WAITED: f64 = 0.25;
 
     /// Returns whether the machine was fast enough for the results to be valid.
-    #[must_use]
-    pub fn kept_up(&self) -> bool {
+    pub(crate) fn kept_up(&self) -> bool {
         self.disturbance() <= 1.0
     }
 
@@ -89,8 +81,7 @@ impl Effort {
     }
 
     /// Returns the processor seconds of both ends per gigabyte (10^9 bytes) read, or `None` if nothing was read.
-    #[must_use]
-    pub fn ends_per_gigabyte(&self) -> Option<f64> {
+    pub(crate) fn ends_per_gigabyte(&self) -> Option<f64> {
         (self.read_bytes > 0).then(|| self.ends_processor_seconds / (self.read_bytes as f64 * 1e-9))
     }
 }
@@ -100,10 +91,7 @@ const REPEATS: usize = 2;
 
 /// Runs the cell with this index, and repeats the run if the machine was too slow for it. The record is that of the
 /// least disturbed run, and says whether this was disturbed, too.
-///
-/// # Errors
-/// Returns the errors of [`run`], or that of a connection.
-pub fn record(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record> {
+pub(crate) fn record(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record> {
     let best = least_disturbed(|| run(setup, cell, seed))?;
     if let Some(failure) = best.effort.failures.first() {
         bail!("a connection failed: {failure}");
@@ -128,23 +116,156 @@ fn least_disturbed(mut make: impl FnMut() -> Result<Run>) -> Result<Run> {
 }
 
 /// Runs the cell with this index, if it can be run in real time.
-///
-/// # Errors
-/// Returns why the cell cannot be run in real time, or an error of the system.
 #[cfg(target_os = "linux")]
-pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
-    check(setup)?;
+pub(crate) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
+    check(setup).map_err(Error::msg)?;
     transfer::run(setup, cell, seed)
 }
 
 /// Fails, because the relay needs Linux.
-///
-/// # Errors
-/// Always returns an error.
 #[cfg(not(target_os = "linux"))]
-pub fn run(setup: &CellSetup, _: usize, _: u64) -> Result<Run> {
-    check(setup)?;
-    bail!(Misfit::System)
+pub(crate) fn run(setup: &CellSetup, _: usize, _: u64) -> Result<Run> {
+    check(setup).map_err(Error::msg)?;
+    bail!(NO_SYSTEM)
+}
+
+/// Maximum rate in Mb/s at which one process can reliably serve as both ends and the relay.
+const MOST_RATE: f64 = 200.0;
+/// Maximum number of flows. Each has four sockets.
+const MOST_FLOWS: u32 = 100;
+/// Estimates that connections report independently of their controllers.
+const ESTIMATES: [&str; 7] = ["bandwidth", "delivery-rate", "pacing-rate", "capacity", "srtt", "latest-rtt", "min-rtt"];
+
+/// Measures of flows that are taken from the receiving applications only.
+const OF_RECEIVERS: [&str; 4] = ["completion", "goodput", "message-delay", "time-to"];
+
+/// Why a cell cannot be run in real time on another system.
+const NO_SYSTEM: &str = "the relay in real time needs Linux";
+
+/// Checks whether a cell can be run in real time, and returns the reason otherwise.
+pub(crate) fn check(setup: &CellSetup) -> Result<(), String> {
+    if cfg!(target_os = "linux") { fits(setup) } else { Err(NO_SYSTEM.into()) }
+}
+
+/// Checks whether a cell can be run in real time on Linux.
+pub(crate) fn fits(setup: &CellSetup) -> Result<(), String> {
+    if setup.real_time {
+        fits_namespace(setup)?;
+    } else if let Some(flow) = setup.flows.iter().find(|flow| !flow.receive_hold.is_zero()) {
+        return Err(format!(
+            "flows {:?} have a `receive-hold`, which over real sockets needs `real-time = true`",
+            flow.name
+        ));
+    }
+    if let Some(workload) = setup.workloads.first() {
+        return Err(format!("its workload {:?} runs only in virtual time", workload.name));
+    }
+    if let Some(probe) = setup.probes.first() {
+        return Err(format!("its probe {:?} runs only in virtual time", probe.name));
+    }
+    setup.traffic.iter().filter(|traffic| traffic.rate != Rate::ZERO).try_for_each(check_traffic)?;
+    match setup.flows.iter().map(|flow| flow.count).sum() {
+        0 => return Err("it has no flows".into()),
+        flows if flows > MOST_FLOWS => {
+            return Err(format!("it has {flows} flows; at most {MOST_FLOWS} can be run over real sockets"));
+        }
+        _ => {}
+    }
+    setup.flows.iter().try_for_each(check_flow)?;
+    if setup.links.len() > 1 {
+        let links = setup.links.len();
+        return Err(format!("its bottleneck has {links} links in a row; the relay emulates only one"));
+    }
+    check_rate(&setup.bottleneck().there, true)?;
+    check_rate(&setup.bottleneck().back, false)
+}
+
+fn fits_namespace(setup: &CellSetup) -> Result<(), String> {
+    if let Some(traffic) = setup.traffic.first() {
+        return Err(format!("its cross traffic {:?} cannot cross a network namespace", traffic.name));
+    }
+    if let Some(flow) = setup.flows.iter().find(|flow| flow.knows_path) {
+        let what = "`known-path`, which exists only in virtual time; use `after`, `hosts` and `cache`";
+        return Err(format!("flows {:?} have {what}", flow.name));
+    }
+    let shared = setup.flows.first().map(|flow| flow.receive_hold);
+    if let Some(flow) = setup.flows.iter().find(|flow| Some(flow.receive_hold) != shared) {
+        let what = "another `receive-hold` than the first ones; over real sockets all share a device";
+        return Err(format!("flows {:?} have {what}", flow.name));
+    }
+    let is_recorded = |series: &&SeriesSetup| matches!(series.what, What::Read | What::Goodput);
+    let other = setup.series.iter().find(|series| !is_recorded(series));
+    let what = "is recorded only in virtual time; `read` and `goodput` are recorded in real time";
+    other.map_or(Ok(()), |series| Err(format!("its series {:?} {what}", series.name)))
+}
+
+fn check_flow(flow: &FlowSetup) -> Result<(), String> {
+    let is_direct = [&flow.left, &flow.right].into_iter().all(|access| *access == Duplex::default());
+    is_direct
+        .then_some(())
+        .ok_or_else(|| format!("flows {:?} have access links; the relay emulates only the shared link", flow.name))
+}
+
+fn check_traffic(traffic: &TrafficSetup) -> Result<(), String> {
+    if [&traffic.left, &traffic.right].into_iter().any(|access| *access != Duplex::default()) {
+        let what = "has access links; the relay emulates only the shared link";
+        return Err(format!("its cross traffic {:?} {what}", traffic.name));
+    }
+    let rate = mbps(traffic.rate);
+    let told =
+        || format!("its cross traffic {:?} has {rate} Mb/s; the relay supports at most {MOST_RATE} Mb/s", traffic.name);
+    if rate > MOST_RATE { Err(told()) } else { Ok(()) }
+}
+
+/// The reverse path may have no rate, because the data that its ACKs belong to has one.
+fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), String> {
+    let first = match &link.rate {
+        LinkRate::Unlimited if is_needed => {
+            return Err(format!("its bottleneck has no rate; one of at most {MOST_RATE} Mb/s is needed"));
+        }
+        LinkRate::Unlimited => None,
+        LinkRate::Constant(rate) => Some(*rate),
+        LinkRate::Trace(trace) => Some(trace.mean_rate()),
+    };
+    let rates = first.into_iter().chain(link.steps.iter().filter_map(|step| step.rate));
+    let fastest = rates.map(mbps).fold(0.0, f64::max);
+    let told = || format!("its bottleneck has {fastest} Mb/s; the relay supports at most {MOST_RATE} Mb/s");
+    if fastest > MOST_RATE { Err(told()) } else { Ok(()) }
+}
+
+/// Returns the part of a metric that real sockets cannot measure, or `None`. A metric with such a part has no value.
+pub(crate) fn untold(setup: &CellSetup, metric: &Expression) -> Option<String> {
+    metric.calls().into_iter().find_map(|call| untold_call(call, setup))
+}
+
+fn untold_call(call: &Call, setup: &CellSetup) -> Option<String> {
+    let (asked, duration) = (Asked::read(call).ok()?, setup.duration);
+    let name = asked.measure.name();
+    let is_of_kernel = |flow: &FlowSetup| flow.kernel.is_some() && asked.flows.contains(&flow.name.as_str());
+    if setup.flows.iter().any(is_of_kernel) && !OF_RECEIVERS.contains(&name) {
+        return Some(format!("the kernel's TCP does not provide `{name}`"));
+    }
+    match asked.measure.watch {
+        Watch::Nothing | Watch::Bytes => {}
+        Watch::State if asked.estimate.is_empty() || ESTIMATES.contains(&asked.estimate) => {}
+        Watch::State => return Some(format!("real sockets do not provide the estimate {:?}", asked.estimate)),
+        Watch::Rtt
+        | Watch::Data
+        | Watch::Window
+        | Watch::Drops
+        | Watch::FirstDrop
+        | Watch::Reduction
+        | Watch::Phases
+        | Watch::Acks
+        | Watch::Probe => {
+            return Some(format!("real sockets do not provide `{name}`"));
+        }
+    }
+    let is_within = |time: &Span| !time.is_zero() && *time != duration;
+    let is_of_link = asked.flows.is_empty() && asked.workload.is_empty();
+    (is_of_link && asked.times.iter().any(is_within))
+        .then(|| format!("the relay provides `{name}` only for whole runs"))
+        .or_else(|| (!asked.workload.is_empty()).then(|| format!("real sockets do not provide `{name}`")))
 }
 
 #[cfg(test)]

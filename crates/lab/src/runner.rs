@@ -1,8 +1,6 @@
 //! Runs of all requested experiments on several processors. They form one queue, so that no processor is idle while
 //! there is work.
 
-mod interrupt;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,10 +9,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use longhaul_sim::SetupError;
+use anyhow::{Error, Result, anyhow};
+use tokio::runtime::Builder;
 
 use crate::cost;
-use crate::experiment::Experiment;
+use crate::experiment::{CellSetup, Experiment};
 use crate::real;
 use crate::record::Record;
 use crate::stopwatch::Stopwatch;
@@ -31,75 +30,30 @@ pub struct Effort {
     /// Number of concurrent runs.
     pub jobs: usize,
 }
-
-/// A run: a cell of an experiment, and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Job {
-    /// Index of the experiment among those to run.
-    pub experiment: usize,
-    /// Index of the cell in the experiment.
-    pub cell: usize,
+pub(crate) struct Job {
+    pub(crate) experiment: usize,
+    pub(crate) cell: usize,
     /// The seed, at least 1.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
-/// Progress of the runs.
 #[derive(Clone, Debug)]
-pub enum News {
+pub(crate) enum News {
     /// A run ended.
     Ended(Job, Record),
     /// No run has ended for a while.
     Waiting,
 }
 
-/// Reason why not all runs were made. Records reported before are valid.
+/// The program got SIGINT (Ctrl-C) or SIGTERM.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The network cannot be set up.
-    #[error("{experiment}, cell {cell}, seed {seed}: {error}")]
-    Setup {
-        /// The experiment.
-        experiment: String,
-        /// The index of the cell.
-        cell: usize,
-        /// The seed.
-        seed: u64,
-        /// The cause.
-        error: SetupError,
-    },
-    /// A run in real time failed.
-    #[error("{experiment}, cell {cell}, seed {seed}: {error:#}")]
-    Real {
-        /// The experiment.
-        experiment: String,
-        /// The index of the cell.
-        cell: usize,
-        /// The seed.
-        seed: u64,
-        /// The cause.
-        error: anyhow::Error,
-    },
-    /// The program panicked in a run and has printed the reason.
-    #[error("{experiment}, cell {cell}, seed {seed}: the program panicked in this run")]
-    Panicked {
-        /// The experiment.
-        experiment: String,
-        /// The index of the cell.
-        cell: usize,
-        /// The seed.
-        seed: u64,
-    },
-    /// The program got SIGINT (Ctrl-C) or SIGTERM.
-    #[error("interrupted")]
-    Interrupted,
-    /// The observer returned an error.
-    #[error(transparent)]
-    Told(anyhow::Error),
-}
+#[error("interrupted")]
+pub(crate) struct Interrupted;
 
 /// Returns all runs of the experiments, with seeds from 1 to the number in `runs` for each.
 #[must_use]
-pub fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
+pub(crate) fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
     let of = |(experiment, (definition, runs)): (usize, (&Experiment, &u32))| {
         let seeds = 1..=u64::from(*runs);
         (0..definition.cells.len()).flat_map(move |cell| seeds.clone().map(move |seed| Job { experiment, cell, seed }))
@@ -112,7 +66,7 @@ pub fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
 ///
 /// # Errors
 /// Returns an error if the network cannot be set up or the program panics.
-pub fn run(experiment: &Experiment, effort: Effort, tell: impl FnMut(usize, usize)) -> Result<Vec<Record>, RunError> {
+pub fn run(experiment: &Experiment, effort: Effort, tell: impl FnMut(usize, usize)) -> Result<Vec<Record>> {
     run_cells(experiment, &(0..experiment.cells.len()).collect(), effort, tell)
 }
 
@@ -125,7 +79,7 @@ pub fn run_cells(
     cells: &BTreeSet<usize>,
     effort: Effort,
     mut tell: impl FnMut(usize, usize),
-) -> Result<Vec<Record>, RunError> {
+) -> Result<Vec<Record>> {
     let experiments: Arc<[Experiment]> = [experiment.clone()].into();
     let mut jobs = jobs(&experiments, &[effort.runs]);
     jobs.retain(|job| cells.contains(&job.cell));
@@ -143,17 +97,14 @@ pub fn run_cells(
 /// Runs the jobs, `at_a_time` of them concurrently, in the order of decreasing expected cost. `hear` gets each record
 /// as soon as its run ends. An error of `hear` or an interruption stops everything. After this call, SIGINT and
 /// SIGTERM are handled here only.
-///
-/// # Errors
-/// Returns what stopped the runs. Runs in progress are abandoned, and their records are discarded.
-pub fn run_all(
+pub(crate) fn run_all(
     experiments: &Arc<[Experiment]>,
     jobs: Vec<Job>,
     at_a_time: usize,
-    hear: impl FnMut(News) -> anyhow::Result<()>,
-) -> Result<(), RunError> {
+    hear: impl FnMut(News) -> Result<()>,
+) -> Result<()> {
     let channel = mpsc::channel();
-    interrupt::watch(channel.0.clone());
+    watch_for_signals(channel.0.clone());
     drive(experiments, jobs, at_a_time, channel, hear)
 }
 
@@ -162,8 +113,8 @@ fn drive(
     mut jobs: Vec<Job>,
     at_a_time: usize,
     (sender, events): (Sender<Event>, Receiver<Event>),
-    mut hear: impl FnMut(News) -> anyhow::Result<()>,
-) -> Result<(), RunError> {
+    mut hear: impl FnMut(News) -> Result<()>,
+) -> Result<()> {
     cost::longest_first(&mut jobs, experiments);
     let (all, jobs, next) = (jobs.len(), Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
     for _ in 0..at_a_time.clamp(1, all.max(1)) {
@@ -176,10 +127,10 @@ fn drive(
         match events.recv_timeout(PATIENCE) {
             Ok(Event::Ended(job, record)) => {
                 ended += 1;
-                hear(News::Ended(job, *record)).map_err(RunError::Told)?;
+                hear(News::Ended(job, *record))?;
             }
             Ok(Event::Failed(error)) => return Err(error),
-            Err(RecvTimeoutError::Timeout) => hear(News::Waiting).map_err(RunError::Told)?,
+            Err(RecvTimeoutError::Timeout) => hear(News::Waiting)?,
             // Not reached: this function keeps a sender itself.
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -187,21 +138,24 @@ fn drive(
     Ok(())
 }
 
-/// Message of a worker thread.
 enum Event {
     Ended(Job, Box<Record>),
-    Failed(RunError),
+    Failed(Error),
 }
 
 fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &Sender<Event>) {
     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
         let Job { cell, seed, .. } = *job;
         let of = &experiments[job.experiment];
-        let experiment = || of.definition.id.get_ref().clone();
-        let event = match catch_unwind(AssertUnwindSafe(|| one(of, cell, seed))) {
+        let failed = |what: String| {
+            let experiment = of.definition.id.get_ref();
+            Event::Failed(anyhow!("{experiment}, cell {cell}, seed {seed}: {what}"))
+        };
+        let event = match catch_unwind(AssertUnwindSafe(|| one(&of.setups[cell], cell, seed))) {
             Ok(Ok(record)) => Event::Ended(*job, Box::new(record)),
-            Ok(Err(error)) => Event::Failed(error),
-            Err(_) => Event::Failed(RunError::Panicked { experiment: experiment(), cell, seed }),
+            Ok(Err(error)) => failed(format!("{error:#}")),
+            // The panic has printed its reason.
+            Err(_) => failed("the program panicked in this run".into()),
         };
         if sender.send(event).is_err() {
             return;
@@ -210,18 +164,37 @@ fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &S
 }
 
 /// Makes a run, in virtual or in real time.
-fn one(of: &Experiment, cell: usize, seed: u64) -> Result<Record, RunError> {
-    let (setup, begun) = (&of.setups[cell], Stopwatch::start());
-    let experiment = || of.definition.id.get_ref().clone();
+fn one(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record> {
     if setup.real_time {
-        return real::record(setup, cell, seed).map_err(|error| RunError::Real {
-            experiment: experiment(),
-            cell,
-            seed,
-            error,
-        });
+        return real::record(setup, cell, seed);
     }
-    let record = world::run(setup, cell, seed);
-    let record = record.map_err(|error| RunError::Setup { experiment: experiment(), cell, seed, error })?;
+    let begun = Stopwatch::start();
+    let record = world::run(setup, cell, seed).map_err(|error| anyhow!("{error}"))?;
     Ok(Record { took: begun.seconds(), ..record }.finite())
+}
+
+/// Reports the first interruption. If no signal handler can be installed, the signals terminate the program as usual.
+fn watch_for_signals(sender: Sender<Event>) {
+    thread::spawn(move || {
+        let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };
+        if runtime.block_on(interrupted()) {
+            let _ = sender.send(Event::Failed(Interrupted.into()));
+        }
+    });
+}
+
+#[cfg(unix)]
+async fn interrupted() -> bool {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return false };
+    tokio::select! {
+        heard = tokio::signal::ctrl_c() => heard.is_ok(),
+        heard = terminate.recv() => heard.is_some(),
+    }
+}
+
+#[cfg(not(unix))]
+async fn interrupted() -> bool {
+    tokio::signal::ctrl_c().await.is_ok()
 }

@@ -10,40 +10,34 @@ use crate::experiment::{CellSetup, Experiment};
 use crate::stopwatch::{ProcessorTime, Stopwatch};
 use crate::world;
 
-/// Numbers of flows that share the link.
-pub const FLOWS: [u32; 3] = [1, 10, 100];
+pub(crate) const FLOWS: [u32; 3] = [1, 10, 100];
 /// Link rates in Mb/s.
-pub const RATES: [u32; 4] = [1, 10, 100, 1000];
+pub(crate) const RATES: [u32; 4] = [1, 10, 100, 1000];
 /// Maximum simulated seconds. Without it, a slow link, which costs almost nothing to simulate, would be simulated for
 /// too long.
 const LONGEST: f64 = 100_000.0;
 
-/// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// Number of flows that share the link.
-    pub flows: u32,
+pub(crate) struct Point {
+    pub(crate) flows: u32,
     /// Link rate in Mb/s.
-    pub mbps: u32,
+    pub(crate) mbps: u32,
     /// Number of concurrent runs, each on its own processor if there are enough.
-    pub at_a_time: usize,
+    pub(crate) at_a_time: usize,
     /// Simulated seconds per run.
-    pub simulated: f64,
+    pub(crate) simulated: f64,
     /// Wall-clock seconds that all of them took.
-    pub took: f64,
+    pub(crate) took: f64,
     /// Mean processor seconds per run.
-    pub processor: f64,
+    pub(crate) processor: f64,
     /// Simulated flow seconds of all of them per processor second of one. Other load on the computer does not affect
     /// it.
-    pub speed: f64,
+    pub(crate) speed: f64,
 }
 
 /// Measures all [`FLOWS`] at all [`RATES`] with 1 to `most` concurrent runs, each of which takes about `seconds` of
 /// processor time.
-///
-/// # Errors
-/// Returns an error if a network cannot be set up or a run panics.
-pub fn measure(seconds: f64, most: usize) -> Result<Vec<Point>> {
+pub(crate) fn measure(seconds: f64, most: usize) -> Result<Vec<Point>> {
     let mut points = Vec::new();
     for (flows, mbps) in FLOWS.into_iter().flat_map(|flows| RATES.map(|mbps| (flows, mbps))) {
         let simulated = long_enough(flows, mbps, seconds)?;

@@ -3,30 +3,24 @@
 use longhaul_link::Random;
 use longhaul_units::statistics::{quantile, sample_deviation, sorted};
 
-/// Number of bootstrap resamples.
-pub const RESAMPLES: usize = 2000;
+pub(crate) const RESAMPLES: usize = 2000;
 /// Fraction of resamples outside an interval, both ends together.
 const OUTSIDE: f64 = 0.05;
 /// Seed of the resampling. It is constant, so that the same values always have the same interval.
 const SEED: u64 = 1979;
 
-/// Spread of a set of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// The minimum.
-    pub min: f64,
-    /// The maximum.
-    pub max: f64,
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) max: f64,
     /// The sample standard deviation (n - 1), or `None` for a single value.
-    pub deviation: Option<f64>,
+    pub(crate) deviation: Option<f64>,
     /// The interquartile range: from the quartiles by [`quantile`].
-    pub iqr: f64,
+    pub(crate) iqr: f64,
 }
 
 impl Spread {
-    /// Computes the spread. Returns `None` without values.
-    #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values.iter().copied());
         Some(Self {
             min: *sorted.first()?,
@@ -41,15 +35,13 @@ impl Spread {
 /// [`RESAMPLES`] times, as many values as given are drawn with replacement. The interval excludes the outer 2.5 % of
 /// the resulting statistics on each side. `of` receives sorted values. For a single value, both ends are that value.
 /// The order of the values does not matter.
-#[must_use]
-pub fn interval(values: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
+pub(crate) fn interval(values: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
     let (values, mut random) = (sorted(values.iter().copied()), Random::new(SEED, 0));
     percentiles(|| of(&resampled(&values, &mut random)))
 }
 
 /// Returns the interval of a difference, statistic of `a` minus statistic of `b`. Both are resampled independently.
-#[must_use]
-pub fn interval_of_difference(a: &[f64], b: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
+pub(crate) fn interval_of_difference(a: &[f64], b: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
     let (a, mut of_a) = (sorted(a.iter().copied()), Random::new(SEED, 1));
     let (b, mut of_b) = (sorted(b.iter().copied()), Random::new(SEED, 2));
     percentiles(|| Some(of(&resampled(&a, &mut of_a))? - of(&resampled(&b, &mut of_b))?))

@@ -1,8 +1,6 @@
 //! Wall-clock and processor time of the program, which are not part of an experiment.
 
 use std::time::Instant;
-
-/// Measures wall-clock time from its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 

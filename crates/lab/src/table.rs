@@ -10,7 +10,7 @@ use longhaul_cc::registry::Safety;
 use longhaul_units::statistics::{mean, median, quantile, sorted};
 
 use crate::cell::Cell;
-use crate::definition::{Axis, Definition};
+use crate::definition::Definition;
 use crate::experiment::Experiment;
 use crate::expression::{Argument, Call, Expression};
 use crate::record::Record;
@@ -18,7 +18,6 @@ use crate::record::Record;
 /// The statistics in expressions of tables, in addition to quantiles such as `p95`.
 pub(crate) const STATISTICS: [&str; 5] = ["median", "mean", "sum", "least", "most"];
 
-/// Returns whether tables have a statistic with this name.
 pub(crate) fn is_statistic(name: &str) -> bool {
     STATISTICS.contains(&name) || quantile_of(name).is_some()
 }
@@ -32,18 +31,13 @@ fn quantile_of(name: &str) -> Option<f64> {
 /// Choices by axis. Axes without a choice are pooled.
 pub(crate) type Chosen = BTreeMap<usize, Vec<usize>>;
 
-/// A table to fill.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Identifier that documents refer to.
     pub id: String,
-    /// Heading.
     pub title: String,
     /// Whether `run` and `report` print the table, and the page contains it.
     pub is_shown: bool,
-    /// Expression by which lines are sorted in ascending order.
     pub(crate) sort: Option<Expression>,
-    /// Maximum number of lines.
     pub(crate) keep: usize,
     pub(crate) lines: usize,
     pub(crate) order: Vec<usize>,
@@ -63,7 +57,6 @@ pub(crate) struct Column {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Text(String),
-    /// The safety mark of a controller.
     Safety(String),
     Value(Value),
     /// The best value among the choices on an axis.
@@ -79,7 +72,6 @@ pub(crate) enum Content {
     },
 }
 
-/// A word and the condition under which it is chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Word {
     pub(crate) word: String,
@@ -96,7 +88,6 @@ pub(crate) struct Value {
 }
 
 impl Call {
-    /// Returns the metric of a statistic.
     pub(crate) fn metric(&self) -> Option<&str> {
         match &self.arguments[..] {
             [Argument::Name(metric)] => Some(metric),
@@ -118,7 +109,6 @@ pub struct Measured<'a> {
 
 impl<'a> Measured<'a> {
     /// Creates the values of the complete cells, with relative metrics related to their base cells.
-    #[must_use]
     pub fn new(experiment: &'a Experiment, records: &[Record], runs: u32) -> Self {
         let mut values = vec![Vec::new(); experiment.cells.len()];
         for record in experiment.related(records).iter().filter(|record| record.seed <= u64::from(runs)) {
@@ -135,8 +125,6 @@ impl<'a> Measured<'a> {
         let disturbed = counts.filter(|record| record.disturbed).map(|record| record.cell).collect();
         Self { definition: &experiment.definition, cells: &experiment.cells, values, disturbed }
     }
-
-    /// Returns whether the machine was too slow for a run in the chosen cells.
     fn is_disturbed(&self, chosen: &Chosen) -> bool {
         self.disturbed.iter().any(|cell| is_chosen(&self.cells[*cell], chosen))
     }
@@ -211,14 +199,11 @@ pub struct Grid {
 
 impl Table {
     /// Fills the table. `at` has choices in addition to those of the table, by the names of axes.
-    ///
-    /// # Errors
-    /// Returns an error if a text has an unknown variable, or if there is no such axis or choice.
     pub fn fill(&self, measured: &Measured<'_>, at: &[(&str, &str)]) -> Result<Grid, String> {
         let mut chosen = self.at.clone();
         for (axis, choice) in at {
-            let (axis, place) = named(&measured.definition.axes, axis, choice)?;
-            chosen.insert(axis, vec![place]);
+            let axis = measured.definition.axis(axis)?;
+            chosen.insert(axis, vec![measured.definition.axes[axis].place(choice)?]);
         }
         self.fill_at(measured, &chosen)
     }
@@ -248,8 +233,6 @@ impl Table {
         let order = self.sorted(measured, chosen);
         Ok(Grid { heads, lines: order.iter().map(line).collect::<Result<_, String>>()? })
     }
-
-    /// Returns the choices of the lines in order.
     fn sorted(&self, measured: &Measured<'_>, chosen: &Chosen) -> Vec<usize> {
         let mut order = self.order.clone();
         if let Some(sort) = &self.sort {
@@ -291,14 +274,6 @@ impl Table {
         }
         Ok(columns)
     }
-}
-
-/// Returns the indices of an axis and of a choice on it.
-fn named(axes: &[Axis], name: &str, choice: &str) -> Result<(usize, usize), String> {
-    let axis = axes.iter().position(|axis| axis.name.get_ref() == name);
-    let axis = axis.ok_or_else(|| format!("there is no axis {name:?}"))?;
-    let place = axes[axis].choices.iter().position(|known| known.name.get_ref() == choice);
-    Ok((axis, place.ok_or_else(|| format!("{choice:?} is not a choice on the axis {name:?}"))?))
 }
 
 impl Content {
@@ -346,8 +321,6 @@ impl Value {
         let digits = measured.fill(digits, chosen)?;
         digits.parse().map_err(|_| format!("{digits:?} is not a number of decimals"))
     }
-
-    /// Returns the best value among the choices on an axis, with the choice.
     fn best(
         &self,
         measured: &Measured<'_>,
@@ -407,13 +380,9 @@ fn chosen_words(
 }
 
 impl Grid {
-    /// Returns whether the runs of any cell are complete.
-    #[must_use]
     pub fn is_measured(&self) -> bool {
         self.lines.iter().any(|(_, cells)| cells.iter().any(Option::is_some))
     }
-
-    /// Returns the heads of the columns after the first.
     pub(crate) fn heads(&self) -> &[String] {
         &self.heads
     }
@@ -424,7 +393,6 @@ impl Grid {
     }
 
     /// Returns the table in columns of characters, for a terminal.
-    #[must_use]
     pub fn columns(&self) -> String {
         let heads = std::iter::once(String::new()).chain(self.heads.iter().cloned()).collect();
         let line = |(label, cells): &(String, Vec<Option<String>>)| {
@@ -444,7 +412,6 @@ impl Grid {
 
     /// Returns the table in Markdown. Cells of incomplete runs are taken from `old`, an earlier text of the table, by
     /// label and head.
-    #[must_use]
     pub fn markdown(&self, old: &str) -> String {
         let old = Old::read(old);
         let heads: Vec<&str> = std::iter::once("").chain(self.heads.iter().map(String::as_str)).collect();
@@ -461,7 +428,6 @@ impl Grid {
     }
 }
 
-/// The cells of a table in Markdown.
 struct Old<'a>(Vec<Vec<&'a str>>);
 
 impl<'a> Old<'a> {

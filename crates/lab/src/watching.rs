@@ -12,7 +12,7 @@ use longhaul_cc::{Ack, Controller, Demands, Episode, Estimate, Path, Quantity, o
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use crate::number::{mbps, number};
+use crate::measure::{mbps, number};
 
 /// Sampling interval of the controller's estimates.
 const EVERY: Span = Span::from_millis(100);
@@ -25,27 +25,24 @@ const KEEP: f64 = 0.85;
 /// Relative change up to which an estimate counts as stable.
 const STANDS: f64 = 0.05;
 
-/// Observations of one sender.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub(crate) struct Log {
     /// Number of RTT samples, by RTT in tenths of a millisecond.
-    pub rtts: BTreeMap<u64, u64>,
-    /// The first loss of each recovery episode.
-    pub losses: Vec<Loss>,
+    pub(crate) rtts: BTreeMap<u64, u64>,
+    pub(crate) losses: Vec<Loss>,
     /// TCPProbe on the connection's own pairs.
-    pub probe: TcpProbe,
-    /// The rates of all pairs.
-    pub pairs: PacketPair,
+    pub(crate) probe: TcpProbe,
+    pub(crate) pairs: PacketPair,
     /// BE and TCPProbe, fused.
-    pub fused: FusedCapacity,
+    pub(crate) fused: FusedCapacity,
     /// Time since which its estimate has been stable, and the estimate.
     stood: Option<(Time, Rate)>,
     /// Buffer delay, estimated from the RTT distributions of all samples and of those before losses.
-    pub buffer: BufferDelay,
+    pub(crate) buffer: BufferDelay,
     /// Loss rates, in total and of losses attributed to chance.
-    pub rate: LossRate,
+    pub(crate) rate: LossRate,
     /// The controller's estimates over time, by name: rates in Mb/s, times in ms. `pairs` is TCPProbe's capacity.
-    pub estimates: BTreeMap<&'static str, Vec<(Time, f64)>>,
+    pub(crate) estimates: BTreeMap<&'static str, Vec<(Time, f64)>>,
     next_estimates: Time,
     /// Congestion window after the last ACK.
     cwnd: Bytes,
@@ -53,25 +50,21 @@ pub struct Log {
     repairs: bool,
 }
 
-/// The first loss of a recovery episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Loss {
-    /// Time of detection.
-    pub at: Time,
-    /// The latest RTT sample at that time.
-    pub rtt: Span,
+pub(crate) struct Loss {
+    pub(crate) at: Time,
+    pub(crate) rtt: Span,
     /// The congestion level that the controller reports, if it reports one.
-    pub level: Option<f64>,
+    pub(crate) level: Option<f64>,
     /// Congestion window before the loss.
-    pub before: Bytes,
+    pub(crate) before: Bytes,
     /// Congestion window at the end of recovery, or `None` if a timeout or another loss occurred before.
-    pub after: Option<Bytes>,
+    pub(crate) after: Option<Bytes>,
 }
 
 impl Loss {
     /// Returns the reduction of the window in percent.
-    #[must_use]
-    pub fn cut(&self) -> Option<f64> {
+    pub(crate) fn cut(&self) -> Option<f64> {
         self.after.map(|after| 100.0 * (1.0 - after.as_f64() / self.before.as_f64().max(1.0)))
     }
 }
@@ -97,8 +90,7 @@ impl Default for Log {
 
 impl Log {
     /// Returns the time since which TCPProbe's estimate has been converged and within 5 % of its value then.
-    #[must_use]
-    pub fn stood_at(&self) -> Option<Time> {
+    pub(crate) fn stood_at(&self) -> Option<Time> {
         self.stood.map(|(at, _)| at)
     }
 
@@ -172,15 +164,13 @@ impl Log {
     }
 }
 
-/// Observer of a sender.
 #[derive(Clone, Debug, Default)]
-pub struct Watcher(Arc<Mutex<Log>>);
+pub(crate) struct Watcher(Arc<Mutex<Log>>);
 
 impl Watcher {
     /// Returns the configuration of an observed sender. `config.probe_pairs` requests flipped pairs, `arrival_times` the
     /// times at which the receiver got segments.
-    #[must_use]
-    pub fn watch(&self, config: &Config, arrival_times: bool) -> Config {
+    pub(crate) fn watch(&self, config: &Config, arrival_times: bool) -> Config {
         let log = Arc::clone(&self.0);
         let mut wants = Demands::default();
         (wants.pairs, wants.arrival_times) = (config.probe_pairs, arrival_times);
@@ -192,9 +182,7 @@ impl Watcher {
         watched
     }
 
-    /// Returns the observations so far.
-    #[must_use]
-    pub fn log(&self) -> Log {
+    pub(crate) fn log(&self) -> Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -4,9 +4,7 @@ pub(crate) mod build;
 mod follow;
 mod outcome;
 mod packets;
-mod phases;
 mod record;
-mod workload;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,17 +19,13 @@ use crate::experiment::CellSetup;
 use crate::measure::{self, Asked, Watch};
 use crate::record::Record;
 use crate::watching::Watcher;
+pub(crate) use follow::Stay;
 use follow::{Followed, Goal, Starts, WindowGoal};
-pub use outcome::{FlowSample, FlowState, LinkSample, Outcome, Sample};
+pub(crate) use outcome::{FlowSample, FlowState, LinkSample, Outcome, Sample};
 use packets::Drops;
-pub use phases::{Phases, Stay};
 use record::Recorder;
 
-/// Runs the cell with this index.
-///
-/// # Errors
-/// Returns an error if the network cannot be set up, or if a host would need more connections than it has ports.
-pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
+pub(crate) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
     let mut world = World::new(setup, seed)?;
     let counted = times(setup);
     let sampled = record::times(&world.recorders, setup.duration);
@@ -50,7 +44,6 @@ pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupErr
     Ok(Record { cell, seed, values, series, flow_seconds, ..Record::default() })
 }
 
-/// Returns the calls in the metrics of a cell.
 pub(crate) fn asked(setup: &CellSetup) -> impl Iterator<Item = Asked<'_>> {
     setup.calls().filter_map(|call| Asked::read(call).ok())
 }
@@ -75,9 +68,7 @@ struct World {
     populations: BTreeMap<String, PopulationId>,
     /// One per flow, if a metric needs observations at each ACK.
     watchers: Vec<Watcher>,
-    /// Whether the state of the senders is sampled.
     has_states: bool,
-    /// The flows that use each node.
     at_node: Vec<Vec<usize>>,
     goals: Vec<Goal>,
     window_goals: Vec<WindowGoal>,
@@ -92,7 +83,6 @@ struct World {
 
 /// A flow, with the last known state of its sender.
 struct Watched {
-    /// The nodes of the sender and the receiver.
     pair: [usize; 2],
     /// The sessions of sender and receiver, once they are planned.
     sessions: Option<(SessionId, SessionId)>,
@@ -104,7 +94,6 @@ struct Watched {
 }
 
 impl World {
-    /// Advances the simulation to a time.
     fn advance(&mut self, to: Time) {
         while self.has_to_look() {
             let Some(step) = self.sim.step_until(to) else { break };

@@ -1,9 +1,8 @@
 //! Output of results as lines.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::Result;
-
 use serde_json::{Value, json};
 
 use crate::documents::Source;
@@ -11,6 +10,7 @@ use crate::experiment::Experiment;
 use crate::judge::{Judged, Numbers};
 use crate::record::Record;
 use crate::rule::Verdict;
+use crate::stopwatch::Stopwatch;
 
 /// Prints a line on standard output.
 pub(super) fn out(line: &str) -> Result<()> {
@@ -98,10 +98,7 @@ pub(super) const fn verdict(verdict: Verdict) -> &'static str {
 }
 
 pub(super) fn words(numbers: &Numbers) -> String {
-    match numbers {
-        Numbers::One(one) => number(*one),
-        Numbers::Many(numbers) => numbers.iter().copied().map(number).collect::<Vec<_>>().join(", "),
-    }
+    numbers.list().iter().copied().map(number).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn number(number: Option<f64>) -> String {
@@ -120,6 +117,44 @@ pub(super) fn duration(seconds: f64) -> String {
         (0, minutes) if minutes < 10 => format!("{minutes} min {} s", seconds % 60),
         (0, minutes) => format!("{minutes} min"),
         (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// Progress line, which is overwritten on a terminal, and repeated at long intervals otherwise.
+#[derive(Debug)]
+pub(super) struct Progress {
+    clock: Stopwatch,
+    told: f64,
+    is_terminal: bool,
+}
+
+impl Progress {
+    /// Seconds between lines if not on a terminal.
+    const SELDOM: f64 = 30.0;
+    /// Seconds between updates on a terminal.
+    const OFTEN: f64 = 0.2;
+
+    pub(super) fn new() -> Self {
+        Self { clock: Stopwatch::start(), told: 0.0, is_terminal: io::stderr().is_terminal() }
+    }
+
+    /// Shows the numbers of ended and of all runs and the remaining seconds from `left`, if an update is due.
+    pub(super) fn tell(&mut self, ended: usize, all: usize, left: impl FnOnce() -> Option<f64>) {
+        let now = self.clock.seconds();
+        if now - self.told < if self.is_terminal { Self::OFTEN } else { Self::SELDOM } {
+            return;
+        }
+        self.told = now;
+        let left = left().map_or_else(String::new, |seconds| format!(", {} left", duration(seconds)));
+        let (begin, end) = if self.is_terminal { ("\r", "\x1b[K") } else { ("", "\n") };
+        let _ = write!(io::stderr(), "{begin}{ended} of {all} runs{left}{end}");
+    }
+
+    /// Clears the line before other output.
+    pub(super) fn clear(&self) {
+        if self.is_terminal {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! The `run` command.
 
-mod chosen;
 mod real;
 mod session;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -12,12 +11,12 @@ use std::thread;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 
-use super::open;
-use crate::experiment::{self, Experiment};
+use super::{open, print};
+use crate::cost::Shard;
+use crate::experiment::{self, Experiment, Row};
 use crate::library;
 use crate::random::{self, Request, Set};
 use crate::results::{Asked, Folder, Kept};
-use crate::shard::Shard;
 use real::Real;
 use session::Session;
 
@@ -99,7 +98,7 @@ impl Run {
         // The requested cells of each experiment.
         let asked = experiments.iter().zip(&texts).zip(&kept);
         let asked: Vec<Asked<'_>> = asked.map(|((experiment, text), kept)| Asked { experiment, text, kept }).collect();
-        let cells = experiments.iter().map(|experiment| chosen::cells(experiment, &self.at)).collect::<Result<_>>()?;
+        let cells = experiments.iter().map(|experiment| chosen_cells(experiment, &self.at)).collect::<Result<_>>()?;
         let mut session = Session::new(Arc::clone(&experiments), cells, &kept, self.json);
         if let Some(path) = &self.out {
             let mut folder = Folder::open(path, self.shard)?;
@@ -215,4 +214,27 @@ fn with_additions(additions: &[(String, String)], text: String) -> Result<String
         known.extend(choices.into_iter().map(|choice| toml::Value::String(choice.into())));
     }
     Ok(toml::to_string(&table)?)
+}
+
+/// Returns the chosen_cells that the option selects.
+pub(super) fn chosen_cells(experiment: &Experiment, at: &[(String, String)]) -> Result<BTreeSet<usize>> {
+    experiment.cells_at(at).map_err(|what| anyhow!("--at {what}"))
+}
+
+/// Returns whether a row needs only these cells.
+pub(super) fn suffice(cells: &BTreeSet<usize>, row: &Row, experiment: &Experiment) -> bool {
+    let Some(judged) = &row.judged else { return true };
+    let bases = experiment.relatives.get(judged.metric).and_then(Option::as_ref).map(|relative| &relative.bases);
+    let has = |cell: &usize| cells.contains(cell) && bases.is_none_or(|bases| cells.contains(&bases[*cell]));
+    judged.cells.iter().all(has)
+}
+
+/// Prints how many rows were skipped.
+pub(super) fn tell_left_out(experiment: &Experiment, rows: usize) {
+    if rows > 0 {
+        print::note(&format!(
+            "{}: rows skipped because they need other cells: {rows}",
+            experiment.definition.id.get_ref()
+        ));
+    }
 }

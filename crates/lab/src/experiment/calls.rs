@@ -5,6 +5,7 @@ use longhaul_link::topology::Duplex;
 use longhaul_units::Span;
 
 use super::prepare::Filling;
+use super::{FlowSetup, ProbeSetup, WorkloadSetup};
 use crate::definition::{Fault, Series, Text};
 use crate::expression::{Call, Expression};
 use crate::measure::Asked;
@@ -16,9 +17,9 @@ const MOST_SAMPLES: u64 = 1_000_000;
 /// The objects of a cell that measures can refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
-    pub(super) flows: &'a [&'a str],
-    pub(super) probes: &'a [&'a str],
-    pub(super) workloads: &'a [&'a str],
+    pub(super) flows: &'a [FlowSetup],
+    pub(super) probes: &'a [ProbeSetup],
+    pub(super) workloads: &'a [WorkloadSetup],
     pub(super) links: &'a [Duplex],
     pub(super) duration: Span,
 }
@@ -27,13 +28,9 @@ impl Around<'_> {
     fn check(self, call: &Call) -> Result<(), String> {
         let asked = Asked::read(call)?;
         asked.flows.iter().try_for_each(|name| self.check_name(name))?;
-        if !asked.probe.is_empty() && !self.probes.contains(&asked.probe) {
-            return Err(format!("there is no probe {:?}; there are: {}", asked.probe, self.probes.join(", ")));
-        }
-        if !asked.workload.is_empty() && !self.workloads.contains(&asked.workload) {
-            let known = self.workloads.join(", ");
-            return Err(format!("there is no workload {:?}; there are: {known}", asked.workload));
-        }
+        let probes = self.probes.iter().map(|probe| probe.name.as_str());
+        known(asked.probe, "is no probe", probes)?;
+        known(asked.workload, "is no workload", self.workloads.iter().map(|workload| workload.name.as_str()))?;
         if let Some(time) = asked.times.iter().find(|time| **time > self.duration) {
             let (time, end) = (time.as_secs_f64(), self.duration.as_secs_f64());
             return Err(format!("{} at {time} s, but a run ends at {end} s", call.name));
@@ -51,11 +48,17 @@ impl Around<'_> {
     }
 
     fn check_name(self, name: &str) -> Result<(), String> {
-        if self.flows.contains(&name) {
-            return Ok(());
-        }
-        Err(format!("there are no flows {name:?}; there are: {}", self.flows.join(", ")))
+        known(name, "are no flows", self.flows.iter().map(|flow| flow.name.as_str()))
     }
+}
+
+/// Checks that a name, if there is one, is known.
+fn known<'a>(name: &str, what: &str, mut names: impl Iterator<Item = &'a str> + Clone) -> Result<(), String> {
+    let all = names.clone();
+    if name.is_empty() || names.any(|known| known == name) {
+        return Ok(());
+    }
+    Err(format!("there {what} {name:?}; there are: {}", all.collect::<Vec<_>>().join(", ")))
 }
 
 impl Filling<'_> {
@@ -74,9 +77,7 @@ impl Filling<'_> {
         let Expression::Measure(call) = &expression else { return Err(wrong("a series must be a single call".into())) };
         let (what, flows, estimate, link) = series::read(call).map_err(wrong)?;
         around.link(link).map_err(wrong)?;
-        if !flows.is_empty() {
-            around.check_name(&flows).map_err(wrong)?;
-        }
+        around.check_name(&flows).map_err(wrong)?;
         let every = match &series.every {
             Some(text) => self.span(text, "series.every")?,
             None if what.is_by_event() => Span::ZERO,

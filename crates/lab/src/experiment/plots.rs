@@ -12,29 +12,34 @@ use crate::plot::{self, Grid, Kind, Plot, Recorded, Side};
 /// Kinds that show a statistic over the runs of a cell.
 const SUMMARIES: &[Kind] = &[Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Heat];
 
-/// Fields that only some kinds have, with these kinds.
-const FIELDS: &[(&str, &[Kind])] = &[
-    ("metric", &[Kind::Cdf, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat]),
-    ("metrics", &[Kind::Bars]),
-    ("x", &[Kind::Scatter]),
-    ("y", &[Kind::Scatter]),
-    ("statistic", SUMMARIES),
-    ("skip-missing", SUMMARIES),
-    ("series", &[Kind::OverTime, Kind::TimeSequence, Kind::Histogram, Kind::Cdf]),
-    ("by", &[Kind::Bars, Kind::Lines, Kind::Heat]),
-    ("by-label", &[Kind::Bars, Kind::Lines, Kind::Heat]),
+type IsSet = fn(&definition::Plot) -> bool;
+
+/// Fields that only some kinds have, with these kinds, and whether the file sets them.
+const FIELDS: &[(&str, &[Kind], IsSet)] = &[
+    ("metric", &[Kind::Cdf, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat], |plot| plot.metric.is_some()),
+    ("metrics", &[Kind::Bars], |plot| !plot.metrics.is_empty()),
+    ("x", &[Kind::Scatter], |plot| plot.x.is_some()),
+    ("y", &[Kind::Scatter], |plot| plot.y.is_some()),
+    ("statistic", SUMMARIES, |plot| plot.statistic != Statistic::default()),
+    ("skip-missing", SUMMARIES, |plot| plot.skip_missing),
+    ("series", &[Kind::OverTime, Kind::TimeSequence, Kind::Histogram, Kind::Cdf], |plot| !plot.series.is_empty()),
+    ("by", &[Kind::Bars, Kind::Lines, Kind::Heat], |plot| plot.by.is_some()),
+    ("by-label", &[Kind::Bars, Kind::Lines, Kind::Heat], |plot| plot.by_label.is_some()),
     (
         "over",
         &[Kind::OverTime, Kind::Histogram, Kind::Cdf, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat],
+        |plot| plot.over.is_some(),
     ),
-    ("band", &[Kind::OverTime]),
-    ("seed", &[Kind::OverTime, Kind::TimeSequence, Kind::Histogram, Kind::Cdf]),
-    ("from", &[Kind::OverTime, Kind::TimeSequence]),
-    ("to", &[Kind::OverTime, Kind::TimeSequence]),
-    ("bin", &[Kind::Histogram]),
-    ("log", &[Kind::Lines, Kind::Scatter, Kind::Cdf]),
-    ("log-y", &[Kind::OverTime, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat]),
-    ("expected", &[Kind::OverTime, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs]),
+    ("band", &[Kind::OverTime], |plot| plot.band),
+    ("seed", &[Kind::OverTime, Kind::TimeSequence, Kind::Histogram, Kind::Cdf], |plot| plot.seed.is_some()),
+    ("from", &[Kind::OverTime, Kind::TimeSequence], |plot| plot.from.is_some()),
+    ("to", &[Kind::OverTime, Kind::TimeSequence], |plot| plot.to.is_some()),
+    ("bin", &[Kind::Histogram], |plot| plot.bin.is_some()),
+    ("log", &[Kind::Lines, Kind::Scatter, Kind::Cdf], |plot| plot.log),
+    ("log-y", &[Kind::OverTime, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat], |plot| plot.log_y),
+    ("expected", &[Kind::OverTime, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs], |plot| {
+        !plot.expected.is_empty()
+    }),
 ];
 
 /// The series that a time-sequence picture can show.
@@ -84,18 +89,9 @@ impl Reading<'_> {
             grid,
             metrics: metrics.map(|metric| self.metric(metric)).collect::<Result<_, _>>()?,
             series: plot.series.iter().map(|name| self.recorded(name)).collect::<Result<_, _>>()?,
-            statistic: plot.statistic,
-            skip_missing: plot.skip_missing,
-            seed: plot.seed,
             from: seconds(&plot.from, "plots.from")?.unwrap_or(0.0),
             to: seconds(&plot.to, "plots.to")?,
-            bin: plot.bin.unwrap_or(1.0),
-            band: plot.band,
-            log: plot.log,
-            log_y: plot.log_y,
-            label: plot.label.clone(),
-            by_label: plot.by_label.clone(),
-            expected: plot.expected.clone(),
+            written: plot.clone(),
         };
         self.whole(&read)?;
         Ok(read)
@@ -110,34 +106,13 @@ impl Reading<'_> {
         })
     }
 
-    /// Checks that the plot has all fields that its kind needs and no others.
     fn fields(self, kind: Kind) -> Result<(), Fault> {
         let plot = self.plot;
-        // Whether the file sets a field of `FIELDS`, the last of which is `expected`.
-        let given = |field: &str| match field {
-            "metric" => plot.metric.is_some(),
-            "metrics" => !plot.metrics.is_empty(),
-            "x" => plot.x.is_some(),
-            "y" => plot.y.is_some(),
-            "statistic" => plot.statistic != Statistic::default(),
-            "skip-missing" => plot.skip_missing,
-            "series" => !plot.series.is_empty(),
-            "by" => plot.by.is_some(),
-            "by-label" => plot.by_label.is_some(),
-            "over" => plot.over.is_some(),
-            "band" => plot.band,
-            "seed" => plot.seed.is_some(),
-            "from" => plot.from.is_some(),
-            "to" => plot.to.is_some(),
-            "bin" => plot.bin.is_some(),
-            "log" => plot.log,
-            "log-y" => plot.log_y,
-            _ => !plot.expected.is_empty(),
-        };
+        let given = |field: &str| FIELDS.iter().any(|(name, _, is_set)| *name == field && is_set(plot));
         let word = plot.kind.get_ref();
         // No field may be set that has no effect on this kind of picture.
-        for (field, kinds) in FIELDS {
-            if given(field) && !kinds.contains(&kind) {
+        for (field, kinds, is_set) in FIELDS {
+            if is_set(plot) && !kinds.contains(&kind) {
                 return Err(self.wrong(field, format!("a picture of kind {word:?} has no `{field}`")));
             }
         }
@@ -177,12 +152,7 @@ impl Reading<'_> {
     }
 
     fn metric(self, name: &Text) -> Result<usize, Fault> {
-        let metrics = &self.definition.metrics;
-        metrics.keys().position(|known| known == name.get_ref()).ok_or_else(|| {
-            let known: Vec<&str> = metrics.keys().map(String::as_str).collect();
-            let what = format!("there is no metric {:?}; there are: {}", name.get_ref(), known.join(", "));
-            self.source.fault(name, "plots.metric", what)
-        })
+        self.definition.metric(name.get_ref()).map_err(|what| self.source.fault(name, "plots.metric", what))
     }
 
     fn recorded(self, name: &Text) -> Result<Recorded, Fault> {
@@ -203,7 +173,6 @@ impl Reading<'_> {
         Ok(Recorded { name: name.get_ref().clone(), call: call.into(), unit: series.unit.clone() })
     }
 
-    /// Checks the fields against each other.
     fn whole(self, plot: &Plot) -> Result<(), Fault> {
         if let Some((first, other)) =
             plot.series.first().zip(plot.series.iter().find(|s| s.unit != plot.series[0].unit))
@@ -221,13 +190,13 @@ impl Reading<'_> {
                 return Err(self.wrong("at", "a time-sequence picture shows a single cell".into()));
             }
         }
-        if self.plot.bin.is_some_and(|bin| !(bin > 0.0 && bin.is_finite())) {
-            return Err(self.wrong("bin", format!("{} is not a width", plot.bin)));
+        if let Some(bin) = self.plot.bin.filter(|bin| !(*bin > 0.0 && bin.is_finite())) {
+            return Err(self.wrong("bin", format!("{bin} is not a width")));
         }
         if plot.to.is_some_and(|to| to <= plot.from) {
             return Err(self.wrong("to", "the picture ends before it begins".into()));
         }
-        if plot.expected.iter().any(|expected| !expected.value.is_finite()) {
+        if self.plot.expected.iter().any(|expected| !expected.value.is_finite()) {
             return Err(self.wrong("expected", "a value is not a finite number".into()));
         }
         if self.plot.seed == Some(0) {
@@ -237,7 +206,7 @@ impl Reading<'_> {
         if let Some(seed) = self.plot.seed.filter(|seed| *seed > u64::from(runs)) {
             return Err(self.wrong("seed", format!("run {seed} is drawn, but each cell has only {runs}")));
         }
-        if plot.kind == Kind::Lines && plot.log && !plot::is_positive(&plot.grid.by.names) {
+        if plot.kind == Kind::Lines && self.plot.log && !plot::is_positive(&plot.grid.by.names) {
             let what = format!("the choices on {:?} are not all numbers above zero", plot.grid.by.axis);
             return Err(self.wrong("log", what));
         }
@@ -267,10 +236,8 @@ impl Reading<'_> {
     fn grid(self, kind: Kind) -> Result<Grid, Fault> {
         let (plot, axes) = (self.plot, &self.definition.axes);
         for (name, choice) in &plot.at {
-            let Some(axis) = axes.iter().find(|axis| axis.name.get_ref() == name) else {
-                return Err(self.source.fault(choice, "plots.at", self.no_axis(name)));
-            };
-            self.place(axis, choice, "plots.at")?;
+            let axis = self.definition.axis(name).map_err(|what| self.source.fault(choice, "plots.at", what))?;
+            self.place(&axes[axis], choice, "plots.at")?;
         }
         // `over` distinguishes the lines, and `by` the positions along x.
         let over = self.axis(plot.over.as_ref(), "plots.over")?;
@@ -339,22 +306,15 @@ impl Reading<'_> {
     /// Returns the index of the named axis, on which `at` must not choose.
     fn axis(self, name: Option<&Text>, field: &str) -> Result<Option<usize>, Fault> {
         let Some(name) = name else { return Ok(None) };
-        let found = self.definition.axes.iter().position(|axis| axis.name.get_ref() == name.get_ref());
-        match found {
-            None => Err(self.source.fault(name, field, self.no_axis(name.get_ref()))),
-            Some(_) if self.plot.at.contains_key(name.get_ref()) => {
-                Err(self.source.fault(name, field, format!("`at` also has a choice on the axis {:?}", name.get_ref())))
-            }
-            found => Ok(found),
+        let wrong = |what| self.source.fault(name, field, what);
+        let found = self.definition.axis(name.get_ref()).map_err(wrong)?;
+        if self.plot.at.contains_key(name.get_ref()) {
+            return Err(wrong(format!("`at` also has a choice on the axis {:?}", name.get_ref())));
         }
-    }
-
-    fn no_axis(self, name: &str) -> String {
-        let known: Vec<&str> = self.definition.axes.iter().map(|axis| axis.name.get_ref().as_str()).collect();
-        format!("there is no axis {name:?}; there are: {}", known.join(", "))
+        Ok(Some(found))
     }
 
     fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {
-        super::rows::place(axis, choice).map_err(|what| self.source.fault(choice, field, what))
+        axis.place(choice.get_ref()).map_err(|what| self.source.fault(choice, field, what))
     }
 }

@@ -8,14 +8,17 @@ use std::sync::Arc;
 use longhaul_cc::{BuildParams, Congestion, unpaced, with_params};
 use longhaul_link::spec::{LinkOptions, value};
 use longhaul_link::topology::Duplex;
+use longhaul_probe::MethodKind;
+use longhaul_probe::sim::ReceiverClock;
 use longhaul_sim::full_segments;
 use longhaul_tcp::{Config, PathCache};
 use longhaul_units::{Bytes, Span};
 
 use super::calls::Around;
-use super::{CellSetup, FlowSetup, Source};
+use super::{CellSetup, FlowSetup, Source, TrafficSetup};
 use crate::cell::Cell;
-use crate::definition::{Axis, Choice, Definition, Fault, Flow, Setting, Tcp, Text};
+use crate::definition::{Axis, Choice, Definition, Fault, Flow, Probe, Setting, Tcp, Text, Texts};
+use crate::probing::ProbeSetup;
 
 /// Maximum number of connections per name.
 const MOST_FLOWS: u32 = 1000;
@@ -56,10 +59,8 @@ pub(super) fn set_defaults(definition: &mut Definition) {
     }
 }
 
-/// Returns the index of an axis to which choices can be added by name.
 fn axis(definition: &Definition, name: &str) -> Result<usize, String> {
-    let place = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
-    let place = place.ok_or_else(|| format!("there is no axis {name:?}"))?;
+    let place = definition.axis(name)?;
     let Axis { defaults, choices, .. } = &definition.axes[place];
     if choices.iter().flat_map(|choice| choice.variables.keys()).any(|name| !defaults.contains_key(name)) {
         return Err(format!("the choices on the axis {name:?} have variables, which a name does not tell"));
@@ -98,10 +99,7 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     let probes = definition.probes.iter().map(|probe| filling.probe(probe, &traffic)).collect::<Result<Vec<_>, _>>()?;
     let workloads = definition.workloads.iter().map(|workload| filling.workload(workload, &links));
     let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
-    let populations: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
-    let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
-    let tools: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
-    let around = Around { flows: &names, probes: &tools, workloads: &populations, links: &links, duration };
+    let around = Around { flows: &flows, probes: &probes, workloads: &workloads, links: &links, duration };
     let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, around));
     let metrics = metrics.collect::<Result<_, _>>()?;
     let series = definition.series.iter().map(|(name, series)| filling.series(name, series, around));
@@ -154,7 +152,6 @@ impl Filling<'_> {
         text.as_ref().map_or_else(|| Ok(T::default()), read)
     }
 
-    /// Creates a fault at a text.
     pub(super) fn fault(self, at: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
         self.source.fault(at, field, what)
     }
@@ -253,8 +250,6 @@ impl Filling<'_> {
             right: access(&flow.right, "flows.right")?,
         })
     }
-
-    /// Returns the size of the messages and the time between them.
     fn messages(self, flow: &Flow) -> Result<Option<(u64, Span)>, Fault> {
         let Some(message) = &flow.message else { return Ok(None) };
         let bytes = self.read(message, "flows.message", value::size)?;
@@ -315,8 +310,6 @@ impl Filling<'_> {
         }
         Ok(config)
     }
-
-    /// Whether the hosts begin with cached metrics of the path.
     fn knows_path(self, tcp: &Tcp) -> Result<bool, Fault> {
         Ok(self.switch(&tcp.known_path, "flows.tcp.known-path")?.unwrap_or(false))
     }
@@ -347,7 +340,6 @@ impl Filling<'_> {
         self.setting(setting, field, &format!("a whole number of at most {} bits", 8 * size_of::<T>()))
     }
 
-    /// Reads a number within the bounds.
     fn within<T: FromStr + Copy + TryInto<u64>>(
         self,
         setting: &Option<Setting>,
@@ -387,4 +379,58 @@ fn trace(text: &str) -> Result<String, String> {
 fn asks_routers(congestion: &Congestion) -> bool {
     let needs = congestion.build(&BuildParams::default()).needs();
     needs.required.network_header.or(needs.preferred.network_header).is_some()
+}
+const MOST_LINKS: usize = 16;
+
+impl Filling<'_> {
+    pub(super) fn links(self, links: &Texts) -> Result<Vec<Duplex>, Fault> {
+        let number = links.each.len();
+        if number == 0 || number > MOST_LINKS {
+            let what = format!("{number} links are not within 1 to {MOST_LINKS}");
+            return Err(self.fault_at(links.span.clone(), "bottleneck", what));
+        }
+        links.each.iter().map(|link| self.link(link, "bottleneck")).collect()
+    }
+
+    /// Returns the indices of the links that the text gives, counted from 1 in the text, or all links without a text.
+    pub(super) fn hops(self, hops: &Option<Setting>, field: &str, links: usize) -> Result<Range<usize>, Fault> {
+        hops.as_ref().map_or(Ok(0..links), |Setting(text)| self.read(text, field, |text| places(text, links)))
+    }
+}
+
+fn places(text: &str, links: usize) -> Result<Range<usize>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else {
+        return Err(format!("{text:?} is not a link or range of links; write it as 2 or 1-3"));
+    };
+    if first == 0 || first > last || last > links {
+        return Err(format!("{text:?} is not within the {links} links of the bottleneck, which are numbered from 1"));
+    }
+    Ok(first - 1..last)
+}
+
+impl Filling<'_> {
+    pub(super) fn probe(self, probe: &Probe, traffic: &[TrafficSetup]) -> Result<ProbeSetup, Fault> {
+        if traffic.iter().any(|traffic| traffic.stop != Span::MAX) {
+            let what = "cross traffic must not end while a probe measures; leave out its `stop`";
+            return Err(self.fault(&probe.name, "probes.name", what));
+        }
+        let method = self.read(&probe.method, "probes.method", |text| {
+            text.parse::<MethodKind>().map_err(|error| error.to_string())
+        })?;
+        let start = self.optional(&probe.start, |text| self.span(text, "probes.start"))?;
+        let left = probe.left.as_ref().map(|text| self.link(text, "probes.left")).transpose()?;
+        let clock = ReceiverClock::default();
+        Ok(ProbeSetup {
+            name: probe.name.get_ref().clone(),
+            method,
+            start,
+            left: left.map(|link| link.there),
+            tick: probe.tick.as_ref().map_or(Ok(clock.tick), |text| self.span(text, "probes.tick"))?,
+            skew: match &probe.skew {
+                Some(Setting(text)) => self.read(text, "probes.skew", value::number)?,
+                None => clock.skew_ppm,
+            },
+        })
+    }
 }

@@ -1,9 +1,16 @@
 //! The cells and rule of each row.
 
-use super::Source;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use longhaul_units::statistics;
+
 use super::check::unique;
+use super::{Experiment, Source};
 use crate::cell::Cell;
-use crate::definition::{self, Axis, Definition, Fault, Statistic, Text, Values};
+use crate::definition::{self, Axis, Definition, Fault, Form, Metric, Statistic, Text, Values};
+use crate::judge;
+use crate::record::Record;
 use crate::rule::Rule;
 
 /// A row that can be judged, or is marked as not reproducible.
@@ -46,15 +53,13 @@ pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Ve
             rows.push(row.clone());
             continue;
         };
-        let Some(axis) = definition.axes.iter().find(|axis| axis.name.get_ref() == each.get_ref()) else {
-            return Err(source.fault(each, "rows.each", format!("there is no axis {:?}", each.get_ref())));
-        };
+        let axis = definition.axis(each.get_ref()).map_err(|what| source.fault(each, "rows.each", what))?;
         if row.at.contains_key(each.get_ref()) || row.over.as_ref().is_some_and(|over| over.get_ref() == each.get_ref())
         {
             let what = format!("`at` or `over` also refers to the axis {:?}", each.get_ref());
             return Err(source.fault(each, "rows.each", what));
         }
-        for choice in &axis.choices {
+        for choice in &definition.axes[axis].choices {
             let mut at = row.at.clone();
             at.insert(each.get_ref().clone(), choice.name.clone());
             let id = format!("{}, {}", row.id.get_ref(), choice.name.get_ref());
@@ -133,11 +138,7 @@ impl Reading<'_> {
     }
 
     fn metric(self, metric: &Text) -> Result<usize, Fault> {
-        self.definition.metrics.keys().position(|name| name == metric.get_ref()).ok_or_else(|| {
-            let known: Vec<&str> = self.definition.metrics.keys().map(String::as_str).collect();
-            let what = format!("there is no metric {:?}; there are: {}", metric.get_ref(), known.join(", "));
-            self.source.fault(metric, "rows.metric", what)
-        })
+        self.definition.metric(metric.get_ref()).map_err(|what| self.source.fault(metric, "rows.metric", what))
     }
 
     /// Checks that the paper's values are finite and that no deviation is negative.
@@ -156,7 +157,7 @@ impl Reading<'_> {
         let row = self.row;
         row.metric.as_ref().map(|metric| self.metric(metric)).transpose()?;
         for (name, choice) in &row.at {
-            let axis = self.axis(name).map_err(|what| self.source.fault(choice, "rows.at", what))?;
+            let axis = self.definition.axis(name).map_err(|what| self.source.fault(choice, "rows.at", what))?;
             self.place(&self.definition.axes[axis], choice, "rows.at")?;
         }
         let Some(over) = &row.over else {
@@ -166,7 +167,7 @@ impl Reading<'_> {
             });
         };
         let wrong = |what: String| self.source.fault(over, "rows.over", what);
-        let axis = self.axis(over.get_ref()).map_err(wrong)?;
+        let axis = self.definition.axis(over.get_ref()).map_err(wrong)?;
         if row.at.contains_key(over.get_ref()) {
             return Err(wrong(format!("`at` also has a choice on the axis {:?}", over.get_ref())));
         }
@@ -176,20 +177,9 @@ impl Reading<'_> {
         unique(self.source, "rows.order", row.order.iter())?;
         row.order.iter().try_for_each(|choice| self.place(&self.definition.axes[axis], choice, "rows.order").map(drop))
     }
-
-    /// Returns the index of an axis.
-    fn axis(self, name: &str) -> Result<usize, String> {
-        let axes = &self.definition.axes;
-        axes.iter().position(|axis| axis.name.get_ref() == name).ok_or_else(|| {
-            let known: Vec<&str> = axes.iter().map(|axis| axis.name.get_ref().as_str()).collect();
-            format!("there is no axis {name:?}; there are: {}", known.join(", "))
-        })
-    }
-
-    /// Returns the cells of the row, in its order.
     fn cells(self) -> Result<Vec<usize>, Fault> {
         let (row, axes) = (self.row, &self.definition.axes);
-        let over = row.over.as_ref().and_then(|over| self.axis(over.get_ref()).ok());
+        let over = row.over.as_ref().and_then(|over| self.definition.axis(over.get_ref()).ok());
         let mut chosen: Vec<usize> = Vec::new();
         for (nth, axis) in axes.iter().enumerate() {
             let name = axis.name.get_ref();
@@ -215,19 +205,93 @@ impl Reading<'_> {
     }
 
     fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {
-        place(axis, choice).map_err(|what| self.source.fault(choice, field, what))
+        axis.place(choice.get_ref()).map_err(|what| self.source.fault(choice, field, what))
     }
 }
 
-/// Returns the index of a choice on an axis, or a description of the fault.
-pub(super) fn place(axis: &Axis, choice: &Text) -> Result<usize, String> {
-    axis.choices.iter().position(|known| known.name.get_ref() == choice.get_ref()).ok_or_else(|| {
-        let known: Vec<&str> = axis.choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
-        format!(
-            "{:?} is not a choice on the axis {:?}; there are: {}",
-            choice.get_ref(),
-            axis.name.get_ref(),
-            known.join(", ")
-        )
-    })
+/// Base cells of a metric, and the form of the relation.
+#[derive(Clone, Debug)]
+pub(crate) struct Relative {
+    /// The index of the base cell, for each cell.
+    pub(crate) bases: Vec<usize>,
+    pub(crate) form: Form,
+}
+
+impl Relative {
+    pub(super) fn read(
+        definition: &Definition,
+        cells: &[Cell],
+        metric: &Metric,
+        source: Source<'_>,
+    ) -> Result<Option<Self>, Fault> {
+        if metric.relative_to.is_empty() {
+            return match metric.form {
+                None => Ok(None),
+                Some(_) => Err(source.fault(&metric.value, "metrics.form", "`form` needs `relative-to`")),
+            };
+        }
+        let place = |(name, choice): (&String, &Text)| {
+            let axis = definition.axis(name)?;
+            Ok((axis, definition.axes[axis].place(choice.get_ref())?))
+        };
+        let wrong = |what: String, choice: &Text| source.fault(choice, "metrics.relative-to", what);
+        let chosen = metric.relative_to.iter().map(|one| place(one).map_err(|what| wrong(what, one.1)));
+        let chosen: BTreeMap<usize, usize> = chosen.collect::<Result<_, Fault>>()?;
+        let base = |cell: &Cell| {
+            let places = cell.places.iter().enumerate();
+            let places: Vec<usize> = places.map(|(axis, place)| chosen.get(&axis).copied().unwrap_or(*place)).collect();
+            cells.iter().position(|other| other.places == places)
+        };
+        let bases = cells.iter().filter_map(base).collect();
+        Ok(Some(Self { bases, form: metric.form.unwrap_or_default() }))
+    }
+}
+
+impl Form {
+    /// Combines the value of a run and the median of the base cell. Returns `None` if the result is not finite.
+    fn of(self, value: f64, base: f64) -> Option<f64> {
+        let related = match self {
+            Self::Ratio => value / base,
+            Self::Harm => (base - value) / base,
+            Self::HarmOfLess => (value - base) / value,
+        };
+        related.is_finite().then_some(related)
+    }
+}
+
+impl Experiment {
+    /// Returns the records with the values of relative metrics in place of the measured values.
+    pub(crate) fn related<'a>(&self, records: &'a [Record]) -> Cow<'a, [Record]> {
+        let mut related = Cow::Borrowed(records);
+        for (metric, relative) in self.relatives.iter().enumerate() {
+            let Some(Relative { bases, form }) = relative else { continue };
+            let median = |cell: &usize| {
+                let values = judge::measured(records, *cell, metric).collect::<Option<Vec<f64>>>()?;
+                statistics::median(&values)
+            };
+            let medians: Vec<Option<f64>> = bases.iter().map(median).collect();
+            for record in related.to_mut() {
+                let base = medians.get(record.cell).copied().flatten();
+                if let Some(value) = record.values.get_mut(metric) {
+                    *value = value.zip(base).and_then(|(value, base)| form.of(value, base));
+                }
+            }
+        }
+        related
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_by_hand() {
+        // Ware, Mukerjee, Seshan and Sherry, HotNets 2019: a drop from 10 Mb/s alone to 4 Mb/s with a competitor is a
+        // harm of 0.6. So is an increase from 4 s to 10 s.
+        assert_eq!(Form::Harm.of(4.0, 10.0), Some(0.6));
+        assert_eq!(Form::HarmOfLess.of(10.0, 4.0), Some(0.6));
+        assert_eq!(Form::Ratio.of(4.0, 10.0), Some(0.4));
+        assert_eq!(Form::Ratio.of(4.0, 0.0), None);
+    }
 }

@@ -89,7 +89,6 @@ impl Reading<'_> {
         })
     }
 
-    /// Reads an expression over statistics of metrics.
     fn expression(self, text: &Text, field: &str) -> Result<Expression, Fault> {
         let wrong = |what: String| self.source.fault(text, field, what);
         let expression = Expression::parse(text.get_ref()).map_err(|error| wrong(error.to_string()))?;
@@ -98,11 +97,7 @@ impl Reading<'_> {
                 let known = STATISTICS.map(|name| format!("{name}(METRIC)")).join(", ") + ", p5(METRIC), p95(METRIC)";
                 return Err(wrong(format!("{:?} is no statistic of a metric; there are: {known}", call.name)));
             };
-            let metrics = &self.definition.metrics;
-            if !metrics.contains_key(metric) {
-                let known: Vec<&str> = metrics.keys().map(String::as_str).collect();
-                return Err(wrong(format!("there is no metric {metric:?}; there are: {}", known.join(", "))));
-            }
+            self.definition.metric(metric).map_err(wrong)?;
         }
         Ok(expression)
     }
@@ -110,11 +105,8 @@ impl Reading<'_> {
     fn chosen(self, at: &BTreeMap<String, Texts>, field: &str) -> Result<Chosen, Fault> {
         let mut chosen = Chosen::new();
         for (name, choices) in at {
-            let axis = self.definition.axes.iter().position(|axis| axis.name.get_ref() == name);
-            let axis = axis.ok_or_else(|| {
-                let what = format!("there is no axis {name:?}");
-                Fault::at(self.source.file, self.source.text, choices.span.clone(), field, what)
-            })?;
+            let wrong = |what| Fault::at(self.source.file, self.source.text, choices.span.clone(), field, what);
+            let axis = self.definition.axis(name).map_err(wrong)?;
             let places = choices.each.iter().map(|choice| self.place(axis, choice, field));
             chosen.insert(axis, places.collect::<Result<_, _>>()?);
         }
@@ -122,19 +114,11 @@ impl Reading<'_> {
     }
 
     fn axis(self, name: &Text, field: &str) -> Result<usize, Fault> {
-        let axes = &self.definition.axes;
-        axes.iter().position(|axis| axis.name.get_ref() == name.get_ref()).ok_or_else(|| {
-            let known: Vec<&str> = axes.iter().map(|axis| axis.name.get_ref().as_str()).collect();
-            let what = format!("there is no axis {:?}; there are: {}", name.get_ref(), known.join(", "));
-            self.source.fault(name, field, what)
-        })
+        self.definition.axis(name.get_ref()).map_err(|what| self.source.fault(name, field, what))
     }
 
     fn place(self, axis: usize, choice: &Text, field: &str) -> Result<usize, Fault> {
         let axis = &self.definition.axes[axis];
-        axis.choices.iter().position(|known| known.name.get_ref() == choice.get_ref()).ok_or_else(|| {
-            let what = format!("{:?} is not a choice on the axis {:?}", choice.get_ref(), axis.name.get_ref());
-            self.source.fault(choice, field, what)
-        })
+        axis.place(choice.get_ref()).map_err(|what| self.source.fault(choice, field, what))
     }
 }

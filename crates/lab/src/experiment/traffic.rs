@@ -1,15 +1,18 @@
-//! Cross traffic: settings and packet sources.
+//! Cross traffic and workloads: settings, packet sources and connections.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use longhaul_link::source::{Durations, Source};
+use longhaul_link::source::{BoundedPareto, Durations, HttpWorkload, Source, Synthetic};
 use longhaul_link::spec::value;
 use longhaul_link::topology::Duplex;
-use longhaul_link::{Ecn, Random, dscp};
+use longhaul_link::{Ecn, LinkRate, Random, dscp};
+use longhaul_sim::{Visit, exchange_of};
+use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::prepare::Filling;
-use crate::definition::{Fault, Setting, Text, Traffic};
+use crate::definition::{Fault, Setting, Text, Traffic, Workload};
 
 /// Minimum size of an IP packet in bytes: the IPv4 and UDP headers.
 const LEAST: u64 = 28;
@@ -19,40 +22,32 @@ const MOST_SOURCES: u32 = 1000;
 
 /// Packets of one size that cross the bottleneck and do not react to congestion.
 #[derive(Clone, Debug)]
-pub struct TrafficSetup {
-    /// The name in the file.
-    pub name: String,
-    /// The distribution of the packet intervals.
-    pub kind: TrafficKind,
+pub(crate) struct TrafficSetup {
+    pub(crate) name: String,
+    pub(crate) kind: TrafficKind,
     /// Rate of IP packets.
-    pub rate: Rate,
+    pub(crate) rate: Rate,
     /// Size of an IP packet in bytes.
-    pub packet: u32,
+    pub(crate) packet: u32,
     /// Whether they travel in the direction of the flows' data, and whether in the opposite one.
-    pub ways: [bool; 2],
-    /// Indices of the links that they cross.
-    pub hops: Range<usize>,
+    pub(crate) ways: [bool; 2],
+    pub(crate) hops: Range<usize>,
     /// Number of the random stream, unless it is one of its own.
-    pub stream: Option<u64>,
+    pub(crate) stream: Option<u64>,
     /// Time of the first packet after the start, for constant intervals, unless it is random.
-    pub phase: Option<Span>,
-    /// Start time.
-    pub start: Span,
-    /// End time.
-    pub stop: Span,
+    pub(crate) phase: Option<Span>,
+    pub(crate) start: Span,
+    pub(crate) stop: Span,
     /// Access link of the host on the senders' side; `there` leads away from the host.
-    pub left: Duplex,
+    pub(crate) left: Duplex,
     /// Access link of the host on the receivers' side; `there` leads away from the host.
-    pub right: Duplex,
-    /// ECN field of the IP header.
-    pub ecn: Ecn,
-    /// DiffServ codepoint of the IP header.
-    pub dscp: u8,
+    pub(crate) right: Duplex,
+    pub(crate) ecn: Ecn,
+    pub(crate) dscp: u8,
 }
 
-/// Distribution of the packet intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum TrafficKind {
+pub(crate) enum TrafficKind {
     /// Constant intervals, starting at a random time within the first interval.
     Cbr,
     /// Exponentially distributed intervals.
@@ -64,7 +59,7 @@ pub enum TrafficKind {
 impl TrafficSetup {
     /// Returns the source of the packets. What the setup leaves open is drawn from `stream`, unless it names another.
     #[must_use]
-    pub fn source(&self, seed: u64, stream: u64) -> Source {
+    pub(crate) fn source(&self, seed: u64, stream: u64) -> Source {
         let mut random = Random::new(seed, self.stream.unwrap_or(stream));
         let start = Time::ZERO + self.start;
         match self.kind {
@@ -82,7 +77,6 @@ impl TrafficSetup {
 }
 
 impl Filling<'_> {
-    /// Reads all sources of a name.
     pub(super) fn traffic(self, traffic: &Traffic, links: usize) -> Result<Vec<TrafficSetup>, Fault> {
         let count = self.number::<u32>(&traffic.count, "traffic.count")?.unwrap_or(1);
         if count == 0 || count > MOST_SOURCES {
@@ -180,5 +174,120 @@ impl Filling<'_> {
             })
         })?;
         Ok(TrafficKind::OnOff(on, off, durations))
+    }
+}
+
+const MOST_PAIRS: usize = 10_000;
+
+/// A workload of many short-lived connections.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkloadSetup {
+    pub(crate) name: String,
+    pub(crate) kind: WorkloadKind,
+    /// Mean rate of the responses.
+    pub(crate) rate: Rate,
+    pub(crate) responses: BoundedPareto,
+    pub(crate) config: Arc<Config>,
+    pub(crate) hops: Range<usize>,
+    /// Time of the first arrivals.
+    pub(crate) start: Span,
+    /// Time of the last arrivals.
+    pub(crate) stop: Span,
+    /// The access links of each host pair, on the senders' and on the receivers' side.
+    pub(crate) pairs: Vec<(Duplex, Duplex)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkloadKind {
+    /// One request of 350 bytes and its response.
+    Http,
+    /// A geometrically distributed number of requests and responses, separated by think time.
+    Vectors,
+}
+
+impl WorkloadSetup {
+    /// Returns the connections. `pairs` contains the nodes of each host pair, the senders' side first. Arrival times
+    /// and hosts do not depend on the outcome of earlier connections.
+    pub(crate) fn visits(&self, pairs: Vec<[usize; 2]>, random: [Random; 2]) -> Box<dyn Iterator<Item = Visit>> {
+        let [arrivals, mut places] = random;
+        let start = Time::ZERO + self.start;
+        let at = move |vector| {
+            let place = places.below(pairs.len() as u64) as usize;
+            let [from, to] = pairs.get(place).copied().unwrap_or_default();
+            (to, from, vector)
+        };
+        match self.kind {
+            WorkloadKind::Http => {
+                let transfers = HttpWorkload::new(start, self.rate, 1.0, self.responses, arrivals);
+                Box::new(transfers.map(|transfer| exchange_of(&transfer)).map(at))
+            }
+            WorkloadKind::Vectors => {
+                let mut vectors = Synthetic::web(start, Span::ZERO, arrivals);
+                let bytes = vectors.mean_epochs * self.responses.mean();
+                vectors.mean_gap = self.rate.time_for(Bytes(bytes.round() as u64));
+                vectors.responses = self.responses;
+                Box::new(vectors.map(at))
+            }
+        }
+    }
+}
+
+impl Filling<'_> {
+    pub(super) fn workload(self, workload: &Workload, links: &[Duplex]) -> Result<WorkloadSetup, Fault> {
+        let start = self.optional(&workload.start, |text| self.span(text, "workloads.start"))?;
+        let stop = workload.stop.as_ref().map(|text| self.span(text, "workloads.stop")).transpose()?;
+        if let (Some(stop), Some(text)) = (stop, &workload.stop)
+            && stop <= start
+        {
+            return Err(self.fault(text, "workloads.stop", "it ends before it begins"));
+        }
+        let hops = self.hops(&workload.hops, "workloads.hops", links.len())?;
+        let LinkRate::Constant(rate) = links[hops.start].there.rate else {
+            return Err(self.fault(&workload.load, "workloads.load", "the bottleneck has no constant --rate"));
+        };
+        let of_flows = |fault: Fault| Fault { field: fault.field.replacen("flows", "workloads", 1), ..fault };
+        Ok(WorkloadSetup {
+            name: workload.name.get_ref().clone(),
+            kind: self.read(&workload.kind, "workloads.kind", |text| match text {
+                "http" => Ok(WorkloadKind::Http),
+                "vectors" => Ok(WorkloadKind::Vectors),
+                _ => Err(format!("{text:?} is not a kind; there are: http, vectors")),
+            })?,
+            rate: rate.mul_f64(self.read(&workload.load, "workloads.load", value::share)?),
+            responses: match &workload.response {
+                None => BoundedPareto::http_responses(),
+                Some(text) => {
+                    let bytes = self.read(text, "workloads.response", value::size)?;
+                    if bytes == 0 {
+                        return Err(self.fault(text, "workloads.response", "must be larger than 0 bytes"));
+                    }
+                    BoundedPareto::new(bytes as f64, bytes as f64, 1.1)
+                }
+            },
+            config: Arc::new(self.config(&workload.congestion, &workload.tcp).map_err(of_flows)?),
+            hops,
+            start,
+            stop: stop.unwrap_or(Span::MAX),
+            pairs: self.pairs(workload)?,
+        })
+    }
+
+    fn pairs(self, workload: &Workload) -> Result<Vec<(Duplex, Duplex)>, Fault> {
+        let count = workload.pairs.as_ref().map_or(Ok(1), |Setting(text)| {
+            self.read(text, "workloads.pairs", |text| value::whole::<usize>(text, "number of pairs"))
+        })?;
+        let links = |texts: &[Text], field: &str| -> Result<Vec<Duplex>, Fault> {
+            let links = texts.iter().map(|text| self.link(text, field)).collect::<Result<Vec<_>, _>>()?;
+            Ok(if links.is_empty() { vec![Duplex::default()] } else { links })
+        };
+        let left = links(&workload.left, "workloads.left")?;
+        let right = links(&workload.right, "workloads.right")?;
+        let all = count.saturating_mul(left.len() * right.len());
+        if all == 0 || all > MOST_PAIRS {
+            let what = format!("{all} pairs of hosts are not within 1 to {MOST_PAIRS}");
+            return Err(self.beside(&workload.name, "workloads.pairs", what));
+        }
+        let paths = left.iter().flat_map(|left| right.iter().map(move |right| (left.clone(), right.clone())));
+        Ok((0..count).flat_map(|_| paths.clone()).collect())
     }
 }

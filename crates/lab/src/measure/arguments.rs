@@ -9,7 +9,7 @@ use crate::expression::{Argument, Call};
 
 /// A parameter of a measure. Arguments are in the order of [`Measure::parameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parameter {
+pub(crate) enum Parameter {
     /// One of the shared links, such as `link-2`. The default is the first.
     Link,
     /// The name of flows.
@@ -24,7 +24,6 @@ pub enum Parameter {
     Phase,
     /// A quantile.
     Quantile,
-    /// A number of bytes.
     Bytes,
     /// A lower bound, included, and an upper bound, excluded, of sizes in bytes; optional.
     Sizes,
@@ -32,56 +31,46 @@ pub enum Parameter {
     Causes,
     /// Any number of drop causes and packet classes.
     CausesAndClasses,
-    /// The allowed numbers of times: none for the whole run, one for the part before it, two for the part between
-    /// them.
-    Times(&'static [usize]),
+    /// Times: none for the whole run, one for the part before it, two for the part between them.
+    Times {
+        least: usize,
+        most: usize,
+    },
 }
 
-/// A statistic of many values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Quantile {
+pub(crate) enum Quantile {
     /// The arithmetic mean.
     Mean,
     /// The quantile at this fraction, from 0 to 1.
     Share(f64),
 }
 
-/// A selection of losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Losses {
+pub(crate) struct Losses {
     /// The causes. If empty, all causes.
-    pub causes: Vec<Cause>,
+    pub(crate) causes: Vec<Cause>,
     /// Whether losses of low or of normal priority are selected. Without it, both.
-    pub low: Option<bool>,
+    pub(crate) low: Option<bool>,
 }
 
-/// A parsed call.
 #[derive(Clone, Debug)]
-pub struct Asked<'a> {
-    /// The measure.
-    pub measure: &'static Measure,
-    /// Index of the shared link.
-    pub link: usize,
-    /// The names of flows, in order.
-    pub flows: Vec<&'a str>,
-    /// The name of a probe.
-    pub probe: &'a str,
-    /// The name of a workload.
-    pub workload: &'a str,
-    /// The name of an estimate.
-    pub estimate: &'a str,
-    /// The name of a phase.
-    pub phase: &'a str,
+pub(crate) struct Asked<'a> {
+    pub(crate) measure: &'static Measure,
+    pub(crate) link: usize,
+    pub(crate) flows: Vec<&'a str>,
+    pub(crate) probe: &'a str,
+    pub(crate) workload: &'a str,
+    pub(crate) estimate: &'a str,
+    pub(crate) phase: &'a str,
     /// The quantile. The default is the maximum.
-    pub quantile: Quantile,
-    /// A number of bytes.
-    pub bytes: u64,
+    pub(crate) quantile: Quantile,
+    pub(crate) bytes: u64,
     /// Bounds of sizes in bytes: the lower is included, the upper is not.
-    pub sizes: Option<[u64; 2]>,
-    /// The selected losses.
-    pub losses: Losses,
+    pub(crate) sizes: Option<[u64; 2]>,
+    pub(crate) losses: Losses,
     /// Times in ascending order.
-    pub times: Vec<Span>,
+    pub(crate) times: Vec<Span>,
 }
 
 /// Names of drop causes in experiment files.
@@ -99,13 +88,9 @@ const CAUSES: [(&str, Cause); Cause::ALL.len()] = [
 ];
 
 impl<'a> Asked<'a> {
-    /// Parses a call.
-    ///
-    /// # Errors
-    /// Returns an error if there is no such measure, or if its arguments are wrong.
-    pub fn read(call: &'a Call) -> Result<Self, String> {
+    pub(crate) fn read(call: &'a Call) -> Result<Self, String> {
         let Some(measure) = find(&call.name) else {
-            let known: Vec<&str> = super::all().map(|measure| measure.name).collect();
+            let known: Vec<&str> = super::all().map(Measure::name).collect();
             return Err(format!("there is no measure {:?}; there are: {}", call.name, known.join(", ")));
         };
         let (quantile, losses) = (Quantile::Share(1.0), Losses::default());
@@ -124,13 +109,14 @@ impl<'a> Asked<'a> {
             times: Vec::new(),
         };
         let mut rest = call.arguments.as_slice();
-        for parameter in measure.parameters {
-            rest = asked.take(*parameter, rest)?;
+        for parameter in measure.parameters() {
+            rest = asked.take(parameter, rest)?;
         }
         if !rest.is_empty() {
             return Err(asked.usage());
         }
-        let is_none = measure.parameters.contains(&super::ANY) && asked.times == [Span::ZERO];
+        let any = Parameter::Times { least: 0, most: 2 };
+        let is_none = measure.parameters().contains(&any) && asked.times == [Span::ZERO];
         if is_none || asked.times.windows(2).any(|two| two[0] >= two[1]) {
             return Err(format!("{} needs an end after its start", call.name));
         }
@@ -138,10 +124,9 @@ impl<'a> Asked<'a> {
     }
 
     fn usage(&self) -> String {
-        format!("{} is written {}", self.measure.name, self.measure.usage)
+        format!("{} is written {}", self.measure.name(), self.measure.usage)
     }
 
-    /// Takes the arguments of a parameter and returns the remaining arguments.
     fn take(&mut self, parameter: Parameter, from: &'a [Argument]) -> Result<&'a [Argument], String> {
         // Access to the next argument: of any kind, a name, or the number of leading ones of a kind.
         let one = || from.split_first().ok_or_else(|| self.usage());
@@ -194,9 +179,9 @@ impl<'a> Asked<'a> {
                 }
                 Ok(rest)
             }
-            Parameter::Times(numbers) => {
+            Parameter::Times { least, most } => {
                 let (times, rest) = from.split_at(leading(|argument| matches!(argument, Argument::Time(_))));
-                if !numbers.contains(&times.len()) {
+                if !(least..=most).contains(&times.len()) {
                     return Err(self.usage());
                 }
                 self.times = super::times_of(times).collect();
@@ -250,7 +235,7 @@ impl Quantile {
 
     /// Returns the quantile of a histogram in seconds, or `None` if it is empty.
     #[must_use]
-    pub fn seconds(self, of: &Histogram) -> Option<f64> {
+    pub(crate) fn seconds(self, of: &Histogram) -> Option<f64> {
         if of.is_empty() {
             return None;
         }
@@ -284,15 +269,13 @@ impl Losses {
         Ok(())
     }
 
-    /// Returns whether a packet dropped for this cause is selected.
     #[must_use]
-    pub fn counts(&self, cause: Cause) -> bool {
+    pub(crate) fn counts(&self, cause: Cause) -> bool {
         self.causes.is_empty() || self.causes.contains(&cause)
     }
 
-    /// Returns the selected traffic classes of a link.
     #[must_use]
-    pub fn classes(&self) -> std::ops::Range<u8> {
+    pub(crate) fn classes(&self) -> std::ops::Range<u8> {
         let end = longhaul_link::MAX_CLASSES as u8;
         match self.low {
             None => 0..end,

@@ -3,138 +3,89 @@
 use longhaul_link::{Cause, LinkConfig, LinkStats};
 use longhaul_units::{Bytes, Span, Time};
 
-use super::part::{Part, percent, ratio};
-use super::{ANY, Better, Losses, Measure, Parameter, Watch};
+use super::{Losses, Measure, Part, Watch, less, measure, more, percent, ratio};
 use crate::world::LinkSample;
 
-const LOSSES: &[Parameter] = &[Parameter::Link, Parameter::CausesAndClasses, ANY];
-const PART: &[Parameter] = &[Parameter::Link, ANY];
-
 pub(super) const MEASURES: &[Measure] = &[
-    Measure {
-        name: "carried",
-        parameters: PART,
-        usage: "carried([link-N, ][FROM, ][TO])",
-        about: "rate of the IP packets that the shared link carried, including those that it then lost at \
-               random, Mb/s",
-        better: Better::More,
-        watch: Watch::Nothing,
-        value: |part| Some(carried(part) * 8e-6 / part.seconds()),
-    },
-    Measure {
-        name: "utilisation",
-        parameters: PART,
-        usage: "utilisation([link-N, ][FROM, ][TO])",
-        about: "`carried` in percent of the link's rate; overhead that the link adds is not counted (RFC 5166, \
-               section 2.1.1); undefined for a link without a rate",
-        better: Better::More,
-        watch: Watch::Nothing,
-        value: |part| percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?),
-    },
-    Measure {
-        name: "dropped",
-        parameters: PART,
-        usage: "dropped([link-N, ][FROM, ][TO])",
-        about: "packets that the shared link dropped for any cause, percent of the packets offered",
-        better: Better::Less,
-        watch: Watch::Nothing,
-        value: |part| {
+    more(
+        "carried([link-N, ][FROM, ][TO])",
+        "rate of the IP packets that the shared link carried, including those that it then lost at random, Mb/s",
+        |part| Some(carried(part) * 8e-6 / part.seconds()),
+    ),
+    more(
+        "utilisation([link-N, ][FROM, ][TO])",
+        "`carried` in percent of the link's rate; overhead that the link adds is not counted (RFC 5166, section \
+         2.1.1); undefined for a link without a rate",
+        |part| percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?),
+    ),
+    less(
+        "dropped([link-N, ][FROM, ][TO])",
+        "packets that the shared link dropped for any cause, percent of the packets offered",
+        |part| {
             let (from, to) = ends(part);
             percent(to.dropped - from.dropped, to.offered - from.offered)
         },
-    },
-    Measure {
-        name: "lost",
-        parameters: LOSSES,
-        usage: "lost([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        about: "packets dropped as in `dropped`, for these causes; with a priority, only packets of normal or \
-               of low priority. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, \
-               outage, too-long, ttl-expired",
-        better: Better::Unknown,
-        watch: Watch::Nothing,
-        value: |part| {
+    ),
+    measure(
+        "lost([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
+        "packets dropped as in `dropped`, for these causes; with a priority, only packets of normal or of low \
+         priority. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, outage, \
+         too-long, ttl-expired",
+        |part| {
             let (from, to) = losses(part);
             percent(to.0 - from.0, to.1 - from.1)
         },
-    },
-    Measure {
-        name: "drops",
-        parameters: LOSSES,
-        usage: "drops([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        about: "number of packets dropped, with the arguments of `lost`",
-        better: Better::Unknown,
-        watch: Watch::Nothing,
-        value: |part| {
+    ),
+    measure(
+        "drops([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
+        "number of packets dropped, with the arguments of `lost`",
+        |part| {
             let (from, to) = losses(part);
             Some(to.0 - from.0)
         },
-    },
-    Measure {
-        name: "packets",
-        parameters: &[Parameter::Link, Parameter::CausesAndClasses, ANY],
-        usage: "packets([link-N, ][normal, | low, ][FROM, ][TO])",
-        about: "number of packets offered to the shared link, with a priority as in `lost`",
-        better: Better::Unknown,
-        watch: Watch::Nothing,
-        value: |part| {
+    ),
+    measure(
+        "packets([link-N, ][normal, | low, ][FROM, ][TO])",
+        "number of packets offered to the shared link, with a priority as in `lost`",
+        |part| {
             let (from, to) = losses(part);
             Some(to.1 - from.1)
         },
-    },
-    Measure {
-        name: "first-drop",
-        parameters: &[Parameter::Link, Parameter::Causes],
-        usage: "first-drop([link-N, ][CAUSE, ...])",
-        about: "seconds until the shared link first drops a packet for one of these causes, or for any if none \
-               is given; undefined if it never does",
-        better: Better::Unknown,
-        watch: Watch::Drops,
-        value: |part| {
+    ),
+    measure(
+        "first-drop([link-N, ][CAUSE, ...])",
+        "seconds until the shared link first drops a packet for one of these causes, or for any if none is given; \
+         undefined if it never does",
+        |part| {
             let drops =
                 part.outcome.first_drops[part.asked.link].iter().filter(|(cause, _)| part.asked.losses.counts(**cause));
             drops.map(|(_, at)| *at).min_by(f64::total_cmp)
         },
-    },
-    Measure {
-        name: "delay",
-        parameters: &[Parameter::Link, Parameter::Quantile, ANY],
-        usage: "delay([link-N, ]QUANTILE[, FROM][, TO])",
-        about: "milliseconds that packets waited until the shared link began to transmit them; quantiles are \
-               accurate to 1/32",
-        better: Better::Less,
-        watch: Watch::Nothing,
-        value: |part| {
+    )
+    .watches(Watch::Drops),
+    less(
+        "delay([link-N, ]QUANTILE[, FROM][, TO])",
+        "milliseconds that packets waited until the shared link began to transmit them; quantiles are accurate to \
+         1/32",
+        |part| {
             let (from, to) = ends(part);
             let waited = to.stats.all().sojourn;
             let waited = if part.from.is_zero() { waited } else { waited.since(&from.stats.all().sojourn) };
             part.asked.quantile.seconds(&waited).map(|seconds| seconds * 1e3)
         },
-    },
-    Measure {
-        name: "queue-mean",
-        parameters: PART,
-        usage: "queue-mean([link-N, ][FROM, ][TO])",
-        about: "bytes queued at the shared link, mean over time",
-        better: Better::Less,
-        watch: Watch::Nothing,
-        value: |part| {
-            let (from, to) = ends(part);
-            ratio(to.waited - from.waited, part.seconds())
-        },
-    },
-    Measure {
-        name: "queue-max",
-        parameters: &[Parameter::Link, Parameter::Times(&[0, 1])],
-        usage: "queue-max([link-N, ][TO])",
-        about: "maximum number of bytes queued at the shared link until then, including a packet that passes \
-               through an empty queue",
-        better: Better::Less,
-        watch: Watch::Nothing,
-        value: |part| Some(ends(part).1.stats.max_bytes as f64),
-    },
+    ),
+    less("queue-mean([link-N, ][FROM, ][TO])", "bytes queued at the shared link, mean over time", |part| {
+        let (from, to) = ends(part);
+        ratio(to.waited - from.waited, part.seconds())
+    }),
+    less(
+        "queue-max([link-N, ][TO])",
+        "maximum number of bytes queued at the shared link until then, including a packet that passes through an \
+         empty queue",
+        |part| Some(ends(part).1.stats.max_bytes as f64),
+    ),
 ];
 
-/// Returns the counters of the selected link at the start and the end of the part.
 fn ends<'a>(part: &Part<'a>) -> (&'a LinkSample, &'a LinkSample) {
     let (from, to) = part.ends();
     (&from.links[part.asked.link], &to.links[part.asked.link])
@@ -151,7 +102,6 @@ fn losses(part: &Part<'_>) -> ((f64, f64), (f64, f64)) {
     (lost(&from.stats, &part.asked.losses), lost(&to.stats, &part.asked.losses))
 }
 
-/// Returns the packets lost and offered.
 fn lost(link: &LinkStats, losses: &Losses) -> (f64, f64) {
     let mut sum = (0, 0);
     for class in losses.classes() {

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use longhaul_units::statistics::{mean, median, population_deviation};
 use longhaul_units::{Span, Time};
 
-use super::part::{Part, ratio};
-use super::{Better, Measure, Parameter, Watch};
-use crate::number::mbps;
+use super::{Measure, Part, Value, Watch, ratio};
+use crate::measure::mbps;
 use crate::watching::{Log, Loss};
 
 /// Congestion levels up to which the buffer counts as empty, and from which it counts as full.
@@ -16,29 +15,16 @@ const CONGESTED: f64 = 0.95;
 /// Histogram bins of RTT samples per bin of the overlap, which is 1 ms wide.
 const BIN: u64 = 10;
 
-const fn measure(
-    name: &'static str,
-    parameters: &'static [Parameter],
-    usage: &'static str,
-    about: &'static str,
-    value: fn(&Part<'_>) -> Option<f64>,
-) -> Measure {
-    Measure { name, parameters, usage, about, better: Better::Unknown, watch: Watch::Acks, value }
+const fn measure(usage: &'static str, about: &'static str, value: Value) -> Measure {
+    super::measure(usage, about, value).watches(Watch::Acks)
 }
 
-const WHOLE: &[Parameter] = &[Parameter::Flows];
-const ANY: &[Parameter] = &[Parameter::Flows, super::ANY];
-const RANGE: &[Parameter] = &[Parameter::Flows, Parameter::Times(&[2])];
-const NAMED: &[Parameter] = &[Parameter::Flows, Parameter::Estimate, super::ANY];
-
 pub(super) const ALL: &[Measure] = &[
-    measure("losses", ANY, "losses(FLOWS[, FROM][, TO])", "number of recovery episodes that begin", |part| {
+    measure("losses(FLOWS[, FROM][, TO])", "number of recovery episodes that begin", |part| {
         Some(part.losses().filter(|(_, loss)| part.has(loss.at)).count() as f64)
     })
     .less(),
     measure(
-        "lost-within",
-        RANGE,
         "lost-within(FLOWS, LEAST, MOST)",
         "recovery episodes before which the latest RTT sample was between LEAST and MOST, percent of all",
         |part| {
@@ -48,8 +34,6 @@ pub(super) const ALL: &[Measure] = &[
         },
     ),
     measure(
-        "rtt-within",
-        RANGE,
         "rtt-within(FLOWS, LEAST, MOST)",
         "RTT samples between LEAST and MOST, percent of all; the resolution is 0.1 ms",
         |part| {
@@ -59,15 +43,13 @@ pub(super) const ALL: &[Measure] = &[
             ratio(100.0 * within, rtts.values().sum())
         },
     ),
-    measure("rtt-least", WHOLE, "rtt-least(FLOWS)", "minimum RTT, ms, rounded down to 0.1 ms", |part| {
+    measure("rtt-least(FLOWS)", "minimum RTT, ms, rounded down to 0.1 ms", |part| {
         part.rtts(1).keys().next().map(|class| *class as f64 * 0.1)
     }),
-    measure("rtt-most", WHOLE, "rtt-most(FLOWS)", "maximum RTT, ms, rounded down to 0.1 ms", |part| {
+    measure("rtt-most(FLOWS)", "maximum RTT, ms, rounded down to 0.1 ms", |part| {
         part.rtts(1).keys().next_back().map(|class| *class as f64 * 0.1)
     }),
     measure(
-        "rtt-overlap",
-        WHOLE,
         "rtt-overlap(FLOWS)",
         "overlap of the distributions of the RTT samples before losses and of all, percent: the sum of the \
          smaller share over bins of 1 ms",
@@ -77,8 +59,6 @@ pub(super) const ALL: &[Measure] = &[
         },
     ),
     measure(
-        "buffer-delay",
-        WHOLE,
         "buffer-delay(FLOWS)",
         "ms from the peak of all RTT samples to the peak of those before losses, mean over the flows that have \
          such a peak",
@@ -88,29 +68,22 @@ pub(super) const ALL: &[Measure] = &[
         },
     ),
     measure(
-        "random-loss",
-        WHOLE,
         "random-loss(FLOWS)",
         "bytes lost at a congestion level below 0.5, percent of the bytes delivered or lost, mean",
         |part| mean(&part.logs().map(|log| 100.0 * log.rate.random()).collect::<Vec<_>>()),
     ),
     measure(
-        "cut-idle",
-        ANY,
         "cut-idle(FLOWS[, FROM][, TO])",
         "reduction of the window by losses at a congestion level of at most 0.1, percent, median over the losses",
         |part| part.cut(|level| level <= IDLE),
     ),
     measure(
-        "cut-congested",
-        ANY,
         "cut-congested(FLOWS[, FROM][, TO])",
-        "reduction of the window by losses at a congestion level of at least 0.95, percent, median over the losses",
+        "reduction of the window by losses at a congestion level of at least 0.95, percent, median over the \
+         losses",
         |part| part.cut(|level| level >= CONGESTED),
     ),
     measure(
-        "pair-capacity",
-        WHOLE,
         "pair-capacity(FLOWS)",
         "last capacity estimate of TCPProbe, Mb/s of IP packets, mean; it requires `pairs`",
         |part| {
@@ -119,8 +92,6 @@ pub(super) const ALL: &[Measure] = &[
         },
     ),
     measure(
-        "pair-converged",
-        WHOLE,
         "pair-converged(FLOWS)",
         "seconds until the estimate of TCPProbe had converged and then stayed within 5 %, mean; undefined if one \
          did not",
@@ -135,35 +106,25 @@ pub(super) const ALL: &[Measure] = &[
     )
     .less(),
     measure(
-        "pair-median",
-        WHOLE,
         "pair-median(FLOWS)",
         "median of the rates of the latest packet pairs, Mb/s of IP packets, mean; it requires `pairs`",
         |part| mean(&part.logs().filter_map(|log| log.pairs.median().map(mbps)).collect::<Vec<_>>()),
     ),
     measure(
-        "fused-capacity",
-        WHOLE,
         "fused-capacity(FLOWS)",
         "last capacity estimate of BE fused with TCPProbe, Mb/s of IP packets, mean; it requires `pairs`",
         |part| mean(&part.logs().filter_map(|log| log.fused.capacity().map(mbps)).collect::<Vec<_>>()),
     ),
+    measure("fused-converged(FLOWS)", "share of the flows whose fused estimate has converged at the end", |part| {
+        mean(&part.logs().map(|log| f64::from(u8::from(log.fused.converged()))).collect::<Vec<_>>())
+    }),
     measure(
-        "fused-converged",
-        WHOLE,
-        "fused-converged(FLOWS)",
-        "share of the flows whose fused estimate has converged at the end",
-        |part| mean(&part.logs().map(|log| f64::from(u8::from(log.fused.converged()))).collect::<Vec<_>>()),
-    ),
-    estimates(
-        "estimate-mean",
         "estimate-mean(FLOWS, NAME[, FROM][, TO])",
         "mean of the controllers' estimates, sampled every 0.1 s: rates in Mb/s, times in ms; NAME is the name of \
-        the estimate, or `pairs` for TCPProbe",
+         the estimate, or `pairs` for TCPProbe",
         |part| mean(&part.estimates()),
     ),
-    estimates(
-        "estimate-deviation",
+    measure(
         "estimate-deviation(FLOWS, NAME[, FROM][, TO])",
         "standard deviation of these estimates, percent of their mean",
         |part| {
@@ -172,11 +133,10 @@ pub(super) const ALL: &[Measure] = &[
         },
     )
     .less(),
-    estimates(
-        "estimate-steps",
+    measure(
         "estimate-steps(FLOWS, NAME[, FROM][, TO])",
         "mean absolute change of these estimates per 0.1 s, percent of their mean: the noise of an estimate, \
-        regardless of what it tracks",
+         regardless of what it tracks",
         |part| {
             let each = part.estimates_each();
             let steps = each.iter().flat_map(|values| values.windows(2).map(|two| (two[1] - two[0]).abs()));
@@ -184,15 +144,6 @@ pub(super) const ALL: &[Measure] = &[
         },
     ),
 ];
-
-const fn estimates(
-    name: &'static str,
-    usage: &'static str,
-    about: &'static str,
-    value: fn(&Part<'_>) -> Option<f64>,
-) -> Measure {
-    Measure { name, parameters: NAMED, usage, about, better: Better::Unknown, watch: Watch::Acks, value }
-}
 
 impl<'a> Part<'a> {
     fn logs(&self) -> impl Iterator<Item = &'a Log> {
@@ -222,7 +173,6 @@ impl<'a> Part<'a> {
         median(&cuts.collect::<Vec<_>>())
     }
 
-    /// Returns the samples of the estimate for each flow.
     fn estimates_each(&self) -> Vec<Vec<f64>> {
         let of = |log: &'a Log| log.estimates.get(self.asked.estimate).map(Vec::as_slice).unwrap_or_default();
         let within = |samples: &'a [(Time, f64)]| samples.iter().filter(|(at, _)| self.has(*at));
@@ -234,7 +184,6 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns the fraction of the total in each bin.
 fn shares(counts: impl IntoIterator<Item = (u64, f64)>) -> BTreeMap<u64, f64> {
     let mut bins = BTreeMap::new();
     for (bin, count) in counts {

@@ -1,7 +1,12 @@
 //! The table of an experiment's rows.
 
-use super::{Section, algorithms, verdict};
-use crate::experiment::Experiment;
+use std::collections::{BTreeMap, BTreeSet};
+
+use longhaul_cc::registry::{Slot, Spec};
+use longhaul_units::Rate;
+
+use super::{Section, verdict};
+use crate::experiment::{Experiment, Row};
 use crate::judge::{Judged, Numbers};
 use crate::plot::number;
 use crate::plot::tag::{Tag, escape};
@@ -15,12 +20,11 @@ pub(super) fn table(section: &Section<'_>) -> String {
     )
 }
 
-/// Returns the line of the experiment's nth row.
 fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
     let row = section.experiment.rows.get(nth);
     let names = row.and_then(|row| row.judged.as_ref()).map(|row| names(section.experiment, &row.cells));
     let names = names.unwrap_or_default();
-    let algorithms = row.map(|row| algorithms::of_row(section.experiment, row)).unwrap_or_default();
+    let algorithms = row.map(|row| of_row(section.experiment, row)).unwrap_or_default();
     let algorithms: Vec<&str> = algorithms.into_iter().collect();
     let (class, mark, word) = verdict(judged.verdict);
     let metric = [judged.metric.replace('-', " "), judged.unit.clone()];
@@ -54,9 +58,10 @@ fn names(experiment: &Experiment, cells: &[usize]) -> Vec<String> {
 
 /// Formats a value, or a list of values with the names of their cells. Our values have their intervals.
 fn values(numbers: &Numbers, ours: Option<&Judged>, names: &[String]) -> String {
+    let at = |numbers: &Numbers, nth: usize| numbers.list().get(nth).copied().flatten();
     let range = |nth: usize| {
         let judged = ours.filter(|judged| judged.seeds > 1)?;
-        let (low, high) = (nth_of(&judged.low, nth)?, nth_of(&judged.high, nth)?);
+        let (low, high) = (at(&judged.low, nth)?, at(&judged.high, nth)?);
         (low != high).then(|| format!(" <small>({} to {})</small>", number(low), number(high)))
     };
     let one = |nth: usize, value: Option<f64>| {
@@ -75,9 +80,56 @@ fn values(numbers: &Numbers, ours: Option<&Judged>, names: &[String]) -> String 
     }
 }
 
-fn nth_of(numbers: &Numbers, nth: usize) -> Option<f64> {
-    match numbers {
-        Numbers::One(value) => *value,
-        Numbers::Many(values) => values.get(nth).copied().flatten(),
+/// Names that stand for the absence of a component.
+const NOTHING: [&str; 2] = ["none", "off"];
+
+/// Returns the algorithms of the flows and workloads in some cells, with their slots. Slots that are not named have
+/// the registry's default.
+fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'static str)> {
+    let mut found = BTreeSet::new();
+    for nth in cells {
+        let (Some(cell), Some(setup)) = (experiment.cells.get(*nth), experiment.setups.get(*nth)) else { continue };
+        let definition = &experiment.definition;
+        let flows = definition.flows.iter().zip(&setup.flows);
+        let flows = flows.filter(|(_, setup)| setup.kernel.is_none()).map(|(written, _)| &written.congestion);
+        let workloads = definition.workloads.iter().zip(&setup.workloads);
+        let workloads = workloads.filter(|(_, setup)| setup.rate != Rate::ZERO).map(|(written, _)| &written.congestion);
+        for congestion in flows.chain(workloads) {
+            let Ok(text) = cell.fill(congestion.get_ref()) else { continue };
+            let Ok(spec) = text.parse::<Spec>() else { continue };
+            let parts = spec.entries().map(|entry| (entry.slot(), entry.name));
+            found.extend(parts.filter(|(_, name)| !NOTHING.contains(name)));
+        }
+    }
+    found
+}
+
+/// Returns the algorithms of a row: those in its cells, or in all cells if it is not measured.
+pub(super) fn of_row(experiment: &Experiment, row: &Row) -> BTreeSet<&'static str> {
+    let all: Vec<usize> = (0..experiment.cells.len()).collect();
+    let cells = row.judged.as_ref().map_or(&all, |judged| &judged.cells);
+    of_cells(experiment, cells).into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns all algorithms, by slot.
+pub(super) fn by_slot(sections: &[Section<'_>]) -> Vec<(&'static str, BTreeSet<&'static str>)> {
+    let mut all: BTreeMap<Slot, BTreeSet<&'static str>> = BTreeMap::new();
+    for section in sections {
+        let cells: Vec<usize> = (0..section.experiment.cells.len()).collect();
+        for (slot, name) in of_cells(section.experiment, &cells) {
+            all.entry(slot).or_default().insert(name);
+        }
+    }
+    all.into_iter().map(|(slot, names)| (role(slot), names)).collect()
+}
+
+const fn role(slot: Slot) -> &'static str {
+    match slot {
+        Slot::Startup => "start-up scheme",
+        Slot::SlowStart => "slow-start variant",
+        Slot::Avoidance => "congestion avoidance",
+        Slot::Loss => "loss classification",
+        Slot::Recovery => "recovery",
+        Slot::Monolithic => "monolithic controller",
     }
 }

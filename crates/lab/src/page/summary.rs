@@ -36,7 +36,6 @@ impl Counts {
         VERDICTS.iter().zip(self.judged).filter(|(of, _)| **of == verdict).map(|(_, count)| count).sum()
     }
 
-    /// Returns the number of rows with a verdict.
     fn rows(&self) -> usize {
         self.judged.iter().sum()
     }
@@ -55,7 +54,6 @@ impl Counts {
     }
 }
 
-/// Returns the counts of each paper.
 fn by_paper(sections: &[Section<'_>]) -> BTreeMap<String, Counts> {
     let mut papers: BTreeMap<String, Counts> = BTreeMap::new();
     for section in sections {
@@ -70,7 +68,6 @@ fn total(papers: &BTreeMap<String, Counts>) -> Counts {
     all
 }
 
-/// Returns a sentence about all papers.
 pub(super) fn sentence(sections: &[Section<'_>]) -> String {
     let papers = by_paper(sections);
     let all = total(&papers);
@@ -93,7 +90,6 @@ pub(super) fn sentence(sections: &[Section<'_>]) -> String {
     text + "."
 }
 
-/// Returns a table with a line per paper and one for all.
 pub(super) fn table(sections: &[Section<'_>]) -> String {
     let papers = by_paper(sections);
     let lines: String = papers.iter().map(|(name, counts)| line("td", name, counts, Some(name))).collect();

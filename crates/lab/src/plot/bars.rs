@@ -19,10 +19,10 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let metric = picture.one();
     let drawn = picture.drawn_in_all();
     let (own, unit) = picture.metric(metric);
-    let name = picture.plot.label.as_ref().unwrap_or(&own);
+    let name = picture.plot.written.label.as_ref().unwrap_or(&own);
     let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
     let values = drawn.iter().flat_map(|drawn| drawn.runs.drawn().chain(drawn.paper));
-    let y = picture.y_axis(metric, values, !picture.plot.log_y);
+    let y = picture.y_axis(metric, values, !picture.plot.written.log_y);
     let grid = &picture.plot.grid;
     let x = Axis::names(&grid.by.names, picture.by_label());
     let mut legend = picture.keys(Look::Box);
@@ -64,7 +64,6 @@ impl Stand {
         }
     }
 
-    /// Returns the height that a value needs above its bar.
     fn height(self, value: f64) -> f64 {
         match self {
             Self::Level => ABOVE + VALUE,
@@ -83,7 +82,6 @@ impl Stand {
     }
 }
 
-/// Properties that all bars of a picture share.
 struct Bars<'a> {
     id: &'a str,
     /// Number of bars per group.
@@ -157,17 +155,22 @@ impl<'a> Bars<'a> {
     }
 }
 
-/// Returns the top of a bar and its height.
 fn extent(canvas: &Canvas, value: f64) -> Option<(f64, f64)> {
     let (value, ground) = (canvas.y(value)?, canvas.ground());
     Some((value.min(ground), (value - ground).abs()))
 }
 
 /// Draws an interval, with a light edge to make it visible on dark bars.
-pub(super) fn whisker(group: &mut Tag, x: f64, (low, high): (f64, f64), half: f64) {
+fn whisker(group: &mut Tag, x: f64, ends: (f64, f64), half: f64) {
+    for class in ["halo", "whisker"] {
+        group.push(&interval(class, x, ends, half));
+    }
+}
+
+/// Returns an interval from one height to another, with bars of this half width at its ends.
+pub(super) fn interval(class: &str, x: f64, (low, high): (f64, f64), half: f64) -> Tag {
     let (left, right) = (coordinate(x - half), coordinate(x + half));
     let (x, low, high) = (coordinate(x), coordinate(low), coordinate(high));
     let path = format!("M{left} {low}H{right}M{x} {low}V{high}M{left} {high}H{right}");
-    group.push(&Tag::new("path").set("class", "halo").set("d", &path));
-    group.push(&Tag::new("path").set("class", "whisker").set("d", &path));
+    Tag::new("path").set("class", class).set("d", &path)
 }

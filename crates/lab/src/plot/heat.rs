@@ -17,8 +17,8 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (metric, grid) = (picture.one(), &picture.plot.grid);
     let drawn = picture.drawn(metric);
     let (name, unit) = picture.metric(metric);
-    let name = picture.plot.label.clone().unwrap_or(name);
-    let is_log = picture.plot.log_y;
+    let name = picture.plot.written.label.clone().unwrap_or(name);
+    let is_log = picture.plot.written.log_y;
     // The shade of a field encodes its value, between the extremes of all fields.
     let (low, high) = extent(drawn.iter().filter_map(|drawn| drawn.runs.value), is_log).unwrap_or((0.0, 1.0));
     let shade = Scale { low, high, is_log, from: 0.0, to: DARKEST };

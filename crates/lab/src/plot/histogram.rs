@@ -1,8 +1,8 @@
-//! Histograms of a series.
+//! Histograms and cumulative distributions.
 
 use super::canvas::{Axis, Key, Look, Wish};
 use super::path::through;
-use super::picture::Picture;
+use super::picture::{Drawn, Picture};
 use super::style;
 use super::tag::Tag;
 
@@ -15,14 +15,14 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let everything = || all.iter().flat_map(|(_, values)| values.iter().copied());
     let low = everything().fold(f64::INFINITY, f64::min);
     let high = everything().fold(f64::NEG_INFINITY, f64::max);
-    let bin = width(picture.plot.bin, high - low);
+    let bin = width(picture.plot.written.bin.unwrap_or(1.0), high - low);
     let first = if low.is_finite() { (low / bin).floor() } else { 0.0 };
     let shares: Vec<(String, Vec<f64>)> =
         all.iter().map(|(name, values)| (name.clone(), shares(values, first, bin))).collect();
     // The x axis has the series' unit, and the y axis percentages.
     let (name, unit) =
         picture.plot.series.first().map_or(("", ""), |series| (series.name.as_str(), series.unit.as_str()));
-    let name = picture.plot.label.clone().unwrap_or_else(|| name.replace('-', " "));
+    let name = picture.plot.written.label.clone().unwrap_or_else(|| name.replace('-', " "));
     let last = first + shares.iter().map(|(_, shares)| shares.len()).max().unwrap_or(0) as f64;
     let x = Axis::of(
         [first * bin, last * bin].into_iter(),
@@ -98,6 +98,69 @@ fn shares(values: &[f64], first: f64, bin: f64) -> Vec<f64> {
     counts.into_iter().map(|count| count * 100.0 / values.len() as f64).collect()
 }
 
+/// Maximum number of steps in a line.
+const STEPS: usize = 500;
+
+pub(super) fn draw_cdf(picture: &Picture<'_>) -> String {
+    let plot = picture.plot;
+    let (name, unit, all) = match plot.metrics.first() {
+        Some(metric) => {
+            let (name, unit) = picture.metric(*metric);
+            let drawn = picture.drawn(*metric);
+            (name, unit, pooled(picture, &drawn))
+        }
+        None => {
+            let first = plot.series.first();
+            let name = first.filter(|_| plot.series.len() == 1).map_or(String::new(), |one| one.name.replace('-', " "));
+            (name, first.map_or("", |one| one.unit.as_str()), values(picture))
+        }
+    };
+    let all: Vec<(String, Vec<f64>)> = all;
+    let name = plot.written.label.clone().unwrap_or(name);
+    let values = all.iter().flat_map(|(_, values)| values.iter().copied());
+    let x = Axis::of(values, Wish { name: &name, unit, is_log: plot.written.log, zero: false, about: 8 });
+    let y = Axis::of([0.0, 1.0].into_iter(), Wish { name: "share", unit: "", is_log: false, zero: true, about: 5 });
+    let named = all.iter().enumerate().filter(|(_, (name, _))| !name.is_empty());
+    let legend = named.map(|(nth, (name, _))| Key { look: Look::Line(nth), name: name.clone() }).collect();
+    let around = picture.around(legend, &format!("Cumulative distribution of {name}."), &picture.which());
+    let mut canvas = picture.canvas(around, x, y);
+    if all.iter().all(|(_, values)| values.is_empty()) {
+        canvas.nothing();
+    }
+    for (nth, (name, values)) in all.iter().enumerate() {
+        let path = through(steps(values).into_iter().map(|(x, y)| canvas.point(x, y)));
+        let line = style::line(nth, &path).set("data-of", "ours");
+        canvas.marks.push(&line.child(&Tag::new("title").text(name)));
+    }
+    canvas.finish()
+}
+
+/// Returns the values of each line, over all of its cells.
+fn pooled(picture: &Picture<'_>, drawn: &[Drawn]) -> Vec<(String, Vec<f64>)> {
+    let lines = 0..picture.plot.grid.cells.len();
+    let values = |line: usize| drawn.iter().filter(move |one| one.over == line).flat_map(|one| one.runs.values());
+    lines.map(|line| (picture.over(line).to_owned(), values(line).collect())).collect()
+}
+
+fn steps(values: &[f64]) -> Vec<(f64, f64)> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    let mut corners = Vec::new();
+    let mut share = 0.0;
+    let every = count.div_ceil(STEPS).max(1);
+    for (nth, value) in values.iter().enumerate() {
+        let is_last = nth + 1 == count;
+        if nth % every != 0 && !is_last {
+            continue;
+        }
+        corners.push((*value, share));
+        share = (nth + 1) as f64 / count as f64;
+        corners.push((*value, share));
+    }
+    corners
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,5 +177,15 @@ mod tests {
         assert_eq!(width(1.0, 100.0), 1.0);
         assert_eq!(width(1.0, 1000.0), 3.0);
         assert_eq!(width(1.0, f64::NEG_INFINITY), 1.0);
+    }
+
+    #[test]
+    fn steps_by_hand() {
+        assert_eq!(steps(&[3.0, 1.0]), [(1.0, 0.0), (1.0, 0.5), (3.0, 0.5), (3.0, 1.0)]);
+        assert!(steps(&[]).is_empty());
+        let many: Vec<f64> = (0..100_000).map(f64::from).collect();
+        let few = steps(&many);
+        assert!(few.len() <= 2 * (STEPS + 1));
+        assert_eq!(few.last(), Some(&(99_999.0, 1.0)));
     }
 }

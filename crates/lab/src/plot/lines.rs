@@ -1,9 +1,12 @@
 //! Line charts: a metric against the choices on an axis.
 
+use longhaul_link::spec::value;
+
+use super::bars::interval;
 use super::canvas::{Axis, Key, Look};
 use super::picture::Picture;
-use super::tag::{Tag, coordinate};
-use super::{choices, path, scale, style, ticks};
+use super::tag::Tag;
+use super::{path, scale, style, ticks};
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (plot, metric) = (picture.plot, picture.one());
@@ -11,7 +14,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (name, unit) = picture.metric(metric);
     // The y axis covers our values with their intervals, and the paper's values.
     let values = drawn.iter().flat_map(|drawn| drawn.runs.drawn().chain(drawn.paper));
-    let y = picture.y_axis(metric, values, !plot.log_y);
+    let y = picture.y_axis(metric, values, !plot.written.log_y);
     // Legend, description and caption.
     let mut legend = picture.keys(Look::LineAndMark);
     if drawn.iter().any(|drawn| drawn.paper.is_some()) {
@@ -22,7 +25,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let about = format!("Lines of {name} against {}, one per {}.", by.axis, plot.grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "bars"));
     // Choices that are numbers of one unit are drawn to scale, others in slots of equal width.
-    let along = choices::numbers(&by.names);
+    let along = numbers(&by.names);
     let mut canvas = picture.canvas(around, x_axis(picture, along.as_ref()), y);
     let place = |canvas: &super::canvas::Canvas, nth: usize| match &along {
         Some((values, _)) => canvas.x(*values.get(nth)?),
@@ -51,7 +54,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
             if let Some([low, high]) = one.runs.interval
                 && let (Some(low), Some(high)) = (canvas.y(low), canvas.y(high))
             {
-                marks.push(&interval(over, x, (low, high)));
+                marks.push(&interval(&style::class(over, "thin"), x, (low, high), 4.0));
             }
             if let Some(y) = one.runs.value.and_then(|value| canvas.y(value)) {
                 marks.push(&style::mark(over, "solid", (x, y), 3.6).set("data-of", "ours"));
@@ -69,7 +72,7 @@ fn x_axis(picture: &Picture<'_>, along: Option<&(Vec<f64>, String)>) -> Axis {
     let Some((values, unit)) = along else {
         return Axis::names(&by.names, picture.by_label());
     };
-    let is_log = picture.plot.log;
+    let is_log = picture.plot.written.log;
     let (low, high) = scale::extent(values.iter().copied(), is_log).unwrap_or((0.0, 1.0));
     let (low, high) = match (is_log, high > low) {
         (true, true) => {
@@ -92,10 +95,59 @@ fn x_axis(picture: &Picture<'_>, along: Option<&(Vec<f64>, String)>) -> Axis {
     Axis::Numbers { low, high, is_log, ticks, label }
 }
 
-/// Draws an interval in the colour of a line.
-fn interval(nth: usize, x: f64, (low, high): (f64, f64)) -> Tag {
-    let (left, right, x) = (coordinate(x - 4.0), coordinate(x + 4.0), coordinate(x));
-    let (low, high) = (coordinate(low), coordinate(high));
-    let path = format!("M{left} {low}H{right}M{x} {low}V{high}M{left} {high}H{right}");
-    Tag::new("path").set("class", &style::class(nth, "thin")).set("d", &path)
+/// Returns the values of texts and their unit, if all are numbers of one unit, or if all are rates, times or sizes.
+pub(super) fn numbers(texts: &[String]) -> Option<(Vec<f64>, String)> {
+    alike(texts).or_else(|| measured(texts)).filter(|(values, _)| !values.is_empty())
+}
+
+/// Parses numbers that are followed by the same unit.
+fn alike(texts: &[String]) -> Option<(Vec<f64>, String)> {
+    let mut unit = None;
+    let mut values = Vec::new();
+    for text in texts {
+        let end = text.find(|c: char| !c.is_ascii_digit() && !".-".contains(c)).unwrap_or(text.len());
+        let (number, rest) = text.split_at(end);
+        values.push(number.parse::<f64>().ok().filter(|value| value.is_finite())?);
+        let rest = rest.trim();
+        if *unit.get_or_insert(rest) != rest {
+            return None;
+        }
+    }
+    let unit = match unit? {
+        "kbit" => "kb/s",
+        "mbit" => "Mb/s",
+        "gbit" => "Gb/s",
+        other => other,
+    };
+    Some((values, unit.into()))
+}
+
+fn measured(texts: &[String]) -> Option<(Vec<f64>, String)> {
+    let all = |read: &dyn Fn(&str) -> Option<f64>| texts.iter().map(|text| read(text)).collect::<Option<Vec<f64>>>();
+    let rate = |text: &str| Some(value::rate(text).ok()?.as_bits_per_sec() as f64 * 1e-6);
+    let time = |text: &str| Some(value::span(text).ok()?.as_secs_f64());
+    let size = |text: &str| Some(value::size(text).ok()? as f64);
+    (all(&rate).map(|values| (values, "Mb/s")))
+        .or_else(|| all(&time).map(|values| (values, "s")))
+        .or_else(|| all(&size).map(|values| (values, "bytes")))
+        .map(|(values, unit)| (values, unit.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_by_a_table() {
+        let of = |texts: &[&str]| numbers(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&["0.1%", "1%"]), Some((vec![0.1, 1.0], "%".into())));
+        assert_eq!(of(&["1", "16"]), Some((vec![1.0, 16.0], String::new())));
+        assert_eq!(of(&["5mbit", "20mbit"]), Some((vec![5.0, 20.0], "Mb/s".into())));
+        assert_eq!(of(&["500kbit", "20mbit"]), Some((vec![0.5, 20.0], "Mb/s".into())));
+        assert_eq!(of(&["500ms", "1s"]), Some((vec![0.5, 1.0], "s".into())));
+        assert_eq!(of(&["15kB", "1MB"]), Some((vec![15e3, 1e6], "bytes".into())));
+        assert_eq!(of(&["tcp", "1"]), None);
+        assert_eq!(of(&["1s", "1mbit"]), None);
+        assert_eq!(of(&[]), None);
+    }
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use longhaul_units::statistics::sorted;
+
 use super::canvas::{Around, Axis, Canvas, Key, Look, Wish};
-use super::cell::Runs;
 use super::{Plot, ticks};
 use crate::definition::Statistic;
 use crate::experiment::Experiment;
 use crate::record::Record;
+use crate::stats;
 
-/// A picture to draw.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Picture<'a> {
     pub(super) experiment: &'a Experiment,
@@ -17,7 +18,6 @@ pub(super) struct Picture<'a> {
     pub(super) records: &'a [Record],
 }
 
-/// A cell with its position in the grid.
 #[derive(Clone, Debug)]
 pub(super) struct Drawn {
     pub(super) over: usize,
@@ -27,7 +27,6 @@ pub(super) struct Drawn {
 }
 
 impl Picture<'_> {
-    /// Returns the name and the unit of a metric.
     pub(super) fn metric(&self, place: usize) -> (String, &str) {
         let metric = self.experiment.definition.metrics.iter().nth(place);
         metric.map_or((String::new(), ""), |(name, metric)| (super::spoken(name), metric.unit.as_str()))
@@ -38,7 +37,6 @@ impl Picture<'_> {
         self.plot.metrics.first().copied().unwrap_or(usize::MAX)
     }
 
-    /// Returns the values of all cells in one metric.
     pub(super) fn drawn(&self, metric: usize) -> Vec<Drawn> {
         let papers = self.papers(metric);
         let lines = self.plot.grid.cells.iter().enumerate();
@@ -73,7 +71,7 @@ impl Picture<'_> {
         let judged = self.experiment.rows.iter().filter_map(|row| Some((row, row.judged.as_ref()?)));
         let values = judged
             .filter(|(row, judged)| judged.metric == metric && judged.cells.len() == row.paper.len())
-            .filter(|(_, judged)| judged.statistic == self.plot.statistic)
+            .filter(|(_, judged)| judged.statistic == self.plot.written.statistic)
             .flat_map(|(row, judged)| judged.cells.iter().copied().zip(row.paper.iter().copied()));
         for (cell, value) in values.filter(|(_, value)| value.is_finite()) {
             papers.entry(cell).or_insert(value);
@@ -81,7 +79,6 @@ impl Picture<'_> {
         papers
     }
 
-    /// Returns the y axis of a metric.
     pub(super) fn y_axis(&self, metric: usize, values: impl Iterator<Item = f64>, zero: bool) -> Axis {
         let (name, unit) = self.metric(metric);
         self.y_of(&name, unit, values, zero)
@@ -89,9 +86,9 @@ impl Picture<'_> {
 
     /// Returns a y axis with this name and unit, unless the plot has a label.
     pub(super) fn y_of(&self, name: &str, unit: &str, values: impl Iterator<Item = f64>, zero: bool) -> Axis {
-        let expected = self.plot.expected.iter().map(|expected| expected.value);
-        let name = self.plot.label.as_deref().unwrap_or(name);
-        let wish = Wish { name, unit, is_log: self.plot.log_y, zero, about: 6 };
+        let expected = self.plot.written.expected.iter().map(|expected| expected.value);
+        let name = self.plot.written.label.as_deref().unwrap_or(name);
+        let wish = Wish { name, unit, is_log: self.plot.written.log_y, zero, about: 6 };
         Axis::of(values.chain(expected), wish)
     }
 
@@ -105,9 +102,8 @@ impl Picture<'_> {
         self.plot.grid.by.names.get(nth).map_or("", String::as_str)
     }
 
-    /// Returns the label of the x axis.
     pub(super) fn by_label(&self) -> &str {
-        self.plot.by_label.as_ref().unwrap_or(&self.plot.grid.by.axis)
+        self.plot.written.by_label.as_ref().unwrap_or(&self.plot.grid.by.axis)
     }
 
     /// Returns the legend entries of the lines, which are empty for a single line without a name.
@@ -116,22 +112,19 @@ impl Picture<'_> {
         names.filter(|(_, name)| !name.is_empty()).map(|(n, name)| Key { look: look(n), name: name.clone() }).collect()
     }
 
-    /// Returns the legend entries of the expected values.
     pub(super) fn expected_keys(&self) -> impl Iterator<Item = Key> {
-        let expected = self.plot.expected.iter().enumerate();
+        let expected = self.plot.written.expected.iter().enumerate();
         expected.map(|(nth, expected)| Key { look: Look::Expected(nth), name: expected.label.clone() })
     }
 
-    /// Creates a canvas with lines at the expected values.
     pub(super) fn canvas(&self, around: Around, x: Axis, y: Axis) -> Canvas {
         let mut canvas = Canvas::new(around, x, y);
         self.expected(&mut canvas);
         canvas
     }
 
-    /// Draws a line at each expected value.
     pub(super) fn expected(&self, canvas: &mut Canvas) {
-        for (nth, expected) in self.plot.expected.iter().enumerate() {
+        for (nth, expected) in self.plot.written.expected.iter().enumerate() {
             canvas.expected(nth, expected.value);
         }
     }
@@ -159,9 +152,8 @@ impl Picture<'_> {
         }
     }
 
-    /// Returns the name of the statistic over the runs.
     pub(super) const fn statistic(&self) -> &'static str {
-        match self.plot.statistic {
+        match self.plot.written.statistic {
             Statistic::Median => "Medians",
             Statistic::Mean => "Means",
             Statistic::Deviation => "Standard deviations",
@@ -172,15 +164,16 @@ impl Picture<'_> {
 
     /// Returns the points of a series for each drawn run of a cell.
     pub(super) fn recorded(&self, cell: usize, name: &str) -> impl Iterator<Item = &[(f64, f64)]> {
-        let chosen =
-            move |record: &&Record| record.cell == cell && self.plot.seed.is_none_or(|seed| seed == record.seed);
+        let chosen = move |record: &&Record| {
+            record.cell == cell && self.plot.written.seed.is_none_or(|seed| seed == record.seed)
+        };
         let name = name.to_owned();
         self.records.iter().filter(chosen).filter_map(move |record| record.series.get(&name).map(Vec::as_slice))
     }
 
     /// Returns a sentence such as "Run 1." or "10 runs." that says which runs are drawn.
     pub(super) fn which(&self) -> String {
-        match self.plot.seed {
+        match self.plot.written.seed {
             Some(seed) => format!("Run {seed}."),
             None => {
                 let cells: Vec<usize> = self.plot.grid.cells.iter().flatten().copied().collect();
@@ -213,5 +206,62 @@ impl Picture<'_> {
             text += &format!("; paper: {}", ticks::number(paper));
         }
         text
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Runs {
+    /// Values by seed. `None` if the metric is undefined in a run.
+    pub(crate) each: Vec<(u64, Option<f64>)>,
+    /// Statistic over all runs, or `None` if a run has no value, as in the verdict.
+    pub(crate) value: Option<f64>,
+    /// The 95 % interval of the statistic, as in [`stats::interval`], or `None` for a single run.
+    pub(crate) interval: Option<[f64; 2]>,
+}
+
+impl Runs {
+    pub(crate) fn of(records: &[Record], cell: usize, metric: usize, plot: &Plot) -> Self {
+        let of_cell = records.iter().filter(|record| record.cell == cell);
+        let number = |value: Option<f64>| value.filter(|value| value.is_finite());
+        let mut each: Vec<(u64, Option<f64>)> =
+            of_cell.map(|record| (record.seed, number(record.values.get(metric).copied().flatten()))).collect();
+        each.sort_by_key(|(seed, _)| *seed);
+        let all = each.iter().map(|(_, value)| *value);
+        let values: Option<Vec<f64>> =
+            if plot.written.skip_missing { Some(all.flatten().collect()) } else { all.collect() };
+        let Some(values) = values else { return Self { each, value: None, interval: None } };
+        let value = plot.written.statistic.of(&sorted(values.iter().copied())).filter(|value| value.is_finite());
+        let is_sure = value.is_none() || values.len() < 2;
+        let interval =
+            if is_sure { None } else { stats::interval(&values, |sorted| plot.written.statistic.of(sorted)) };
+        Self { each, value, interval: interval.filter(|ends| ends.iter().all(|end| end.is_finite())) }
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
+        self.each.iter().filter_map(|(_, value)| *value)
+    }
+
+    pub(crate) fn drawn(&self) -> impl Iterator<Item = f64> {
+        self.value.into_iter().chain(self.interval.into_iter().flatten())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_value_leaves_none_unless_it_may() {
+        let experiment = Experiment::read("all-plots.toml", include_str!("../../tests/data/all-plots.toml")).unwrap();
+        let run = |seed, value| Record { cell: 1, seed, values: vec![value], ..Record::default() };
+        let records = [run(2, Some(4.0)), run(1, Some(2.0)), run(3, None)];
+        let mut plot = experiment.plots[0].clone();
+        let runs = Runs::of(&records, 1, 0, &plot);
+        assert_eq!(runs.each, [(1, Some(2.0)), (2, Some(4.0)), (3, None)]);
+        assert_eq!((runs.value, runs.interval), (None, None));
+        plot.written.skip_missing = true;
+        assert_eq!(Runs::of(&records, 1, 0, &plot).value, Some(3.0));
+        // A single run does not have an interval.
+        assert_eq!(Runs::of(&records[..1], 1, 0, &plot).interval, None);
     }
 }

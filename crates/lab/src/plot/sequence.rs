@@ -18,7 +18,7 @@ const FEW: usize = 100;
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let plot = picture.plot;
     let cell = plot.grid.cells.first().and_then(|line| line.first()).copied().unwrap_or(usize::MAX);
-    let seed = plot.seed.unwrap_or(1);
+    let seed = plot.written.seed.unwrap_or(1);
     let record = picture.records.iter().find(|record| record.cell == cell && record.seed == seed);
     // The recorded points of the chosen run, by the kind of series.
     let of = |call: &str| -> Vec<(f64, f64)> {

@@ -12,51 +12,16 @@ const BACK_QUEUE: u64 = 200;
 const LEAST_BACK_QUEUE: u64 = 20_000;
 /// Name of the choice without any controller, which shows what other flows have by themselves.
 const NOBODY: &str = "nobody";
-/// Number of lines in tables of the worst scenarios.
 const WORST: usize = 10;
 
 /// A metric without a value in some scenarios.
 const NONE: &str = "1 / 0";
 
-const OWN: &str = r#"
-[[flows]]
-name = "own"
-count = "{members}"
-congestion = "{congestion}"
-start = "{own-start}"
-apart = "{apart}"
-tcp = { search-mtu = true, routers-answer = false, window = "{window}", send-buffer = "{window}" }
-"#;
-
-const OTHERS: &str = r#"
-[[flows]]
-name = "other"
-count = "{others}"
-congestion = "{other}"
-start = "{other-start}"
-tcp = { search-mtu = true, routers-answer = false, window = "{window}", send-buffer = "{window}" }
-"#;
-
-const TRAFFIC: &str = r#"
-[[traffic]]
-name = "traffic"
-kind = "{kind}"
-rate = "{traffic}"
-packet = "1500B"
-"#;
-
-const SHORT: &str = r#"
-[[workloads]]
-name = "short"
-kind = "http"
-load = "{load}"
-congestion = "cubic"
-pairs = 10
-"#;
+/// Flows with the controller, other flows, traffic and short flows, separated by empty lines.
+const PARTS: &str = include_str!("parts.toml");
 
 /// Returns the text of the experiment: one cell per controller and scenario.
-#[must_use]
-pub fn text(request: &Request) -> String {
+pub(crate) fn text(request: &Request) -> String {
     let scenarios: Vec<Scenario> = request.seeds.each().map(Scenario::draw).collect();
     let has = |is: fn(&Competition) -> bool| scenarios.iter().any(|scenario| is(&scenario.competition));
     let (has_others, has_short) = (
@@ -65,15 +30,10 @@ pub fn text(request: &Request) -> String {
     );
     let mut text = head(request);
     axes(&mut text, request, &scenarios);
-    text += OWN;
-    if has_others {
-        text += OTHERS;
-    }
-    if has(|competition| matches!(competition, Competition::Traffic(_))) {
-        text += TRAFFIC;
-    }
-    if has_short {
-        text += SHORT;
+    let has_traffic = has(|competition| matches!(competition, Competition::Traffic(_)));
+    let has_parts = [true, has_others, has_traffic, has_short];
+    for (part, _) in PARTS.split("\n\n").zip(has_parts).filter(|(_, has)| *has) {
+        text += &format!("\n{}\n", part.trim_end());
     }
     metrics(&mut text, has_others, has_short);
     plots(&mut text, request, &scenarios);
@@ -108,13 +68,10 @@ fn axes(text: &mut String, request: &Request, scenarios: &[Scenario]) {
     }
     *text += "]\n";
 }
-
-/// Returns the names in quotes, separated by commas.
 fn quoted<T: std::fmt::Display>(names: &[T]) -> String {
     names.iter().map(|name| format!("{:?}", name.to_string())).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the variables of a scenario.
 fn variables(scenario: &Scenario) -> Vec<(&'static str, String)> {
     let own_start = if matches!(scenario.competition, Competition::Others { are_first: true, .. }) { 10 } else { 0 };
     let other_start = 10 - own_start;
@@ -152,7 +109,6 @@ fn variables(scenario: &Scenario) -> Vec<(&'static str, String)> {
     variables
 }
 
-/// Returns the expressions of the metrics.
 fn measured(scenario: &Scenario) -> [(&'static str, String); 7] {
     let end = scenario.duration * 1000;
     let half = end / 2;
@@ -190,7 +146,6 @@ fn measured(scenario: &Scenario) -> [(&'static str, String); 7] {
     ]
 }
 
-/// Returns the options of the link.
 fn link(scenario: &Scenario) -> String {
     let back_queue = (scenario.back * BACK_QUEUE / 8).max(LEAST_BACK_QUEUE);
     let mut link = format!(
@@ -311,29 +266,31 @@ fn plots(text: &mut String, request: &Request, scenarios: &[Scenario]) {
 }
 
 /// A column of the summary: head, expression, decimals, and the scenarios that it covers.
-type Column = (&'static str, &'static str, usize, fn(&Scenario) -> bool);
+type Column = (&'static str, &'static str, usize, Covers);
+type Covers = fn(&Scenario) -> bool;
+
+const ALL: Covers = |_| true;
+const ONE_FLOW: Covers = |scenario| !scenario.is_shared();
+const ALONE: Covers = |scenario| scenario.competition == Competition::Alone;
+const OWN: Covers = |scenario| matches!(scenario.competition, Competition::Own(_));
+const OTHERS: Covers = |scenario| matches!(scenario.competition, Competition::Others { .. });
+const SHORT: Covers = |scenario| matches!(scenario.competition, Competition::Short(_));
 
 const SUMMARY: &[Column] = &[
-    ("all: median", "median(score)", 2, |_| true),
-    ("p5", "p5(score)", 2, |_| true),
-    ("one flow: median", "median(utility)", 2, |scenario| !scenario.is_shared()),
-    ("one flow: p5", "p5(utility)", 2, |scenario| !scenario.is_shared()),
-    ("alone: median", "median(utility)", 2, |scenario| scenario.competition == Competition::Alone),
-    ("alone: p5", "p5(utility)", 2, |scenario| scenario.competition == Competition::Alone),
-    ("same controller: median", "median(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
-    ("same controller: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Own(_))),
-    ("CUBIC or NewReno: median", "median(fairness)", 2, |scenario| {
-        matches!(scenario.competition, Competition::Others { .. })
-    }),
-    ("CUBIC or NewReno: p5", "p5(fairness)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
-    ("harm: median", "median(harm)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
-    ("harm: p95", "p95(harm)", 2, |scenario| matches!(scenario.competition, Competition::Others { .. })),
-    ("harm to short flows", "median(harm-to-short)", 2, |scenario| {
-        matches!(scenario.competition, Competition::Short(_))
-    }),
-    ("single flow in competitive mode, %", "mean(competitive)", 1, |scenario| {
-        scenario.competition == Competition::Alone
-    }),
+    ("all: median", "median(score)", 2, ALL),
+    ("p5", "p5(score)", 2, ALL),
+    ("one flow: median", "median(utility)", 2, ONE_FLOW),
+    ("one flow: p5", "p5(utility)", 2, ONE_FLOW),
+    ("alone: median", "median(utility)", 2, ALONE),
+    ("alone: p5", "p5(utility)", 2, ALONE),
+    ("same controller: median", "median(fairness)", 2, OWN),
+    ("same controller: p5", "p5(fairness)", 2, OWN),
+    ("CUBIC or NewReno: median", "median(fairness)", 2, OTHERS),
+    ("CUBIC or NewReno: p5", "p5(fairness)", 2, OTHERS),
+    ("harm: median", "median(harm)", 2, OTHERS),
+    ("harm: p95", "p95(harm)", 2, OTHERS),
+    ("harm to short flows", "median(harm-to-short)", 2, SHORT),
+    ("single flow in competitive mode, %", "mean(competitive)", 1, ALONE),
 ];
 
 fn tables(text: &mut String, request: &Request, scenarios: &[Scenario]) {

@@ -1,5 +1,7 @@
 //! Scenarios, drawn from the distribution that `docs/lab.md` describes.
 
+use std::fmt;
+
 use longhaul_link::Random;
 use longhaul_units::math;
 
@@ -26,68 +28,59 @@ const HANDOVER: u64 = 15_000;
 /// A scenario. All values are integers with at most three significant digits, so that the text of the experiment
 /// contains them exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scenario {
-    /// The seed.
-    pub seed: u64,
+pub(crate) struct Scenario {
+    pub(crate) seed: u64,
     /// Rate of the bottleneck in kb/s.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// Base RTT in microseconds.
-    pub rtt: u64,
+    pub(crate) rtt: u64,
     /// Limit of the queue in bytes.
-    pub queue: u64,
+    pub(crate) queue: u64,
     /// Drawn size of the queue, in thousandths of the bandwidth-delay product.
-    pub queue_permille: u64,
-    /// Random loss of data.
-    pub loss: Option<Loss>,
+    pub(crate) queue_permille: u64,
+    pub(crate) loss: Option<Loss>,
     /// Largest random delay in each direction, in microseconds.
-    pub jitter: u64,
-    /// Reordering of data.
-    pub reordering: Option<Reordering>,
-    /// Queue management.
-    pub aqm: Aqm,
+    pub(crate) jitter: u64,
+    pub(crate) reordering: Option<Reordering>,
+    pub(crate) aqm: Aqm,
     /// Whether the queue marks instead of dropping.
-    pub ecn: bool,
+    pub(crate) ecn: bool,
     /// A policer before the queue.
-    pub policer: Option<Policer>,
-    /// Changes of rate and RTT.
-    pub steps: Vec<Step>,
+    pub(crate) policer: Option<Policer>,
+    pub(crate) steps: Vec<Step>,
     /// Silences of handovers, which hold all packets: start and duration in milliseconds.
-    pub handovers: Vec<(u64, u64)>,
+    pub(crate) handovers: Vec<(u64, u64)>,
     /// An outage, which loses all packets: start and duration in milliseconds.
-    pub outage: Option<(u64, u64)>,
-    /// The other flows.
-    pub competition: Competition,
+    pub(crate) outage: Option<(u64, u64)>,
+    pub(crate) competition: Competition,
     /// Rate of the return path in kb/s.
-    pub back: u64,
+    pub(crate) back: u64,
     /// Interval in milliseconds at which the return path delivers packets in bursts, or 0 if it delivers them as they
     /// come.
-    pub burst_interval: u64,
+    pub(crate) burst_interval: u64,
     /// Duration of the run in seconds.
-    pub duration: u64,
+    pub(crate) duration: u64,
 }
 
-/// Random loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
+pub(crate) struct Loss {
     /// Mean loss in parts per million.
-    pub ppm: u64,
+    pub(crate) ppm: u64,
     /// Mean number of successive packets that are lost, or `None` for independent losses.
-    pub burst: Option<u64>,
+    pub(crate) burst: Option<u64>,
 }
 
 /// Packets that arrive later than others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reordering {
+pub(crate) struct Reordering {
     /// Share of the packets in parts per million.
-    pub ppm: u64,
+    pub(crate) ppm: u64,
     /// Largest extra delay in microseconds.
-    pub extra: u64,
+    pub(crate) extra: u64,
 }
 
-/// Queue management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of the algorithms")]
-pub enum Aqm {
+pub(crate) enum Aqm {
     DropTail,
     CoDel,
     Pie,
@@ -96,38 +89,32 @@ pub enum Aqm {
 
 /// A token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policer {
+pub(crate) struct Policer {
     /// Rate in kb/s.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// Burst in bytes.
-    pub burst: u64,
+    pub(crate) burst: u64,
 }
 
-/// A change of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// Time in milliseconds.
-    pub at: u64,
+    pub(crate) at: u64,
     /// Rate in kb/s.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// RTT in microseconds.
-    pub rtt: u64,
+    pub(crate) rtt: u64,
 }
 
-/// The other flows on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Competition {
-    /// None.
+pub(crate) enum Competition {
     Alone,
     /// Flows with the same controller: the number of all of them.
     Own(u64),
     /// CUBIC or NewReno flows.
     Others {
-        /// Their number.
         count: u64,
-        /// Whether they use NewReno.
         are_new_reno: bool,
-        /// Whether they start first.
         are_first: bool,
     },
     /// Traffic without congestion control.
@@ -138,11 +125,11 @@ pub enum Competition {
 
 /// Traffic without congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Its rate in percent of the link's.
-    pub percent: u64,
+    pub(crate) percent: u64,
     /// Whether packets arrive as a Poisson process, rather than at a constant rate.
-    pub is_poisson: bool,
+    pub(crate) is_poisson: bool,
 }
 
 /// A property of a scenario. Each has its own sequence of random numbers, so that a change of one property, in a new
@@ -166,9 +153,7 @@ enum Property {
 }
 
 impl Scenario {
-    /// Draws the scenario of a seed.
-    #[must_use]
-    pub fn draw(seed: u64) -> Self {
+    pub(crate) fn draw(seed: u64) -> Self {
         let draw = |property: Property| Draw(Random::new(seed, (u64::from(VERSION) << 32) | property as u64));
         // Each property has its own random stream, so that a new property does not change the others.
         let rate = draw(Property::Rate).log(1_000.0, 1_000_000.0);
@@ -229,25 +214,20 @@ impl Scenario {
     }
 
     /// Returns whether flows with congestion control share the link, so that the score is their fairness.
-    #[must_use]
-    pub const fn is_shared(&self) -> bool {
+    pub(crate) const fn is_shared(&self) -> bool {
         matches!(self.competition, Competition::Own(_) | Competition::Others { .. })
     }
 
     /// Returns the number of packets of 1504 bytes in a burst of the return path.
-    #[must_use]
-    pub fn burst_packets(&self) -> u64 {
+    pub(crate) fn burst_packets(&self) -> u64 {
         (self.back as f64 * self.burst_interval as f64 / OPPORTUNITY).round() as u64
     }
 
-    /// Returns the number of flows with the controller.
-    #[must_use]
-    pub const fn own(&self) -> u64 {
+    pub(crate) const fn own(&self) -> u64 {
         if let Competition::Own(count) = self.competition { count } else { 1 }
     }
 }
 
-/// Random numbers of a property.
 struct Draw(Random);
 
 impl Draw {
@@ -357,6 +337,120 @@ fn burst_interval(mut draw: Draw, back: f64) -> (u64, u64) {
     let millis = draw.whole(0, 20);
     let packets = (back * millis as f64 / OPPORTUNITY).round();
     if packets >= 1.0 { (millis, three(packets * OPPORTUNITY / millis as f64)) } else { (0, three(back)) }
+}
+
+impl fmt::Display for Scenario {
+    /// Writes the properties that differ from a plain link: `24.1 Mb/s, 120 ms, queue 0.31 BDP, loss 0.02 %`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} Mb/s, {} ms", thousandth(self.rate), thousandth(self.rtt))?;
+        // A queue of few packets is larger than drawn.
+        let bdp = self.rate as f64 * self.rtt as f64 / 8_000.0;
+        write!(out, ", queue {:.2} BDP", self.queue as f64 / bdp)?;
+        // Queue management.
+        match self.aqm {
+            Aqm::DropTail => {}
+            Aqm::CoDel => out.write_str(", CoDel")?,
+            Aqm::Pie => out.write_str(", PIE")?,
+            Aqm::Red => out.write_str(", RED")?,
+        }
+        if self.ecn {
+            out.write_str(" with ECN")?;
+        }
+        // Impairments of data packets.
+        if let Some(loss) = self.loss {
+            write!(out, ", loss {} %", loss.ppm as f64 / 1e4)?;
+            if let Some(burst) = loss.burst {
+                write!(out, " in bursts of {burst}")?;
+            }
+        }
+        if self.jitter > 0 {
+            write!(out, ", jitter {} ms", thousandth(self.jitter))?;
+        }
+        if let Some(reordering) = self.reordering {
+            let share = reordering.ppm as f64 / 1e4;
+            write!(out, ", {share} % late by up to {} ms", thousandth(reordering.extra))?;
+        }
+        if let Some(policer) = self.policer {
+            let kilobytes = thousandth(policer.burst);
+            write!(out, ", policer {} Mb/s with {kilobytes} kB", thousandth(policer.rate))?;
+        }
+        // Changes over time.
+        if let [step, ..] = self.steps[..] {
+            let rates: Vec<String> = self.steps.iter().map(|step| thousandth(step.rate).to_string()).collect();
+            write!(out, ", every {} s a step ({} Mb/s)", thousandth(step.at), rates.join(", "))?;
+        }
+        if let Some((_, silence)) = self.handovers.first() {
+            write!(out, ", handovers of {silence} ms")?;
+        }
+        if let Some((at, length)) = self.outage {
+            write!(out, ", outage of {} s at {} s", thousandth(length), thousandth(at))?;
+        }
+        // Competing flows and traffic.
+        match self.competition {
+            Competition::Alone => {}
+            Competition::Own(count) => write!(out, ", {count} of its kind")?,
+            Competition::Others { count, are_new_reno, are_first } => {
+                let (name, order) =
+                    (if are_new_reno { "NewReno" } else { "CUBIC" }, if are_first { "first" } else { "last" });
+                write!(out, ", {count} {name} {order}")?;
+            }
+            Competition::Traffic(traffic) => {
+                let kind = if traffic.is_poisson { "Poisson" } else { "constant" };
+                write!(out, ", {} % {kind} traffic", traffic.percent)?;
+            }
+            Competition::Short(load) => write!(out, ", {load} % short flows")?,
+        }
+        // The return path.
+        write!(out, ", back {} Mb/s", thousandth(self.back))?;
+        if self.burst_interval > 0 {
+            write!(out, " every {} ms", self.burst_interval)?;
+        }
+        Ok(())
+    }
+}
+
+fn thousandth(value: u64) -> f64 {
+    value as f64 / 1e3
+}
+
+/// Payload in an IP packet, of 1500 bytes.
+const PAYLOAD: f64 = 1448.0 / 1500.0;
+/// Smallest share of the link that traffic without congestion control leaves.
+const LEFT: f64 = 0.1;
+
+impl Scenario {
+    /// Returns the limit of the goodput of all flows with congestion control, except short flows, in Mb/s, between
+    /// two times in milliseconds: the mean of the rate or of the policer's rate over this time, without silences,
+    /// other traffic, headers and random losses.
+    pub(super) fn limit(&self, from: u64, to: u64) -> f64 {
+        let mut edges = vec![from, to];
+        edges.extend(self.steps.iter().map(|step| step.at));
+        edges.extend(self.silences().flat_map(|(at, length)| [at, at + length]));
+        edges.retain(|edge| (from..=to).contains(edge));
+        edges.sort_unstable();
+        let bits: f64 = edges.windows(2).map(|pair| (pair[1] - pair[0]) as f64 * self.left_at(pair[0])).sum();
+        let arrives = 1.0 - self.loss.map_or(0.0, |loss| loss.ppm as f64 / 1e6);
+        bits / (to - from) as f64 / 1e3 * PAYLOAD * arrives
+    }
+
+    /// Returns the rate that is left for flows from a time on, in kb/s.
+    fn left_at(&self, at: u64) -> f64 {
+        if self.silences().any(|(from, length)| (from..from + length).contains(&at)) {
+            return 0.0;
+        }
+        let rate = self.steps.iter().rev().find(|step| step.at <= at).map_or(self.rate, |step| step.rate);
+        let rate = self.policer.map_or(rate, |policer| rate.min(policer.rate)) as f64;
+        let percent = match self.competition {
+            Competition::Traffic(traffic) => traffic.percent,
+            Competition::Short(load) => load,
+            _ => 0,
+        };
+        (rate - self.rate as f64 * percent as f64 / 100.0).max(LEFT * rate)
+    }
+
+    pub(super) fn silences(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.handovers.iter().copied().chain(self.outage)
+    }
 }
 
 #[cfg(test)]

@@ -4,38 +4,30 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use anyhow::{Context, Result, anyhow, bail};
 use longhaul_cc::Congestion;
 
-use super::RandomError;
-
 /// Maximum number of cells of an experiment.
-pub(super) const MOST_CELLS: u64 = 10_000;
-
-/// A set of scenarios, given by its seeds.
+const MOST_CELLS: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Set {
+pub(crate) enum Set {
     /// Seeds 1 to 300, by which constants may be chosen.
     Training,
     /// Seeds 1001 to 1300, which must not be used to choose constants.
     Test,
-    /// All seeds.
     Any,
 }
 
 impl Set {
     /// Returns the seeds of the set, or `None` if it contains all seeds.
-    #[must_use]
-    pub const fn seeds(self) -> Option<Seeds> {
+    pub(crate) const fn seeds(self) -> Option<Seeds> {
         match self {
             Self::Training => Some(Seeds { first: 1, last: 300 }),
             Self::Test => Some(Seeds { first: 1001, last: 1300 }),
             Self::Any => None,
         }
     }
-
-    /// Returns the identifier of the experiment with scenarios of this set.
-    #[must_use]
-    pub const fn id(self) -> &'static str {
+    pub(crate) const fn id(self) -> &'static str {
         match self {
             Self::Training => "random-training",
             Self::Test => "random-test",
@@ -45,14 +37,14 @@ impl Set {
 }
 
 impl FromStr for Set {
-    type Err = RandomError;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, RandomError> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "training" => Ok(Self::Training),
             "test" => Ok(Self::Test),
             "any" => Ok(Self::Any),
-            _ => Err(RandomError::UnknownSet(text.into())),
+            _ => bail!("{text:?} is not a set of scenarios; there are: training, test, any"),
         }
     }
 }
@@ -69,14 +61,13 @@ impl fmt::Display for Set {
 
 /// A range of seeds that is not empty. Both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seeds {
+pub(crate) struct Seeds {
     first: u64,
     last: u64,
 }
 
 impl Seeds {
-    /// Returns the seeds in order.
-    pub fn each(self) -> impl Iterator<Item = u64> {
+    pub(crate) fn each(self) -> impl Iterator<Item = u64> {
         self.first..=self.last
     }
 
@@ -90,14 +81,18 @@ impl Seeds {
 }
 
 impl FromStr for Seeds {
-    type Err = RandomError;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, RandomError> {
+    fn from_str(text: &str) -> Result<Self> {
         let number = |text: &str| text.parse::<u64>().ok();
         let ends = text.split_once("..").and_then(|(first, last)| Some((number(first)?, number(last)?)));
-        let (first, last) = ends.ok_or_else(|| RandomError::NotARange(text.into()))?;
-        let seeds = Self { first, last };
-        if first > last { Err(RandomError::Empty(seeds)) } else { Ok(seeds) }
+        let (first, last) = ends.with_context(|| {
+            format!("{text:?} is not a range of seeds; write the first and the last one, as in 1..300")
+        })?;
+        if first > last {
+            bail!("the range of seeds {first}..{last} is empty, because its end is before its start");
+        }
+        Ok(Self { first, last })
     }
 }
 
@@ -107,9 +102,8 @@ impl fmt::Display for Seeds {
     }
 }
 
-/// A valid request.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     pub(super) set: Set,
     pub(super) seeds: Seeds,
     pub(super) controllers: Vec<String>,
@@ -117,47 +111,39 @@ pub struct Request {
 
 impl Request {
     /// Checks a request. Without `seeds`, it covers the whole set.
-    ///
-    /// # Errors
-    /// Returns an error if the seeds are not within the set, if a name is not that of a controller or occurs twice, or
-    /// if there are more than 10,000 runs.
-    pub fn new(set: Set, seeds: Option<Seeds>, controllers: Vec<String>) -> Result<Self, RandomError> {
+    pub(crate) fn new(set: Set, seeds: Option<Seeds>, controllers: Vec<String>) -> Result<Self> {
         let seeds = match (set.seeds(), seeds) {
-            (None, None) => return Err(RandomError::NoSeeds),
             (Some(all), Some(seeds)) if !all.contains(seeds) => {
-                return Err(RandomError::Outside { seeds, set, all });
+                bail!("the seeds {seeds} are not within the set {set}, which has {all}; `any` has all seeds");
             }
-            (all, seeds) => seeds.or(all).ok_or(RandomError::NoSeeds)?,
+            (all, seeds) => seeds.or(all).context("the set any needs --seeds, as in --seeds 1..10")?,
         };
         if controllers.is_empty() {
-            return Err(RandomError::NoController);
+            bail!("no congestion controller is given; name one with -C, as in -C cubic");
         }
         let mut known = BTreeSet::new();
         for name in &controllers {
-            let wrong = |error| RandomError::Controller { name: name.clone(), error: Box::new(error) };
-            name.parse::<Congestion>().map_err(wrong)?;
+            name.parse::<Congestion>().map_err(|error| anyhow!("-C {name}: {error}"))?;
             if !known.insert(name) {
-                return Err(RandomError::Twice(name.clone()));
+                bail!("-C {name} is given twice");
             }
         }
         // One more for the runs without any controller.
         if seeds.count().saturating_mul(controllers.len() as u64 + 1) > MOST_CELLS {
-            return Err(RandomError::TooMany { scenarios: seeds.count(), controllers: controllers.len() });
+            let (scenarios, controllers) = (seeds.count(), controllers.len());
+            bail!("{scenarios} scenarios with {controllers} controllers are more than {MOST_CELLS} runs");
         }
         Ok(Self { set, seeds, controllers })
     }
 
-    /// Returns the name of the experiment.
-    #[must_use]
-    pub const fn id(&self) -> &'static str {
+    pub(crate) const fn id(&self) -> &'static str {
         self.set.id()
     }
 }
 
 /// Splits a list of controllers at its commas. Commas in parentheses belong to a name, and so do all commas of a text
 /// that is the name of a composition.
-#[must_use]
-pub fn names(text: &str) -> Vec<String> {
+pub(crate) fn names(text: &str) -> Vec<String> {
     if text.parse::<Congestion>().is_ok() {
         return vec![text.to_owned()];
     }

@@ -9,14 +9,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::{TcpInfo, TcpState};
+use longhaul::{TcpInfo, TcpSocket, TcpState};
 use longhaul_tcp::{Config, PathCache};
 use longhaul_units::Span;
-use tokio::io::{AsyncReadExt, AsyncWrite};
+use rustix::net::sockopt::set_tcp_congestion;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::sleep;
 
 use super::network::Network;
-use super::socket::{Listener, Socket, Stream};
 use crate::stopwatch::Stopwatch;
 use crate::world::{FlowSample, FlowState};
 
@@ -31,7 +31,7 @@ const ENDED: [TcpState; 3] = [TcpState::FinWait2, TcpState::TimeWait, TcpState::
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The two hosts of a flow, with the configurations of sender and receiver. Each has its own path cache.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Hosts {
     sender: Arc<Config>,
     receiver: Arc<Config>,
@@ -51,13 +51,11 @@ impl Hosts {
     }
 }
 
-/// The task of a flow.
+#[derive(Default)]
 pub(super) struct Plan {
     pub(super) hosts: Hosts,
-    /// Congestion control of the kernel's TCP, if that is the transport.
     pub(super) kernel: Option<String>,
     pub(super) bytes: u64,
-    /// Bytes of a message and the time between two, if the application writes messages.
     pub(super) messages: Option<(u64, Span)>,
     /// Start time since the start of the run, or since the end of the flows in `after`.
     pub(super) start: Span,
@@ -66,6 +64,7 @@ pub(super) struct Plan {
 }
 
 /// A connection, with the last known state of its sender.
+#[derive(Default)]
 pub(super) struct Flow {
     pub(super) plan: Plan,
     /// Time of the connect, in seconds.
@@ -92,36 +91,17 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(plan: Plan) -> Self {
-        Self {
-            plan,
-            opened: Cell::default(),
-            read: Cell::default(),
-            read_at: Cell::default(),
-            messages_from: Cell::default(),
-            message_delays: RefCell::default(),
-            has_ended: Cell::default(),
-            is_done: Cell::default(),
-            stream: RefCell::default(),
-            known: Cell::default(),
-            state: RefCell::default(),
-            lost: Default::default(),
-            starved: Cell::default(),
-            failure: RefCell::default(),
-        }
+        Self { plan, ..Self::default() }
     }
-
-    /// Creates a listener for this flow only.
     pub(super) fn listen(&self, address: IpAddr) -> io::Result<Listener> {
         Socket::new(&self.plan.hosts.receiver, self.plan.kernel.as_deref())?.listen(address)
     }
 
-    /// Creates the sender's socket.
     pub(super) fn socket(&self, network: &Network) -> io::Result<Socket> {
         let (config, kernel) = (&self.plan.hosts.sender, self.plan.kernel.as_deref());
         network.inside(|| Socket::new(config, kernel))
     }
 
-    /// Returns whether the flow has ended or failed.
     pub(super) fn is_over(&self) -> bool {
         self.failure.borrow().is_some() || (self.is_done.get() && self.has_ended.get())
     }
@@ -186,10 +166,10 @@ impl Flow {
     /// Polls the stream, which is borrowed only during each poll, because samples are taken in between.
     async fn with_stream<T>(
         &self,
-        poll: impl Fn(Pin<&mut Stream>, &mut std::task::Context<'_>) -> std::task::Poll<io::Result<T>>,
+        poll: impl Fn(Pin<&mut dyn Connection>, &mut std::task::Context<'_>) -> std::task::Poll<io::Result<T>>,
     ) -> io::Result<T> {
         poll_fn(|cx| match &mut *self.stream.borrow_mut() {
-            Some(stream) => poll(Pin::new(stream), cx),
+            Some(stream) => poll(stream.as_mut(), cx),
             None => std::task::Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         })
         .await
@@ -198,7 +178,7 @@ impl Flow {
     /// Updates the known state of the sender. Returns whether no further change is expected, which for the kernel's
     /// TCP is when the receiver has read everything.
     fn look(&self) -> bool {
-        let info = self.stream.borrow().as_ref().map(Stream::info);
+        let info = self.stream.borrow().as_ref().map(|stream| stream.info());
         let Some(info) = info else { return false };
         let Some(info) = info else { return self.has_ended.get() };
         let Ok(info) = info else { return true };
@@ -239,7 +219,6 @@ impl Flow {
         Ok(())
     }
 
-    /// Returns the current sample.
     pub(super) fn sample(&self) -> (FlowSample, Option<FlowState>) {
         self.look();
         let ended = self.has_ended.get().then(|| self.read_at.get());
@@ -286,5 +265,89 @@ fn state(info: &TcpInfo) -> FlowState {
         in_flight: info.in_flight_bytes as f64,
         srtt: info.rtt.map(|rtt| rtt.as_secs_f64()),
         estimates: rates.chain(spans).collect(),
+    }
+}
+
+pub(super) enum Socket {
+    Longhaul(Box<TcpSocket>),
+    Kernel(tokio::net::TcpSocket),
+}
+
+pub(super) enum Listener {
+    Longhaul(longhaul::TcpListener),
+    Kernel(tokio::net::TcpListener),
+}
+pub(super) type Stream = Pin<Box<dyn Connection>>;
+
+pub(super) trait Connection: AsyncRead + AsyncWrite {
+    /// Returns the state of a connection of longhaul.
+    fn info(&self) -> Option<io::Result<TcpInfo>>;
+}
+
+impl Connection for longhaul::TcpStream {
+    fn info(&self) -> Option<io::Result<TcpInfo>> {
+        Some(self.info())
+    }
+}
+
+impl Connection for tokio::net::TcpStream {
+    fn info(&self) -> Option<io::Result<TcpInfo>> {
+        None
+    }
+}
+
+impl Socket {
+    /// Creates a socket of longhaul with this configuration, or of the kernel's TCP with this congestion control. The
+    /// path is not shared with others, so unsafe congestion controllers are allowed.
+    pub(super) fn new(config: &Config, kernel: Option<&str>) -> io::Result<Self> {
+        let Some(congestion) = kernel else {
+            let mut socket = TcpSocket::new_v4()?;
+            *socket.config() = longhaul::Config::from_engine(config.clone());
+            socket.config().allow_unsafe_congestion(true);
+            return Ok(Self::Longhaul(Box::new(socket)));
+        };
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        let told =
+            |error| io::Error::other(format!("the kernel's {congestion:?}: {error} (modprobe tcp_{congestion})"));
+        set_tcp_congestion(&socket, congestion).map_err(told)?;
+        socket.set_nodelay(true)?;
+        Ok(Self::Kernel(socket))
+    }
+
+    pub(super) fn listen(self, address: IpAddr) -> io::Result<Listener> {
+        let address = SocketAddr::new(address, 0);
+        match self {
+            Self::Longhaul(socket) => {
+                socket.bind(address)?;
+                socket.listen(1).map(Listener::Longhaul)
+            }
+            Self::Kernel(socket) => {
+                socket.bind(address)?;
+                socket.listen(1).map(Listener::Kernel)
+            }
+        }
+    }
+
+    pub(super) async fn connect(self, to: SocketAddr) -> io::Result<Stream> {
+        match self {
+            Self::Longhaul(socket) => Ok(Box::pin(socket.connect(to).await?)),
+            Self::Kernel(socket) => Ok(Box::pin(socket.connect(to).await?)),
+        }
+    }
+}
+
+impl Listener {
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Longhaul(listener) => listener.local_addr(),
+            Self::Kernel(listener) => listener.local_addr(),
+        }
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Longhaul(listener) => Ok(Box::pin(listener.accept().await?.0)),
+            Self::Kernel(listener) => Ok(Box::pin(listener.accept().await?.0)),
+        }
     }
 }

@@ -19,7 +19,6 @@ use crate::world::LinkSample;
 /// the rate.
 const SEND_BUFFERS: (&str, &str) = ("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 67108864");
 
-/// The network between senders and receivers.
 pub(super) struct Network {
     path: Path,
     /// The senders' namespace. Without it, both ends are on the loopback.
@@ -27,7 +26,6 @@ pub(super) struct Network {
     relay: Option<Running>,
 }
 
-/// Result of the link at the end of a run.
 pub(super) struct Ended {
     pub(super) link: LinkSample,
     /// 99th percentile of the lateness in seconds.
@@ -48,7 +46,6 @@ impl Network {
         Ok(network)
     }
 
-    /// Returns the address of the receivers.
     pub(super) fn outside(&self) -> IpAddr {
         self.behind.as_ref().map_or(Ipv4Addr::LOCALHOST, |behind| behind.ends()[0]).into()
     }
@@ -78,7 +75,6 @@ impl Network {
         Ok(addresses)
     }
 
-    /// Stops the link.
     pub(super) fn stop(self) -> Result<Ended> {
         match (self.behind, self.relay) {
             (Some(behind), _) => behind.stop().map(|(engine, counts)| ended(&engine, counts)),

@@ -34,8 +34,6 @@ pub(super) struct CrossTraffic {
     left: UdpSocket,
     right: UdpSocket,
 }
-
-/// Creates all cross traffic, with its sockets.
 pub(super) fn all(setup: &CellSetup) -> io::Result<Vec<CrossTraffic>> {
     let there_is = (0u64..).zip(&setup.traffic).filter(|(_, traffic)| traffic.rate != Rate::ZERO);
     there_is.map(|(number, setup)| CrossTraffic::new(setup, TRAFFIC_STREAMS + 2 * number)).collect()
@@ -47,7 +45,6 @@ impl CrossTraffic {
         Ok(Self { setup: setup.clone(), stream, left: socket()?, right: socket()? })
     }
 
-    /// Returns the address that its packets are sent to.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.right.local_addr()
     }

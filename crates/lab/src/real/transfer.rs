@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
-use std::thread;
+use std::{fs, thread};
 
 use anyhow::{Context, Result};
 use longhaul_link::Histogram;
@@ -15,16 +15,15 @@ use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::flow::{Flow, Hosts, Plan, sleep_until};
-use super::machine::{Meter, Usage, peak_memory};
+use super::flow::{Flow, Hosts, Listener, Plan, Socket, sleep_until};
 use super::network::{Ended, Network};
-use super::socket::{Listener, Socket};
 use super::traffic::{self, CrossTraffic};
-use super::{Effort, Run, series, untold};
+use super::{Effort, Run, untold};
 use crate::experiment::CellSetup;
 use crate::measure::{self, Watch};
 use crate::record::Record;
-use crate::stopwatch::Stopwatch;
+use crate::series::{SeriesSetup, What};
+use crate::stopwatch::{ProcessorTime, Stopwatch, processor_seconds};
 use crate::world::{self, LinkSample, Outcome, Sample, build};
 
 /// Runs a cell on a new thread that owns all sockets. Like the relay's thread, it has a real-time priority if
@@ -69,8 +68,7 @@ async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     // The run lasts until its duration is over, or all flows have ended.
     let (samples, last) = all.samples(setup).await;
     // Resources are read before the network is torn down.
-    let Usage { seconds, processor_seconds, ends_processor_seconds, waited_seconds } = meter.usage();
-    let memory_bytes = peak_memory();
+    let effort = meter.effort();
     let (traffic_lateness, unsent) = traffic.stop()?;
     let Ended { link, lateness, lost } = network.stop()?;
     // The link's final counters belong to the end of the run.
@@ -78,25 +76,21 @@ async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let end = Sample { links: vec![link], ..last };
     outcome.samples.insert(setup.duration, end);
     let effort = Effort {
-        seconds,
-        processor_seconds,
-        ends_processor_seconds,
         read_bytes: all.flows.iter().map(|flow| flow.read.get()).sum(),
-        memory_bytes,
         lateness_seconds: lateness.max(traffic_lateness),
         lost_datagrams: lost + unsent + all.flows.iter().map(Flow::lost).sum::<u64>(),
-        waited_seconds,
         starved_seconds: all.flows.iter().map(|flow| flow.starved.get()).fold(0.0, f64::max),
         failures: all.failures(),
+        ..effort
     };
     let flow_seconds = outcome.begun.len() as f64 * setup.duration.as_secs_f64();
     let record = Record {
         cell,
         seed,
         values: values(setup, &outcome),
-        series: if setup.real_time { series::recorded(setup, seed, &outcome) } else { BTreeMap::new() },
+        series: if setup.real_time { recorded(setup, seed, &outcome) } else { BTreeMap::new() },
         flow_seconds,
-        took: seconds,
+        took: effort.seconds,
         ..Record::default()
     };
     Ok(Run { record: record.finite(), effort })
@@ -106,8 +100,6 @@ fn values(setup: &CellSetup, outcome: &Outcome) -> Vec<Option<f64>> {
     let told = setup.metrics.iter().map(|metric| untold(setup, metric).is_none().then_some(metric));
     told.map(|metric| metric?.value(&|call| measure::value(call, outcome))).collect()
 }
-
-/// Creates the flows, and returns them with the indices of each name.
 fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usize>>) {
     let (mut flows, mut ranges) = (Vec::<Flow>::new(), BTreeMap::<_, Range<usize>>::new());
     for flow in &setup.flows {
@@ -133,12 +125,9 @@ fn receivers(listeners: &[Listener], traffic: &[CrossTraffic]) -> std::io::Resul
     let flows = listeners.iter().map(Listener::local_addr);
     flows.chain(traffic.iter().map(CrossTraffic::address)).collect()
 }
-
-/// A number of bytes that flows of a name must read in total.
 struct Goal {
     flows: Range<usize>,
     bytes: u64,
-    /// Seconds from the first start of these flows until it is reached.
     reached: RefCell<Option<f64>>,
 }
 
@@ -151,7 +140,6 @@ fn goals(setup: &CellSetup, ranges: &BTreeMap<String, Range<usize>>) -> Vec<Goal
     asked.filter_map(goal).collect()
 }
 
-/// All flows during the run.
 struct All {
     clock: Stopwatch,
     flows: Vec<Flow>,
@@ -216,7 +204,7 @@ impl All {
     /// Takes samples at all sampling times. If all flows have ended and nothing can change, the rest are taken at
     /// once. Returns them with a final sample.
     async fn samples(&self, setup: &CellSetup) -> (BTreeMap<Span, Sample>, Sample) {
-        let times: BTreeSet<Span> = world::times(setup).into_iter().chain(series::times(setup)).collect();
+        let times: BTreeSet<Span> = world::times(setup).into_iter().chain(series_times(setup)).collect();
         let mut samples = BTreeMap::new();
         for time in &times {
             let at = time.as_secs_f64();
@@ -242,7 +230,6 @@ impl All {
         flows: BTreeMap<String, Range<usize>>,
         samples: BTreeMap<Span, Sample>,
     ) -> Outcome {
-        let none = || vec![None; self.flows.len()];
         let reached = |goal: &Goal| Some(((goal.flows.start, goal.bytes), (*goal.reached.borrow())?));
         let begun = |flow: &Flow| flow.opened.get().map(|opened| Span::from_nanos((opened * 1e9) as u64));
         Outcome {
@@ -253,20 +240,85 @@ impl All {
             rtts: vec![Histogram::default(); self.flows.len()],
             messages: self.flows.iter().map(|flow| flow.message_delays.borrow().clone()).collect(),
             reached: self.goals.iter().filter_map(reached).collect(),
-            data: BTreeMap::new(),
-            windows_reached: BTreeMap::new(),
             first_drops: vec![HashMap::new()],
-            windows_at_drop: none(),
+            windows_at_drop: vec![None; self.flows.len()],
             reductions: vec![None; self.flows.len()],
-            phases: Vec::new(),
-            logs: Vec::new(),
-            epochs: BTreeMap::new(),
-            probes: BTreeMap::new(),
             samples,
+            ..Outcome::default()
         }
     }
 
     fn failures(&self) -> Vec<String> {
         self.flows.iter().filter_map(|flow| flow.failure.borrow().clone()).collect()
     }
+}
+
+pub(super) fn series_times(setup: &CellSetup) -> impl Iterator<Item = Span> {
+    setup.series.iter().flat_map(|series| times_of(series, setup.duration))
+}
+
+fn times_of(series: &SeriesSetup, duration: Span) -> impl Iterator<Item = Span> + use<> {
+    let every = series.every.max(Span::from_nanos(1));
+    (0..=duration.as_nanos() / every.as_nanos()).map(move |nth| every * nth)
+}
+
+pub(super) fn recorded(setup: &CellSetup, seed: u64, outcome: &Outcome) -> BTreeMap<String, Vec<(f64, f64)>> {
+    let wanted = setup.series.iter().filter(|series| seed <= series.runs);
+    wanted.map(|series| (series.name.clone(), points(series, outcome))).collect()
+}
+
+fn points(series: &SeriesSetup, outcome: &Outcome) -> Vec<(f64, f64)> {
+    let flows = outcome.flows.get(&series.flows).cloned().unwrap_or(0..0);
+    let read = |time| outcome.at(time).flows.get(flows.clone()).into_iter().flatten().map(|flow| flow.read).sum();
+    let read: Vec<(f64, f64)> =
+        times_of(series, outcome.duration).map(|time| (time.as_secs_f64(), read(time))).collect();
+    if series.what == What::Read {
+        return read;
+    }
+    let rate = |two: &[(f64, f64)]| (two[1].0, (two[1].1 - two[0].1) * 8e-6 / (two[1].0 - two[0].0));
+    read.windows(2).map(rate).collect()
+}
+
+pub(super) struct Meter {
+    clock: Stopwatch,
+    processor: f64,
+    here: ProcessorTime,
+    waited: f64,
+}
+
+impl Meter {
+    pub(super) fn start() -> Self {
+        // Without permission to reset the peak memory, it includes earlier runs (proc_pid_clear_refs(5)).
+        let _ = fs::write("/proc/self/clear_refs", "5");
+        let (processor, waited) = (processor_seconds(), waited_seconds());
+        Self { clock: Stopwatch::start(), processor, here: ProcessorTime::start(), waited }
+    }
+
+    /// Returns the effort so far of the process and of this thread, which is that of both ends.
+    pub(super) fn effort(&self) -> Effort {
+        Effort {
+            seconds: self.clock.seconds(),
+            processor_seconds: processor_seconds() - self.processor,
+            ends_processor_seconds: self.here.seconds(),
+            waited_seconds: waited_seconds() - self.waited,
+            memory_bytes: peak_memory(),
+            ..Effort::default()
+        }
+    }
+}
+
+/// Returns the seconds for which this thread waited for a processor: the second number of schedstat (Linux,
+/// Documentation/scheduler/sched-stats.rst), or 0 if the kernel does not count.
+fn waited_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split_whitespace().nth(1).and_then(|nanos| nanos.parse::<f64>().ok());
+    nanos.map_or(0.0, |nanos| nanos * 1e-9)
+}
+
+/// Returns the peak memory of the process in bytes (proc_pid_status(5)).
+fn peak_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }

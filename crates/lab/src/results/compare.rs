@@ -1,24 +1,22 @@
 //! Comparison of the results in two folders.
 
-mod direction;
-
 use std::collections::BTreeMap;
 
 use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
 use super::held::{Held, Results};
-use super::tables::choices;
-use crate::definition::Statistic;
-use crate::experiment::{Experiment, Row};
+use super::tables::cell_name;
+use crate::definition::{Form, Metric, Statistic};
+use crate::experiment::Row;
 use crate::judge::{self, Judged, Numbers};
-use crate::rule::Verdict;
+use crate::measure::{self, Better};
+use crate::rule::{Rule, Verdict};
 use crate::stats;
 
-/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Change {
+pub(crate) enum Change {
     /// A change towards the rule, or of a metric, in the direction that is better for its measure.
     Better,
     /// A change in the opposite direction.
@@ -28,92 +26,67 @@ pub enum Change {
     /// A difference without a better direction, or a value that only one of them has.
     Changed,
 }
-
-/// Differences between two folders.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Rows with different verdicts, or in only one of the folders.
-    pub verdicts: Vec<RowChange>,
-    /// All other rows.
-    pub rows: Vec<RowChange>,
-    /// Each metric in each cell.
-    pub metrics: Vec<MetricChange>,
-    /// Experiments that could not be compared.
-    pub unlike: Unlike,
+    pub(crate) verdicts: Vec<RowChange>,
+    pub(crate) rows: Vec<RowChange>,
+    pub(crate) metrics: Vec<MetricChange>,
+    pub(crate) unlike: Unlike,
 }
 
-/// Comparison of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RowChange {
-    /// The identifier of the experiment.
-    pub experiment: String,
-    /// The identifier of the row.
-    pub row: String,
-    /// The name of the metric.
-    pub metric: String,
-    /// The unit of the metric.
-    pub unit: String,
+pub(crate) struct RowChange {
+    pub(crate) experiment: String,
+    pub(crate) row: String,
+    pub(crate) metric: String,
+    pub(crate) unit: String,
     /// The first verdict, or `None` if there is no such row.
-    pub before: Option<Verdict>,
+    pub(crate) before: Option<Verdict>,
     /// The second verdict, or `None` if there is no such row.
-    pub after: Option<Verdict>,
-    /// Our values in the first and in the second folder.
-    pub ours: [Option<Numbers>; 2],
-    /// The result.
-    pub change: Change,
+    pub(crate) after: Option<Verdict>,
+    pub(crate) ours: [Option<Numbers>; 2],
+    pub(crate) change: Change,
 }
 
-/// Comparison of a metric in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MetricChange {
-    /// The identifier of the experiment.
-    pub experiment: String,
-    /// The choice on each axis.
-    pub cell: String,
-    /// The name of the metric.
-    pub metric: String,
-    /// The unit of the metric.
-    pub unit: String,
-    /// Medians in the first and in the second folder.
-    pub medians: [Option<f64>; 2],
+pub(crate) struct MetricChange {
+    pub(crate) experiment: String,
+    pub(crate) cell: String,
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) medians: [Option<f64>; 2],
     /// Lower bound of the 95 % interval of the difference, second minus first.
-    pub low: Option<f64>,
-    /// Upper bound of this interval.
-    pub high: Option<f64>,
-    /// The result.
-    pub change: Change,
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
+    pub(crate) change: Change,
 }
 
 /// Experiments that could not be compared, or only in part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Unlike {
-    /// Experiments in the first folder only.
-    pub only_before: Vec<String>,
-    /// Experiments in the second folder only.
-    pub only_after: Vec<String>,
+pub(crate) struct Unlike {
+    pub(crate) only_before: Vec<String>,
+    pub(crate) only_after: Vec<String>,
     /// Experiments with missing runs in one of the folders. Their values are not compared.
-    pub incomplete: Vec<String>,
+    pub(crate) incomplete: Vec<String>,
     /// Experiments with different texts. Rows and cells with the same names are compared.
-    pub other_text: Vec<String>,
+    pub(crate) other_text: Vec<String>,
 }
 
 impl Comparison {
     /// Returns whether the folders have no experiment in common.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.verdicts.is_empty() && self.metrics.is_empty() && self.unlike.incomplete.is_empty()
     }
 
     /// Returns rows that were reproduced in the first folder, but are not in the second, or are unknown there because
     /// runs are missing.
-    pub fn lost(&self) -> impl Iterator<Item = &RowChange> {
+    pub(crate) fn lost(&self) -> impl Iterator<Item = &RowChange> {
         self.verdicts.iter().filter(|row| row.before == Some(Verdict::Reproduced))
     }
 }
 
-/// Compares the first folder with the second.
-#[must_use]
-pub fn compare(before: &Results, after: &Results) -> Comparison {
+pub(crate) fn compare(before: &Results, after: &Results) -> Comparison {
     let only = |one: &Results, other: &Results| {
         let ids = one.experiments.iter().map(Held::id).filter(|id| other.find(id).is_none());
         ids.map(str::to_owned).collect()
@@ -216,7 +189,6 @@ fn verdicts(before: Verdict, after: Verdict) -> Option<Change> {
     }
 }
 
-/// Compares the values of a row whose verdict is unchanged.
 fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>) -> Change {
     let (before, after) = match (before, after) {
         (None, None) => return Change::Same,
@@ -235,8 +207,8 @@ fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>
     }
     let ours =
         |cells: &[Vec<f64>]| cells.iter().filter_map(|values| of(&sorted(values.iter().copied()))).collect::<Vec<_>>();
-    let miss = |cells: &[Vec<f64>]| direction::miss(judged.rule, &ours(cells), &row.paper);
-    match (miss(&before), miss(&after)) {
+    let distance = |cells: &[Vec<f64>]| miss(judged.rule, &ours(cells), &row.paper);
+    match (distance(&before), distance(&after)) {
         (Some(before), Some(after)) if after < before => Change::Better,
         (Some(before), Some(after)) if after > before => Change::Worse,
         _ => Change::Changed,
@@ -260,7 +232,7 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
             let median = |sorted: &[f64]| Statistic::Median.of(sorted);
             let both = was.as_ref().zip(is.as_ref());
             let interval = both.and_then(|(was, is)| stats::interval_of_difference(is, was, median));
-            let better = direction::of(definition);
+            let better = direction(definition);
             changes.push(MetricChange {
                 experiment: before.id().into(),
                 cell: name.clone(),
@@ -272,7 +244,7 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
                 change: match interval {
                     None if was.is_none() && is.is_none() => Change::Same,
                     None => Change::Changed,
-                    Some(interval) => direction::change(better, interval),
+                    Some(interval) => moved(better, interval),
                 },
             });
         }
@@ -280,6 +252,85 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
     changes
 }
 
-fn cell_name(experiment: &Experiment, cell: usize) -> String {
-    choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect::<Vec<_>>().join(" ")
+/// Returns the direction of a metric that is a single measure or its ratio to another cell. Other metrics have none.
+fn direction(metric: &Metric) -> Better {
+    match metric.form {
+        None | Some(Form::Ratio) => of_expression(metric.value.get_ref()),
+        Some(_) => Better::Unknown,
+    }
+}
+
+fn of_expression(expression: &str) -> Better {
+    let Some((name, rest)) = expression.trim().split_once('(') else { return Better::Unknown };
+    let is_alone = rest.find(')') == Some(rest.len().saturating_sub(1));
+    measure::find(name.trim()).filter(|_| is_alone).map_or(Better::Unknown, |measure| measure.better)
+}
+
+fn moved(better: Better, [low, high]: [f64; 2]) -> Change {
+    match better {
+        _ if low <= 0.0 && high >= 0.0 => Change::Same,
+        Better::Unknown => Change::Changed,
+        Better::More if low > 0.0 => Change::Better,
+        Better::Less if high < 0.0 => Change::Better,
+        Better::More | Better::Less => Change::Worse,
+    }
+}
+
+/// Returns the distance of values from meeting a rule; less is better. Returns `None` for rules without a distance.
+fn miss(rule: Rule, ours: &[f64], paper: &[f64]) -> Option<f64> {
+    let most = |values: &mut dyn Iterator<Item = f64>| values.max_by(f64::total_cmp);
+    match rule {
+        Rule::Exact | Rule::Within(_) | Rule::Near(_) | Rule::WithinDeviations(_) => {
+            let of = |(ours, paper): (&f64, &f64)| (ours - paper).abs() / if *paper == 0.0 { 1.0 } else { paper.abs() };
+            Some(ours.iter().zip(paper).map(of).sum())
+        }
+        Rule::AtLeast(_) | Rule::NotBelow(_) => most(&mut ours.iter().map(|ours| -ours)),
+        Rule::AtMost(_) => most(&mut ours.iter().copied()),
+        Rule::Decreasing(_) | Rule::NotIncreasing => most(&mut ours.windows(2).map(|two| two[1] - two[0])),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_measures_have_a_direction() {
+        assert_eq!(of_expression("goodput(x)"), Better::More);
+        assert_eq!(of_expression(" completion(x) "), Better::Less);
+        assert_eq!(of_expression("delay(p95, {from}, 9s)"), Better::Less);
+        assert_eq!(of_expression("converged(x)"), Better::Less);
+        assert_eq!(of_expression("nothing(x)"), Better::Unknown);
+        for text in ["goodput(x) / goodput(y)", "1 - jain(x)", "sent(x, 2s)", "100 * resent(x)", "2", ""] {
+            assert_eq!(of_expression(text), Better::Unknown, "{text}");
+        }
+    }
+
+    #[test]
+    fn differences_beyond_chance_are_better_or_worse() {
+        assert_eq!(moved(Better::More, [1.0, 2.0]), Change::Better);
+        assert_eq!(moved(Better::More, [-2.0, -1.0]), Change::Worse);
+        assert_eq!(moved(Better::Less, [-2.0, -1.0]), Change::Better);
+        assert_eq!(moved(Better::Less, [1.0, 2.0]), Change::Worse);
+        assert_eq!(moved(Better::Unknown, [1.0, 2.0]), Change::Changed);
+        for better in [Better::More, Better::Less, Better::Unknown] {
+            assert_eq!(moved(better, [-1.0, 2.0]), Change::Same);
+            assert_eq!(moved(better, [0.0, 0.0]), Change::Same);
+        }
+    }
+
+    #[test]
+    fn values_nearer_to_the_rule_miss_less() {
+        for (text, paper, near, far) in [
+            ("exact", &[5.0][..], &[5.1][..], &[4.0][..]),
+            ("within 10%", &[5.0, 0.0], &[5.1, 0.1], &[5.1, 0.3]),
+            ("at least 3", &[], &[3.0], &[2.0]),
+            ("at most 3", &[], &[3.0], &[4.0]),
+            ("decreasing", &[], &[5.0, 3.0, 1.0], &[5.0, 3.0, 2.0]),
+        ] {
+            let rule = Rule::parse(text).unwrap();
+            assert!(miss(rule, near, paper) < miss(rule, far, paper), "{text}");
+        }
+    }
 }

@@ -1,31 +1,30 @@
 //! A folder of results, opened for writing.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::lock::Lock;
-use super::runs::{ByRun, RunFile};
-use super::{DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ROWS, ROWS_CSV, RUNS, ResultsError, TIMES, VALUES_CSV, write};
+use anyhow::{Context, Error, Result, anyhow, bail};
+
+use super::{DAMAGED, DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ROWS, ROWS_CSV, RUNS, TIMES, VALUES_CSV, write};
+use crate::cost::Shard;
 use crate::experiment::Experiment;
-use crate::shard::Shard;
+use crate::record::Record;
 
 /// A folder of results, locked against other writers as long as this exists.
 #[derive(Debug)]
-pub struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     lab: Lab,
     _lock: Lock,
 }
 
-/// A request to store an experiment in a folder.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// The experiment.
-    pub experiment: &'a Experiment,
-    /// Its text.
-    pub text: &'a str,
-    /// The program and the number of runs per cell.
-    pub kept: &'a Kept,
+pub(crate) struct Asked<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) text: &'a str,
+    pub(crate) kept: &'a Kept,
 }
 
 impl Asked<'_> {
@@ -36,15 +35,11 @@ impl Asked<'_> {
 
 impl Folder {
     /// Opens a folder for a whole sweep or a part of it, and creates it if it does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the path is not a folder, if it contains other files or another part, or if another
-    /// program writes to it.
-    pub fn open(path: &Path, shard: Option<Shard>) -> Result<Self, ResultsError> {
+    pub(crate) fn open(path: &Path, shard: Option<Shard>) -> Result<Self> {
         if path.is_file() {
-            return Err(ResultsError::IsFile(path.to_owned()));
+            bail!("{} is a file; name a folder for results", path.display());
         }
-        fs::create_dir_all(path).map_err(|error| ResultsError::io(path, error))?;
+        fs::create_dir_all(path).with_context(|| path.display().to_string())?;
         if Lab::read(path)?.is_none() {
             is_empty(path)?;
         }
@@ -53,31 +48,26 @@ impl Folder {
         if lab.shard != shard {
             let words =
                 |shard: Option<Shard>| shard.map_or("a whole sweep".into(), |shard| format!("part {shard} of a sweep"));
-            return Err(ResultsError::Shard { path: path.to_owned(), there: words(lab.shard), asked: words(shard) });
+            let (there, asked) = (words(lab.shard), words(shard));
+            bail!("{} contains {there}, but {asked} is requested; name another folder for each part", path.display());
         }
         Ok(Self { path: path.to_owned(), lab, _lock: lock })
     }
 
-    /// Returns the path of the folder.
-    #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Checks whether an experiment can be started or continued here, without changing anything.
-    ///
-    /// # Errors
-    /// Returns an error if the existing results are of another text or program, or have more runs than requested.
-    pub fn check(&self, asked: Asked<'_>) -> Result<(), ResultsError> {
+    pub(crate) fn check(&self, asked: Asked<'_>) -> Result<()> {
         let path = self.of(asked.id());
         let Some(there) = self.lab.experiments.get(asked.id()) else {
-            return if path.exists() {
-                Err(ResultsError::Foreign { path: self.path.clone(), file: asked.id().into() })
-            } else {
-                Ok(())
-            };
+            return if path.exists() { Err(foreign(&self.path, asked.id())) } else { Ok(()) };
         };
-        let differs = |what: String| ResultsError::Differs { path: path.clone(), experiment: asked.id().into(), what };
+        let differs = |what: String| {
+            let remedy = format!("name another folder, or use --overwrite to remove the results of {}", asked.id());
+            anyhow!("{}: {what}; {remedy}", path.display())
+        };
         if there.blake3 != asked.kept.blake3 {
             let file = path.join(DEFINITION);
             let what = "the results are of another text, which differs in more than rows, plots and comments; it is in";
@@ -87,7 +77,11 @@ impl Folder {
             return Err(differs(format!("the results are by {}, and this is {}", there.program, asked.kept.program)));
         }
         if there.runs > asked.kept.runs {
-            return Err(ResultsError::Fewer { path, there: there.runs, asked: asked.kept.runs });
+            let (path, there, asked) = (path.display(), there.runs, asked.kept.runs);
+            bail!(
+                "{path} has {there} runs per cell, but {asked} are requested; request at least {there} with --seeds, \
+                 or name another folder"
+            );
         }
         if fs::read_to_string(path.join(DEFINITION)).is_ok_and(|text| !there.is_of(&text)) {
             return Err(differs(format!("{DEFINITION} has been changed since the runs")));
@@ -96,23 +90,17 @@ impl Folder {
     }
 
     /// Removes the results of an experiment, and nothing else.
-    ///
-    /// # Errors
-    /// Returns an error of the system, or an error if this program did not write these files.
-    pub fn remove(&self, id: &str) -> Result<(), ResultsError> {
+    pub(crate) fn remove(&self, id: &str) -> Result<()> {
         let path = self.of(id);
         match (self.lab.experiments.contains_key(id), path.exists()) {
-            (true, true) => fs::remove_dir_all(&path).map_err(|error| ResultsError::io(&path, error)),
-            (false, true) => Err(ResultsError::Foreign { path: self.path.clone(), file: id.into() }),
+            (true, true) => fs::remove_dir_all(&path).with_context(|| path.display().to_string()),
+            (false, true) => Err(foreign(&self.path, id)),
             (_, false) => Ok(()),
         }
     }
 
     /// Stores the request and opens the file of runs. Tables made from fewer runs or for other rows are removed.
-    ///
-    /// # Errors
-    /// Returns an error of the system, or an error if existing runs cannot be read.
-    pub fn begin(&mut self, asked: Asked<'_>) -> Result<(ByRun, RunFile), ResultsError> {
+    pub(crate) fn begin(&mut self, asked: Asked<'_>) -> Result<(ByRun, RunFile)> {
         let path = self.of(asked.id());
         let definition = path.join(DEFINITION);
         let is_same_text = fs::read(&definition).is_ok_and(|text| text == asked.text.as_bytes());
@@ -125,32 +113,137 @@ impl Folder {
                 let _ = fs::remove_file(path.join(made));
             }
         }
-        fs::create_dir_all(&path).map_err(|error| ResultsError::io(&path, error))?;
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
         if !is_same_text {
             write::whole(&definition, asked.text.as_bytes())?;
         }
         RunFile::open(&path.join(RUNS), asked.experiment)
     }
 
-    /// Returns the folder of an experiment.
-    #[must_use]
-    pub fn of(&self, id: &str) -> PathBuf {
+    pub(crate) fn of(&self, id: &str) -> PathBuf {
         self.path.join(id)
     }
 
-    /// Returns the path of an experiment's times.
     pub(super) fn times(&self, id: &str) -> PathBuf {
         self.of(id).join(TIMES)
     }
 }
 
+fn foreign(path: &Path, file: &str) -> Error {
+    let what = "which is not a result, so nothing is written there; name an empty or new folder";
+    anyhow!("{} contains {file}, {what}", path.display())
+}
+
 /// Checks that the folder is empty except for files left by a program that was killed at its start.
-fn is_empty(path: &Path) -> Result<(), ResultsError> {
-    for entry in fs::read_dir(path).map_err(|error| ResultsError::io(path, error))? {
-        let file = entry.map_err(|error| ResultsError::io(path, error))?.file_name().to_string_lossy().into_owned();
+fn is_empty(path: &Path) -> Result<()> {
+    for entry in fs::read_dir(path).with_context(|| path.display().to_string())? {
+        let file = entry.with_context(|| path.display().to_string())?.file_name().to_string_lossy().into_owned();
         if file != LOCK && file != format!("{LAB}.tmp") {
-            return Err(ResultsError::Foreign { path: path.to_owned(), file });
+            return Err(foreign(path, &file));
         }
     }
     Ok(())
+}
+
+/// The lock, held until it is dropped or the program ends in any way.
+#[derive(Debug)]
+struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    fn take(folder: &Path) -> Result<Self> {
+        let path = folder.join(LOCK);
+        let file = File::options().create(true).append(true).open(&path);
+        let told = || path.display().to_string();
+        let file = file.with_context(told)?;
+        if !is_free(&file).with_context(told)? {
+            let remedy = "wait until it ends, or name another folder";
+            bail!("another longhaul-lab writes there and has locked {}; {remedy}", path.display());
+        }
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(unix)]
+fn is_free(file: &File) -> std::io::Result<bool> {
+    use rustix::fs::{FlockOperation, flock};
+    use rustix::io::Errno;
+
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Other systems have no lock.
+#[cfg(not(unix))]
+fn is_free(_: &File) -> std::io::Result<bool> {
+    Ok(true)
+}
+
+/// Runs by cell and seed, regardless of their order in the file.
+pub(super) type ByRun = BTreeMap<(usize, u64), Record>;
+
+/// The file of an experiment's runs, open for appending.
+#[derive(Debug)]
+pub(crate) struct RunFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl RunFile {
+    /// Returns the existing runs and the file opened for appending. An incomplete last line, as left by a killed
+    /// program, is cut off.
+    pub(super) fn open(path: &Path, experiment: &Experiment) -> Result<(ByRun, Self)> {
+        let told = || path.display().to_string();
+        let (runs, whole) = read_runs(path, experiment)?;
+        let file = File::options().create(true).append(true).open(path).with_context(told)?;
+        file.set_len(whole).with_context(told)?;
+        Ok((runs, Self { path: path.to_owned(), file }))
+    }
+
+    /// Appends a run with a single write.
+    pub(crate) fn add(&mut self, record: &Record) -> Result<()> {
+        let line = serde_json::to_string(record)? + "\n";
+        self.file.write_all(line.as_bytes()).with_context(|| self.path.display().to_string())
+    }
+}
+
+/// Returns the runs in a file, and the number of bytes in complete lines. Without a file, there are none.
+pub(super) fn read_runs(path: &Path, experiment: &Experiment) -> Result<(ByRun, u64)> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read.with_context(|| path.display().to_string())?,
+    };
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let mut runs = ByRun::new();
+    for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
+        add(&mut runs, line, experiment)
+            .map_err(|what| anyhow!("{}: line {}: {what}; {DAMAGED}", path.display(), number + 1))?;
+    }
+    Ok((runs, whole as u64))
+}
+
+fn add(runs: &mut ByRun, line: &[u8], experiment: &Experiment) -> Result<(), String> {
+    let record: Record = serde_json::from_slice(line).map_err(|error| format!("not a run ({error})"))?;
+    let Record { cell, seed, .. } = record;
+    let (cells, metrics) = (experiment.cells.len(), experiment.definition.metrics.len());
+    if cell >= cells || seed == 0 || record.values.len() != metrics {
+        let has = record.values.len();
+        return Err(format!(
+            "cell {cell}, seed {seed}, {has} values is not a run of {cells} cells and {metrics} metrics"
+        ));
+    }
+    match runs.get(&(cell, seed)) {
+        Some(other) if !other.agrees(&record) => {
+            Err(format!("cell {cell}, seed {seed} occurs twice with different results"))
+        }
+        Some(_) => Ok(()),
+        None => {
+            runs.insert((cell, seed), record);
+            Ok(())
+        }
+    }
 }

@@ -3,101 +3,81 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::runs::{self, ByRun};
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::folder::{ByRun, read_runs};
 use super::tables::Times;
-use super::{DEFINITION, Kept, Lab, RUNS, ResultsError, TIMES};
+use super::{DAMAGED, DEFINITION, Lab, RUNS, TIMES, program};
+use crate::cost::Shard;
 use crate::documents::Source;
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
-use crate::shard::Shard;
 
-/// The contents of a folder.
 #[derive(Clone, Debug)]
-pub struct Results {
-    /// The path of the folder.
-    pub path: PathBuf,
-    /// The part of a sweep, if it is a part.
-    pub shard: Option<Shard>,
-    /// The experiments in the order of their identifiers.
-    pub experiments: Vec<Held>,
+pub(crate) struct Results {
+    pub(crate) path: PathBuf,
+    pub(crate) shard: Option<Shard>,
+    pub(crate) experiments: Vec<Held>,
 }
 
-/// The results of an experiment.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub(crate) struct Held {
     /// The experiment as in its text. Its rows and pictures may be newer than its runs.
-    pub experiment: Experiment,
-    /// Its text.
-    pub text: String,
-    /// The program and the requested number of runs.
-    pub kept: Kept,
+    pub(crate) experiment: Experiment,
+    pub(crate) text: String,
+    pub(crate) kept: Kept,
     /// The existing runs, by cell and seed.
-    pub records: Vec<Record>,
-    /// The times, if they were stored.
-    pub times: Option<Times>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) times: Option<Times>,
 }
 
 impl Results {
     /// Reads a folder. Another program may be writing to it.
-    ///
-    /// # Errors
-    /// Returns an error if it is not a folder of results, has another format, or is damaged.
-    pub fn read(path: &Path) -> Result<Self, ResultsError> {
-        let lab = Lab::read(path)?.ok_or_else(|| ResultsError::NoResults(path.to_owned()))?;
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let lab = Lab::read(path)?
+            .with_context(|| format!("{} has no lab.json: it is not a folder of results", path.display()))?;
         let held = lab.experiments.into_iter().map(|(id, kept)| Held::read(&path.join(id), kept));
         Ok(Self { path: path.to_owned(), shard: lab.shard, experiments: held.collect::<Result<_, _>>()? })
     }
 
-    /// Returns the results of an experiment.
-    #[must_use]
-    pub fn find(&self, id: &str) -> Option<&Held> {
+    pub(crate) fn find(&self, id: &str) -> Option<&Held> {
         self.experiments.iter().find(|held| held.id() == id)
     }
 }
 
 impl Held {
-    fn read(path: &Path, kept: Kept) -> Result<Self, ResultsError> {
+    fn read(path: &Path, kept: Kept) -> Result<Self> {
         let definition = path.join(DEFINITION);
-        let text = fs::read_to_string(&definition).map_err(|error| ResultsError::io(&definition, error))?;
+        let text = fs::read_to_string(&definition).with_context(|| definition.display().to_string())?;
         if !kept.is_of(&text) {
-            let what = "it is not the text of the runs".into();
-            return Err(ResultsError::Damaged { path: definition, what });
+            bail!("{}: it is not the text of the runs; {DAMAGED}", definition.display());
         }
-        let experiment = Experiment::read(DEFINITION, &text)
-            .map_err(|fault| ResultsError::Definition { path: path.to_owned(), fault })?;
-        let (found, _) = runs::read(&path.join(RUNS), &experiment)?;
+        let experiment = Experiment::read(DEFINITION, &text).with_context(|| path.display().to_string())?;
+        let (found, _) = read_runs(&path.join(RUNS), &experiment)?;
         let records = asked_for(found, kept.runs);
         Ok(Self { experiment, text, kept, records, times: Times::read(&path.join(TIMES)) })
     }
 
-    /// Returns the identifier of the experiment.
-    #[must_use]
-    pub fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         self.experiment.definition.id.get_ref()
     }
 
-    /// Returns the runs as a source of tables.
-    #[must_use]
-    pub fn source(&self) -> Source<'_> {
+    pub(crate) fn source(&self) -> Source<'_> {
         Source::new(&self.experiment, &self.records, self.kept.runs)
     }
 
-    /// Returns the requested number of runs in all cells.
-    #[must_use]
-    pub fn all(&self) -> usize {
+    pub(crate) fn all(&self) -> usize {
         self.experiment.cells.len() * self.kept.runs as usize
     }
 
-    /// Returns whether all runs exist.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.records.len() == self.all()
     }
 
     /// Returns the judged rows, or `None` unless all runs exist.
-    #[must_use]
-    pub fn rows(&self) -> Option<Vec<Judged>> {
+    pub(crate) fn rows(&self) -> Option<Vec<Judged>> {
         self.is_complete().then(|| judge::judge(&self.experiment, &self.records, self.kept.runs))
     }
 }
@@ -105,4 +85,64 @@ impl Held {
 /// Returns the requested runs, in order.
 pub(super) fn asked_for(found: ByRun, runs: u32) -> Vec<Record> {
     found.into_values().filter(|record| record.seed <= u64::from(runs)).collect()
+}
+
+/// Fields of an experiment that its runs do not depend on: the number of runs, how they are judged and drawn, and
+/// descriptions.
+const AFTERWARDS: [&str; 7] = ["title", "source", "runs", "quick-runs", "rows", "plots", "tables"];
+
+/// The identity of an experiment's runs, stored or requested.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Kept {
+    pub(crate) program: String,
+    /// BLAKE3 hash, in hexadecimal, of everything that the runs depend on: the text without comments and
+    /// the fields that only later steps use.
+    pub(crate) blake3: String,
+    pub(crate) runs: u32,
+}
+
+impl Kept {
+    pub(crate) fn new(text: &str, runs: u32) -> Self {
+        Self { program: program(), blake3: hash(text), runs }
+    }
+
+    pub(crate) fn is_of(&self, text: &str) -> bool {
+        self.blake3 == hash(text)
+    }
+}
+
+/// Hashes what the runs depend on, or the whole text if it is not TOML.
+fn hash(text: &str) -> String {
+    let essence = text.parse::<toml::Table>().ok().and_then(|mut table| {
+        table.retain(|field, _| !AFTERWARDS.contains(&field));
+        serde_json::to_vec(&table).ok()
+    });
+    blake3::hash(essence.as_deref().unwrap_or(text.as_bytes())).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "id = 'x'\nruns = 3\nduration = '9s'\n[metrics]\na = 'goodput(x)'\n[[rows]]\nid = 'r'\n[[rows]]\nid = 's'\n";
+
+    #[test]
+    fn judgements_and_notes_do_not_affect_the_comparison() {
+        let kept = Kept::new(TEXT, 1);
+        for (from, to) in
+            [("", "# Why.\n"), ("runs = 3", "runs = 9"), ("'r'", "'q'"), ("id = 'x'\nruns = 3", "runs = 3\nid = 'x'")]
+        {
+            assert!(kept.is_of(&TEXT.replacen(from, to, 1)), "{to}");
+        }
+        for (from, to) in [
+            ("'9s'", "'8s'"),
+            ("goodput", "sent"),
+            ("id = 'x'", "id = 'y'"),
+            ("[metrics]", "add = { a = ['b'] }\n[metrics]"),
+        ] {
+            assert!(!kept.is_of(&TEXT.replacen(from, to, 1)), "{to}");
+        }
+        assert!(Kept::new("no = [toml", 1).is_of("no = [toml") && !Kept::new("no = [toml", 1).is_of("nor = [toml"));
+    }
 }

@@ -3,33 +3,26 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::folder::{Asked, Folder};
+use anyhow::{Error, Result, anyhow};
+
+use super::Kept;
+use super::folder::{Asked, ByRun, Folder};
 use super::held::{Held, Results, asked_for};
-use super::runs::ByRun;
 use super::tables::write_tables;
-use super::{Kept, ResultsError};
 use crate::judge::Judged;
 use crate::record::Record;
 
-/// Result of merging an experiment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Joined {
-    /// Its identifier.
-    pub experiment: String,
-    /// Number of existing runs.
-    pub ended: usize,
-    /// Number of requested runs.
-    pub all: usize,
+pub(crate) struct Joined {
+    pub(crate) experiment: String,
+    pub(crate) ended: usize,
+    pub(crate) all: usize,
     /// The judged rows, if all runs exist.
-    pub rows: Option<Vec<Judged>>,
+    pub(crate) rows: Option<Vec<Judged>>,
 }
 
 /// Adds the runs of the folders to one folder for the whole sweep, and judges the complete experiments.
-///
-/// # Errors
-/// Returns an error if they differ in experiments, texts, programs or numbers of runs, or if a run has two different
-/// outcomes.
-pub fn merge(out: &Path, parts: &[PathBuf]) -> Result<Vec<Joined>, ResultsError> {
+pub(crate) fn merge(out: &Path, parts: &[PathBuf]) -> Result<Vec<Joined>> {
     let parts: Vec<Results> = parts.iter().map(|path| Results::read(path)).collect::<Result<_, _>>()?;
     let Some((first, others)) = parts.split_first() else { return Ok(Vec::new()) };
     for other in others {
@@ -49,8 +42,8 @@ fn asked(held: &Held) -> Asked<'_> {
 }
 
 /// Checks whether two folders are parts of one sweep.
-fn alike(a: &Results, b: &Results) -> Result<(), ResultsError> {
-    let unlike = |what| ResultsError::Unlike { a: a.path.clone(), b: b.path.clone(), what };
+fn alike(a: &Results, b: &Results) -> Result<()> {
+    let unlike = |what| unlike(&a.path, &b.path, what);
     let missing = |of: &Results, other: &Results| {
         let id = of.experiments.iter().map(Held::id).find(|id| other.find(id).is_none())?;
         Some(format!("only {} has {id}", of.path.display()))
@@ -73,8 +66,7 @@ fn alike(a: &Results, b: &Results) -> Result<(), ResultsError> {
     Ok(())
 }
 
-/// Returns the runs of an experiment that exist in any part.
-fn union(id: &str, parts: &[Results]) -> Result<ByRun, ResultsError> {
+fn union(id: &str, parts: &[Results]) -> Result<ByRun> {
     let mut all: BTreeMap<(usize, u64), (&Path, &Record)> = BTreeMap::new();
     for part in parts {
         for record in part.find(id).into_iter().flat_map(|held| &held.records) {
@@ -87,12 +79,15 @@ fn union(id: &str, parts: &[Results]) -> Result<ByRun, ResultsError> {
     Ok(all.into_iter().map(|(run, (_, record))| (run, record.clone())).collect())
 }
 
-fn other_numbers(id: &str, record: &Record, a: &Path, b: &Path) -> ResultsError {
-    let what = format!("{id}, cell {}, seed {} has different results", record.cell, record.seed);
-    ResultsError::Unlike { a: a.to_owned(), b: b.to_owned(), what }
+fn other_numbers(id: &str, record: &Record, a: &Path, b: &Path) -> Error {
+    unlike(a, b, format!("{id}, cell {}, seed {} has different results", record.cell, record.seed))
 }
 
-fn join(folder: &mut Folder, held: &Held, union: ByRun, parts: &[Results]) -> Result<Joined, ResultsError> {
+fn unlike(a: &Path, b: &Path, what: String) -> Error {
+    anyhow!("{} and {}: {what}; only parts of one sweep can be merged", a.display(), b.display())
+}
+
+fn join(folder: &mut Folder, held: &Held, union: ByRun, parts: &[Results]) -> Result<Joined> {
     let (id, runs) = (held.id(), held.kept.runs);
     let (mut found, mut file) = folder.begin(asked(held))?;
     for (run, record) in union {

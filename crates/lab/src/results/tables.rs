@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{Folder, ROWS, ROWS_CSV, ResultsError, VALUES_CSV, write};
-use crate::experiment::{Experiment, Row};
+use super::{Folder, ROWS, ROWS_CSV, VALUES_CSV, write};
+use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
 use crate::rule::Verdict;
@@ -15,30 +16,26 @@ use crate::stats::Spread;
 /// Times of an experiment. Except for the runs, this is the only file of a complete experiment that varies between
 /// executions.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Times {
-    /// Number of runs.
-    pub runs: usize,
+pub(crate) struct Times {
+    pub(crate) runs: usize,
     /// Seconds of computation, summed over all processors.
-    pub computed_seconds: f64,
+    pub(crate) computed_seconds: f64,
     /// Seconds from the start of the first run to the end of the last one, summed over executions of the program.
     /// Executions that were killed do not count.
-    pub wall_seconds: f64,
+    pub(crate) wall_seconds: f64,
     /// Simulated seconds, summed over flows.
-    pub flow_seconds: f64,
+    pub(crate) flow_seconds: f64,
 }
 
 impl Times {
-    /// Computes the times of these runs.
-    #[must_use]
-    pub fn of(records: &[Record], wall_seconds: f64) -> Self {
+    pub(crate) fn of(records: &[Record], wall_seconds: f64) -> Self {
         let sum = |of: fn(&Record) -> f64| records.iter().map(of).sum();
         let (computed_seconds, flow_seconds) = (sum(|record| record.took), sum(|record| record.flow_seconds));
         Self { runs: records.len(), computed_seconds, wall_seconds, flow_seconds }
     }
 
     /// Returns the simulated flow-seconds per second of computation.
-    #[must_use]
-    pub fn speed(&self) -> f64 {
+    pub(crate) fn speed(&self) -> f64 {
         if self.computed_seconds > 0.0 { self.flow_seconds / self.computed_seconds } else { 0.0 }
     }
 
@@ -49,30 +46,24 @@ impl Times {
 
 impl Folder {
     /// Stores the times of the existing runs of an experiment; `wall_seconds` is added to the stored value.
-    ///
-    /// # Errors
-    /// Returns an error of the system.
-    pub fn note_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<(), ResultsError> {
+    pub(crate) fn note_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<()> {
         let before = Times::read(&self.times(id)).map_or(0.0, |times| times.wall_seconds);
         self.set_times(id, records, before + wall_seconds)
     }
 
     /// Stores the times, replacing the stored values.
-    pub(super) fn set_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<(), ResultsError> {
+    pub(super) fn set_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<()> {
         write::json(&self.times(id), &Times::of(records, wall_seconds))
     }
 }
 
 /// Writes the rows and values of an experiment whose runs are complete, and returns the rows.
-///
-/// # Errors
-/// Returns an error of the system.
-pub fn write_tables(
+pub(crate) fn write_tables(
     folder: &Folder,
     experiment: &Experiment,
     records: &[Record],
     runs: u32,
-) -> Result<Vec<Judged>, ResultsError> {
+) -> Result<Vec<Judged>> {
     let path = folder.of(experiment.definition.id.get_ref());
     let rows = judge::judge(experiment, records, runs);
     let related = experiment.related(records);
@@ -105,58 +96,39 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
             Verdict::NotReproducible => "not-reproducible",
         };
         let [metric, unit, rule] = [&outcome.metric, &outcome.unit, &outcome.rule].map(Clone::clone);
-        for Value { cell, paper, ours, spread, runs } in each(row, records) {
-            let cell: Vec<String> = cell.map_or_else(Vec::new, |cell| {
-                choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect()
-            });
+        // A row that is not reproducible has only the paper's values.
+        let cells: Vec<Option<usize>> = match &row.judged {
+            Some(judged) => judged.cells.iter().copied().map(Some).collect(),
+            None => vec![None; row.paper.len().max(1)],
+        };
+        for (place, cell) in cells.into_iter().enumerate() {
+            let judged = row.judged.as_ref().zip(cell);
+            let ours = judged.and_then(|(row, cell)| judge::estimate(records, cell, row));
+            let values = judged.and_then(|(row, cell)| judge::values(records, cell, row));
+            let spread = values.as_deref().and_then(Spread::of);
+            let paper = row.paper.get(place).copied();
+            let cell = cell.map_or_else(String::new, |cell| cell_name(experiment, cell));
+            let runs = values.map_or(outcome.seeds as usize, |values| values.len());
             let mut line = vec![row.id.clone(), metric.clone(), unit.clone(), verdict.into(), rule.clone()];
-            line.extend([cell.join(" "), number(paper)]);
+            line.extend([cell, number(paper)]);
             line.extend([1, 0, 2].map(|nth| number(ours.map(|ours| ours[nth]))));
             let of = |what: fn(Spread) -> Option<f64>| number(spread.and_then(what));
             line.extend([of(|s| Some(s.min)), of(|s| Some(s.max)), of(|s| s.deviation), of(|s| Some(s.iqr))]);
-            line.extend([runs.unwrap_or(outcome.seeds as usize).to_string(), outcome.reason.clone()]);
+            line.extend([runs.to_string(), outcome.reason.clone()]);
             lines.push(line);
         }
     }
     lines
 }
 
-/// A value of a row.
-struct Value {
-    cell: Option<usize>,
-    paper: Option<f64>,
-    /// The value, between the bounds of its interval.
-    ours: Option<[f64; 3]>,
-    spread: Option<Spread>,
-    /// Number of runs with a value, if the value exists.
-    runs: Option<usize>,
-}
-
-/// Returns the values of a row, one per cell, with the paper's. A row that is not reproducible has only the latter.
-fn each(row: &Row, records: &[Record]) -> Vec<Value> {
-    let paper = |place: usize| row.paper.get(place).copied();
-    let value = |place, cell: Option<usize>| {
-        let judged = row.judged.as_ref().zip(cell);
-        let values = judged.and_then(|(row, cell)| judge::values(records, cell, row));
-        Value {
-            cell,
-            paper: paper(place),
-            ours: judged.and_then(|(row, cell)| judge::estimate(records, cell, row)),
-            spread: values.as_deref().and_then(Spread::of),
-            runs: values.map(|values| values.len()),
-        }
-    };
-    match &row.judged {
-        None => (0..row.paper.len().max(1)).map(|place| value(place, None)).collect(),
-        Some(judged) => judged.cells.iter().enumerate().map(|(place, cell)| value(place, Some(*cell))).collect(),
-    }
-}
-
-/// Returns the names of the axes with the choices of a cell.
-pub(super) fn choices(experiment: &Experiment, cell: usize) -> impl Iterator<Item = (&str, &str)> {
+fn choices(experiment: &Experiment, cell: usize) -> impl Iterator<Item = (&str, &str)> {
     let places = experiment.cells.get(cell).map_or(&[][..], |cell| &cell.places);
     let axes = experiment.definition.axes.iter();
     axes.zip(places).map(|(axis, place)| (axis.name.get_ref().as_str(), axis.choices[*place].name.get_ref().as_str()))
+}
+
+pub(super) fn cell_name(experiment: &Experiment, cell: usize) -> String {
+    choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect::<Vec<_>>().join(" ")
 }
 
 fn number(value: Option<f64>) -> String {

@@ -10,15 +10,13 @@ use std::sync::Arc;
 use longhaul_cc::SavedPath;
 use longhaul_link::topology::{Duplex, Row, row};
 use longhaul_link::{NetworkError, Random};
-use longhaul_sim::{Plan, Setup, SetupError, Sim};
+use longhaul_sim::{Epoch, Plan, PopulationId, Setup, SetupError, Sim};
 use longhaul_tcp::{Config, PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
 
-use super::follow::{Followed, Goal, Starts, WindowGoal};
+use super::follow::{Followed, Goal, Phases, Starts, WindowGoal};
 use super::packets::{DataPackets, DropHook, Drops, Sequences};
-use super::phases::Phases;
 use super::record::Recorder;
-use super::workload;
 use super::{FlowSample, Watched, World, asked};
 use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
 use crate::measure::{Asked, Watch};
@@ -34,12 +32,12 @@ pub(crate) const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 impl World {
     pub(super) fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {
         let Network { mut sim, pairs, links, watchers } = network(setup, seed)?;
-        let (of_others, of_workloads) = pairs.split_at(pairs.len() - workload::pairs(setup).count());
+        let (of_others, of_workloads) = pairs.split_at(pairs.len() - workload_pairs(setup).count());
         let (of_flows, of_traffic) = of_others.split_at(of_others.len() - setup.traffic.len());
         for ((number, traffic), pair) in (0u64..).zip(&setup.traffic).zip(of_traffic) {
             add_traffic(&mut sim, traffic, *pair, seed, TRAFFIC_STREAMS + 2 * number);
         }
-        let populations = workload::add(&mut sim, setup, of_workloads, seed);
+        let populations = add_workloads(&mut sim, setup, of_workloads, seed);
         let mut world = Self {
             at_node: vec![Vec::new(); 2 * pairs.len() + links.len() + 1],
             sim,
@@ -83,8 +81,6 @@ impl World {
     fn range(&self, name: &str) -> Range<usize> {
         self.ranges.get(name).cloned().unwrap_or(0..0)
     }
-
-    /// Prepares the observations that the metrics need.
     fn watch(&mut self, setup: &CellSetup) {
         for Asked { measure, flows, bytes, times, .. } in asked(setup) {
             let range = flows.first().map_or(0..0, |name| self.range(name));
@@ -190,9 +186,7 @@ struct Network {
     sim: Sim,
     /// The nodes of each host pair: of flows, then of cross traffic, then of workloads.
     pairs: Vec<[usize; 2]>,
-    /// Ids of the shared links, in the direction of the data.
     links: Vec<u32>,
-    /// One per flow, if a metric needs observations at each ACK.
     watchers: Vec<Watcher>,
 }
 
@@ -201,7 +195,7 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     let each = || with_hosts.clone().flat_map(|flow| (0..flow.count).map(move |_| flow));
     let of_flows = each().map(|flow| (&flow.hops, &flow.left, &flow.right));
     let of_traffic = setup.traffic.iter().map(|traffic| (&traffic.hops, &traffic.left, &traffic.right));
-    let of_workloads = workload::pairs(setup).map(|(hops, (left, right))| (hops, left, right));
+    let of_workloads = workload_pairs(setup).map(|(hops, (left, right))| (hops, left, right));
     let all = of_flows.chain(of_traffic).chain(of_workloads);
     let left = all.clone().map(|(hops, left, _)| (hops.start, left.clone()));
     let right = all.map(|(hops, _, right)| (hops.end, right.clone()));
@@ -213,8 +207,8 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     for (flow, node) in each().zip(&right).filter(|(flow, _)| !flow.receive_hold.is_zero()) {
         hosts.hosts[*node as usize].receive_hold = Some(flow.receive_hold);
     }
-    workload::configure(setup, &mut hosts, &left);
-    workload::configure(setup, &mut hosts, &right);
+    configure_workloads(setup, &mut hosts, &left);
+    configure_workloads(setup, &mut hosts, &right);
     let is_watched = asked(setup).any(|asked| asked.measure.watch == Watch::Acks);
     let of_pair: Vec<Watcher> = if is_watched { each().map(|_| Watcher::default()).collect() } else { Vec::new() };
     for ((watcher, flow), node) in of_pair.iter().zip(each()).zip(&left) {
@@ -274,7 +268,6 @@ pub(crate) fn start(flow: &FlowSetup, nth: u32, number: usize, seed: u64) -> Spa
     flow.start + flow.apart * u64::from(nth) + spread(flow, Random::new(seed, STREAMS + number as u64))
 }
 
-/// Returns the random delay of a flow's start.
 fn spread(flow: &FlowSetup, mut random: Random) -> Span {
     if flow.spread.is_zero() { Span::ZERO } else { random.span(flow.spread) }
 }
@@ -289,4 +282,43 @@ fn add_traffic(sim: &mut Sim, traffic: &TrafficSetup, [left, right]: [usize; 2],
             sim.add_marked_traffic(from, to, source, Time::ZERO + traffic.stop, traffic.ecn, traffic.dscp);
         }
     }
+}
+
+/// Random streams of workloads: one for arrival times and one for hosts each.
+const WORKLOAD_STREAMS: u64 = (1 << 63) + (1 << 33);
+
+/// Returns the host workload_pairs of all workloads: the shared links that they use, and their access links.
+fn workload_pairs(setup: &CellSetup) -> impl Iterator<Item = (&Range<usize>, &(Duplex, Duplex))> + Clone {
+    setup.workloads.iter().flat_map(|workload| workload.pairs.iter().map(|pair| (&workload.hops, pair)))
+}
+
+/// Configures the hosts of workloads, which are the last of these nodes.
+fn configure_workloads(setup: &CellSetup, hosts: &mut Setup, nodes: &[u32]) {
+    let configs = setup.workloads.iter().flat_map(|workload| workload.pairs.iter().map(|_| &workload.config));
+    let of_workloads = nodes.iter().skip(nodes.len() - workload_pairs(setup).count());
+    for (config, node) in configs.zip(of_workloads) {
+        hosts.hosts[*node as usize].config = Arc::clone(config);
+    }
+}
+
+/// Schedules the connections of the workloads between the last of these host workload_pairs.
+fn add_workloads(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: u64) -> BTreeMap<String, PopulationId> {
+    let mut rest = pairs;
+    let streams = (WORKLOAD_STREAMS..).step_by(2);
+    let mut populations = BTreeMap::new();
+    for (workload, stream) in setup.workloads.iter().zip(streams) {
+        let (own, others) = rest.split_at(workload.pairs.len());
+        rest = others;
+        if workload.rate == Rate::ZERO {
+            continue;
+        }
+        let random = [stream, stream + 1].map(|stream| Random::new(seed, stream));
+        let population = sim.add_population(workload.visits(own.to_vec(), random), Time::ZERO + workload.stop);
+        populations.insert(workload.name.clone(), population);
+    }
+    populations
+}
+
+pub(super) fn epochs(sim: &Sim, populations: &BTreeMap<String, PopulationId>) -> BTreeMap<String, Vec<Epoch>> {
+    populations.iter().map(|(name, population)| (name.clone(), sim.epochs(*population))).collect()
 }

@@ -8,118 +8,104 @@ use longhaul_sim::Epoch;
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Span, Time};
 
-use super::phases::Phases;
-use crate::number::{mbps, millis, number};
+use super::follow::Phases;
+use crate::measure::{mbps, millis, number};
 use crate::probing::Probed;
 use crate::watching::Log;
 
 /// The outcome of a run, from which measures are computed.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Duration of the run.
-    pub duration: Span,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) duration: Span,
     /// The shared links, in the direction of the data.
-    pub links: Vec<LinkConfig>,
-    /// The indices of the flows of each name.
-    pub flows: BTreeMap<String, Range<usize>>,
+    pub(crate) links: Vec<LinkConfig>,
+    pub(crate) flows: BTreeMap<String, Range<usize>>,
     /// Start time of each flow, or `None` if it never started.
-    pub begun: Vec<Option<Span>>,
+    pub(crate) begun: Vec<Option<Span>>,
     /// RTT samples of each flow, if they are observed.
-    pub rtts: Vec<Histogram>,
+    pub(crate) rtts: Vec<Histogram>,
     /// Seconds from the first start of flows of a name until they had read a number of bytes, by first flow and
     /// number of bytes.
-    pub reached: BTreeMap<(usize, u64), f64>,
+    pub(crate) reached: BTreeMap<(usize, u64), f64>,
     /// Delays in seconds of the messages of each flow, which only flows in real time have.
-    pub messages: Vec<Vec<f64>>,
+    pub(crate) messages: Vec<Vec<f64>>,
     /// Numbers of data packets offered to the first shared link, and dropped, until then or the end of the run.
-    pub data: BTreeMap<(usize, u64), [f64; 2]>,
+    pub(crate) data: BTreeMap<(usize, u64), [f64; 2]>,
     /// Seconds from a time until the windows of flows of a name reached a number of bytes, by first flow, number of
     /// bytes and time.
-    pub windows_reached: BTreeMap<(usize, u64, Span), f64>,
+    pub(crate) windows_reached: BTreeMap<(usize, u64, Span), f64>,
     /// Seconds until the first drop for each cause, by shared link.
-    pub first_drops: Vec<HashMap<Cause, f64>>,
+    pub(crate) first_drops: Vec<HashMap<Cause, f64>>,
     /// Congestion window of each flow at the first drop, in bytes.
-    pub windows_at_drop: Vec<Option<f64>>,
+    pub(crate) windows_at_drop: Vec<Option<f64>>,
     /// Start of each flow's first recovery in seconds, and the number of packets dropped before.
-    pub reductions: Vec<Option<(f64, f64)>>,
+    pub(crate) reductions: Vec<Option<(f64, f64)>>,
     /// The phases of each flow's sender, if they are observed.
-    pub phases: Vec<Phases>,
+    pub(crate) phases: Vec<Phases>,
     /// Observations of the senders at each ACK, by flow. Empty if no metric needs them.
-    pub logs: Vec<Log>,
+    pub(crate) logs: Vec<Log>,
     /// Requests and responses of each workload, in no particular order.
-    pub epochs: BTreeMap<String, Vec<Epoch>>,
-    /// Results of the probes.
-    pub probes: BTreeMap<String, Probed>,
+    pub(crate) epochs: BTreeMap<String, Vec<Epoch>>,
+    pub(crate) probes: BTreeMap<String, Probed>,
     /// The samples of the counters, which include all times named in metrics.
     pub(crate) samples: BTreeMap<Span, Sample>,
 }
 
-/// The counters at one time.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
-    /// Counters of each flow.
-    pub flows: Vec<FlowSample>,
+pub(crate) struct Sample {
+    pub(crate) flows: Vec<FlowSample>,
     /// State of each flow's sender, if it is observed.
-    pub states: Vec<Option<FlowState>>,
+    pub(crate) states: Vec<Option<FlowState>>,
     /// Counters of each shared link, in the direction of the data.
-    pub links: Vec<LinkSample>,
+    pub(crate) links: Vec<LinkSample>,
 }
 
-/// Counters of a link.
 #[derive(Clone, Debug, Default)]
-pub struct LinkSample {
-    /// Packets offered to the link.
-    pub offered: f64,
-    /// Packets dropped.
-    pub dropped: f64,
+pub(crate) struct LinkSample {
+    pub(crate) offered: f64,
+    pub(crate) dropped: f64,
     /// Bytes of IP packets carried.
-    pub carried: f64,
+    pub(crate) carried: f64,
     /// Integral of the queue length over time, in byte seconds.
-    pub waited: f64,
-    /// All counters of the link.
-    pub stats: LinkStats,
+    pub(crate) waited: f64,
+    pub(crate) stats: LinkStats,
 }
 
-/// Counters of a flow.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FlowSample {
+pub(crate) struct FlowSample {
     /// Bytes read by the receiving application.
-    pub read: f64,
+    pub(crate) read: f64,
     /// Bytes of new data sent.
-    pub sent: f64,
-    /// Bytes retransmitted.
-    pub sent_again: f64,
+    pub(crate) sent: f64,
+    pub(crate) sent_again: f64,
     /// Bytes of low-priority probes.
-    pub probes: f64,
+    pub(crate) probes: f64,
     /// Data segments sent, including retransmissions.
-    pub segments: f64,
+    pub(crate) segments: f64,
     /// Segments retransmitted.
-    pub resent: f64,
+    pub(crate) resent: f64,
     /// Duplicates reported by the receiver (D-SACK).
-    pub dsacks: f64,
+    pub(crate) dsacks: f64,
     /// Whether the receiver can report them.
-    pub has_sack: bool,
+    pub(crate) has_sack: bool,
     /// Recovery episodes, including timeouts.
-    pub recoveries: f64,
+    pub(crate) recoveries: f64,
     /// Spurious recovery episodes.
-    pub undone: f64,
-    /// Retransmission timeouts.
-    pub timeouts: f64,
+    pub(crate) undone: f64,
+    pub(crate) timeouts: f64,
     /// Seconds from connect to the last byte, once it has arrived.
-    pub completion: Option<f64>,
+    pub(crate) completion: Option<f64>,
 }
 
-/// State of a sender at one time.
 #[derive(Clone, Debug)]
-pub struct FlowState {
+pub(crate) struct FlowState {
     /// Congestion window in bytes.
-    pub cwnd: f64,
+    pub(crate) cwnd: f64,
     /// Slow-start threshold in bytes.
-    pub ssthresh: Option<f64>,
-    /// Bytes in flight.
-    pub in_flight: f64,
+    pub(crate) ssthresh: Option<f64>,
+    pub(crate) in_flight: f64,
     /// Smoothed RTT in seconds.
-    pub srtt: Option<f64>,
+    pub(crate) srtt: Option<f64>,
     pub(crate) estimates: Vec<(&'static str, f64)>,
 }
 
@@ -186,8 +172,7 @@ impl FlowState {
 
     /// Returns the estimate with this name: Mb/s, bytes, milliseconds or a number. Estimates of the controller take
     /// precedence.
-    #[must_use]
-    pub fn estimate(&self, name: &str) -> Option<f64> {
+    pub(crate) fn estimate(&self, name: &str) -> Option<f64> {
         self.estimates.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 }

@@ -8,10 +8,8 @@ use longhaul_sim::{Packet, Parcel, Sighting, Tap};
 use longhaul_units::Time;
 use longhaul_wire::{CheshireCodec, Codec, Flags, Segment};
 
-/// Drops at a shared link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drops {
-    /// Number of drops so far.
     pub(super) count: u64,
     /// Time of the first drop for each cause, in seconds.
     pub(super) first: HashMap<Cause, f64>,
@@ -24,7 +22,6 @@ pub(super) struct Drops {
 /// Data packets at a shared link, without probes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DataPackets {
-    /// Numbers of packets offered and dropped.
     pub(super) counts: [u64; 2],
     senders: HashMap<SocketAddr, Sent>,
 }
@@ -83,7 +80,6 @@ impl Drops {
     }
 }
 
-/// Hook that records drops during a run.
 pub(super) struct DropHook(pub(super) std::rc::Rc<std::cell::RefCell<Drops>>);
 
 impl Hook<Parcel> for DropHook {
@@ -109,11 +105,9 @@ pub(super) struct Sequences {
     syn: u32,
     sent: u64,
     acked: u64,
-    /// Segments sent for the first time.
     pub(super) segments: Vec<(f64, f64)>,
     /// Segments retransmitted.
     pub(super) resent: Vec<(f64, f64)>,
-    /// Acknowledgments received.
     pub(super) acks: Vec<(f64, f64)>,
 }
 

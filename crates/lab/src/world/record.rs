@@ -17,18 +17,15 @@ use crate::watching::Watcher;
 /// Seconds since the start of the run, and values.
 type Points = Vec<(f64, f64)>;
 
-/// A series that is being recorded.
 pub(super) struct Recorder {
     pub(super) setup: SeriesSetup,
     pub(super) flows: Range<usize>,
     points: Points,
     /// Total bytes read at the last sample, and its time.
     last: (f64, Span),
-    /// Observer of its packets.
     pub(super) packets: Option<Rc<RefCell<Sequences>>>,
 }
 
-/// Returns the sampling times of all series.
 pub(super) fn times(recorders: &[Recorder], duration: Span) -> BTreeSet<Span> {
     let mut times = BTreeSet::new();
     for every in recorders.iter().filter(|recorder| !recorder.setup.what.is_by_event()).map(Recorder::every) {
@@ -77,7 +74,6 @@ impl Recorder {
 }
 
 impl World {
-    /// Takes the samples that are due.
     pub(super) fn record(&mut self, time: Span) {
         for number in 0..self.recorders.len() {
             if self.recorders[number].is_due(time) {
@@ -111,7 +107,6 @@ impl World {
         }
     }
 
-    /// Returns the outcome of the run and the recorded series.
     pub(super) fn end(
         self,
         setup: &CellSetup,
@@ -142,7 +137,7 @@ impl World {
         let outcome = Outcome {
             duration: setup.duration,
             links: setup.links.iter().map(|link| link.there.clone()).collect(),
-            epochs: super::workload::epochs(&self.sim, &self.populations),
+            epochs: super::build::epochs(&self.sim, &self.populations),
             flows: self.ranges,
             begun: self.flows.iter().map(begun).collect(),
             rtts: followed().map(|followed| followed.rtts).collect(),

@@ -1,26 +1,24 @@
 //! The `run --real` command: each run in virtual time, then over real sockets, and the differences.
 
-mod kept;
-mod took;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use longhaul_units::statistics::sorted;
 use serde::Serialize;
 
-use super::super::print;
-use super::chosen;
+use super::{chosen_cells, suffice, tell_left_out};
+use crate::args::print;
 use crate::experiment::{Experiment, Row, rows};
 use crate::judge::{self, Judged, Numbers};
-use crate::real::{self, Misfit};
+use crate::real::{self, Effort};
 use crate::record::Record;
-use crate::results;
+use crate::results::{self, LAB, write};
 use crate::rule::Verdict;
 use crate::world;
-use kept::Kept;
-use took::Took;
+
+const REAL_TIME: &str = "it has `real-time = true`, and `run` without --real runs it over real sockets";
 
 /// The requested runs.
 pub(super) struct Real<'a> {
@@ -54,7 +52,7 @@ impl Real<'_> {
         let chosen: Vec<BTreeSet<usize>> =
             self.experiments.iter().map(|experiment| self.chosen(experiment)).collect::<Result<_>>()?;
         if let Some(folder) = self.out {
-            kept::check(folder, self.experiments, self.overwrite)?;
+            check_folder(folder, self.experiments, self.overwrite)?;
         }
         let seconds = |(experiment, cells): (&Experiment, &BTreeSet<usize>)| -> f64 {
             cells.iter().map(|cell| experiment.setups[*cell].duration.as_secs_f64()).sum()
@@ -82,10 +80,10 @@ impl Real<'_> {
 
     /// Returns the requested cells, if all of them can be run in real time.
     fn chosen(&self, experiment: &Experiment) -> Result<BTreeSet<usize>> {
-        let cells = chosen::cells(experiment, self.at)?;
+        let cells = chosen_cells(experiment, self.at)?;
         for cell in &cells {
             let setup = &experiment.setups[*cell];
-            let misfit = if setup.real_time { Err(Misfit::RealTime) } else { real::check(setup) };
+            let misfit = if setup.real_time { Err(REAL_TIME.into()) } else { real::check(setup) };
             if let Err(misfit) = misfit {
                 bail!("{} cannot be run in real time: {misfit}; --at chooses other cells", name(experiment, *cell));
             }
@@ -117,7 +115,7 @@ impl Real<'_> {
         let (mut well, mut left_out) = (true, 0);
         let (mut values, mut lines) = (Values::new(), Vec::new());
         for ((row, real), simulated) in experiment.rows.iter().zip(judged).zip(simulated_rows) {
-            if !chosen::suffice(cells, row, experiment) {
+            if !suffice(cells, row, experiment) {
                 left_out += 1;
                 continue;
             }
@@ -136,7 +134,7 @@ impl Real<'_> {
             let id = experiment.definition.id.get_ref();
             Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took }.write(folder)?;
         }
-        chosen::tell_left_out(experiment, left_out);
+        tell_left_out(experiment, left_out);
         Ok((well, values))
     }
 }
@@ -165,12 +163,8 @@ fn told(experiment: &Experiment, row: &Row, real: Judged) -> Judged {
 impl Line {
     /// Pairs each value with that in virtual time, if both exist.
     fn pairs(&self) -> Vec<Option<[f64; 2]>> {
-        let list = |numbers: &Numbers| match numbers {
-            Numbers::One(one) => vec![*one],
-            Numbers::Many(many) => many.clone(),
-        };
         let pair = |(real, simulated): (Option<f64>, Option<f64>)| Some([real?, simulated?]);
-        list(&self.real.ours).into_iter().zip(list(&self.simulated)).map(pair).collect()
+        self.real.ours.list().iter().copied().zip(self.simulated.list().iter().copied()).map(pair).collect()
     }
 
     fn note(&self, row: &rows::Judged, values: &mut Values) {
@@ -216,6 +210,101 @@ fn summary(differences: &[f64]) -> String {
             format!("real and virtual time: median difference {median:.1} %, largest {most:.1} %, {count} values")
         }
         _ => "real and virtual time: no value exists in both".into(),
+    }
+}
+
+/// Stored results of an experiment.
+#[derive(Serialize)]
+struct Kept<'a> {
+    experiment: &'a str,
+    version: &'a str,
+    /// The rows as printed by `--json`.
+    rows: &'a [Line],
+    /// All runs, including those in cells without a row.
+    runs: &'a [Took],
+}
+
+/// Checks whether the experiments can be stored in a folder. It creates the folder, but changes nothing else.
+fn check_folder(folder: &Path, experiments: &[Experiment], overwrite: bool) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
+    if folder.join(LAB).exists() {
+        bail!("{} contains runs in virtual time; those over real sockets need another folder", folder.display());
+    }
+    for experiment in experiments {
+        let path = file(folder, experiment.definition.id.get_ref());
+        if !overwrite && path.exists() {
+            bail!("{} exists; --overwrite replaces it", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn file(folder: &Path, id: &str) -> PathBuf {
+    folder.join(format!("{id}.real.json"))
+}
+
+impl Kept<'_> {
+    /// Writes the file atomically.
+    fn write(&self, folder: &Path) -> Result<()> {
+        write::json(&file(folder, self.experiment), self)
+    }
+}
+
+/// A run and its resource usage.
+#[derive(Clone, Debug, Serialize)]
+struct Took {
+    /// The choice on each axis.
+    cell: BTreeMap<String, String>,
+    seed: u64,
+    #[serde(flatten)]
+    effort: Effort,
+    ends_processor_seconds_per_gb: Option<f64>,
+    kept_up: bool,
+    /// Index of the cell in the experiment.
+    #[serde(skip)]
+    place: usize,
+    #[serde(skip)]
+    name: String,
+}
+
+impl Took {
+    fn new(experiment: &Experiment, cell: usize, seed: u64, effort: Effort) -> Self {
+        let axes = experiment.definition.axes.iter().zip(&experiment.cells[cell].places);
+        let choice = |place: usize, axis: &crate::definition::Axis| axis.choices[place].name.get_ref().clone();
+        Self {
+            cell: axes.map(|(axis, place)| (axis.name.get_ref().clone(), choice(*place, axis))).collect(),
+            seed,
+            ends_processor_seconds_per_gb: effort.ends_per_gigabyte(),
+            kept_up: effort.kept_up(),
+            effort,
+            place: cell,
+            name: format!("{}, seed {seed}", name(experiment, cell)),
+        }
+    }
+
+    /// Prints the resource usage, and whether the machine was fast enough for the run to be valid.
+    fn tell(&self) {
+        let Self { name, effort, .. } = self;
+        let Effort { seconds, processor_seconds, ends_processor_seconds, lateness_seconds, failures, .. } = effort;
+        let each = self.ends_processor_seconds_per_gb.map_or_else(String::new, |each| format!(" ({each:.1} s/GB)"));
+        let memory = effort
+            .memory_bytes
+            .map_or_else(String::new, |bytes| format!("; peak memory {:.0} MB", bytes as f64 * 1e-6));
+        let late = lateness_seconds * 1e3;
+        print::note(&format!(
+            "{name}: {seconds:.1} s; processor time {processor_seconds:.2} s for both ends and the relay, \
+             {ends_processor_seconds:.2} s{each} for both ends; p99 lateness of the relay {late:.2} ms{memory}"
+        ));
+        if !self.kept_up {
+            let Effort { lost_datagrams, starved_seconds, .. } = effort;
+            print::note(&format!(
+                "{name}: the machine was too slow for valid results: {late:.2} ms late, {lost_datagrams} datagrams lost \
+                 outside the link, a sender without a processor for {starved_seconds:.2} s"
+            ));
+        }
+        for failure in failures {
+            print::note(&format!("{name}: a connection failed: {failure}"));
+        }
     }
 }
 

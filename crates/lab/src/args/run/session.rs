@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use super::super::print;
-use super::super::progress::Progress;
-use super::chosen;
+use super::super::print::Progress;
+use super::{suffice, tell_left_out};
+use crate::cost::Shard;
 use crate::cost::{self, Forecast};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
-use crate::results::{self, Asked, Folder, Kept, Results, ResultsError, RunFile, write_tables};
-use crate::runner::{self, Job, News, RunError};
-use crate::shard::Shard;
+use crate::results::{self, Asked, Folder, Kept, Results, RunFile, write_tables};
+use crate::runner::{self, Interrupted, Job, News};
 use crate::stopwatch::Stopwatch;
 
 /// The work on the requested experiments, with or without a folder.
@@ -69,7 +69,7 @@ impl Work {
     /// Returns the rows that need only the requested cells, and the number of other rows.
     fn sufficed(&self, experiment: &Experiment, mut rows: Vec<Judged>) -> (Vec<Judged>, usize) {
         let all = rows.len();
-        let mut suffices = experiment.rows.iter().map(|row| chosen::suffice(&self.cells, row, experiment));
+        let mut suffices = experiment.rows.iter().map(|row| suffice(&self.cells, row, experiment));
         rows.retain(|_| suffices.next() == Some(true));
         let left_out = all - rows.len();
         (rows, left_out)
@@ -104,7 +104,7 @@ impl Session {
     }
 
     /// Loads the existing runs of an experiment from a folder.
-    pub(super) fn begin(&mut self, folder: &mut Folder, asked: Asked<'_>) -> Result<(), ResultsError> {
+    pub(super) fn begin(&mut self, folder: &mut Folder, asked: Asked<'_>) -> Result<()> {
         let (found, file) = folder.begin(asked)?;
         let place = self.experiments.iter().position(|other| std::ptr::eq(other, asked.experiment));
         let Some(work) = place.and_then(|place| self.works.get_mut(place)) else { return Ok(()) };
@@ -134,14 +134,10 @@ impl Session {
         self.print()?;
         let result = self.work(jobs, asked, at_a_time);
         self.note_times()?;
-        match result {
-            Err(RunError::Told(error)) => return Err(error),
-            Err(RunError::Interrupted) => {
-                print::note(&self.how_to_go_on());
-                return Err(RunError::Interrupted.into());
-            }
-            result => result?,
+        if result.as_ref().is_err_and(Error::is::<Interrupted>) {
+            print::note(&self.how_to_go_on());
         }
+        result?;
         if let (None, Some(folder)) = (shard, &self.folder) {
             let page = results::illustrate(&Results::read(folder.path())?)?;
             print::note(&format!("pictures and rows: {}", page.display()));
@@ -155,7 +151,7 @@ impl Session {
         Ok(self.all_well)
     }
 
-    fn work(&mut self, jobs: Vec<Job>, asked: usize, at_a_time: usize) -> Result<(), RunError> {
+    fn work(&mut self, jobs: Vec<Job>, asked: usize, at_a_time: usize) -> Result<()> {
         if jobs.is_empty() {
             return Ok(());
         }
@@ -208,7 +204,7 @@ impl Session {
             _ => judge::judge(experiment, &records, work.runs),
         };
         let (rows, left_out) = work.sufficed(experiment, rows);
-        chosen::tell_left_out(experiment, left_out);
+        tell_left_out(experiment, left_out);
         work.rows = Some(rows);
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::experiment::Experiment;
-use crate::random::{Request, Seeds, Set, text};
+use crate::random::request::Seeds;
+use crate::random::{Request, Set, text};
 
 /// Whether a scenario has a kind of competition.
 type Is = fn(&Competition) -> bool;
@@ -150,4 +151,28 @@ fn each_competition_is_valid_by_itself() {
         assert_eq!(has("other"), name == "other");
         assert_eq!(experiment.cells.len(), 2);
     }
+}
+
+#[test]
+fn limits_by_hand() {
+    let plain = Scenario { rate: 10_000, steps: Vec::new(), handovers: Vec::new(), ..Scenario::draw(1) };
+    let plain = Scenario { outage: None, policer: None, loss: None, competition: Competition::Alone, ..plain };
+    let near = |scenario: &Scenario, from: u64, expected: f64| {
+        let limit = scenario.limit(from, 10_000);
+        assert!((limit - expected * PAYLOAD).abs() < 1e-9, "{limit} {expected}");
+    };
+    near(&plain, 0, 10.0);
+    // 4 s at 10 Mb/s, and 6 s at 20 Mb/s, of which one second is silent and half a second lost.
+    let step = Step { at: 4_000, rate: 20_000, rtt: 1_000 };
+    let steps = Scenario { steps: vec![step], handovers: vec![(5_000, 1_000)], ..plain.clone() };
+    let steps = Scenario { outage: Some((8_000, 500)), ..steps };
+    near(&steps, 0, (4.0 * 10.0 + 4.5 * 20.0) / 10.0);
+    near(&steps, 5_500, (4.0 * 20.0 - 0.5 * 20.0) / 4.5);
+    near(&Scenario { loss: Some(Loss { ppm: 30_000, burst: None }), ..plain.clone() }, 0, 9.7);
+    let policer = Policer { rate: 6_000, burst: 9_000 };
+    near(&Scenario { policer: Some(policer), ..plain.clone() }, 0, 6.0);
+    let traffic = |percent| Competition::Traffic(Traffic { percent, is_poisson: true });
+    near(&Scenario { competition: traffic(30), ..plain.clone() }, 0, 7.0);
+    near(&Scenario { competition: traffic(80), policer: Some(policer), ..plain.clone() }, 0, 0.6);
+    near(&Scenario { competition: Competition::Short(25), ..plain }, 0, 7.5);
 }
