@@ -24,7 +24,7 @@ pub struct Judged {
     pub paper: Numbers,
     /// Our values: medians over the runs, or the statistic that the row specifies.
     pub ours: Numbers,
-    /// Lower bounds of their 95 % intervals: see [`stats::interval`].
+    /// Lower bounds of their 95 % intervals, by bootstrap.
     pub low: Numbers,
     /// Upper bounds of these intervals.
     pub high: Numbers,
