@@ -119,6 +119,7 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
     let span = setting("LONGHAUL_BENCH_SECONDS", 5)?.max(1);
     let mut config = Config::default();
     if let Ok(name) = std::env::var("LONGHAUL_BENCH_CONTROLLER") {
+        longhaul_zoo::register()?;
         config.congestion = name.parse().with_context(|| format!("LONGHAUL_BENCH_CONTROLLER={name}"))?;
     }
     let controller = config.congestion.name();

@@ -12,6 +12,28 @@ pub use intervals::Intervals;
 pub use victim::Victim;
 pub use watch::Watch;
 
+use longhaul_cc::Congestion;
+use longhaul_cc::registry::{Registry, known};
+
+/// Returns the algorithms of longhaul-cc and longhaul-zoo, all of which text can name from now on.
+///
+/// # Panics
+/// Panics if a test has registered an algorithm by a name of longhaul-zoo.
+pub fn registry() -> &'static Registry {
+    longhaul_zoo::register().expect("the names are free");
+    known()
+}
+
+/// Returns the congestion control with this name.
+///
+/// # Panics
+/// Panics if there is none.
+#[must_use]
+pub fn congestion(name: &str) -> Congestion {
+    registry();
+    name.parse().unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
 /// Returns whether `LONGHAUL_LONG` requests all runs of the experiments. Otherwise, tests make fewer runs, which reveal
 /// the same faults unless they are rare.
 #[must_use]

@@ -14,7 +14,7 @@
 use std::hint::black_box;
 
 use longhaul_cc::estimate::PairSample;
-use longhaul_cc::registry::{SpecError, built_in};
+use longhaul_cc::registry::{SpecError, known};
 use longhaul_cc::{
     Ack, AckedSegment, BuildParams, Congestion, Controller, Demands, Episode, Granted, Path, PathEvent, RateSample,
     RttSample, SegmentKind, Sent, TxId,
@@ -41,7 +41,8 @@ const VARIANTS: [&str; 3] = [
 
 /// Iterates over every profile of the registry, and variants that read more fields of an ACK.
 pub fn controllers() -> impl Iterator<Item = &'static str> {
-    built_in().profiles.iter().map(|profile| profile.name).chain(VARIANTS)
+    longhaul_zoo::register().expect("the names are free");
+    known().profiles.iter().map(|profile| profile.name).chain(VARIANTS)
 }
 
 /// State in which a controller is measured.

@@ -57,7 +57,8 @@ enum Command {
 /// Executes the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::parse().command.execute() {
+    let registered = longhaul_zoo::register().map_err(anyhow::Error::from);
+    match registered.and_then(|()| Cli::parse().command.execute()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {

@@ -116,6 +116,7 @@ impl Experiment {
     /// # Errors
     /// Returns the first fault of the text or of the choices, with a position in the text.
     pub fn with_choices(file: &str, text: &str, choices: &[(String, String)]) -> Result<Self, Fault> {
+        longhaul_zoo::register().map_err(|error| Fault::at(file, text, 0..0, "", error))?;
         let mut definition = definition::read(file, text)?;
         let source = Source { file, text };
         prepare::add(&mut definition, choices, source)?;

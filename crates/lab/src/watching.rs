@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_cc::internal::{BufferDelay, CongestionLevel, FusedCapacity, LossRate, PacketPair, TcpProbe};
+use longhaul_cc::internal::{BufferDelay, CongestionLevel, LossRate, PacketPair, TcpProbe};
 use longhaul_cc::{Ack, Controller, Demands, Episode, Estimate, Path, Quantity, observed};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_zoo::internal::FusedCapacity;
 
 use crate::measure::{mbps, number};
 

@@ -40,6 +40,10 @@ struct Args {
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    if let Err(error) = longhaul_zoo::register() {
+        eprintln!("quickstart: {error}");
+        return ExitCode::FAILURE;
+    }
     match run(Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -37,7 +37,7 @@ impl Run {
         }
         let back = LinkConfig::delay(there.delay);
         let setup = Setup::pair(1, longhaul_link::topology::Duplex { there, back }).configure(|config| {
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
             (config.send_buffer, config.recv_buffer) = (64 << 20, 64 << 20);
         });
         let mut sim = Sim::new(setup);

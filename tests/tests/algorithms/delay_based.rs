@@ -14,7 +14,7 @@ const MSS: f64 = 1448.0;
 fn config(congestion: &str) -> Arc<Config> {
     let mut config = Config::default();
     full_segments(&mut config);
-    config.congestion = congestion.parse().unwrap();
+    config.congestion = longhaul_tests::congestion(congestion);
     Arc::new(config)
 }
 

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use longhaul_cc::registry::{Slot, built_in};
+use longhaul_cc::registry::Slot;
 use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
 use longhaul_link::{Limit, LinkConfig};
@@ -36,7 +36,7 @@ pub(crate) fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
 /// Returns the time until all data has arrived over a path with cached metrics and a queue of one bandwidth-delay
 /// product.
 pub(crate) fn arrives(name: &str, vector: &ConnectionVector) -> Span {
-    let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+    let congestion: Congestion = longhaul_tests::congestion(name);
     let cache = PathCache::default();
     let mut known = PathMetrics::default();
     known.saved = Some(SavedPath::new(RATE.bytes_in(RTT), RATE, RTT));
@@ -64,7 +64,7 @@ const DECEIVED: [&str; 2] = ["swift-start", "swift-start-bbn"];
 /// start-up.
 fn starts() -> Vec<String> {
     let is_meant = |name: &&str| *name != "none" && !DECEIVED.contains(name);
-    let of = |slot| built_in().of_slot(slot).map(|entry| entry.name).filter(is_meant);
+    let of = |slot| longhaul_tests::registry().of_slot(slot).map(|entry| entry.name).filter(is_meant);
     let schemes =
         of(Slot::Startup).map(|name| format!("startup={name},slow-start=slow-start,avoidance=cubic,recovery=prr"));
     let variants = of(Slot::SlowStart).map(|name| format!("slow-start={name},avoidance=cubic,recovery=prr"));

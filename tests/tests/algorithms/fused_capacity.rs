@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use longhaul_cc::internal::{FusedCapacity, TcpProbe};
+use longhaul_cc::internal::TcpProbe;
 use longhaul_cc::{Congestion, Demands, observed};
 use longhaul_link::source::Source;
 use longhaul_link::topology::{Duplex, dumbbell};
@@ -11,6 +11,7 @@ use longhaul_link::{Limit, LinkConfig, Loss, Random, Step};
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_tests::long;
 use longhaul_units::{Rate, Span, Time};
+use longhaul_zoo::internal::FusedCapacity;
 
 /// The narrow link of Gerla et al., PFLDnet 2006.
 const CAPACITY: Rate = Rate::from_bits_per_sec(80_000_000);
@@ -37,7 +38,7 @@ fn watch(algorithm: &str, log: &Log) -> Congestion {
     let (log, filters) = (Arc::clone(log), Mutex::new((FusedCapacity::default(), TcpProbe::default())));
     let mut wants = Demands::default();
     (wants.pairs, wants.arrival_times) = (true, true);
-    observed(algorithm.parse().unwrap(), wants, move |event, path, _| {
+    observed(longhaul_tests::congestion(algorithm), wants, move |event, path, _| {
         let (fused, probe) = &mut *filters.lock().unwrap();
         fused.observe(event, path);
         if let Some(pair) = &event.pair {
@@ -174,7 +175,7 @@ fn bbe_takes_its_capacity_from_where_it_is_told() {
             let runs = (1..=8).map(|seed| {
                 let mut link = narrow().loss(Loss::Uniform(loss));
                 link.delay += Span::from_millis(seed * 3);
-                transfer(link, algorithm.parse().unwrap(), load, seed, 60)
+                transfer(link, longhaul_tests::congestion(&algorithm), load, seed, 60)
             });
             runs.fold((0.0, 0), |sum, run| (sum.0 + run.0 / 8.0, sum.1 + run.1))
         };

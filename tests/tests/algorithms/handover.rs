@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use longhaul_cc::registry::{Slot, built_in};
+use longhaul_cc::registry::Slot;
 use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::{Classes, Discipline, Limit, LinkConfig};
 use longhaul_sim::{Plan, Setup, Sim, full_segments};
@@ -19,7 +19,7 @@ const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 /// first burst above the pacing quantum after the first flight and before the first loss. Routers approve requests
 /// unless `deaf`. Bursts of the recovery algorithm are not considered.
 fn burst(name: &str, deaf: bool) -> Option<String> {
-    let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+    let congestion: Congestion = longhaul_tests::congestion(name);
     let cache = PathCache::default();
     let mut known = PathMetrics::default();
     known.saved = Some(SavedPath::new(RATE.bytes_in(RTT), RATE, RTT));
@@ -64,7 +64,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
 }
 
 fn names(slot: Slot) -> impl Iterator<Item = &'static str> {
-    built_in().of_slot(slot).map(|entry| entry.name).filter(|name| *name != "none")
+    longhaul_tests::registry().of_slot(slot).map(|entry| entry.name).filter(|name| *name != "none")
 }
 
 /// Tests `startup` with each congestion-avoidance algorithm: with slow start and PRR, and with the defaults of the

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use longhaul_cc::Congestion;
-use longhaul_cc::registry::{Slot, built_in};
+use longhaul_cc::registry::Slot;
 use longhaul_link::{Limit, LinkConfig};
 use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::{PathCache, PathMetrics};
@@ -18,7 +18,7 @@ const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 /// Runs `name` for 3 s over a path with a queue of two bandwidth-delay products, and describes the first burst above
 /// the pacing quantum after the first flight. Slow start ends at `ssthresh` at the latest.
 fn burst(name: &str, ssthresh: Option<Bytes>) -> Option<String> {
-    let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
+    let congestion: Congestion = longhaul_tests::congestion(name);
     let cache = PathCache::default();
     if ssthresh.is_some() {
         let mut known = PathMetrics::default();
@@ -42,7 +42,7 @@ fn burst(name: &str, ssthresh: Option<Bytes>) -> Option<String> {
 }
 
 fn names(slot: Slot) -> impl Iterator<Item = &'static str> {
-    built_in().of_slot(slot).map(|entry| entry.name).filter(|name| *name != "none")
+    longhaul_tests::registry().of_slot(slot).map(|entry| entry.name).filter(|name| *name != "none")
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn path(mbit: u64, quarters: u64, steps: &[Time], kind: OutageKind) -> Duplex {
 
 /// Runs an endless transfer, and returns the lowest goodput in Mb/s of a second that begins at least 3 s after the last step.
 fn lowest_goodput(seed: u64, duplex: Duplex, steps: &[Time]) -> f64 {
-    let congestion: Congestion = "copa-cubic".parse().unwrap();
+    let congestion: Congestion = longhaul_tests::congestion("copa-cubic");
     let mut sim = Sim::new(Setup::pair(seed, duplex).configure(full_segments).under(&congestion));
     let (_, receiver) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
     let mut lowest = f64::INFINITY;

@@ -14,7 +14,7 @@ const MBIT: u64 = 1_000_000;
 fn config(congestion: &str) -> Arc<Config> {
     let mut config = Config::default();
     full_segments(&mut config);
-    config.congestion = congestion.parse().unwrap();
+    config.congestion = longhaul_tests::congestion(congestion);
     Arc::new(config)
 }
 

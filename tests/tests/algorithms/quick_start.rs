@@ -117,7 +117,7 @@ impl World {
     ) -> Self {
         let setup = Setup::pair(1, links).configure(|config| {
             full_segments(config);
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
             config.routers_answer = true;
             change(config);
         });
@@ -190,7 +190,7 @@ fn it_fails_closed() {
     topology.duplex(far, b, links(quick_start_router()));
     let setup = Setup::new(1, topology).configure(|config| {
         full_segments(config);
-        config.congestion = NAME.parse().unwrap();
+        config.congestion = longhaul_tests::congestion(NAME);
         config.routers_answer = true;
     });
     let mut sim = Sim::new(setup);

@@ -115,7 +115,7 @@ impl World {
         let back = LinkConfig::delay(path.rtt() / 2);
         let setup = Setup::pair(3, Duplex { there, back }).configure(|config| {
             full_segments(config);
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
             config.nagle = false;
             change(config);
         });

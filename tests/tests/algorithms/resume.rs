@@ -48,7 +48,7 @@ impl Path {
         let queue = Limit::Bytes(self.bdp().mul_f64(self.queue).0);
         let mut setup = Setup::symmetric(1, link.queue(queue)).configure(|config| {
             full_segments(config);
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
             config.path_cache = cache.cloned();
         });
         setup.link_mut(1).queue = Limit::Packets(100_000).into();
@@ -123,7 +123,7 @@ fn a_stale_memory_costs_little() {
             let cache = PathCache::default();
             let mut known = PathMetrics::default();
             known.saved = Some(SavedPath::new(path.bdp() * 10, path.rate().mul_f64(10.0), path.rtt));
-            let congestion: Congestion = name.parse().unwrap();
+            let congestion: Congestion = longhaul_tests::congestion(&name);
             cache.seed(Time::ZERO, SERVER, &congestion.name(), &known);
             let done = transfer(&mut path.sim(&name, Some(&cache)), MB);
             println!("{path:?} {start}: {done:?}, cold {cold:?}");
@@ -147,7 +147,7 @@ fn knowing(start: &str, saved: SavedPath) -> PathCache {
     let cache = PathCache::new(config);
     let mut known = PathMetrics::default();
     known.saved = Some(saved);
-    let congestion: Congestion = start.parse().unwrap();
+    let congestion: Congestion = longhaul_tests::congestion(start);
     cache.seed(Time::ZERO, SERVER, &congestion.name(), &known);
     cache
 }
@@ -223,7 +223,7 @@ fn short_connections_do_not_keep_a_memory_young() {
 #[test]
 fn a_damaged_memory_file_is_refused() {
     for start in STARTS {
-        let name = start.parse::<Congestion>().unwrap().name();
+        let name = longhaul_tests::congestion(start).name();
         let cold = transfer(&mut PATH.sim(start, None), MB);
         let max = u64::MAX;
         for (entry, refusal) in [

@@ -52,7 +52,7 @@ fn links(router: Option<RouterConfig>) -> Duplex {
 fn setup(topology: Topology, congestion: &str) -> Setup {
     Setup::new(1, topology).configure(|config| {
         full_segments(config);
-        config.congestion = congestion.parse().unwrap();
+        config.congestion = longhaul_tests::congestion(congestion);
         config.routers_answer = true;
     })
 }

@@ -28,7 +28,7 @@ impl Link {
         let back = LinkConfig::delay(there.delay);
         let setup = Setup::pair(7, Duplex { there, back }).configure(|config| {
             full_segments(config);
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
         });
         let mut sim = Sim::new(setup);
         let (sender, receiver) = sim.open(Plan::bulk(bytes).zeros(), Plan::sink().zeros());

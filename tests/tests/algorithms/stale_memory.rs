@@ -28,7 +28,7 @@ fn transfer(congestion: &str, rtt: Span, saved: Option<SavedPath>) -> Done {
     let cache = PathCache::default();
     let mut known = PathMetrics::default();
     known.saved = saved;
-    let congestion: Congestion = congestion.parse().unwrap();
+    let congestion: Congestion = longhaul_tests::congestion(congestion);
     cache.seed(Time::ZERO, SERVER, &congestion.name(), &known);
     let link = LinkConfig::new(RATE, rtt / 2).queue(Limit::Bytes(RATE.bytes_in(rtt).0));
     let mut setup = Setup::symmetric(1, link).configure(|config| {

@@ -90,7 +90,7 @@ impl World {
         let back = LinkConfig::delay(link.rtt() / 2);
         let setup = Setup::pair(7, Duplex { there, back }).configure(|config| {
             full_segments(config);
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
             config.nagle = false;
             change(config);
         });
@@ -350,7 +350,7 @@ fn prepared(start: &str, bytes: u64) -> World {
     let mut known = PathMetrics::default();
     known.saved = Some(SavedPath::new(rate.bytes_in(link.rtt()), rate, link.rtt()));
     let cache = PathCache::default();
-    let congestion: Congestion = start.parse().unwrap();
+    let congestion: Congestion = longhaul_tests::congestion(start);
     cache.seed(Time::ZERO, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), &congestion.name(), &known);
     World::new(link, there, start, bytes, |config| {
         config.routers_answer = true;

@@ -34,7 +34,7 @@ fn transfers(bottleneck: LinkConfig, algorithms: &[&str], seed: u64) -> (Sim, Ve
     let net = dumbbell(Duplex { there: bottleneck, back }, access(), access());
     let mut setup = Setup::new(seed, net.topology).configure(full_segments);
     for (node, algorithm) in net.left.iter().zip(algorithms) {
-        Arc::make_mut(&mut setup.hosts[*node as usize].config).congestion = algorithm.parse().unwrap();
+        Arc::make_mut(&mut setup.hosts[*node as usize].config).congestion = longhaul_tests::congestion(algorithm);
     }
     let mut sim = Sim::new(setup);
     let pairs = net.left.iter().zip(&net.right);

@@ -2,7 +2,7 @@
 //! the replay of its corpus both call [`controllers`].
 
 use longhaul_cc::conformance::{Expect, decode, play};
-use longhaul_cc::registry::{Spec, built_in};
+use longhaul_cc::registry::{Spec, known};
 use longhaul_units::Span;
 
 /// Plays a script: the first two bytes select the composition, the others the scenario and the events. The rules of the
@@ -24,8 +24,9 @@ pub fn controllers(script: &[u8]) {
 fn specs() -> &'static [Spec] {
     static ALL: std::sync::OnceLock<Vec<Spec>> = std::sync::OnceLock::new();
     ALL.get_or_init(|| {
-        let tested = built_in().entries.iter().flat_map(|entry| entry.tested.iter().copied());
-        let names = built_in().profiles.iter().map(|profile| profile.name).chain(tested);
+        longhaul_zoo::register().expect("the names are free");
+        let tested = known().entries.iter().flat_map(|entry| entry.tested.iter().copied());
+        let names = known().profiles.iter().map(|profile| profile.name).chain(tested);
         names.map(|name| name.parse().expect("a composition of the registry")).collect()
     })
 }

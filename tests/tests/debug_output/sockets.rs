@@ -39,6 +39,7 @@ async fn debug_output_of_sockets_has_addresses_and_state_only() {
     let mut socket = TcpSocket::new_v4().unwrap();
     *socket.config() = config.clone();
     socket.set_reuseaddr(true).unwrap();
+    longhaul_tests::registry();
     socket.config().congestion("hybla".parse().unwrap());
     let unsafe_choice = socket.listen(9).unwrap_err();
     let unsafe_choice = unsafe_choice.get_ref().and_then(|inner| inner.downcast_ref::<UnsafeCongestion>()).unwrap();

@@ -94,6 +94,7 @@ fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
         while stream.read(&mut buffer).await.unwrap() > 0 {}
     });
     let mut config = Config::default();
+    longhaul_tests::registry();
     config.congestion(congestion.parse().unwrap());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

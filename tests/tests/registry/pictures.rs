@@ -5,7 +5,7 @@
 
 use libtest_mimic::Trial;
 use longhaul_cc::Congestion;
-use longhaul_cc::registry::{Slot, built_in};
+use longhaul_cc::registry::Slot;
 use longhaul_link::{Limit, LinkConfig, Loss};
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_units::{Rate, Span};
@@ -48,14 +48,14 @@ struct Column {
 /// Returns the controllers to draw: all profiles and congestion-avoidance algorithms over a long time, start-up schemes
 /// and recovery algorithms at the start, and loss classifiers with losses to classify.
 fn subjects() -> Vec<Subject> {
-    let mut subjects: Vec<_> = (built_in().profiles.iter())
+    let mut subjects: Vec<_> = (longhaul_tests::registry().profiles.iter())
         .map(|profile| Subject {
             name: profile.name.to_owned(),
             spec: profile.name.to_owned(),
             scenes: &[CLEAN, LOSSY],
         })
         .collect();
-    for entry in built_in().entries {
+    for entry in longhaul_tests::registry().entries {
         let (name, slot) = (entry.name, entry.slot());
         let own = |spec: String, scenes| Subject { name: format!("{slot}-{name}"), spec, scenes };
         subjects.extend(match slot {
@@ -64,7 +64,9 @@ fn subjects() -> Vec<Subject> {
             Slot::SlowStart => Some(own(format!("slow-start={name},avoidance=new-reno"), &[START])),
             Slot::Recovery => Some(own(format!("slow-start=slow-start,avoidance=new-reno,recovery={name}"), &[START])),
             Slot::Loss => Some(own(format!("slow-start=slow-start,avoidance=new-reno,loss={name}"), &[LOSSY])),
-            Slot::Avoidance | Slot::Monolithic if built_in().profiles.iter().any(|profile| profile.name == name) => {
+            Slot::Avoidance | Slot::Monolithic
+                if longhaul_tests::registry().profiles.iter().any(|profile| profile.name == name) =>
+            {
                 None
             }
             Slot::Avoidance | Slot::Monolithic => {
@@ -79,7 +81,7 @@ fn subjects() -> Vec<Subject> {
 /// Returns the window in segments, column by column.
 fn watch(spec: &str, scene: &Scene) -> Vec<Column> {
     let link = LinkConfig::new(RATE, RTT / 2).queue(Limit::Bytes(RATE.bytes_in(RTT).0));
-    let congestion: Congestion = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
+    let congestion: Congestion = longhaul_tests::congestion(spec);
     let mut setup = Setup::symmetric(1, link).under(&congestion);
     if scene.loss > 0.0 {
         setup.link_mut(0).loss = Loss::Uniform(scene.loss);

@@ -83,7 +83,7 @@ impl World {
         let links = Duplex { there, back: LinkConfig::delay(rtt / 2) };
         let setup = Setup::pair(1, links).configure(|config: &mut Config| {
             full_segments(config);
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
             config.nagle = false;
         });
         let mut sim = Sim::new(setup);

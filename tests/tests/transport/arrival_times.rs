@@ -27,7 +27,7 @@ fn bunches() -> LinkConfig {
 fn run(links: Duplex, seconds: u64, change: impl Fn(&mut Config), receiver: impl Fn(&mut Config)) -> Info {
     let mut setup = Setup::pair(1, links).configure(|config| {
         (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
-        config.congestion = "vegas".parse().unwrap();
+        config.congestion = longhaul_tests::congestion("vegas");
         change(config);
     });
     receiver(Arc::make_mut(&mut setup.hosts[1].config));
@@ -74,7 +74,7 @@ fn run_udt(links: Duplex, seconds: u64, ack_every: u8, extensions: bool) -> (Opt
     let seen = Arc::new(Mutex::new(None));
     let change = |config: &mut Config| {
         let seen = Arc::clone(&seen);
-        let udt = observed("udt".parse().unwrap(), Demands::default(), move |_, _, udt| {
+        let udt = observed(longhaul_tests::congestion("udt"), Demands::default(), move |_, _, udt| {
             *seen.lock().unwrap() = udt.snapshot().bandwidth;
         });
         (config.congestion, config.extensions) = (udt, extensions);

@@ -67,7 +67,7 @@ impl World {
         let setup = Setup::pair(1, links).configure(|config: &mut Config| {
             (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
             config.probe_pairs = pairs;
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
         });
         let mut sim = Sim::new(setup);
         let segments = Rc::new(RefCell::new(Segments::default()));

@@ -191,7 +191,7 @@ fn tiny_segments_out_of_order_cost_little() {
 fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
     let mut config = Config::default();
     config.send_buffer = 1 << 20;
-    config.congestion = "cubic".parse().unwrap();
+    config.congestion = longhaul_tests::congestion("cubic");
     let mut victim = Victim::new(1, u32::MAX - 5_000);
     victim.endpoint.listen(Arc::new(config));
     let mut opening = victim.header(Flags::SYN);

@@ -47,7 +47,7 @@ impl World {
     fn new(links: Duplex, congestion: &str, send: u64, change: impl Fn(&mut Config)) -> Self {
         let mut setup = Setup::pair(1, links).configure(|config| {
             full_segments(config);
-            config.congestion = congestion.parse().unwrap();
+            config.congestion = longhaul_tests::congestion(congestion);
         });
         change(std::sync::Arc::make_mut(&mut setup.hosts[1].config));
         let mut sim = Sim::new(setup);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use longhaul_cc::{BuildParams, Congestion, registry};
+use longhaul_cc::BuildParams;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Corruption, Discipline, Limit, LinkConfig, LinkRate, Loss, QueueConfig, Reordering};
 use longhaul_sim::{Begin, Close, Plan, Setup, Sim};
@@ -94,9 +94,8 @@ fn options() -> impl Strategy<Value = Options> {
 
 /// Returns the profiles that can connect without routers.
 fn profiles() -> Vec<&'static str> {
-    let needs =
-        |name: &str| name.parse::<Congestion>().expect("a registered name").build(&BuildParams::default()).needs();
-    let names = registry::built_in().profiles.iter().map(|profile| profile.name);
+    let needs = |name: &str| longhaul_tests::congestion(name).build(&BuildParams::default()).needs();
+    let names = longhaul_tests::registry().profiles.iter().map(|profile| profile.name);
     names.filter(|name| needs(name).required.network_header.is_none()).collect()
 }
 
@@ -107,7 +106,7 @@ impl Options {
         config.nagle = self.nagle;
         // If all final ACKs of the handshake are lost, keep-alive tells the client that the server has given up.
         config.keep_alive = Some(KeepAlive { idle: Span::from_secs(60), ..KeepAlive::default() });
-        config.congestion = self.profile.parse().expect("a registered name");
+        config.congestion = longhaul_tests::congestion(&self.profile);
         (config.send_buffer, config.recv_buffer) = self.buffers;
         config
     }

@@ -1,22 +1,7 @@
 //! Congestion-avoidance algorithms: how the window follows the available bandwidth after slow start.
 
-pub(crate) mod abse;
-pub(crate) mod adaptive_reno;
-pub(crate) mod bic;
 pub(crate) mod cubic;
-pub(crate) mod fast;
-pub(crate) mod h_tcp;
-pub(crate) mod hstcp;
-pub(crate) mod hybla;
-pub(crate) mod illinois;
-pub(crate) mod log_westwood_plus;
 pub(crate) mod new_reno;
-pub(crate) mod scalable;
-pub(crate) mod vegas;
-pub(crate) mod veno;
-pub(crate) mod westwood;
-pub(crate) mod westwood_bbe;
-pub(crate) mod yeah;
 
 pub(crate) use cubic::Cubic;
 pub use new_reno::NewReno;
@@ -53,6 +38,3 @@ pub const ECN_BETA: OptionSpec = OptionSpec::float(
 pub fn additive(window: &mut Window, alpha: f64, grow: Bytes, mss: Bytes) {
     window.cwnd += alpha * mss.as_f64() * (grow.as_f64() / window.cwnd).min(1.0);
 }
-
-#[cfg(test)]
-mod rounds;

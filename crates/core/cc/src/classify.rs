@@ -2,6 +2,5 @@
 
 pub(crate) mod bbe;
 pub(crate) mod none;
-pub(crate) mod veno;
 
 pub(crate) use none::AllCongestion;

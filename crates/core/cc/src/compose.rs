@@ -19,6 +19,8 @@ mod stage;
 mod types;
 
 pub use crate::avoidance::{ECN_BETA, additive};
+pub use crate::slow_start::{AckLimit, IW_OPTION, L_OPTION, raise};
+pub use crate::startup::{DSCP_LE, DSCP_OPTION, accounted_for};
 pub use composed::{Composed, Stages};
 pub use stage::{CongestionAvoidance, LossClassifier, Recovery, SlowStart, Stage, Startup};
 pub use types::{

@@ -281,7 +281,8 @@ impl Estimate {
     }
 
     /// Returns a rate in payload bytes per second, or `None` below 1 B/s, as before the first sample.
-    pub(crate) fn rate(name: &'static str, bytes_per_sec: f64) -> Option<Self> {
+    #[must_use]
+    pub fn rate(name: &'static str, bytes_per_sec: f64) -> Option<Self> {
         (bytes_per_sec >= 1.0)
             .then(|| Self { name, value: Quantity::Rate(Rate::from_bytes_per_sec(bytes_per_sec as u64)) })
     }

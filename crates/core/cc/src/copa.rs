@@ -15,7 +15,7 @@ use heavy_loss::HeavyLoss;
 use loss_bound::{Answer, LossBound};
 use velocity::{STEADY_ROUNDS, Velocity};
 
-use crate::describe::{Entry, Make, OptionSpec, Rule, Safety, Value};
+use crate::describe::{Entry, OptionSpec, Rule, Value};
 use crate::{
     Ack, BuildParams, Control, Controller, Demands, Needs, Pace, Path, PathEvent, SegmentKind, Snapshot, Timeout,
     initial_window,
@@ -44,23 +44,22 @@ const STEP: f64 = 0.05;
 const COMPETING: &[Rule] = &[Rule::With("competitive", Value::Flag(true))];
 
 /// Copa in the registry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "copa",
-    summary: "targets a rate of 1 / (delta x queueing delay); a competitive mode for buffer-filling flows",
-    reference: "Arun, Balakrishnan, Copa, NSDI 2018",
-    options: CopaConfig::OPTIONS,
-    tested: &[
-        "copa",
-        "copa(competitive=off)",
-        "copa(delta=0.04,iw=2)",
-        "copa(loss-bound=1)",
-        "copa(patience=1,nearly=0,steady=1,step=1,rtt-min-window=1,loss-bound=0.001,pace=1)",
-    ],
-    safety: Safety::Internet,
-    make: Make::Monolithic(|name, values, params| {
-        Box::new(Copa { name, ..Copa::new(CopaConfig::from_values(values), params) })
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::monolithic("copa", |name, values, params| {
+    Box::new(Copa { name, ..Copa::new(CopaConfig::from_values(values), params) })
+})
+.described(
+    "targets a rate of 1 / (delta x queueing delay); a competitive mode for buffer-filling flows",
+    "Arun, Balakrishnan, Copa, NSDI 2018",
+)
+.with_options(CopaConfig::OPTIONS)
+.tested_in(&[
+    "copa",
+    "copa(competitive=off)",
+    "copa(delta=0.04,iw=2)",
+    "copa(loss-bound=1)",
+    "copa(patience=1,nearly=0,steady=1,step=1,rtt-min-window=1,loss-bound=0.001,pace=1)",
+])
+.internet_safe();
 
 crate::options! {
     /// Options of Copa.

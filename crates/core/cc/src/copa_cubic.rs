@@ -34,7 +34,7 @@ use crate::avoidance::Cubic;
 use crate::classify::bbe::BbeLoss;
 use crate::compose::{Composed, Stages};
 use crate::copa::{Copa, CopaConfig};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::estimate::CongestionLevel;
 use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
 use crate::{
@@ -43,22 +43,21 @@ use crate::{
 };
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "copa-cubic",
-    summary: "Copa while the queue is short, CUBIC while others fill it; starts at the measured capacity",
-    reference: "Arun, Balakrishnan, Copa, NSDI 2018; RFC 9438",
-    options: CopaCubicConfig::OPTIONS,
-    tested: &[
-        "copa-cubic",
-        "copa-cubic(gamma=4)",
-        "copa-cubic(floor=off,trials=off,reach=off)",
-        "copa-cubic(compete=off)",
-    ],
-    safety: Safety::Internet,
-    make: Make::Monolithic(|name, values, params| {
-        Box::new(CopaCubic::new(name, CopaCubicConfig::from_values(values), params))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::monolithic("copa-cubic", |name, values, params| {
+    Box::new(CopaCubic::new(name, CopaCubicConfig::from_values(values), params))
+})
+.described(
+    "Copa while the queue is short, CUBIC while others fill it; starts at the measured capacity",
+    "Arun, Balakrishnan, Copa, NSDI 2018; RFC 9438",
+)
+.with_options(CopaCubicConfig::OPTIONS)
+.tested_in(&[
+    "copa-cubic",
+    "copa-cubic(gamma=4)",
+    "copa-cubic(floor=off,trials=off,reach=off)",
+    "copa-cubic(compete=off)",
+])
+.internet_safe();
 
 crate::options! {
     /// Options of `copa-cubic`.

@@ -6,19 +6,13 @@
 //! owner in its [`Needs`](crate::Needs). To run an estimator without influence on the controller, own it in the
 //! function that [`observed`](crate::observed) calls.
 
-pub(crate) mod achieved_rate;
-pub(crate) mod bandwidth;
 pub(crate) mod buffer;
 pub(crate) mod cap_probe;
 pub(crate) mod congestion_level;
-mod delivered;
-pub(crate) mod eligible_rate;
-pub(crate) mod fused_capacity;
 pub(crate) mod neighbours;
 mod newest;
 pub(crate) mod packet_pair;
 mod rate_range;
-pub(crate) mod round_rate;
 mod round_rtt;
 pub(crate) mod tcp_probe;
 pub(crate) mod windowed;
@@ -30,14 +24,5 @@ pub use windowed::{WindowedMax, WindowedMin};
 
 // The estimators of particular algorithms, which are no part of the public interface.
 pub(crate) use self::{
-    achieved_rate::AchievedRate,
-    bandwidth::{Bandwidth, BandwidthStart},
-    congestion_level::CongestionLevel,
-    eligible_rate::{EligibleRate, EligibleRateConfig},
-    fused_capacity::{FusedCapacity, FusedConfig},
-    neighbours::Neighbours,
-    newest::Newest,
-    packet_pair::PacketPair,
-    round_rate::RoundRate,
-    tcp_probe::TcpProbe,
+    congestion_level::CongestionLevel, neighbours::Neighbours, newest::Newest, packet_pair::PacketPair,
 };

@@ -28,21 +28,17 @@ mod observed;
 mod pacer;
 mod params;
 mod path;
-mod rcp;
 mod recovery;
 pub mod registry;
-mod router_assisted;
 mod slow_start;
-#[cfg(any(test, feature = "conformance"))]
-mod smoothed;
 mod startup;
-#[cfg(test)]
-mod testing;
-mod udt;
+#[cfg(any(test, feature = "conformance"))]
+#[doc(hidden)]
+pub mod testing;
 mod unpaced;
+mod update;
 mod wheel;
 mod with_params;
-mod xcp;
 
 pub use control::{
     Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot, StartupOutcome,
@@ -67,22 +63,22 @@ pub use with_params::with_params;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::avoidance::NewReno;
-    pub use crate::estimate::achieved_rate::AchievedRate;
-    pub use crate::estimate::bandwidth::{Bandwidth, BandwidthStart};
+    pub use crate::classify::bbe::{KEEP_CONG, RTT_MIN_WINDOW, expiry};
     pub use crate::estimate::buffer::{BufferDelay, LossRate};
     pub use crate::estimate::cap_probe::{CapProbe, CapProbeConfig, CapProbeEstimate};
     pub use crate::estimate::congestion_level::CongestionLevel;
-    pub use crate::estimate::eligible_rate::{EligibleRate, EligibleRateConfig};
-    pub use crate::estimate::fused_capacity::{FusedCapacity, FusedConfig, FusedEstimate};
     pub use crate::estimate::packet_pair::PacketPair;
-    pub use crate::estimate::round_rate::RoundRate;
     pub use crate::estimate::tcp_probe::{TcpProbe, TcpProbeConfig};
-    pub use crate::recovery::NewReno as RenoRecovery;
-    pub use crate::slow_start::StandardSlowStart;
-    pub use crate::startup::swift_start::PairEstimate;
-    pub use crate::startup::swift_start::bbn::SwiftStartBbn;
-    pub use crate::startup::swift_start::estimate::{TickClock, capacity_window};
-    pub use crate::startup::{NoStartup, PacingOnly, Pattern, SwiftStart, SwiftStartConfig};
+    pub use crate::recovery::Prr;
+    pub use crate::slow_start::{StandardSlowStart, divisor};
+    pub use crate::startup::{NoStartup, SwiftStart, SwiftStartConfig};
+
+    /// Parts of Swift Start that its original version and pacing-only share with it.
+    pub mod swift_start {
+        pub use crate::startup::swift_start::estimate::{TickClock, capacity_window};
+        pub use crate::startup::swift_start::pacing::Departures;
+        pub use crate::startup::swift_start::{FLIGHT, Flight, GAMMA, PairEstimate, TICK, grow, is_disturbed};
+    }
 
     pub use longhaul_units::{Span, Time};
 

@@ -2,7 +2,7 @@
 //!
 //! A congestion controller is named by text in one of three forms, all of which may have options in parentheses:
 //!
-//! * A profile: `cubic`, `new-reno`, `reno-classic`.
+//! * A profile: `cubic`, `new-reno`, `copa`.
 //! * The short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot. The name of a
 //!   profile fills all slots that no other name fills, and its options apply to its stages of the same name, each
 //!   option to all that have it. The remaining slots have [the default](Spec::default).
@@ -13,9 +13,8 @@
 //!
 //! [`Spec`] is the parsed form, which is printed in the shortest of the three forms. [`list`] prints all algorithms.
 //!
-//! To add an algorithm, write its file with a static [`Entry`] and add one line to the table in `registry/table.rs`. An
-//! algorithm of another crate also has a static [`Entry`] and is added by [`register`], after which every text in the
-//! process may name it. An algorithm without a name implements [`ControllerFactory`](crate::ControllerFactory) or is
+//! An algorithm of another crate has a static [`Entry`] and is added by [`register`], after which every text in the
+//! process may name it. Further published algorithms are in the crate `longhaul-zoo`. An algorithm without a name implements [`ControllerFactory`](crate::ControllerFactory) or is
 //! [composed](crate::compose::Composed) of its own stages.
 
 mod error;

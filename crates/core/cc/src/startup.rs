@@ -2,26 +2,33 @@
 
 pub(crate) mod cached_start;
 pub(crate) mod careful_resume;
-mod first_flight;
-pub(crate) mod halfback;
-pub(crate) mod initial_burst;
-pub(crate) mod jump_start;
 pub(crate) mod none;
-pub(crate) mod paced_start;
-pub(crate) mod pacing_only;
-pub(crate) mod probing_start;
-pub(crate) mod quick_start;
-pub(crate) mod rc3;
 pub(crate) mod swift_start;
 
 use longhaul_units::Bytes;
 
+use crate::describe::{OptionSpec, Rule};
 use crate::{Ack, Episode};
+
+/// Low priority: the lower-effort (LE) behaviour (RFC 8622, section 4).
+pub const DSCP_LE: u8 = 1;
+
+/// DiffServ codepoint of probes, an option of all stages that send probes. The probes of a start-up scheme and of a
+/// recovery algorithm share it, because routers would otherwise prefer one to the other.
+pub const DSCP_OPTION: OptionSpec = OptionSpec::int(
+    "dscp",
+    0,
+    63,
+    DSCP_LE as u64,
+    "codepoint of the probes; 8 is CS1, which some domains prefer to others",
+)
+.ruled(&[Rule::Shared]);
 
 /// Returns whether the congestion that a start-up scheme responded to is over. After a loss, it is over when the
 /// recovery episode ends. After an ECN mark, which has no episode, it is over when all of `sent` is `delivered`, or
 /// when nothing is in flight.
-fn accounted_for(ack: &Ack<'_>, delivered: Bytes, sent: Bytes) -> bool {
+#[must_use]
+pub fn accounted_for(ack: &Ack<'_>, delivered: Bytes, sent: Bytes) -> bool {
     match ack.episode {
         Episode::In | Episode::Again => false,
         Episode::Exit => true,
@@ -35,5 +42,4 @@ const fn bound(kib: u64) -> Bytes {
 }
 
 pub use none::NoStartup;
-pub use pacing_only::{PacingOnly, Pattern};
 pub use swift_start::{SwiftStart, SwiftStartConfig};

@@ -1,38 +1,47 @@
-//! A sender for tests that counts in segments and keeps the counters of a transport.
+//! Senders for tests of algorithms, in this crate and in longhaul-zoo. Not a part of the public interface.
+//!
+//! [`Sender`] counts in segments and keeps the counters of a transport; [`Rounds`] is a flow in round trips for one
+//! congestion-avoidance algorithm.
+#![allow(clippy::exhaustive_structs, clippy::unwrap_used, missing_docs, reason = "for tests of this project")]
+
+mod rounds;
+pub mod smoothed;
+
+pub use rounds::Rounds;
 
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, Episode, Granted, Path, PathEvent, RttSample, SegmentKind, Sent,
-    Snapshot, Timeout, TxId, smoothed,
+    Snapshot, Timeout, TxId,
 };
 
 /// The segment size of all tests that do not set another one.
-pub(crate) const MSS: Bytes = Bytes(1460);
+pub const MSS: Bytes = Bytes(1460);
 
 /// Returns `n` segments in bytes.
-pub(crate) fn segments(n: u64) -> Bytes {
+pub fn segments(n: u64) -> Bytes {
     MSS * n
 }
 
 #[derive(Debug)]
-pub(crate) struct Sender {
-    pub(crate) controller: Box<dyn Controller>,
-    pub(crate) path: Path,
-    pub(crate) now: Time,
-    pub(crate) rtt: Span,
-    pub(crate) in_flight: Bytes,
-    pub(crate) delivered: Bytes,
+pub struct Sender {
+    pub controller: Box<dyn Controller>,
+    pub path: Path,
+    pub now: Time,
+    pub rtt: Span,
+    pub in_flight: Bytes,
+    pub delivered: Bytes,
 }
 
 impl Sender {
     /// A sender after its handshake, with everything granted that a transport without options offers.
-    pub(crate) fn new(spec: &str) -> Self {
+    pub fn new(spec: &str) -> Self {
         let congestion: Congestion = spec.parse().expect("a name");
         Self::with(congestion.build(&BuildParams::default()), Granted::basic())
     }
 
-    pub(crate) fn with(mut controller: Box<dyn Controller>, granted: Granted) -> Self {
+    pub fn with(mut controller: Box<dyn Controller>, granted: Granted) -> Self {
         let path = Path { paced: granted.pacing, ..Path::new(MSS) };
         controller.on_granted(&granted, &path).expect("granted");
         let now = Time::from_nanos(1_000_000_000);
@@ -42,7 +51,7 @@ impl Sender {
     }
 
     /// A sender in congestion avoidance after a first loss, with its window full.
-    pub(crate) fn after_a_loss(spec: &str) -> Self {
+    pub fn after_a_loss(spec: &str) -> Self {
         let mut sender = Self::new(spec);
         sender.fill();
         for _ in 0..4 {
@@ -54,23 +63,23 @@ impl Sender {
         sender
     }
 
-    pub(crate) fn control(&self) -> Control {
+    pub fn control(&self) -> Control {
         self.controller.control()
     }
 
-    pub(crate) fn cwnd(&self) -> Bytes {
+    pub fn cwnd(&self) -> Bytes {
         self.control().cwnd
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot {
         self.controller.snapshot()
     }
 
-    pub(crate) fn ssthresh(&self) -> Bytes {
+    pub fn ssthresh(&self) -> Bytes {
         self.control().ssthresh.expect("a threshold")
     }
 
-    pub(crate) fn send(&mut self, kind: SegmentKind) {
+    pub fn send(&mut self, kind: SegmentKind) {
         let mut event = Sent::new(self.now, TxId(0), self.path.mss);
         (event.in_flight_before, event.kind) = (self.in_flight, kind);
         self.in_flight += self.path.mss;
@@ -78,7 +87,7 @@ impl Sender {
     }
 
     /// Sends all that the window allows, and returns the number of segments.
-    pub(crate) fn fill(&mut self) -> u64 {
+    pub fn fill(&mut self) -> u64 {
         let mut count = 0;
         while self.in_flight + self.path.mss <= self.cwnd() {
             self.send(SegmentKind::Data);
@@ -88,7 +97,7 @@ impl Sender {
     }
 
     /// Returns an ACK that delivers `count` segments in sequence to a sender limited by its window.
-    pub(crate) fn acked(&mut self, count: u64) -> Ack<'static> {
+    pub fn acked(&mut self, count: u64) -> Ack<'static> {
         let bytes = self.path.mss * count;
         let mut ack = Ack::new(self.now);
         (ack.cumulative, ack.delivered) = (bytes, bytes);
@@ -103,19 +112,19 @@ impl Sender {
         ack
     }
 
-    pub(crate) fn tell(&mut self, ack: &Ack<'_>) {
+    pub fn tell(&mut self, ack: &Ack<'_>) {
         self.controller.on_ack(ack, &self.path);
     }
 
     /// Passes [`Self::acked`] to the controller.
-    pub(crate) fn ack(&mut self, count: u64) {
+    pub fn ack(&mut self, count: u64) {
         let ack = self.acked(count);
         self.tell(&ack);
     }
 
     /// One round trip later, everything in flight is acknowledged by one ACK per segment, and the window is filled
     /// again.
-    pub(crate) fn round(&mut self) {
+    pub fn round(&mut self) {
         self.now += self.rtt;
         let count = self.in_flight.0 / self.path.mss.0;
         for index in 0..count {
@@ -127,7 +136,7 @@ impl Sender {
     }
 
     /// Third duplicate ACK: one segment is lost, one more is delivered, and the retransmission is sent.
-    pub(crate) fn lose(&mut self) {
+    pub fn lose(&mut self) {
         let mut ack = self.acked(1);
         ack.cumulative = Bytes::ZERO;
         ack.recover_flight = ack.prior_in_flight;
@@ -140,31 +149,31 @@ impl Sender {
     }
 
     /// Everything in flight arrives and ends the episode.
-    pub(crate) fn recover(&mut self) {
+    pub fn recover(&mut self) {
         self.now += self.rtt;
         let mut ack = self.acked(self.in_flight.0 / self.path.mss.0);
         ack.episode = Episode::Exit;
         self.tell(&ack);
     }
 
-    pub(crate) fn mark(&mut self) {
+    pub fn mark(&mut self) {
         let mut ack = self.acked(1);
         ack.ecn_echo = true;
         self.tell(&ack);
     }
 
-    pub(crate) fn time_out(&mut self, nth: u32) {
+    pub fn time_out(&mut self, nth: u32) {
         let event = Timeout::new(self.now, nth, self.in_flight);
         self.in_flight = Bytes::ZERO;
         self.controller.on_timeout(&event, &self.path);
     }
 
-    pub(crate) fn event(&mut self, event: &PathEvent) {
+    pub fn event(&mut self, event: &PathEvent) {
         self.controller.on_event(event, &self.path);
     }
 }
 
 /// The decisions of a window-based composition before its first congestion event.
-pub(crate) fn slow_start(cwnd: Bytes) -> Control {
+pub fn slow_start(cwnd: Bytes) -> Control {
     Control { ssthresh: Some(Bytes::MAX), ..Control::window(cwnd) }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use allocation_counter::measure;
 use bytes::Bytes;
-use longhaul_cc::registry::built_in;
+use longhaul_cc::registry::known;
 use longhaul_tcp::{Batch, Config, ConnId, Connection, DatagramMeta, Endpoint, EndpointConfig, Info, Tuple};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
@@ -226,8 +226,9 @@ const ARRIVALS: &str = "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)";
 /// Bulk transfer with every congestion controller: data segments, ACKs, timers, writes by reference, and reads.
 #[test]
 fn a_steady_stream_allocates_nothing() {
+    longhaul_zoo::register().unwrap();
     let data = Bytes::from_owner(vec![7; 16 << 10]);
-    for controller in built_in().profiles.iter().map(|profile| profile.name).chain(PAIRS).chain([ARRIVALS]) {
+    for controller in known().profiles.iter().map(|profile| profile.name).chain(PAIRS).chain([ARRIVALS]) {
         let mut sender = Config::default();
         sender.congestion = controller.parse().unwrap();
         // The routers do not answer, so the test covers the fallback.

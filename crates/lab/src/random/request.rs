@@ -171,6 +171,7 @@ mod tests {
 
     #[test]
     fn lists_are_split_between_names() {
+        longhaul_zoo::register().unwrap();
         assert_eq!(names("cubic,copa(delta=0.1,iw=2),bbr"), ["cubic", "copa(delta=0.1,iw=2)", "bbr"]);
         let composition = "slow-start=slow-start(iw=3),avoidance=westwood,recovery=new-reno";
         assert_eq!(names(composition), [composition]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, thread};
 
 use longhaul_cc::Congestion;
-use longhaul_cc::registry::{self, Entry, Slot};
+use longhaul_cc::registry::{Entry, Registry, Slot, known};
 use longhaul_lab::documents::{self, Source};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::library;
@@ -64,10 +64,16 @@ fn the_matrix_is_current() {
     check(&matrix, &[path, ("start", "none")], 1);
 }
 
+/// Returns the algorithms that experiments can name.
+fn registry() -> &'static Registry {
+    longhaul_zoo::register().unwrap();
+    known()
+}
+
 /// Returns a composition that shows an algorithm: a profile, or a stage together with the other stages of NewReno.
 fn composition(entry: &Entry) -> String {
     let name = entry.name;
-    if registry::built_in().profiles.iter().any(|profile| profile.name == name) {
+    if registry().profiles.iter().any(|profile| profile.name == name) {
         return name.to_owned();
     }
     match entry.slot() {
@@ -80,9 +86,9 @@ fn composition(entry: &Entry) -> String {
 
 #[test]
 fn every_algorithm_has_scores_on_its_page() {
-    let built_in = registry::built_in();
-    let entries = built_in.entries.iter().map(|entry| (entry.name, composition(entry)));
-    for (name, composition) in entries.chain(built_in.profiles.iter().map(|p| (p.name, p.name.to_owned()))) {
+    let registry = registry();
+    let entries = registry.entries.iter().map(|entry| (entry.name, composition(entry)));
+    for (name, composition) in entries.chain(registry.profiles.iter().map(|p| (p.name, p.name.to_owned()))) {
         let page = fs::read_to_string(docs().join(format!("algorithms/{name}.md"))).unwrap();
         let marks: Vec<(&str, &str)> = documents::marks(&page).filter(|(id, _)| *id == "scores").collect();
         assert_eq!(marks.len(), 1, "{name}");
@@ -98,7 +104,7 @@ fn every_controller_is_measured() {
     };
     let (fairness, emulated) =
         (canonical(choices("fairness", "controller")), canonical(choices("emulated", "controller")));
-    for profile in registry::built_in().profiles {
+    for profile in registry().profiles {
         let name = profile.name.parse::<Congestion>().unwrap().name();
         assert!(fairness.contains(&name) && emulated.contains(&name), "{name}");
     }
@@ -110,12 +116,11 @@ fn every_stage_is_in_the_matrix() {
         let (starts, recoveries) = (choices(id, "start"), choices(id, "recovery"));
         for slot in [Slot::Startup, Slot::SlowStart, Slot::Monolithic] {
             // Without a start-up scheme, the slow-start variant is HyStart++.
-            let missing = registry::built_in().of_slot(slot).map(|entry| entry.name);
+            let missing = registry().of_slot(slot).map(|entry| entry.name);
             let missing: Vec<&str> = missing.filter(|name| *name != "hystart-pp" && !starts.contains(*name)).collect();
             assert!(missing.is_empty(), "{id}: {missing:?}");
         }
-        let known: BTreeSet<String> =
-            registry::built_in().of_slot(Slot::Recovery).map(|entry| entry.name.to_owned()).collect();
+        let known: BTreeSet<String> = registry().of_slot(Slot::Recovery).map(|entry| entry.name.to_owned()).collect();
         assert_eq!(recoveries, known, "{id}");
     }
 }

@@ -57,6 +57,11 @@ struct Reported;
 /// wrong use, and 130 if it was interrupted.
 #[must_use]
 pub fn main() -> ExitCode {
+    #[cfg(feature = "zoo")]
+    if let Err(error) = longhaul_zoo::register() {
+        output::say(&format!("longhaul: {error}"));
+        return ExitCode::FAILURE;
+    }
     let cli = match config::parse() {
         Ok(cli) => cli,
         Err(error) => {

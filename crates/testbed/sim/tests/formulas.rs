@@ -13,6 +13,7 @@ use longhaul_wire::{CheshireCodec, Codec};
 
 fn plain(config: &mut Config, congestion: &str) {
     full_segments(config);
+    longhaul_zoo::register().expect("the names are free");
     config.congestion = congestion.parse().expect("a registered name");
 }
 
@@ -141,6 +142,7 @@ fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
     let setup = Setup::pair(1, Duplex { back: LinkConfig::delay(link.delay), there: link });
     let mut sim = Sim::new(setup.configure(|config| {
         full_segments(config);
+        longhaul_zoo::register().expect("the names are free");
         let reno = "slow-start=slow-start,avoidance=new-reno,recovery=new-reno".parse().expect("registered names");
         config.congestion = with_params(reno, |params| params.byte_counting = false);
         (config.sack, config.ack_every) = (false, ack_every);

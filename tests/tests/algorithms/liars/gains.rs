@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use longhaul_cc::registry;
 use longhaul_tests::long;
 use longhaul_units::statistics;
 
@@ -49,7 +48,7 @@ pub(crate) fn controllers() -> impl Iterator<Item = &'static str> {
 /// Returns all profiles except the router-assisted ones, whose feedback a receiver cannot forge
 /// (`router_controllers.rs`).
 pub(crate) fn all_controllers() -> impl Iterator<Item = &'static str> {
-    registry::built_in().profiles.iter().map(|profile| profile.name).filter(|name| !["rcp", "xcp"].contains(name))
+    longhaul_tests::registry().profiles.iter().map(|profile| profile.name).filter(|name| !["rcp", "xcp"].contains(name))
 }
 
 /// Name of a lie, and a function that creates a receiver that tells it.

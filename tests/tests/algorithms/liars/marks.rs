@@ -232,7 +232,7 @@ fn window_after(name: &str, marks: fn(u64) -> bool, rounds: fn(u64) -> bool) -> 
     const MSS: Bytes = Bytes(1448);
     let mut path = longhaul_cc::Path::new(MSS);
     (path.srtt, path.latest_rtt, path.min_rtt, path.handshake_rtt) = (Some(RTT), Some(RTT), Some(RTT), Some(RTT));
-    let congestion: Congestion = name.parse().expect("a registered name");
+    let congestion: Congestion = longhaul_tests::congestion(name);
     let (mut controller, granted) = (congestion.build(&BuildParams::default()), Granted::basic());
     controller.on_granted(&granted, &path).expect("nothing special is needed");
     let mut now = Time::ZERO + Span::from_secs(1);

@@ -140,7 +140,7 @@ fn config(congestion: &str, path: &Path, ecn: bool) -> Arc<Config> {
     if path.each {
         config.ack_every = 1;
     }
-    config.congestion = congestion.parse().expect("a registered name");
+    config.congestion = longhaul_tests::congestion(congestion);
     Arc::new(config)
 }
 

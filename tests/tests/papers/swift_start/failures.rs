@@ -1,11 +1,11 @@
 //! Failures of Swift Start that NASA found (TM-2004-212938), and those that follow from its design.
 
-use longhaul_cc::internal::Pattern;
 use longhaul_link::source::Source;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Random};
 use longhaul_units::statistics::sorted;
 use longhaul_units::{Rate, Span, Time};
+use longhaul_zoo::internal::Pattern;
 
 use crate::swift_start::testbed::{MSS, Run, Start, Testbed};
 

@@ -25,7 +25,7 @@ pub(crate) fn open(links: Duplex, spec: &str, bytes: u64) -> Run {
 }
 
 pub(crate) fn open_with(setup: Setup, spec: &str, bytes: u64, extensions: bool) -> Run {
-    let congestion: Congestion = spec.parse().unwrap();
+    let congestion: Congestion = longhaul_tests::congestion(spec);
     assert_eq!(congestion.build(&BuildParams::default()).name(), spec);
     Run::new(setup, bytes, (Span::ZERO, Span::ZERO), Estimates::default(), |config| {
         (config.congestion, config.extensions) = (congestion.clone(), extensions);
@@ -57,7 +57,7 @@ fn a_megabyte_takes_the_expected_time() {
 fn it_measures_with_default_settings() {
     for (mbit, millis) in [(5, 500), (20, 500), (20, 100), (100, 50)] {
         for start in ["swift-start(gamma=1)", "swift-start-hardened(gamma=1)"] {
-            let congestion: Congestion = start.parse().unwrap();
+            let congestion: Congestion = longhaul_tests::congestion(start);
             let setup = Setup::pair(1, path(mbit, millis, 1.0));
             let mut sim = Sim::new(setup.configure(|config| config.congestion = congestion.clone()));
             let (client, _) = sim.open(Plan::bulk(1_000_000).zeros(), Plan::sink().zeros());

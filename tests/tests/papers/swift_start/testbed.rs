@@ -8,10 +8,8 @@ use std::sync::{Arc, Mutex};
 use longhaul_cc::compose::{
     Composed, LossEvent, Opening, Overlay, Stage, Stages, Startup, StartupResponse, Step, Window,
 };
-use longhaul_cc::internal::{
-    NewReno, NoStartup, PacingOnly, PairEstimate, Pattern, RenoRecovery, StandardSlowStart, SwiftStart,
-    SwiftStartConfig, TickClock,
-};
+use longhaul_cc::internal::swift_start::{PairEstimate, TickClock};
+use longhaul_cc::internal::{NewReno, NoStartup, StandardSlowStart, SwiftStart, SwiftStartConfig};
 use longhaul_cc::registry::Safety;
 use longhaul_cc::{
     Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, NeedError, Needs, Path, Sent, Timeout,
@@ -22,6 +20,7 @@ use longhaul_link::{Limit, LinkConfig, Overhead};
 use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
 use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
+use longhaul_zoo::internal::{PacingOnly, Pattern, RenoRecovery};
 
 /// Payload of a segment in bytes: IP packets have 1500 bytes, with timestamps.
 pub(crate) const MSS: u64 = 1448;

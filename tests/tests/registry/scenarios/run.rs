@@ -1,6 +1,6 @@
 //! Transfer by one controller over one path.
 
-use longhaul_cc::registry::{self, Entry};
+use longhaul_cc::registry::Entry;
 use longhaul_sim::{Plan, Sampling, SessionId, Setup, Sim};
 use longhaul_units::{Bytes, Span, Time};
 
@@ -16,7 +16,7 @@ const UNFINISHED: [&str; 1] = ["swift-start-bbn"];
 /// Returns all controllers of the registry: the profiles, and the algorithms that are in no profile, combined with
 /// default algorithms.
 pub(crate) fn controllers() -> Vec<String> {
-    let known = registry::built_in();
+    let known = longhaul_tests::registry();
     let in_a_profile = |name: &str| {
         let mut stages = known.profiles.iter().flat_map(|profile| profile.spec.split([',', '=', '(']));
         stages.any(|stage| stage == name)
@@ -77,7 +77,7 @@ pub(crate) fn transfer(controller: &str, scenario: &Scenario, seed: u64, limit: 
 }
 
 fn give(setup: Setup, controller: &str) -> Setup {
-    setup.under(&controller.parse().unwrap_or_else(|error| panic!("{controller}: {error}")))
+    setup.under(&longhaul_tests::congestion(controller))
 }
 
 fn timeouts(sim: &Sim, client: SessionId) -> Option<u64> {

@@ -114,7 +114,7 @@ impl End {
         (config.send_buffer, config.recv_buffer) = self.buffers;
         config.recv_buffer_max = config.recv_buffer_max.max(config.recv_buffer);
         config.ack_every = self.ack_every;
-        config.congestion = self.composition.parse().expect("a composition");
+        config.congestion = longhaul_tests::congestion(&self.composition);
         config.routers_answer = composition::header(&self.composition).is_some();
         // These timers let an end detect that its peer has given up.
         config.user_timeout = Some(Span::from_secs(300));

@@ -1,12 +1,12 @@
 //! Random compositions.
 
-use longhaul_cc::registry::{Slot, Spec, built_in};
+use longhaul_cc::registry::{Slot, Spec};
 use longhaul_cc::{BuildParams, Demands, NetworkHeaderKind};
 use longhaul_link::Random;
 
 /// Returns the profiles of the registry and all compositions that its entries declare as tested.
 fn tested() -> Vec<&'static str> {
-    let registry = built_in();
+    let registry = longhaul_tests::registry();
     let tested = registry.entries.iter().flat_map(|entry| entry.tested.iter().copied());
     registry.profiles.iter().map(|profile| profile.name).chain(tested).collect()
 }
@@ -20,7 +20,7 @@ pub(crate) fn any(random: &mut Random) -> String {
     }
     loop {
         let part = |slot: Slot, random: &mut Random| {
-            let names: Vec<&str> = built_in().of_slot(slot).map(|entry| entry.name).collect();
+            let names: Vec<&str> = longhaul_tests::registry().of_slot(slot).map(|entry| entry.name).collect();
             format!("{slot}={}", pick(random, &names))
         };
         let text = Slot::COMPOSED.map(|slot| part(slot, random)).join(",");
@@ -33,7 +33,7 @@ pub(crate) fn any(random: &mut Random) -> String {
 /// Returns all combinations of a start-up scheme or slow-start variant with a recovery algorithm that the registry
 /// allows.
 pub(crate) fn starts_and_recoveries() -> Vec<String> {
-    let of = |slot: Slot| built_in().of_slot(slot).map(move |entry| format!("{slot}={}", entry.name));
+    let of = |slot: Slot| longhaul_tests::registry().of_slot(slot).map(move |entry| format!("{slot}={}", entry.name));
     let recoveries: Vec<String> = of(Slot::Recovery).collect();
     let starts = of(Slot::Startup).chain(of(Slot::SlowStart));
     let all = starts

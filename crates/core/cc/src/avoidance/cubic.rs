@@ -5,22 +5,19 @@ use longhaul_units::{Bytes, Span, Time, math};
 use crate::compose::{
     AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Reason, Signal, Stage, StageEvent, Target, Window,
 };
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path};
 
 /// Upper bound of the target, in windows (RFC 9438, section 4.2).
 const MAX_TARGET: f64 = 1.5;
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "cubic",
-    summary: "cubic function of the time since the last congestion event; at least NewReno's window",
-    reference: "RFC 9438",
-    options: CubicConfig::OPTIONS,
-    tested: &["cubic", "slow-start+cubic", "cubic(fast-convergence=off)"],
-    safety: Safety::Internet,
-    make: Make::Avoidance(|values| Box::new(Cubic::new(CubicConfig::from_values(values)))),
-};
+pub(crate) static ENTRY: Entry =
+    Entry::avoidance("cubic", |values| Box::new(Cubic::new(CubicConfig::from_values(values))))
+        .described("cubic function of the time since the last congestion event; at least NewReno's window", "RFC 9438")
+        .with_options(CubicConfig::OPTIONS)
+        .tested_in(&["cubic", "slow-start+cubic", "cubic(fast-convergence=off)"])
+        .internet_safe();
 
 crate::options! {
     /// CUBIC's constants (RFC 9438, sections 4.6, 4.7 and 5.1).

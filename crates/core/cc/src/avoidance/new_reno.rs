@@ -3,22 +3,18 @@
 use longhaul_units::Bytes;
 
 use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Signal, Stage, Target, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path};
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "new-reno",
-    summary: "increases by one segment per RTT; decreases by half",
-    reference: "RFC 5681 section 3.1, RFC 8511",
-    options: Options::OPTIONS,
-    tested: &["slow-start+new-reno", "slow-start=slow-start,avoidance=new-reno(ecn-beta=0.8)"],
-    safety: Safety::Internet,
-    make: Make::Avoidance(|values| {
-        let Options { beta, ecn_beta } = Options::from_values(values);
-        Box::new(NewReno::new(beta, ecn_beta))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::avoidance("new-reno", |values| {
+    let Options { beta, ecn_beta } = Options::from_values(values);
+    Box::new(NewReno::new(beta, ecn_beta))
+})
+.described("increases by one segment per RTT; decreases by half", "RFC 5681 section 3.1, RFC 8511")
+.with_options(Options::OPTIONS)
+.tested_in(&["slow-start+new-reno", "slow-start=slow-start,avoidance=new-reno(ecn-beta=0.8)"])
+.internet_safe();
 
 crate::options! {
     /// Options of `new-reno`.

@@ -18,7 +18,7 @@ use super::random::Random;
 use super::recovery::Recovery;
 use super::rounds::Rounds;
 use super::sample::Sample;
-use crate::describe::{Entry, Make, Safety};
+use crate::describe::Entry;
 use crate::estimate::WindowedMax;
 use crate::initial_window;
 use crate::{BuildParams, Path, SendLimit};
@@ -29,15 +29,12 @@ const HIGH_GAIN: f64 = 2.885;
 const BW_ROUNDS: u64 = 10;
 
 /// The controller in the registry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "bbr1",
-    summary: "BBR version 1: paces at the measured bandwidth and ignores losses",
-    reference: "draft-cardwell-iccrg-bbr-congestion-control-00; Linux, tcp_bbr.c",
-    options: &[],
-    tested: &["bbr1"],
-    safety: Safety::Controlled,
-    make: Make::Monolithic(|_, _, params| Box::new(BbrV1::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::monolithic("bbr1", |_, _, params| Box::new(BbrV1::new(params)))
+    .described(
+        "BBR version 1: paces at the measured bandwidth and ignores losses",
+        "draft-cardwell-iccrg-bbr-congestion-control-00; Linux, tcp_bbr.c",
+    )
+    .tested_in(&["bbr1"]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {

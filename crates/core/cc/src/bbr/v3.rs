@@ -21,7 +21,7 @@ use super::random::Random;
 use super::recovery::Recovery;
 use super::rounds::Rounds;
 use super::sample::Sample;
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::estimate::WindowedMax;
 use crate::initial_window;
 use crate::{BuildParams, Path, SendLimit, TxId};
@@ -37,15 +37,13 @@ const EXTRA_ACKED_ROUNDS: u64 = 10;
 const EXTRA_ACKED_ROUNDS_STARTUP: u64 = 1;
 
 /// The controller in the registry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "bbr",
-    summary: "BBR version 3: paces at the measured bandwidth, bounded by the loss that it causes",
-    reference: "draft-ietf-ccwg-bbr",
-    options: Options::OPTIONS,
-    tested: &["bbr", "bbr(exact=on)"],
-    safety: Safety::Internet,
-    make: Make::Monolithic(|name, values, params| Box::new(Bbr::new(name, Options::from_values(values).exact, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::monolithic("bbr", |name, values, params| {
+    Box::new(Bbr::new(name, Options::from_values(values).exact, params))
+})
+.described("BBR version 3: paces at the measured bandwidth, bounded by the loss that it causes", "draft-ietf-ccwg-bbr")
+.with_options(Options::OPTIONS)
+.tested_in(&["bbr", "bbr(exact=on)"])
+.internet_safe();
 
 crate::options! {
     /// The options of `bbr`.

@@ -7,7 +7,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, Episode, Granted, LostSegment, Path, PathEvent, RateSample,
-    RttSample, SendLimit, Sent, TxId, smoothed,
+    RttSample, SendLimit, Sent, TxId,
 };
 
 pub(super) const MSS: Bytes = Bytes(1000);
@@ -236,7 +236,7 @@ impl World {
         if self.app_limited_until.is_some_and(|until| self.delivered > until) {
             self.app_limited_until = None;
         }
-        smoothed::observe(&mut self.path, rtt, prior_in_flight);
+        crate::testing::smoothed::observe(&mut self.path, rtt, prior_in_flight);
         let mut ack = Ack::new(at);
         ack.rate = Some(self.sample(&packet));
         ack.rtt = Some(RttSample { rtt, sent_at: packet.sent_at });

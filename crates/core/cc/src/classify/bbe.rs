@@ -2,29 +2,39 @@
 
 use longhaul_units::Span;
 
-use crate::avoidance::westwood_bbe::{KEEP_CONG, RTT_MIN_WINDOW};
 use crate::compose::{LossCause, LossClassifier, LossEvent, Signal, Stage};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::estimate::CongestionLevel;
-use crate::estimate::windowed::expiry;
 use crate::{Ack, Path};
 
+/// Part of the RTT at congestion that is kept at a loss; an option of the algorithms that use the congestion level.
+pub const KEEP_CONG: OptionSpec =
+    OptionSpec::float("keep", 0.0, 0.99, 0.85, "weight of the old value in the average RTT at congestion");
+
+/// Lifetime of the minimum RTT in seconds, an option of all algorithms that use the congestion level. If it never
+/// expires, a longer route looks congested forever.
+pub const RTT_MIN_WINDOW: OptionSpec =
+    OptionSpec::int("rtt-min-window", 0, 3600, 60, "window of the minimum RTT, s; 0: unlimited");
+
+/// Converts seconds into the lifetime of a minimum; zero means that it never expires.
+#[must_use]
+pub const fn expiry(secs: u64) -> Span {
+    if secs == 0 { Span::MAX } else { Span::from_secs(secs) }
+}
+
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "bbe",
-    summary: "judges a loss by how close the delay is to that of a full buffer",
-    reference: "Gerla et al., PFLDnet 2006, section 4",
-    options: Options::OPTIONS,
-    tested: &[
-        "slow-start=slow-start,avoidance=new-reno,loss=bbe",
-        "slow-start=slow-start,avoidance=cubic,loss=bbe(threshold=0.5,keep=0,rtt-min-window=1)",
-    ],
-    safety: Safety::Internet,
-    make: Make::Loss(|values| {
-        let Options { keep, threshold, rtt_min_window } = Options::from_values(values);
-        Box::new(BbeLoss::new(CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window), threshold))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::loss("bbe", |values| {
+    let Options { keep, threshold, rtt_min_window } = Options::from_values(values);
+    Box::new(BbeLoss::new(CongestionLevel::new(keep).with_rtt_min_window(rtt_min_window), threshold))
+})
+.described("judges a loss by how close the delay is to that of a full buffer", "Gerla et al., PFLDnet 2006, section 4")
+.with_options(Options::OPTIONS)
+.tested_in(&[
+    "slow-start=slow-start,avoidance=new-reno,loss=bbe",
+    "slow-start=slow-start,avoidance=cubic,loss=bbe(threshold=0.5,keep=0,rtt-min-window=1)",
+])
+.internet_safe()
+.keeping_at_losses();
 
 crate::options! {
     /// Options of `bbe`.

@@ -2,18 +2,13 @@
 
 use crate::Path;
 use crate::compose::{LossCause, LossClassifier, LossEvent, Stage};
-use crate::describe::{Entry, Make, Safety};
+use crate::describe::Entry;
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "none",
-    summary: "treats every loss as congestion",
-    reference: "RFC 5681",
-    options: &[],
-    tested: &["cubic", "new-reno"],
-    safety: Safety::Internet,
-    make: Make::Loss(|_| Box::new(AllCongestion)),
-};
+pub(crate) static ENTRY: Entry = Entry::loss("none", |_| Box::new(AllCongestion))
+    .described("treats every loss as congestion", "RFC 5681")
+    .tested_in(&["cubic", "new-reno"])
+    .internet_safe();
 
 /// Classifier that takes every loss for congestion.
 #[derive(Clone, Copy, Debug, Default)]

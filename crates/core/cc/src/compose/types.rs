@@ -1,6 +1,6 @@
 //! Types that the stages of a composed controller exchange.
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::{Ack, NetworkHeader, Pace, ProbePlan, SavedPath};
 
@@ -31,7 +31,7 @@ impl Window {
     }
 
     /// Removes the unused part of the window: limits it to the `outstanding` bytes, or to `least` if that is more.
-    pub(crate) fn keep_outstanding(&mut self, outstanding: Bytes, least: Bytes) {
+    pub fn keep_outstanding(&mut self, outstanding: Bytes, least: Bytes) {
         self.cwnd = self.cwnd.min(outstanding.max(least).as_f64());
     }
 
@@ -64,6 +64,14 @@ pub struct Overlay {
     pub dscp: u8,
     /// Number of full-sized segments per ACK that the peer is asked for; zero sends no request.
     pub ack_ratio: u8,
+}
+
+impl Overlay {
+    /// Suspends pacing: everything that the window allows may be sent as a burst.
+    #[must_use]
+    pub fn at_once() -> Self {
+        Self { pace: Some(Pace { rate: Rate::MAX, quantum: Some(Bytes(1 << 16)) }), ..Self::default() }
+    }
 }
 
 /// Events that few stages need. More may be added.

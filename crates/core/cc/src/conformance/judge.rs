@@ -26,22 +26,18 @@ impl Default for Expect {
 }
 
 impl Expect {
-    /// Returns the expectations of a composition of the registry.
+    /// Returns the expectations of a composition of the registry, which depend on the declarations of its algorithms
+    /// ([`Entry::keeping_at_losses`](crate::registry::Entry::keeping_at_losses),
+    /// [`Entry::growing_beyond_acks`](crate::registry::Entry::growing_beyond_acks)).
     ///
-    /// The Westwood family lowers the threshold to an estimate, which may be above the window, and Adaptive Reno
-    /// keeps the whole window if there is no queue. Hybla, SUSS and Rapid Start increase the window by more than the
-    /// delivered bytes, and a start-up scheme by an estimate. Monolithic controllers ignore losses or respond to them
-    /// in their own way.
+    /// A start-up scheme increases the window by an estimate. Monolithic controllers ignore losses or respond to them in
+    /// their own way.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
-        let is = |slot, name: &str| spec.entry(slot).is_some_and(|entry| entry.name.contains(name));
         let has_startup = spec.entry(Slot::Startup).is_some_and(|entry| entry.name != "none");
-        let earns_window =
-            !is(Slot::Avoidance, "hybla") && !is(Slot::SlowStart, "hybla") && spec.entry(Slot::Monolithic).is_none();
-        let earns_window =
-            earns_window && !has_startup && !is(Slot::SlowStart, "suss") && !is(Slot::SlowStart, "rapid-start");
-        let keeps = is(Slot::Avoidance, "westwood") || is(Slot::Avoidance, "adaptive-reno");
-        let keeps = keeps || is(Slot::Avoidance, "abse") || is(Slot::Loss, "bbe");
+        let is_monolithic = spec.entry(Slot::Monolithic).is_some();
+        let earns_window = !has_startup && !is_monolithic && spec.entries().all(|entry| !entry.grows_beyond_acks);
+        let keeps = spec.entries().any(|entry| entry.keeps_at_losses);
         Self { answers_loss: earns_window && !keeps, earns_window }
     }
 }

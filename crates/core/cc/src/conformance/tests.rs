@@ -192,7 +192,7 @@ fn a_further_timeout_forgets_no_mark() {
     let (fill, timeout, spurious) = (Operation::Fill, Operation::Timeout, Operation::Spurious);
     let first = [mss(21), fill, ack(false, false), fill, timeout];
     let then = [mss(0), ack(true, true), timeout, spurious, lose];
-    play(&spec("scalable"), &scenario, &[first, then].concat(), Expect::default());
+    play(&spec("new-reno"), &scenario, &[first, then].concat(), Expect::default());
 }
 
 /// Composed controllers limit any window that a congestion-avoidance algorithm returns.
@@ -248,9 +248,7 @@ fn every_profile_fills_a_path_of_ten_gigabytes() {
 /// 21 round trips, and a loss leaves the fraction that the congestion-avoidance algorithm keeps.
 #[test]
 fn a_loss_among_millions_of_segments_keeps_the_share_of_avoidance() {
-    for (name, kept) in
-        [("new-reno", 0.5), ("cubic", 0.7), ("hstcp", 0.91), ("bic", 819.0 / 1024.0), ("scalable", 0.875)]
-    {
+    for (name, kept) in [("new-reno", 0.5), ("cubic", 0.7)] {
         let spec = spec(&format!("slow-start+{name}"));
         let trace = fill(&spec, &huge(Bytes(1448)), Span::from_secs(25), Expect::default()).expect("granted").trace;
         let threshold = |answer: &Answer| answer.control.ssthresh.expect("a threshold");

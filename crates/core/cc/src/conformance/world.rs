@@ -12,7 +12,7 @@ use super::{Expect, Operation, Scenario};
 use crate::{
     Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Detection, EcnMark, Episode, LostSegment,
     NetworkFeedback, NetworkHeader, Path, PathEvent, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
-    Timeout, TxId, smoothed,
+    Timeout, TxId,
 };
 
 /// Initial answer of the routers, kB/s.
@@ -287,7 +287,7 @@ impl World {
     /// Takes a sample of `rtt` in whole steps of the clock, possibly zero.
     fn sample_rtt(&mut self, rtt: Span) {
         let rtt = self.clock().since(self.shown(self.now - rtt));
-        smoothed::observe(&mut self.path, rtt, self.in_flight);
+        crate::testing::smoothed::observe(&mut self.path, rtt, self.in_flight);
         self.route_min = Some(self.route_min.map_or(rtt, |min| min.min(rtt)));
         self.path.recent_min_rtt = self.route_min;
     }

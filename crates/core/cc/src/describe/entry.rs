@@ -102,6 +102,10 @@ pub struct Entry {
     pub tested: &'static [&'static str],
     /// Where it may be used.
     pub safety: Safety,
+    /// Whether it may leave the window as it is at a loss, or lower it to an estimate.
+    pub keeps_at_losses: bool,
+    /// Whether the window may increase by more than the delivered bytes.
+    pub grows_beyond_acks: bool,
     /// Its constructor.
     pub(crate) make: Make,
 }
@@ -154,7 +158,17 @@ impl Entry {
     }
 
     const fn new(name: &'static str, make: Make) -> Self {
-        Self { name, summary: "", reference: "", options: &[], tested: &[], safety: Safety::Controlled, make }
+        Self {
+            name,
+            summary: "",
+            reference: "",
+            options: &[],
+            tested: &[],
+            safety: Safety::Controlled,
+            keeps_at_losses: false,
+            grows_beyond_acks: false,
+            make,
+        }
     }
 
     /// Returns the same entry with a summary, a clause that says what the algorithm does, and the source that
@@ -180,6 +194,20 @@ impl Entry {
     #[must_use]
     pub const fn internet_safe(self) -> Self {
         Self { safety: Safety::Internet, ..self }
+    }
+
+    /// Returns the same entry for an algorithm that may keep the window at a loss, or lower it to an estimate. The
+    /// conformance suite does not expect a smaller threshold from it.
+    #[must_use]
+    pub const fn keeping_at_losses(self) -> Self {
+        Self { keeps_at_losses: true, ..self }
+    }
+
+    /// Returns the same entry for an algorithm whose window may increase by more than the delivered bytes, which the
+    /// conformance suite otherwise forbids. Start-up schemes and monolithic controllers need not declare it.
+    #[must_use]
+    pub const fn growing_beyond_acks(self) -> Self {
+        Self { grows_beyond_acks: true, ..self }
     }
 
     /// Returns the slot of the algorithm.

@@ -8,17 +8,6 @@
 
 use longhaul_units::{Span, Time};
 
-use crate::describe::OptionSpec;
-
-/// Option of every algorithm whose minimum RTT expires. Its unit is seconds, which [`expiry`] converts.
-pub(crate) const RTT_MIN_WINDOW: OptionSpec =
-    OptionSpec::int("rtt-min-window", 0, 3600, 0, "window of the minimum RTT, s; 0: unlimited");
-
-/// Converts seconds into the lifetime of a minimum; zero means that it never expires.
-pub(crate) const fn expiry(secs: u64) -> Span {
-    if secs == 0 { Span::MAX } else { Span::from_secs(secs) }
-}
-
 /// Maximum of a window's samples. Positions are in any unit of the caller, such as rounds or probing cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowedMax(Best<f64>);

@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::gauge::{DELAY, Gauge};
 use super::{DelaySource, TARGET};
 use crate::compose::{AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Stage, Target, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Needs, Path};
 
 /// Share of the window kept at a loss (RFC 6817, section 2.4.2).
@@ -22,22 +22,21 @@ const FROZEN_ROUNDS: u64 = 2;
 const INTERVAL: u64 = 9;
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "ledbat-plus-plus",
-    summary: "yields to all other flows at 60 ms of queueing delay; slows down periodically to measure the base delay",
-    reference: "draft-irtf-iccrg-ledbat-plus-plus-06, RFC 6817",
-    options: Options::OPTIONS,
-    tested: &[
-        "ledbat-plus-plus",
-        "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)",
-        "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)",
-    ],
-    safety: Safety::Internet,
-    make: Make::Avoidance(|values| {
-        let Options { target, decrease, slowdown, delay } = Options::from_values(values);
-        Box::new(LedbatPlusPlus::new(target, decrease, slowdown).by(delay))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::avoidance("ledbat-plus-plus", |values| {
+    let Options { target, decrease, slowdown, delay } = Options::from_values(values);
+    Box::new(LedbatPlusPlus::new(target, decrease, slowdown).by(delay))
+})
+.described(
+    "yields to all other flows at 60 ms of queueing delay; slows down periodically to measure the base delay",
+    "draft-irtf-iccrg-ledbat-plus-plus-06, RFC 6817",
+)
+.with_options(Options::OPTIONS)
+.tested_in(&[
+    "ledbat-plus-plus",
+    "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)",
+    "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)",
+])
+.internet_safe();
 
 crate::options! {
     /// Options of `ledbat-plus-plus`.

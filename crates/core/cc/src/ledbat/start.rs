@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Span};
 use super::gauge::{DELAY, Gauge};
 use super::{DelaySource, TARGET};
 use crate::compose::{SlowStart, Stage, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::slow_start::{AckLimit, L_OPTION};
 use crate::{Ack, Needs, Path, initial_window};
 
@@ -16,19 +16,18 @@ const INITIAL_SEGMENTS: u64 = 2;
 const EXIT: f64 = 0.75;
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "ledbat-start",
-    summary: "slow start with LEDBAT++'s gain, until the queueing delay is 45 ms",
-    reference: "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
-    options: Options::OPTIONS,
-    tested: &["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"],
-    safety: Safety::Internet,
-    make: Make::SlowStart(|values| {
-        let options = Options::from_values(values);
-        let start = LedbatStart::new(options.initial_segments, options.target, options.segments_per_ack);
-        Box::new(start.by(options.delay))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::slow_start("ledbat-start", |values| {
+    let options = Options::from_values(values);
+    let start = LedbatStart::new(options.initial_segments, options.target, options.segments_per_ack);
+    Box::new(start.by(options.delay))
+})
+.described(
+    "slow start with LEDBAT++'s gain, until the queueing delay is 45 ms",
+    "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
+)
+.with_options(Options::OPTIONS)
+.tested_in(&["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"])
+.internet_safe();
 
 crate::options! {
     /// Options of `ledbat-start`.

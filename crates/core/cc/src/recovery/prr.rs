@@ -3,24 +3,19 @@
 use longhaul_units::Bytes;
 
 use crate::compose::{Recovery, Stage, Step, Window};
-use crate::describe::{Entry, Make, Safety};
+use crate::describe::Entry;
 use crate::{Ack, Episode, Path, SegmentKind, SendLimit, Sent};
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "prr",
-    summary: "spreads the decrease over the RTT of the recovery",
-    reference: "RFC 9937",
-    options: &[],
-    tested: &["cubic", "new-reno", "hystart-pp+new-reno"],
-    safety: Safety::Internet,
-    make: Make::Recovery(|_| Box::new(Prr::new())),
-};
+pub(crate) static ENTRY: Entry = Entry::recovery("prr", |_| Box::new(Prr::new()))
+    .described("spreads the decrease over the RTT of the recovery", "RFC 9937")
+    .tested_in(&["cubic", "new-reno", "hystart-pp+new-reno"])
+    .internet_safe();
 
 /// PRR. Per byte delivered in recovery, `ssthresh / RecoverFS` bytes may be sent, until the bytes in flight reach the
 /// target. Below the target they grow towards it at most as fast as in slow start.
 #[derive(Clone, Debug)]
-pub(crate) struct Prr {
+pub struct Prr {
     /// Target of congestion avoidance in bytes: `ssthresh` in RFC 9937.
     target: u64,
     /// Bytes in flight at the start of the episode (`RecoverFS`), at least one.
@@ -37,7 +32,7 @@ pub(crate) struct Prr {
 impl Prr {
     /// Creates the recovery, which has no options.
     #[must_use]
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { target: 0, recover_flight: 1, delivered: 0, out: 0, grown: 0 }
     }
 

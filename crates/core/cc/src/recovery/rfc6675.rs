@@ -1,19 +1,14 @@
 //! Window of SACK-based recovery (RFC 6675): the pipe is held at the new threshold.
 
 use crate::compose::{Recovery, Stage, Step, Window};
-use crate::describe::{Entry, Make, Safety};
+use crate::describe::Entry;
 use crate::{Ack, Demands, Detection, Needs, Path};
 
 /// Registry entry.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "rfc6675",
-    summary: "sends when the pipe has drained to the new threshold, and keeps it there",
-    reference: "RFC 6675",
-    options: &[],
-    tested: &["slow-start+new-reno+rfc6675", "rfc6675"],
-    safety: Safety::Internet,
-    make: Make::Recovery(|_| Box::new(Rfc6675::new())),
-};
+pub(crate) static ENTRY: Entry = Entry::recovery("rfc6675", |_| Box::new(Rfc6675::new()))
+    .described("sends when the pipe has drained to the new threshold, and keeps it there", "RFC 6675")
+    .tested_in(&["slow-start+new-reno+rfc6675", "rfc6675"])
+    .internet_safe();
 
 /// Recovery of RFC 6675. The window is ssthresh at once, and the scoreboard's pipe (here [`Ack::in_flight`]) controls
 /// sending.

@@ -134,8 +134,8 @@ mod tests {
             ("cubik", "`cubik` (did you mean `cubic`?); there are"),
             ("newreno", "(did you mean `new-reno`?)"),
             ("swift-start-hardend+cubic", "(did you mean `swift-start-hardened`?)"),
-            ("avoidance=westwod", "(did you mean `westwood`?)"),
-            ("jump-start(max-jmup=1)", "(did you mean `max-jump`?)"),
+            ("avoidance=cubik", "(did you mean `cubic`?)"),
+            ("limited-slow-start(max-sstresh=9)", "(did you mean `max-ssthresh`?)"),
         ] {
             assert!(said(text).contains(meant), "{}", said(text));
         }

@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use super::table::BUILT_IN;
 use super::{Registry, SpecError};
-use crate::describe::{Entry, Profile};
+use crate::describe::{Entry, Profile, Slot};
 
 /// The algorithms that text can name; `None` before the first registration.
 static KNOWN: RwLock<Option<&'static Registry>> = RwLock::new(None);
@@ -44,6 +44,9 @@ pub fn known() -> &'static Registry {
 
 /// Registers algorithms and profiles of another crate for the whole process, until it ends. To be called before the
 /// first name is parsed, at the beginning of `main`.
+///
+/// A new algorithm may have the name of a known one in another slot if there is also a profile of this name, as
+/// `new-reno`.
 ///
 /// ```
 /// use longhaul_cc::Congestion;
@@ -90,17 +93,21 @@ pub fn known() -> &'static Registry {
 pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), RegisterError> {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     let before = known.unwrap_or(&BUILT_IN);
-    let is_taken = |name: &str| {
-        before.entries.iter().any(|entry| entry.name == name)
-            || before.profiles.iter().any(|profile| profile.name == name)
-    };
-    // Names must be valid and new.
-    let names = entries.iter().map(|entry| entry.name).chain(profiles.iter().map(|profile| profile.name));
-    for name in names {
+    let has_profile = |name: &str| before.profiles.iter().any(|profile| profile.name == name);
+    // Names must be valid and new. An algorithm may have the name of one in another slot if the name alone means a
+    // profile: all text that is valid without it then keeps its meaning.
+    let names = entries.iter().map(|entry| (entry.name, Some(entry.slot())));
+    for (name, slot) in names.chain(profiles.iter().map(|profile| (profile.name, None))) {
         if !is_name(name) {
             return Err(RegisterError::BadName { name });
         }
-        if is_taken(name) {
+        let mut same = before.entries.iter().filter(|entry| entry.name == name);
+        let is_taken = match slot {
+            Some(slot) if has_profile(name) => same.any(|entry| [slot, Slot::Monolithic].contains(&entry.slot())),
+            Some(_) => same.next().is_some(),
+            None => has_profile(name) || same.next().is_some(),
+        };
+        if is_taken {
             return Err(RegisterError::Taken { name });
         }
     }

@@ -1,10 +1,8 @@
-mod avoidance;
-
 use proptest::prelude::*;
 
 use super::spec::Part;
 use super::*;
-use crate::describe::{Make, OptionKind};
+use crate::describe::OptionKind;
 use crate::{BuildParams, Control, Controller, Path, Snapshot, Timeout};
 
 fn spec(text: &str) -> Spec {
@@ -24,8 +22,8 @@ fn the_default_is_cubic_with_hystart_and_prr() {
 
 #[test]
 fn deprecated_slot_names_are_accepted() {
-    let old = "launch=jump-start,growth=slow-start,steady=new-reno,recovery=prr";
-    assert_eq!(spec(old), spec("startup=jump-start,slow-start=slow-start,avoidance=new-reno,recovery=prr"));
+    let old = "launch=careful-resume,growth=slow-start,steady=new-reno,recovery=prr";
+    assert_eq!(spec(old), spec("startup=careful-resume,slow-start=slow-start,avoidance=new-reno,recovery=prr"));
     assert_eq!(spec("whole=bbr"), spec("monolithic=bbr"));
 }
 
@@ -34,21 +32,11 @@ fn three_forms_name_the_same() {
     let same = [
         ("new-reno", "slow-start=slow-start,avoidance=new-reno"),
         ("slow-start(iw=4)+new-reno", "slow-start=slow-start(iw=4), avoidance = new-reno"),
-        ("reno-classic", "recovery=new-reno,avoidance=new-reno,slow-start=slow-start(iw=3,l=1)"),
         ("new-reno+rfc6675", "slow-start=slow-start,avoidance=new-reno,recovery=rfc6675"),
         ("cubic(beta=0.8)", "avoidance=cubic(beta=0.8)"),
         ("new-reno(ecn-beta=0.8)", "slow-start=slow-start,avoidance=new-reno(ecn-beta=0.8)"),
         ("slow-start( iw = 10 )", "slow-start=slow-start(iw=10)"),
-        ("veno(backlog=5)", "slow-start=slow-start,avoidance=veno(backlog=5),loss=veno(backlog=5)"),
-        (
-            "veno(severity=0.5, ecn-beta=0.8)",
-            "slow-start=slow-start,avoidance=veno(ecn-beta=0.8),loss=veno(severity=0.5)",
-        ),
         ("cubic(fast-convergence=on)", "cubic"),
-        // A start-up scheme that has its own profile, combined with another profile.
-        ("quick-start", "startup=quick-start,slow-start=limited-slow-start,avoidance=new-reno"),
-        ("quick-start(rate=100)+cubic", "startup=quick-start(rate=100)"),
-        ("quick-start+limited-slow-start+new-reno", "quick-start"),
     ];
     for (one, other) in same {
         assert_eq!(spec(one), spec(other), "{one} and {other}");
@@ -60,17 +48,10 @@ fn the_shortest_form_is_printed() {
     let shortest = [
         ("startup=none,slow-start=hystart-pp(iw=10),avoidance=cubic,recovery=prr", "cubic"),
         ("slow-start=slow-start,avoidance=new-reno,recovery=prr", "new-reno"),
-        ("slow-start=slow-start(iw=3,l=1),avoidance=new-reno,recovery=new-reno", "reno-classic"),
         ("slow-start=slow-start(iw=4),avoidance=new-reno", "slow-start(iw=4)+new-reno"),
         ("slow-start=slow-start,avoidance=cubic", "slow-start"),
         ("avoidance=cubic(fast-convergence=off,beta=0.5)", "cubic(beta=0.5,fast-convergence=off)"),
-        ("recovery=new-reno", "recovery=new-reno"),
-        ("slow-start=slow-start,avoidance=fast", "slow-start+fast"),
         ("avoidance=new-reno", "avoidance=new-reno"),
-        (
-            "slow-start=slow-start,avoidance=veno(backlog=5),loss=veno(backlog=5,severity=1)",
-            "veno(backlog=5,severity=1)",
-        ),
     ];
     for (long, short) in shortest {
         assert_eq!(spec(long).to_string(), short);
@@ -82,7 +63,7 @@ fn unknown_names_are_answered_with_those_that_exist() {
     let profiles: Vec<_> = built_in().profiles.iter().map(|profile| profile.name).collect();
     let variants: Vec<_> = built_in().of_slot(Slot::SlowStart).map(|entry| entry.name).collect();
     let (profiles, variants) = (profiles.join(", "), variants.join(", "));
-    assert!(profiles.starts_with("cubic, new-reno, reno-classic") && variants.starts_with("hystart-pp, slow-start"));
+    assert!(profiles.starts_with("cubic, new-reno, ") && variants.starts_with("hystart-pp, slow-start"));
     assert_eq!(error(""), format!("empty name of a congestion controller; there are {profiles}"));
     let unknown = error("cubik");
     assert!(
@@ -102,17 +83,9 @@ fn errors_say_what_would_fit() {
         ("grow=cubic", "unknown slot `grow`; there are startup, slow-start, avoidance, loss, recovery, monolithic"),
         ("prr+rfc6675", "two algorithms for recovery: `prr` and `rfc6675`"),
         ("cubic+new-reno", "two algorithms for monolithic: `cubic` and `new-reno`"),
-        ("rcp+cubic", "`rcp` is a monolithic controller and has no place for `cubic`"),
-        ("xcp+speedy-start", "`xcp` is a monolithic controller and has no place for `speedy-start`"),
-        ("jump-start+rc3", "two algorithms for startup: `jump-start` and `rc3`"),
-        ("rapid-recovery+quick-recovery", "two algorithms for recovery: `rapid-recovery` and `quick-recovery`"),
-        (
-            "tcp-peach+speedy-recovery+quick-recovery",
-            "two algorithms for recovery: `speedy-recovery` and `quick-recovery`",
-        ),
+        ("careful-resume+cached-start", "two algorithms for startup: `careful-resume` and `cached-start`"),
         ("cubic(gamma=4)", "`cubic` has no option `gamma`; it has beta, ecn-beta, c, fast-convergence"),
         ("prr(x=1)", "`prr` has no option `x`; it has none"),
-        ("reno-classic(iw=4)", "`reno-classic` has no option `iw=4`; it has none"),
         ("cubic(beta=1.5)", "option `beta` of `cubic` cannot be `1.5`: 0.1 to 0.9"),
         ("cubic(beta=nan)", "option `beta` of `cubic` cannot be `nan`: 0.1 to 0.9"),
         ("slow-start(iw=-1)", "option `iw` of `slow-start` cannot be `-1`: 1 to 10"),
@@ -133,61 +106,8 @@ fn errors_say_what_would_fit() {
 fn what_does_not_fit_together_is_refused() {
     let cases = [
         (
-            "h-tcp(beta-min=0.9,beta-max=0.1)",
-            "`beta-min` of `h-tcp` cannot be `0.9` with `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
-        ),
-        (
-            "h-tcp(beta-min=0.9)",
-            "`beta-min` of `h-tcp` cannot be `0.9` with `beta-max=0.8`: at most 0.8, or a greater `beta-max`",
-        ),
-        (
-            "h-tcp(adaptive-backoff=off,beta-max=0.7)",
-            "`beta-max` of `h-tcp` cannot be `0.7` with `adaptive-backoff=off`: it has an effect only with adaptive-backoff=on",
-        ),
-        (
-            "illinois(beta-min=0.5,beta-max=0.1)",
-            "`beta-min` of `illinois` cannot be `0.5` with `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
-        ),
-        ("vegas(alpha=9,beta=1)", "`alpha` of `vegas` cannot be `9` with `beta=1`: at most 1, or a greater `beta`"),
-        (
             "hystart-pp(min-thresh=100,max-thresh=5)",
             "`min-thresh` of `hystart-pp` cannot be `100` with `max-thresh=5`: at most 5, or a greater `max-thresh`",
-        ),
-        (
-            "bic(b=64,smooth-part=2)",
-            "`b` of `bic` cannot be `64` with `s-max=16` and `smooth-part=2`: at most 32, or a greater `s-max` or `smooth-part`",
-        ),
-        (
-            "fast(tuning=on,alpha=50)",
-            "`alpha` of `fast` cannot be `50` with `tuning=on`: it has an effect only with tuning=off",
-        ),
-        (
-            "fast(tuning=on,alpha=100)",
-            "`alpha` of `fast` cannot be `100` with `tuning=on`: it has an effect only with tuning=off",
-        ),
-        (
-            "westwood-bbe(threshold=0.1)",
-            "`threshold` of `westwood-bbe` cannot be `0.1` with `policy=interpolate`: it has an effect only with policy=discriminate",
-        ),
-        (
-            "westwood-bbe(policy=adaptive-reno,tau=5)",
-            "`tau` of `westwood-bbe` cannot be `5` with `policy=adaptive-reno`: it has an effect only with policy=interpolate or plain-ere or discriminate",
-        ),
-        (
-            "westwood-bbe(delta=0,keep-re=0.5)",
-            "`keep-re` of `westwood-bbe` cannot be `0.5` with `delta=0`: it has an effect only with delta other than 0",
-        ),
-        (
-            "abse(expected=0.3)",
-            "`expected` of `abse` cannot be `0.3` with `pncd=off`: it has an effect only with pncd=on",
-        ),
-        (
-            "abse(pncd=on)",
-            "`pncd` of `abse` cannot be `on` with `slow-start=astart`: it has an effect only with slow-start=agile-probing",
-        ),
-        (
-            "astart(n=0,recent=3)",
-            "`recent` of `astart` cannot be `3` with `n=0`: it has an effect only with n other than 0",
         ),
         (
             "ledbat-plus-plus(target=20)",
@@ -197,37 +117,11 @@ fn what_does_not_fit_together_is_refused() {
             "ledbat-start(delay=auto)+ledbat-plus-plus(delay=one-way)",
             "`delay` of `ledbat-start` cannot be `auto` with `avoidance=ledbat-plus-plus(delay=one-way)`: both have to have the same",
         ),
-        (
-            "hybla(rtt0=50)",
-            "`rtt0` of `hybla` cannot be `50` with `slow-start=hybla-start(rtt0=25)`: both have to have the same",
-        ),
-        (
-            "sudden-start(dscp=8)+rapid-recovery",
-            "`dscp` of `sudden-start` cannot be `8` with `recovery=rapid-recovery(dscp=1)`: both have to have the same",
-        ),
-        (
-            "tcp-swift+speedy-recovery(dscp=8)",
-            "`dscp` of `speedy-recovery` cannot be `8` with `startup=speedy-start(dscp=1)`: both have to have the same",
-        ),
-        (
-            "avoidance=veno(backlog=5),loss=veno",
-            "`backlog` of `veno` cannot be `5` with `loss=veno(backlog=3)`: both have to have the same",
-        ),
     ];
     for (text, message) in cases {
         assert_eq!(error(text), format!("option {message}"), "{text}");
     }
-    for text in [
-        "h-tcp(beta-min=0.9,adaptive-backoff=off)",
-        "vegas(alpha=3,beta=3)",
-        "westwood-bbe(policy=discriminate,threshold=0.1)",
-        "slow-start+ledbat-plus-plus(target=20)",
-        "ledbat-start(target=20)+ledbat-plus-plus(target=20)",
-        "agile-probing+abse(pncd=on,expected=0.3)",
-        "agile-probing+new-reno",
-        "sudden-start(dscp=8)+rapid-recovery(dscp=8)",
-        "sudden-start(dscp=8)+prr",
-    ] {
+    for text in ["slow-start+ledbat-plus-plus(target=20)", "ledbat-start(target=20)+ledbat-plus-plus(target=20)"] {
         assert!(text.parse::<Spec>().is_ok(), "{text}");
     }
 }
@@ -249,10 +143,8 @@ fn rules_name_what_exists() {
                     named.is_some_and(|named| named.parse(&value.to_string()) == Some(value))
                 }
                 Rule::OnlyWith(slot, name) => built_in().of_slot(slot).any(|other| other.name == name),
-                Rule::Shared => {
-                    let have = |other: &&&Entry| other.slot() != entry.slot() && other.options.contains(option);
-                    built_in().entries.iter().filter(have).count() > 0
-                }
+                // Algorithms of longhaul-zoo may share it, whose tests check the whole registry.
+                Rule::Shared => true,
             };
             assert!(sound, "{} of {}: {rule}", option.name, entry.name);
         }
@@ -293,13 +185,8 @@ fn the_table_is_in_order() {
         assert_eq!(spec(profile.name), spec(profile.spec));
         assert_eq!(spec(profile.name).to_string(), profile.name);
         assert!(spec(profile.name).is_tested());
-        assert_eq!(
-            spec(profile.name).safety() == Safety::Controlled,
-            ["bbr1", "fast", "h-tcp", "hstcp", "hybla", "log-westwood-plus", "scalable", "tcp-swift", "udt"]
-                .contains(&profile.name),
-            "{}",
-            profile.name
-        );
+        let is_controlled = spec(profile.name).safety() == Safety::Controlled;
+        assert_eq!(is_controlled, profile.name == "bbr1", "{}", profile.name);
     }
 }
 
@@ -339,15 +226,10 @@ impl Controller for Fixed {
     }
 }
 
-static FIXED: Entry = Entry {
-    name: "fixed",
-    summary: "a window that never changes",
-    reference: "none",
-    options: Fixed::OPTIONS,
-    tested: &["fixed"],
-    safety: Safety::Controlled,
-    make: Make::Monolithic(|_, values, _| Box::new(Fixed::from_values(values))),
-};
+static FIXED: Entry = Entry::monolithic("fixed", |_, values, _| Box::new(Fixed::from_values(values)))
+    .described("a window that never changes", "none")
+    .with_options(Fixed::OPTIONS)
+    .tested_in(&["fixed"]);
 
 static WITH_MONOLITHIC: Registry = Registry {
     entries: &[

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span};
 use super::AckLimit;
 use super::standard::{IW_OPTION, raise};
 use crate::compose::{Reason, SlowStart, Stage, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Rule, Safety};
+use crate::describe::{Entry, OptionSpec, Rule};
 use crate::{Ack, Path, initial_window};
 
 /// Maximum number of segments that one ACK counts for if the transport does not pace (RFC 9406, section 4.3).
@@ -14,15 +14,12 @@ const UNPACED_LIMIT: u32 = 8;
 const MIN_RTT_DIVISOR: u64 = 8;
 
 /// Registry entry of HyStart++.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "hystart-pp",
-    summary: "slow start that becomes conservative when the RTT rises, and ends before loss",
-    reference: "RFC 9406",
-    options: HyStartPpConfig::OPTIONS,
-    tested: &["hystart-pp+cubic", "hystart-pp+new-reno", "hystart-pp(css-rounds=1,l=8)+cubic"],
-    safety: Safety::Internet,
-    make: Make::SlowStart(|values| Box::new(HyStartPp::new(HyStartPpConfig::from_values(values)))),
-};
+pub(crate) static ENTRY: Entry =
+    Entry::slow_start("hystart-pp", |values| Box::new(HyStartPp::new(HyStartPpConfig::from_values(values))))
+        .described("slow start that becomes conservative when the RTT rises, and ends before loss", "RFC 9406")
+        .with_options(HyStartPpConfig::OPTIONS)
+        .tested_in(&["hystart-pp+cubic", "hystart-pp+new-reno", "hystart-pp(css-rounds=1,l=8)+cubic"])
+        .internet_safe();
 
 crate::options! {
     /// Configuration of [`HyStartPp`]: the constants of RFC 9406, section 4.3, and the initial window.

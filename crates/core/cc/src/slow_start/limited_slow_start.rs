@@ -5,22 +5,18 @@ use longhaul_units::Bytes;
 use super::ack_limit::L_OPTION;
 use super::standard::{IW_OPTION, StandardSlowStart, raise};
 use crate::compose::{SlowStart, Stage, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path};
 
 /// Registry entry of Limited Slow-Start.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "limited-slow-start",
-    summary: "slow start up to 100 segments, then at most 50 segments per RTT",
-    reference: "RFC 3742",
-    options: Options::OPTIONS,
-    tested: &["hstcp", "limited-slow-start+new-reno", "limited-slow-start(max-ssthresh=2,l=1)+cubic"],
-    safety: Safety::Internet,
-    make: Make::SlowStart(|values| {
-        let options = Options::from_values(values);
-        Box::new(LimitedSlowStart::new(options.initial_segments, options.max_ssthresh, options.segments_per_ack))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::slow_start("limited-slow-start", |values| {
+    let options = Options::from_values(values);
+    Box::new(LimitedSlowStart::new(options.initial_segments, options.max_ssthresh, options.segments_per_ack))
+})
+.described("slow start up to 100 segments, then at most 50 segments per RTT", "RFC 3742")
+.with_options(Options::OPTIONS)
+.tested_in(&["limited-slow-start+new-reno", "limited-slow-start(max-ssthresh=2,l=1)+cubic"])
+.internet_safe();
 
 crate::options! {
     /// Options of `limited-slow-start`.
@@ -54,7 +50,8 @@ impl LimitedSlowStart {
 /// Returns the divisor of the growth (RFC 3742, section 2): `K = int(cwnd / (0.5 * max_ssthresh))` if `cwnd` is above
 /// `max_ssthresh`, both in bytes, and one otherwise. The quotient of the growth and this divisor is not truncated to
 /// bytes.
-pub(crate) fn divisor(cwnd: f64, max_ssthresh: f64) -> f64 {
+#[must_use]
+pub fn divisor(cwnd: f64, max_ssthresh: f64) -> f64 {
     if cwnd <= max_ssthresh { 1.0 } else { (cwnd / (0.5 * max_ssthresh)).floor().max(1.0) }
 }
 

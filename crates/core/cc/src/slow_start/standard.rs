@@ -4,26 +4,22 @@ use longhaul_units::Bytes;
 
 use super::ack_limit::{AckLimit, L_OPTION};
 use crate::compose::{SlowStart, Stage, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Path, initial_window};
 
 /// Option of all slow-start variants that start from the initial window of RFC 6928.
-pub(crate) const IW_OPTION: OptionSpec =
+pub const IW_OPTION: OptionSpec =
     OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments");
 
 /// Registry entry of slow start.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "slow-start",
-    summary: "increases the window by the bytes acknowledged",
-    reference: "RFC 5681 section 3.1, RFC 6928, RFC 3465",
-    options: Options::OPTIONS,
-    tested: &["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"],
-    safety: Safety::Internet,
-    make: Make::SlowStart(|values| {
-        let Options { initial_segments, segments_per_ack } = Options::from_values(values);
-        Box::new(StandardSlowStart::new(initial_segments, segments_per_ack))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::slow_start("slow-start", |values| {
+    let Options { initial_segments, segments_per_ack } = Options::from_values(values);
+    Box::new(StandardSlowStart::new(initial_segments, segments_per_ack))
+})
+.described("increases the window by the bytes acknowledged", "RFC 5681 section 3.1, RFC 6928, RFC 3465")
+.with_options(Options::OPTIONS)
+.tested_in(&["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"])
+.internet_safe();
 
 crate::options! {
     /// Options of `slow-start`.
@@ -70,8 +66,8 @@ impl SlowStart for StandardSlowStart {
     }
 }
 
-/// Raises the window by `bytes`, but at most to its threshold.
-pub(super) fn raise(window: &mut Window, bytes: f64) -> Step {
+/// Raises the window by `bytes`, but at most to its threshold, where slow start is [done](Step::Done).
+pub fn raise(window: &mut Window, bytes: f64) -> Step {
     if window.below_threshold() {
         window.cwnd = (window.cwnd + bytes).min(window.ssthresh);
     }

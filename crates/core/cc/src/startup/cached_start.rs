@@ -4,25 +4,23 @@
 
 use longhaul_units::{Bytes, Rate, Time};
 
-use super::probing_start::DSCP_OPTION;
-use super::{accounted_for, bound};
+use super::{DSCP_OPTION, accounted_for, bound};
 use crate::compose::{LossEvent, Opening, Overlay, Stage, StageEvent, Startup, StartupResponse, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, Timeout, initial_window};
 
 /// Registry entry of Fast Start. Its name differs because `fast-start` is FAST's slow start.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "cached-start",
-    summary: "TCP Fast Start: starts with the window and rate of an earlier connection, paced, at low priority",
-    reference: "Padmanabhan, Katz, Globecom 1998 (numbers reconstructed)",
-    options: Options::OPTIONS,
-    tested: &["cached-start+cubic", "cached-start+new-reno", "cached-start+slow-start+westwood"],
-    safety: Safety::Internet,
-    make: Make::Startup(|values| {
-        let Options { max_window, dscp } = Options::from_values(values);
-        Box::new(CachedStart::new(max_window, dscp))
-    }),
-};
+pub(crate) static ENTRY: Entry = Entry::startup("cached-start", |values| {
+    let Options { max_window, dscp } = Options::from_values(values);
+    Box::new(CachedStart::new(max_window, dscp))
+})
+.described(
+    "TCP Fast Start: starts with the window and rate of an earlier connection, paced, at low priority",
+    "Padmanabhan, Katz, Globecom 1998 (numbers reconstructed)",
+)
+.with_options(Options::OPTIONS)
+.tested_in(&["cached-start+cubic", "cached-start+new-reno"])
+.internet_safe();
 
 crate::options! {
     /// Options of `cached-start`.

@@ -5,19 +5,16 @@ use longhaul_units::{Bytes, Rate, Time};
 
 use super::{accounted_for, bound};
 use crate::compose::{LossEvent, Opening, Overlay, Stage, StageEvent, Startup, StartupResponse, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, Timeout, initial_window};
 
 /// Registry entry of Careful Resume.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "careful-resume",
-    summary: "jumps after one RTT to half of the window that an earlier connection validated",
-    reference: "RFC 9959",
-    options: CarefulResumeConfig::OPTIONS,
-    tested: &["careful-resume+cubic", "careful-resume+new-reno", "careful-resume+slow-start+westwood"],
-    safety: Safety::Internet,
-    make: Make::Startup(|values| Box::new(CarefulResume::new(CarefulResumeConfig::from_values(values)))),
-};
+pub(crate) static ENTRY: Entry =
+    Entry::startup("careful-resume", |values| Box::new(CarefulResume::new(CarefulResumeConfig::from_values(values))))
+        .described("jumps after one RTT to half of the window that an earlier connection validated", "RFC 9959")
+        .with_options(CarefulResumeConfig::OPTIONS)
+        .tested_in(&["careful-resume+cubic", "careful-resume+new-reno"])
+        .internet_safe();
 
 /// The initial window is paced over an RTT divided by this. It is sent quickly, because nothing can be decided before
 /// its last segment is acknowledged; RFC 6928 does not require pacing at all.

@@ -4,18 +4,13 @@ use longhaul_units::Time;
 
 use crate::Path;
 use crate::compose::{Opening, Stage, Startup, Step, Window};
-use crate::describe::{Entry, Make, Safety};
+use crate::describe::Entry;
 
 /// Registry entry of the empty start-up scheme.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "none",
-    summary: "no start-up scheme: slow start begins from the initial window",
-    reference: "RFC 6928",
-    options: &[],
-    tested: &["cubic", "new-reno"],
-    safety: Safety::Internet,
-    make: Make::Startup(|_| Box::new(NoStartup)),
-};
+pub(crate) static ENTRY: Entry = Entry::startup("none", |_| Box::new(NoStartup))
+    .described("no start-up scheme: slow start begins from the initial window", "RFC 6928")
+    .tested_in(&["cubic", "new-reno"])
+    .internet_safe();
 
 /// Start-up scheme that lets the slow-start variant begin at once.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,10 +1,9 @@
 //! Swift Start: the spacing of the first ACKs yields an estimate of the path's capacity, and the second round trip
 //! sends a part of it, paced.
 //!
-//! [`SwiftStart`] is the algorithm with NASA's corrections, [`bbn`] the version before them, and [`hardened`] a
-//! variant that measures at the receiver.
+//! [`SwiftStart`] is the algorithm with NASA's corrections, and [`hardened`] a variant that measures at the receiver. The
+//! version before the corrections is in longhaul-zoo.
 
-pub(crate) mod bbn;
 pub(crate) mod dispersion;
 pub(crate) mod estimate;
 pub(crate) mod hardened;
@@ -14,18 +13,20 @@ mod spacing;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::compose::{LossEvent, Opening, Overlay, Stage, Startup, StartupResponse, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{
     Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, initial_window,
 };
 use estimate::{TickClock, capacity_window};
-use pacing::{Round, RoundPlan, at_once};
+use pacing::{Round, RoundPlan};
 
 /// Segments that are sent back to back (NASA TM-2004-212938, table 1).
-pub(crate) const FLIGHT: u32 = 4;
+pub const FLIGHT: u32 = 4;
 
-pub(crate) const GAMMA: OptionSpec = OptionSpec::int("gamma", 1, 8, 4, "divisor of the capacity estimate");
-pub(crate) const TICK: OptionSpec = OptionSpec::float(
+/// Option of all versions of Swift Start.
+pub const GAMMA: OptionSpec = OptionSpec::int("gamma", 1, 8, 4, "divisor of the capacity estimate");
+/// Option of the versions that read a clock with ticks.
+pub const TICK: OptionSpec = OptionSpec::float(
     "tick",
     0.0,
     100.0,
@@ -40,22 +41,15 @@ pub(crate) const ABORT: OptionSpec = OptionSpec::int(
     "time to wait for the second ACK, ms: the longest for which receivers delay ACKs",
 );
 /// Registry entry of Swift Start.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "swift-start",
-    summary: "estimates the BDP from the spacing of the first two ACKs, and paces a fraction of it",
-    reference: "Partridge et al., A swifter start for TCP, BBN TR 8339; as corrected in NASA TM-2004-212938",
-    options: SwiftStartConfig::OPTIONS,
-    tested: &[
-        "swift-start+cubic",
-        "swift-start(gamma=1)+cubic",
-        "swift-start+new-reno",
-        "swift-start+hstcp",
-        "swift-start+westwood",
-        "swift-start(gamma=1,handshake-rtt=on)+reno-classic",
-    ],
-    safety: Safety::Internet,
-    make: Make::Startup(|values| Box::new(SwiftStart::new(SwiftStartConfig::from_values(values)))),
-};
+pub(crate) static ENTRY: Entry =
+    Entry::startup("swift-start", |values| Box::new(SwiftStart::new(SwiftStartConfig::from_values(values))))
+        .described(
+            "estimates the BDP from the spacing of the first two ACKs, and paces a fraction of it",
+            "Partridge et al., A swifter start for TCP, BBN TR 8339; as corrected in NASA TM-2004-212938",
+        )
+        .with_options(SwiftStartConfig::OPTIONS)
+        .tested_in(&["swift-start+cubic", "swift-start(gamma=1)+cubic", "swift-start+new-reno"])
+        .internet_safe();
 
 crate::options! {
     /// Configuration of [`SwiftStart`]; the default is the published algorithm.
@@ -124,20 +118,21 @@ const MOST_SEGMENTS: usize = 12;
 
 /// The first flight, sent back to back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flight {
+pub struct Flight {
     /// Time at which its first segment was sent.
-    pub(crate) sent_at: Option<Time>,
+    pub sent_at: Option<Time>,
     /// Its bytes.
-    pub(crate) bytes: Bytes,
+    pub bytes: Bytes,
     /// Whether anything was retransmitted.
-    pub(crate) disturbed: bool,
+    pub disturbed: bool,
     /// Ends of its segments in bytes from its beginning. Sizes may differ, because a path MTU probe may be among them.
     ends: [Bytes; MOST_SEGMENTS],
     len: usize,
 }
 
 impl Flight {
-    pub(crate) fn on_sent(&mut self, sent: &Sent) {
+    /// A segment was sent.
+    pub fn on_sent(&mut self, sent: &Sent) {
         match sent.kind {
             SegmentKind::Data => {
                 self.sent_at = self.sent_at.or(Some(sent.now));
@@ -153,7 +148,7 @@ impl Flight {
     }
 
     /// Returns whether the flight filled a window of `window` bytes up to less than one segment of `mss`.
-    pub(crate) fn filled(&self, window: Bytes, mss: Bytes) -> bool {
+    pub fn filled(&self, window: Bytes, mss: Bytes) -> bool {
         self.bytes + mss > window && self.len <= MOST_SEGMENTS
     }
 
@@ -324,12 +319,12 @@ impl SwiftStart {
 }
 
 /// Returns whether an ACK reports anything but segments that arrived in order, or was merged with another one.
-pub(crate) fn is_disturbed(flight: &Flight, ack: &Ack<'_>) -> bool {
+pub fn is_disturbed(flight: &Flight, ack: &Ack<'_>) -> bool {
     flight.disturbed || ack.coalesced || ack.newly_lost > Bytes::ZERO || ack.delivered != ack.cumulative
 }
 
 /// Increases the window by at most one segment per ACK, as slow start does while the estimate is awaited.
-pub(crate) fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
+pub fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
     if ack.cwnd_limited {
         window.cwnd += ack.cumulative.min(path.mss).as_f64();
     }
@@ -371,7 +366,7 @@ impl Stage for SwiftStart {
     fn overlay(&self) -> Overlay {
         match &self.phase {
             Phase::Off => Overlay::default(),
-            Phase::First(_) | Phase::Second(_) => at_once(),
+            Phase::First(_) | Phase::Second(_) => Overlay::at_once(),
             Phase::Paced(round) => round.overlay(),
         }
     }

@@ -41,7 +41,9 @@ static GENTLE: Entry = entry("gentle");
 static OTHER: Entry = entry("other");
 static LOUD: Entry = entry("Loud");
 static CUBIC: Entry = entry("cubic");
-static VENO: Entry = entry("veno");
+static BBE: Entry = entry("bbe");
+static NEW_RENO: Entry =
+    Entry::loss("new-reno", |_| unreachable!()).described("has the name of a profile and of another slot", "nobody");
 
 const fn profile(name: &'static str, spec: &'static str) -> Profile {
     Profile::new(name, spec, "an example", "nobody")
@@ -62,7 +64,7 @@ fn text_names_what_was_registered() {
     let refused: [(&[&'static Entry], &[Profile], _); 7] = [
         (&[&LOUD], &[], Err(RegisterError::BadName { name: "Loud" })),
         (&[&CUBIC], &[], taken("cubic")),
-        (&[&VENO], &[], taken("veno")),
+        (&[&BBE], &[], taken("bbe")),
         (&[&OTHER, &OTHER], &[], taken("other")),
         (&[], &[profile("bbr", "monolithic=bbr")], taken("bbr")),
         (&[], &[profile("a", "avoidance=cubic"), profile("a", "avoidance=cubic")], taken("a")),
@@ -91,6 +93,12 @@ fn text_names_what_was_registered() {
     assert!(known().of_slot(Slot::Avoidance).any(|entry| entry.name == "gentle"));
     assert!(built_in().of_slot(Slot::Avoidance).all(|entry| entry.name != "gentle"));
     assert_eq!(register(&[&GENTLE], &[]), taken("gentle"));
+    // In another slot, the name of a profile is free: alone, it still means the profile.
+    let profile = "new-reno".parse::<Spec>().unwrap();
+    register(&[&NEW_RENO], &[]).unwrap();
+    assert_eq!("new-reno".parse::<Spec>().unwrap(), profile);
+    assert_eq!("loss=new-reno".parse::<Spec>().unwrap().to_string(), "loss=new-reno");
+    assert_eq!(register(&[&NEW_RENO], &[]), taken("new-reno"));
     assert_eq!("cubik".parse::<Spec>().unwrap_err().to_string().matches("gentle").count(), 1);
     assert_eq!(Spec::default().to_string(), "cubic", "the default stays");
 }

@@ -101,7 +101,7 @@ fn entries_are_per_host_and_controller_and_mapped_addresses_are_equal() {
     let cache = PathCache::default();
     cache.learn(at(0), host(1), CONTROLLER, &threshold(1000));
     assert_eq!(cache.find(at(0), host(2), CONTROLLER), None);
-    assert_eq!(cache.find(at(0), host(1), "hstcp"), None);
+    assert_eq!(cache.find(at(0), host(1), "cubic"), None);
     let mapped = IpAddr::V6(Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped());
     assert_eq!(cache.find(at(0), mapped, CONTROLLER), Some(threshold(1000)));
 }

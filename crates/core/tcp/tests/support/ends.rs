@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-use longhaul_cc::registry::built_in;
+use longhaul_cc::registry::known;
 use longhaul_cc::{BuildParams, Congestion, Demands};
 use longhaul_tcp::{
     Batch, Blocked, Config, ConnId, ConnectionError, DatagramMeta, Ecn, Endpoint, EndpointConfig, KeepAlive,
@@ -216,8 +216,9 @@ impl App {
 pub fn compositions() -> &'static [Congestion] {
     static ALL: OnceLock<Vec<Congestion>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let tested = built_in().entries.iter().flat_map(|entry| entry.tested.iter().copied());
-        let names = built_in().profiles.iter().map(|profile| profile.name).chain(tested);
+        longhaul_zoo::register().expect("the names are free");
+        let tested = known().entries.iter().flat_map(|entry| entry.tested.iter().copied());
+        let names = known().profiles.iter().map(|profile| profile.name).chain(tested);
         names.map(|name| name.parse().expect("a composition of the registry")).collect()
     })
 }

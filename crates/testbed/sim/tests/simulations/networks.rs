@@ -276,6 +276,7 @@ fn routers_answer_servers_before_their_clients_send() {
     let time = |congestion: &str, router: Option<RouterConfig>| {
         let mut setup = Setup::symmetric(1, megabits(20, 50, 1000)).configure(|config| {
             full_segments(config);
+            longhaul_zoo::register().unwrap();
             config.congestion = congestion.parse().unwrap();
             config.routers_answer = true;
         });

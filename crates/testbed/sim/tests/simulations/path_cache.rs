@@ -29,6 +29,7 @@ impl Bottleneck {
         let link = LinkConfig::new(self.rate, self.rtt / 2);
         let mut setup = Setup::symmetric(1, link.queue(Limit::Bytes(self.bdp().0))).configure(|config| {
             full_segments(config);
+            longhaul_zoo::register().expect("the names are free");
             config.congestion = congestion.parse().expect("a registered name");
             config.path_cache = cached.then(PathCache::default);
         });

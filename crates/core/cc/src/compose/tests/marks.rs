@@ -3,12 +3,11 @@
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::testing::{MSS, Sender, segments};
-use crate::{BuildParams, Congestion, Granted, NetworkFeedback, NetworkHeaderKind, Path, PathEvent, SavedPath};
+use crate::{BuildParams, Congestion, Granted, Path, PathEvent, SavedPath};
 
 const RTT: Span = Span::from_millis(100);
 
-/// A sender after its handshake, with a saved path of 400 segments per round trip and routers that support
-/// Quick-Start.
+/// A sender after its handshake, with a saved path of 400 segments per round trip.
 fn sender(spec: &str) -> Sender {
     let window = segments(400);
     let saved_path = Some(SavedPath { window, rate: Rate::from_bytes_over(window, RTT), rtt: RTT });
@@ -16,7 +15,7 @@ fn sender(spec: &str) -> Sender {
     let mut controller = congestion.build(&BuildParams { mss: MSS, saved_path, ..BuildParams::default() });
     let mut path = Path::new(MSS);
     (path.handshake_rtt, path.min_rtt, path.latest_rtt, path.srtt) = (Some(RTT), Some(RTT), Some(RTT), Some(RTT));
-    let granted = Granted { network_header: Some(NetworkHeaderKind::QuickStart), ..Granted::basic() };
+    let granted = Granted::basic();
     controller.on_granted(&granted, &path).expect("granted");
     let now = Time::from_nanos(1_000_000_000);
     controller.on_event(&PathEvent::Established { now, granted }, &path);
@@ -53,28 +52,6 @@ fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
     }
 }
 
-/// RFC 3168, section 6.1.2: losses among data sent before the mark are the same congestion event, even after the
-/// retreat. The slow-start variant must not run as if nothing had happened; Rapid Start would triple the window per
-/// round trip.
-#[test]
-fn losses_among_the_data_of_a_mark_are_not_answered_again() {
-    let mut sender = sender("careful-resume+rapid-start+new-reno");
-    sender.fill();
-    sender.round();
-    (0..30).for_each(|_| sender.ack(1));
-    assert!(sender.fill() > 30, "behind the jump, in slow start");
-    sender.mark();
-    while sender.snapshot().phase == "safe-retreat" {
-        sender.ack(1);
-    }
-    let (cwnd, ssthresh) = (sender.cwnd(), sender.ssthresh());
-    assert!(count(&sender) > 30 && ssthresh == segments(100), "{} left, {ssthresh}", count(&sender));
-    sender.ack(1);
-    assert_eq!(sender.cwnd(), cwnd + MSS);
-    sender.lose();
-    assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("recovery", ssthresh));
-}
-
 /// As the source specifies for losses: the window grows from the initial window to at most the amount delivered at
 /// the mark, until the flight is delivered; then it is half of the flight.
 #[test]
@@ -90,34 +67,4 @@ fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
     }
     sender.ack(1);
     assert_eq!((sender.snapshot().phase, sender.cwnd()), ("congestion-avoidance", segments(200)));
-}
-
-/// RFC 4782, section 4.6.2: the initial window, then slow start up to half of the delivered data, but only after the
-/// flight is delivered. The response to a mark covers a whole window of data, including losses in it (RFC 3168,
-/// section 6.1.2).
-#[test]
-fn a_mark_in_an_approved_flight_is_answered_until_that_has_arrived() {
-    for lossy in [false, true] {
-        let mut sender = sender("quick-start(rate=40000)+slow-start+new-reno");
-        let mut approved = sender.acked(0);
-        approved.network = Some(NetworkFeedback::QuickStart(Rate::from_bits_per_sec(40_960_000)));
-        sender.tell(&approved);
-        assert_eq!(sender.fill(), 338, "packets of 1460 + 52 bytes in 100 ms at 40.96 Mb/s");
-        (0..99).for_each(|_| sender.ack(1));
-        sender.mark();
-        let answer = (segments(10), segments(50));
-        assert_eq!((sender.snapshot().phase, sender.cwnd(), sender.ssthresh()), ("recovery", answer.0, answer.1));
-        if lossy {
-            sender.lose();
-            assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "among the same data");
-            sender.recover();
-        } else {
-            while count(&sender) > 1 {
-                sender.ack(1);
-                assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "{} left", count(&sender));
-            }
-            sender.ack(1);
-        }
-        assert_eq!((sender.snapshot().phase, sender.cwnd(), sender.ssthresh()), ("slow-start", answer.0, answer.1));
-    }
 }

@@ -1,6 +1,6 @@
 use longhaul_units::Span;
 
-use super::super::probing_start::DSCP_LE;
+use super::super::DSCP_LE;
 use super::*;
 use crate::compose::Signal;
 use crate::{Episode, TxId};

@@ -23,7 +23,8 @@ pub struct TickClock {
 
 impl TickClock {
     /// Returns a clock with ticks of `millis` milliseconds.
-    pub(crate) fn from_millis(millis: f64) -> Self {
+    #[must_use]
+    pub fn from_millis(millis: f64) -> Self {
         Self { tick: Span::from_secs_f64(millis * 1e-3) }
     }
 

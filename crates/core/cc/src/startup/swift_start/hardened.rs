@@ -4,11 +4,11 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::dispersion::Dispersion;
 use super::estimate::TickClock;
-use super::pacing::{Round, RoundPlan, at_once};
+use super::pacing::{Round, RoundPlan};
 use super::spacing::Spacing;
 use super::{ABORT, Flight, GAMMA, SwiftStart, SwiftStartConfig, grow};
 use crate::compose::{LossEvent, Opening, Overlay, Stage, Startup, StartupResponse, Step, Window};
-use crate::describe::{Entry, Make, OptionSpec, Safety};
+use crate::describe::{Entry, OptionSpec};
 use crate::{
     Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, TxId, initial_window,
 };
@@ -25,21 +25,20 @@ const NO_QUEUE: f64 = 1.125;
 const TELLING_GAPS: u32 = 32;
 
 /// Registry entry of the hardened Swift Start.
-pub(crate) static ENTRY: Entry = Entry {
-    name: "swift-start-hardened",
-    summary: "Swift Start from arrival times at the receiver; its estimate sets the slow-start threshold",
-    reference: "after NASA TM-2004-212938",
-    options: SwiftStartHardenedConfig::OPTIONS,
-    tested: &[
-        "swift-start-hardened+cubic",
-        "swift-start-hardened(gamma=1)+cubic",
-        "swift-start-hardened(gamma=1)+new-reno",
-        "swift-start-hardened+hstcp",
-        "swift-start-hardened(iw=4,follow=off)+westwood",
-    ],
-    safety: Safety::Internet,
-    make: Make::Startup(|values| Box::new(SwiftStartHardened::new(SwiftStartHardenedConfig::from_values(values)))),
-};
+pub(crate) static ENTRY: Entry = Entry::startup("swift-start-hardened", |values| {
+    Box::new(SwiftStartHardened::new(SwiftStartHardenedConfig::from_values(values)))
+})
+.described(
+    "Swift Start from arrival times at the receiver; its estimate sets the slow-start threshold",
+    "after NASA TM-2004-212938",
+)
+.with_options(SwiftStartHardenedConfig::OPTIONS)
+.tested_in(&[
+    "swift-start-hardened+cubic",
+    "swift-start-hardened(gamma=1)+cubic",
+    "swift-start-hardened(gamma=1)+new-reno",
+])
+.internet_safe();
 
 crate::options! {
     /// Configuration of [`SwiftStartHardened`].
@@ -407,7 +406,7 @@ impl Stage for SwiftStartHardened {
         }
         match &self.phase {
             Phase::Off => Overlay::default(),
-            Phase::Probe(_) => at_once(),
+            Phase::Probe(_) => Overlay::at_once(),
             Phase::Paced(round) => round.overlay(),
         }
     }

@@ -15,14 +15,9 @@ const QUANTUM: Span = Span::from_micros(250);
 /// Minimum average interval between departures, so that a timer does not fire every nanosecond.
 const LEAST_INTERVAL: Span = Span::from_micros(1);
 
-/// Suspends pacing: everything that the window allows may be sent as a burst.
-pub(crate) fn at_once() -> Overlay {
-    Overlay { pace: Some(Pace { rate: Rate::MAX, quantum: Some(Bytes(1 << 16)) }), ..Overlay::default() }
-}
-
 /// Departure times of segments that this module spreads with its own clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Departures {
+pub struct Departures {
     /// Start: the first instant is one interval after this time, or this time itself.
     pub from: Time,
     /// Duration over which the `instants` are spread.
@@ -43,14 +38,14 @@ impl Departures {
     /// Spreads `instants` departures of one segment each over `rtt`, or over one microsecond per departure if that is
     /// longer. The first is one interval after `from`.
     #[must_use]
-    pub(crate) fn even(from: Time, rtt: Span, instants: u64, clock: TickClock) -> Self {
+    pub fn even(from: Time, rtt: Span, instants: u64, clock: TickClock) -> Self {
         let rtt = rtt.max(LEAST_INTERVAL * instants);
         Self { from, rtt, instants, pattern: &[1], clock, at_once: false, passed: 0 }
     }
 
     /// Returns the same instants with groups of segments, the first of which is sent at once.
     #[must_use]
-    pub(crate) fn grouped(self, pattern: &'static [u64]) -> Self {
+    pub fn grouped(self, pattern: &'static [u64]) -> Self {
         Self { pattern, at_once: true, ..self }
     }
 
@@ -70,7 +65,7 @@ impl Departures {
     }
 
     /// Returns the segments that may be sent in addition to those granted before.
-    pub(crate) fn grant(&mut self, now: Time) -> u64 {
+    pub fn grant(&mut self, now: Time) -> u64 {
         let (before, mut passed) = (self.segments(self.passed), self.owed(now).max(self.passed));
         if self.clock.ticks() {
             let fits = |passed: &u64| self.segments(*passed).saturating_sub(before) <= MOST_A_TICK;
@@ -82,7 +77,7 @@ impl Departures {
     }
 
     /// Passes over what calls of [`grant`](Self::grant) would have granted after `from` and up to `now`.
-    pub(crate) fn skip(&mut self, from: Time, now: Time) {
+    pub fn skip(&mut self, from: Time, now: Time) {
         let ticks = if self.clock.ticks() { self.clock.steps(from, now) } else { u64::MAX };
         let most = self.passed.saturating_add(MOST_A_TICK.saturating_mul(ticks));
         self.passed = self.owed(now).min(most).max(self.passed);
@@ -90,7 +85,7 @@ impl Departures {
 
     /// Returns when more segments may be sent, after `now`.
     #[must_use]
-    pub(crate) fn next(&self, now: Time) -> Time {
+    pub fn next(&self, now: Time) -> Time {
         if self.passed < self.owed(now) {
             return self.clock.after(now);
         }
@@ -271,7 +266,7 @@ impl Round {
     pub(crate) fn overlay(&self) -> Overlay {
         match self.spread {
             Spread::Transport(_) => Overlay { pace: Some(self.pace), ..Overlay::default() },
-            Spread::Own(..) => at_once(),
+            Spread::Own(..) => Overlay::at_once(),
         }
     }
 }

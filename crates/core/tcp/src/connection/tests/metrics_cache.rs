@@ -211,6 +211,7 @@ fn the_first_syn_timeout_covers_the_cached_round_trip_time() {
 /// Controllers without a slow-start threshold neither use nor store one.
 #[test]
 fn monolithic_controllers_ignore_the_threshold() {
+    longhaul_zoo::register().unwrap();
     for name in ["bbr", "bbr1", "copa"] {
         let cache = PathCache::default();
         let known = PathMetrics { ssthresh: Some(Bytes(20_000)), ..PathMetrics::default() };

@@ -20,6 +20,7 @@ const RTT: Span = Span::from_millis(100);
 const MSS: u64 = 1448;
 
 fn config(congestion: &str, extensions: bool) -> Config {
+    longhaul_zoo::register().unwrap();
     let mut config = Config { extensions, base_plpmtu: 1472, recv_buffer: 1 << 20, ..Config::default() };
     config.congestion = congestion.parse().unwrap();
     config

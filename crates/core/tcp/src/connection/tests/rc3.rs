@@ -18,6 +18,7 @@ const AGES: Span = Span::from_secs(2000);
 const LINE: &str = "rc3(pace=line)+slow-start+new-reno";
 
 fn config(congestion: &str) -> Config {
+    longhaul_zoo::register().unwrap();
     let mut config = Config { base_plpmtu: 1472, recv_buffer: 4 << 20, nagle: false, ..Config::default() };
     config.congestion = congestion.parse().unwrap();
     config

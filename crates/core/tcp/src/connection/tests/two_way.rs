@@ -4,6 +4,7 @@
 use super::*;
 
 fn with_startup(text: &str) -> Config {
+    longhaul_zoo::register().unwrap();
     Config { nagle: false, recv_buffer: 4 << 20, congestion: text.parse().unwrap(), ..Config::default() }
 }
 
@@ -121,6 +122,7 @@ fn sack_blocks_alone_do_not_open_the_window() {
 fn a_reset_is_sent_with_the_peers_rcv_nxt() {
     let mut net = Net::new(Span::from_millis(50));
     let mut config = Config { nagle: false, recv_buffer: 4 << 20, ..Config::default() };
+    longhaul_zoo::register().unwrap();
     config.congestion = "rc3(pace=line)+slow-start+new-reno".parse().unwrap();
     let (a, b) = net.connect(config);
     net.ends[0].drive(net.now, a, |c| c.write(&[7; 60_000])).unwrap().unwrap();

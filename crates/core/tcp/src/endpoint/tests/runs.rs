@@ -111,6 +111,7 @@ struct End {
 
 impl End {
     fn new(controller: &str, probe_pairs: bool, max_segments: usize, round_trip: Span) -> Self {
+        longhaul_zoo::register().unwrap();
         let told = Told::default();
         let congestion = Congestion::new(Recording { inner: controller.parse().unwrap(), told: told.clone() });
         let mut endpoint = listening(Config { congestion, probe_pairs, routers_answer: true, ..Config::default() });

@@ -1,0 +1,133 @@
+//! TCP Adaptive Reno (Shimonishi, Murase): the congestion level sets both the probing increase and the decrease.
+
+use longhaul_cc::compose::{
+    AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Signal, Stage, Target, Window,
+};
+use longhaul_cc::internal::CongestionLevel;
+use longhaul_cc::internal::{RTT_MIN_WINDOW, expiry};
+use longhaul_cc::registry::{Entry, OptionSpec};
+use longhaul_cc::{Ack, Path};
+use longhaul_units::{Bytes, Span, math};
+
+use crate::estimate::{Bandwidth, BandwidthStart};
+
+/// Default alpha, which sets how quickly the increase falls with the congestion level (value of the ports).
+pub(crate) const ALPHA: f64 = 10.0;
+
+/// Registry entry.
+pub(crate) static ENTRY: Entry = Entry::avoidance("adaptive-reno", |values| {
+    let options = Options::from_values(values);
+    let capacity = Bandwidth::new(options.tau, BandwidthStart::Rise);
+    let level = CongestionLevel::new(options.keep).with_rtt_min_window(options.rtt_min_window);
+    Box::new(AdaptiveReno::new(capacity, level, options.per_segment).with_alpha(options.alpha))
+})
+.described(
+    "NewReno plus probing that depends on the congestion level c; decreases to W / (1 + c)",
+    "Shimonishi, Murase, Improving efficiency-friendliness tradeoffs of TCP, Globecom 2005; ns-3 ports",
+)
+.with_options(Options::OPTIONS)
+.tested_in(&["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,tau=10,ecn-beta=0.8,alpha=1,rtt-min-window=1)"])
+.internet_safe()
+.keeping_at_losses();
+
+longhaul_cc::options! {
+    /// Options of `adaptive-reno`.
+    struct Options {
+        per_segment: f64 = OptionSpec::float(
+            "per-segment", 0.1, 10_000.0, 10.0,
+            "capacity per segment of maximum increase, Mb/s",
+        ),
+        keep: f64 = OptionSpec::float("keep", 0.0, 0.99, 0.85, "weight of the old value in the average RTT at losses"),
+        tau: Span [Span::from_millis] =
+            OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
+        alpha: f64 =
+            OptionSpec::float("alpha", 0.1, 100.0, ALPHA, "how quickly the increase falls with the congestion level"),
+        rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+        _ = ECN_BETA,
+    }
+}
+
+/// Returns the increase in segments per round trip at the congestion level `c`, with a scale of `most` segments:
+/// about `1 + 0.8 most` on an idle path, one at `c = 1`, and one on average over all levels. `alpha`, which has to be
+/// positive, sets how quickly it falls.
+#[must_use]
+pub(crate) fn increase(c: f64, most: f64, alpha: f64) -> f64 {
+    let (inverse, exp) = (1.0 / alpha, math::exp(-alpha));
+    let slope = 2.0 * most * (inverse - (inverse + 1.0) * exp);
+    let level = 1.0 - 2.0 * most * (inverse - (inverse + 0.5) * exp);
+    most * math::exp(-alpha * c) + slope * c + level
+}
+
+/// Adaptive Reno congestion avoidance.
+#[derive(Clone, Debug)]
+pub(crate) struct AdaptiveReno {
+    capacity: Bandwidth,
+    level: CongestionLevel,
+    /// Capacity in bytes/s per segment of the largest increase.
+    per_segment: f64,
+    alpha: f64,
+    /// Part of the window that probing has added, in bytes.
+    probe: f64,
+    /// Increase of this round trip in segments.
+    rise: f64,
+}
+
+impl AdaptiveReno {
+    /// Creates the algorithm with these estimates. Each `per_segment` Mb/s of capacity allow an increase of one more
+    /// segment per round trip.
+    #[must_use]
+    pub(crate) fn new(capacity: Bandwidth, level: CongestionLevel, per_segment: f64) -> Self {
+        Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, alpha: ALPHA, probe: 0.0, rise: 1.0 }
+    }
+
+    /// Sets how quickly the increase falls with the level; `alpha` has to be positive, and [`ALPHA`] is usual.
+    #[must_use]
+    pub(crate) const fn with_alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
+    }
+}
+
+impl Stage for AdaptiveReno {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
+        self.level.on_ack(ack);
+        self.capacity.observe(ack, path.latest_rtt);
+        true
+    }
+}
+
+impl CongestionAvoidance for AdaptiveReno {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        (self.probe, self.rise) = (0.0, 1.0);
+    }
+
+    /// The base window grows as NewReno's, and the probing part by the rest of the increase, down to zero at least.
+    /// The increase is computed once per round trip.
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
+        let mss = path.mss.as_f64();
+        let share = (grow.as_f64() / window.cwnd).min(1.0) * mss;
+        if ack.round_start {
+            let c = self.level.level(window.cwnd / mss);
+            self.rise = increase(c, self.capacity.rate() / self.per_segment, self.alpha);
+        }
+        let probe = (self.probe + share * (self.rise - 1.0)).max(0.0);
+        window.cwnd = (window.cwnd + share + probe - self.probe).max(mss);
+        self.probe = probe;
+        AvoidanceStep::Stay
+    }
+
+    /// A mark or a timeout counts as full congestion.
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        let losses = matches!(event.signal, Signal::Loss | Signal::LossAgain);
+        let c = if losses { self.level.level(event.cwnd / path.mss.as_f64()) } else { 1.0 };
+        if event.signal == Signal::Loss {
+            self.level.on_loss();
+        }
+        self.capacity.settle();
+        self.probe = 0.0;
+        Target::multiplicative(event, 1.0 / (1.0 + c), path.mss)
+    }
+}
+
+#[cfg(test)]
+mod tests;

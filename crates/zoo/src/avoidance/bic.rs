@@ -1,0 +1,126 @@
+//! BIC TCP (Xu, Harfoush, Rhee): binary search for the window at which the last loss occurred.
+
+use longhaul_cc::compose::{
+    AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Reason, Stage, Target, Window, additive,
+};
+use longhaul_cc::registry::{Entry, OptionSpec, Rule};
+use longhaul_cc::{Ack, Path};
+use longhaul_units::Bytes;
+
+/// Share of the window kept below the low window, as in NewReno.
+const LOW_BETA: f64 = 0.5;
+
+/// Registry entry.
+pub(crate) static ENTRY: Entry = Entry::avoidance("bic", |values| Box::new(Bic::new(BicConfig::from_values(values))))
+    .described(
+        "binary search towards the window of the last loss, then probing beyond it",
+        "Xu, Harfoush, Rhee, Binary Increase Congestion Control, Infocom 2004; constants of Linux 2.6",
+    )
+    .with_options(BicConfig::OPTIONS)
+    .tested_in(&["bic", "bic(fast-convergence=off,low-window=0,beta=0.875,s-max=32,searchless=1,ecn-beta=0.9)"])
+    .internet_safe();
+
+longhaul_cc::options! {
+    /// BIC's constants. The defaults are those of Linux 2.6; the paper has 32 for `s_max` and 0.875 for `beta`.
+    pub(crate) struct BicConfig {
+        /// Share of the window kept at a loss.
+        beta: f64 = OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "fraction of the window kept on a loss"),
+        /// Largest increase in segments per round trip.
+        s_max: f64 = OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "maximum increase per RTT, segments"),
+        /// The search closes `1 / b` of the gap per round trip.
+        b: f64 = OptionSpec::float("b", 2.0, 64.0, 4.0, "divisor of the gap that is closed per RTT")
+            .ruled(&[Rule::AtMost(&["s-max", "smooth-part"])]),
+        /// Number of round trips for an increase of `b` segments around the window of the last loss.
+        smooth_part: f64 = OptionSpec::float(
+            "smooth-part", 1.0, 1000.0, 20.0,
+            "RTTs to increase by b segments at the last maximum",
+        ),
+        /// Window in segments up to which the algorithm is NewReno.
+        low_window: f64 = OptionSpec::float("low-window", 0.0, 10_000.0, 14.0, "window up to which NewReno is used, segments"),
+        /// Before the first loss, the window grows by at least one segment per this many acknowledged.
+        searchless: f64 = OptionSpec::float(
+            "searchless", 1.0, 1000.0, 20.0,
+            "maximum segments acknowledged per segment of increase before the first loss",
+        ),
+        /// Whether a flow whose share shrinks lowers the target of the search.
+        fast_convergence: bool = OptionSpec::flag("fast-convergence", true, "release bandwidth to new flows"),
+        _ = ECN_BETA,
+    }
+}
+
+impl BicConfig {
+    /// Returns the increase in segments per round trip of a window of `w` segments, if the last loss occurred at
+    /// `last` segments. A `last` of zero means that there was no loss yet.
+    #[must_use]
+    pub(crate) fn increase(&self, w: f64, last: f64) -> f64 {
+        let raised = if w <= self.low_window {
+            1.0
+        } else if w < last {
+            self.search((last - w) / self.b)
+        } else {
+            self.probe(w - last)
+        };
+        if last == 0.0 { raised.max(w / self.searchless) } else { raised }
+    }
+
+    /// Returns the increase below the last window, of which `step` is `1 / b` of the gap.
+    fn search(&self, step: f64) -> f64 {
+        if step > 1.0 { step.min(self.s_max) } else { self.b / self.smooth_part }
+    }
+
+    /// Returns the increase `beyond` segments above the last window: small at first, then growing with the distance.
+    fn probe(&self, beyond: f64) -> f64 {
+        if beyond < self.b {
+            self.b / self.smooth_part
+        } else if beyond < self.s_max * (self.b - 1.0) {
+            beyond / (self.b - 1.0)
+        } else {
+            self.s_max
+        }
+    }
+}
+
+/// BIC congestion avoidance.
+#[derive(Clone, Debug)]
+pub(crate) struct Bic {
+    config: BicConfig,
+    /// Window at the last loss in bytes, or less under fast convergence; zero before the first loss.
+    last: f64,
+}
+
+impl Bic {
+    /// Creates the algorithm with `config`.
+    #[must_use]
+    pub(crate) const fn new(config: BicConfig) -> Self {
+        Self { config, last: 0.0 }
+    }
+}
+
+impl Stage for Bic {}
+
+impl CongestionAvoidance for Bic {
+    /// After a timeout the search starts without a target (Linux 2.6).
+    fn begin(&mut self, handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        if handoff.reason == Reason::Timeout {
+            self.last = 0.0;
+        }
+    }
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
+        let mss = path.mss.as_f64();
+        let raised = self.config.increase(window.cwnd / mss, self.last / mss);
+        additive(window, raised, grow, path.mss);
+        AvoidanceStep::Stay
+    }
+
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        let config = &self.config;
+        let fast = config.fast_convergence && event.cwnd < self.last;
+        self.last = if fast { event.cwnd * (1.0 + config.beta) / 2.0 } else { event.cwnd };
+        let low = event.base <= config.low_window * path.mss.as_f64();
+        Target::multiplicative(event, if low { LOW_BETA } else { config.beta }, path.mss)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! H-TCP (Leith, Shorten): the increase grows with the time since the last congestion, and the decrease with the
+//! queue.
+
+use longhaul_cc::compose::{
+    AvoidanceStep, CongestionAvoidance, CongestionEvent, ECN_BETA, Handoff, Stage, StageEvent, Target, Window, additive,
+};
+use longhaul_cc::registry::{Entry, OptionSpec, Rule, Value};
+use longhaul_cc::{Ack, Episode, Path};
+use longhaul_units::{Bytes, Span, Time};
+
+use crate::estimate::round_rate::Sampler;
+
+/// RTT in seconds at which scaling by the RTT has no effect, and the range of the scale (Linux).
+const SCALE_RTT: f64 = 0.1;
+const SCALE_RANGE: (f64, f64) = (0.1, 2.0);
+
+/// Registry entry.
+pub(crate) static ENTRY: Entry =
+    Entry::avoidance("h-tcp", |values| Box::new(HTcp::new(HTcpConfig::from_values(values))))
+        .described(
+            "increases faster as time since congestion passes; keeps minimum RTT over maximum RTT",
+            "Leith, Shorten, H-TCP, PFLDnet 2004; draft-leith-tcp-htcp; Linux",
+        )
+        .with_options(HTcpConfig::OPTIONS)
+        .tested_in(&[
+            "h-tcp",
+            "h-tcp(rate-change=0,memory=0)",
+            "h-tcp(adaptive-backoff=off,rtt-scaling=on,delta-low=0,ecn-beta=0.8)",
+        ]);
+
+longhaul_cc::options! {
+    /// H-TCP's constants.
+    pub(crate) struct HTcpConfig {
+        /// Time after a congestion event in which the algorithm is NewReno.
+        delta_low: Span [Span::from_millis] =
+            OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion event during which NewReno is used, ms"),
+        /// Smallest share of the window kept at a loss.
+        beta_min: f64 = OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "minimum fraction kept on a loss")
+            .ruled(&[Rule::AtMost(&["beta-max"])]),
+        /// Largest share kept at a loss; `beta_min` wins where it is larger.
+        beta_max: f64 = OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "maximum fraction kept on a loss")
+            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
+        /// Whether the share is the ratio of the minimum to the maximum RTT.
+        adaptive_backoff: bool =
+            OptionSpec::flag("adaptive-backoff", true, "keep minimum RTT over maximum RTT instead of beta-min"),
+        /// If the throughput has changed by more than this part since the last congestion event, `beta_min` is kept.
+        rate_change: f64 =
+            OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "relative change of throughput above which beta-min is used")
+                .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
+        /// Part of the difference between the largest and the minimum RTT that is kept after a congestion event, 0 to
+        /// 1.
+        memory: f64 = OptionSpec::float(
+            "memory", 0.0, 1.0, 0.95,
+            "weight of the old maximum queueing delay after a congestion event",
+        ).ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
+        /// Whether the increase is proportional to the RTT.
+        rtt_scaling: bool = OptionSpec::flag("rtt-scaling", false, "scale the increase by the RTT"),
+        _ = ECN_BETA,
+    }
+}
+
+impl HTcpConfig {
+    /// Returns the increase in segments per round trip, `since` after the last congestion event, before it is matched
+    /// to the decrease.
+    #[must_use]
+    pub(crate) fn increase(&self, since: Span) -> f64 {
+        let late = (since - self.delta_low).as_secs_f64();
+        1.0 + 10.0 * late + (late / 2.0) * (late / 2.0)
+    }
+}
+
+/// H-TCP congestion avoidance.
+#[derive(Clone, Debug)]
+pub(crate) struct HTcp {
+    config: HTcpConfig,
+    /// Time of the last congestion event, advanced by the time in which the window did not limit the sender.
+    epoch: Option<Time>,
+    /// Time of the last increase.
+    updated: Time,
+    paused: bool,
+    /// Share kept at the last congestion event.
+    beta: f64,
+    rtt_min: Option<Span>,
+    /// Largest RTT in seconds.
+    rtt_max: f64,
+    sampler: Sampler,
+    /// Highest throughput since the last congestion event, and that of the epoch before, in bytes/s; zero if unknown.
+    rate: f64,
+    old_rate: f64,
+}
+
+impl HTcp {
+    /// Creates the algorithm with `config`.
+    #[must_use]
+    pub(crate) const fn new(config: HTcpConfig) -> Self {
+        Self {
+            config,
+            epoch: None,
+            updated: Time::ZERO,
+            paused: false,
+            beta: config.beta_min,
+            rtt_min: None,
+            rtt_max: 0.0,
+            sampler: Sampler::new(Span::ZERO),
+            rate: 0.0,
+            old_rate: 0.0,
+        }
+    }
+
+    /// Returns the increase in segments per round trip at `now`. It is matched to the decrease, so that it equals
+    /// NewReno's one segment if beta is 1/2 and the last congestion event was less than `delta_low` ago.
+    fn alpha(&mut self, now: Time) -> f64 {
+        let epoch = self.epoch.get_or_insert(now);
+        if self.paused {
+            *epoch += now.since(self.updated);
+            self.paused = false;
+        }
+        self.updated = now;
+        let alpha = 2.0 * (1.0 - self.beta) * self.config.increase(now.since(*epoch));
+        match self.rtt_min.filter(|_| self.config.rtt_scaling) {
+            Some(rtt) => alpha * (rtt.as_secs_f64() / SCALE_RTT).clamp(SCALE_RANGE.0, SCALE_RANGE.1),
+            None => alpha,
+        }
+    }
+
+    /// Returns the share of the window to keep at a loss.
+    fn backoff(&self) -> f64 {
+        let least = self.config.beta_min;
+        let changed = (self.rate - self.old_rate).abs() > self.config.rate_change * self.old_rate;
+        match self.rtt_min {
+            Some(rtt_min) if self.config.adaptive_backoff && !changed && self.rtt_max > 0.0 => {
+                (rtt_min.as_secs_f64() / self.rtt_max).clamp(least, self.config.beta_max.max(least))
+            }
+            _ => least,
+        }
+    }
+}
+
+impl Stage for HTcp {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
+        if let Some(sample) = ack.rtt {
+            self.rtt_min = Some(self.rtt_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
+        }
+        if ack.episode != Episode::None {
+            return true; // data delivered during recovery was sent under the old window
+        }
+        // SRTT lags some eight round trips behind (RFC 7323, appendix G), so that a queue that fills in fewer would
+        // look short.
+        if let Some(sample) = ack.rtt {
+            self.rtt_max = self.rtt_max.max(sample.rtt.as_secs_f64());
+        }
+        if let Some(rate) = self.sampler.on_ack(ack.now, ack.delivered, path.latest_rtt) {
+            self.rate = self.rate.max(rate);
+        }
+        true
+    }
+
+    fn on_event(&mut self, event: &StageEvent, _path: &Path) {
+        self.paused |= matches!(event, StageEvent::Idle { .. });
+    }
+}
+
+impl CongestionAvoidance for HTcp {
+    fn begin(&mut self, handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        self.epoch.get_or_insert(handoff.now);
+        self.sampler = Sampler::new(Span::ZERO);
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
+        if !ack.cwnd_limited {
+            self.paused = true;
+        }
+        if grow > Bytes::ZERO {
+            let alpha = self.alpha(ack.now);
+            additive(window, alpha, grow, path.mss);
+        }
+        AvoidanceStep::Stay
+    }
+
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        self.beta = self.backoff();
+        (self.old_rate, self.rate) = (self.rate, 0.0);
+        if let Some(rtt_min) = self.rtt_min {
+            let least = rtt_min.as_secs_f64();
+            self.rtt_max = least + self.config.memory * (self.rtt_max - least).max(0.0);
+        }
+        (self.epoch, self.updated, self.paused) = (Some(event.now), event.now, false);
+        Target::multiplicative(event, self.beta, path.mss)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,360 @@
+//! TCP Westwood and its variants: a loss sets the window to the measured bandwidth-delay product instead of half.
+
+use longhaul_cc::compose::{
+    AvoidanceStep, CongestionAvoidance, CongestionEvent, Handoff, Reason, Signal, Stage, Target, Window, additive,
+};
+use longhaul_cc::estimate::WindowedMin;
+use longhaul_cc::internal::expiry;
+use longhaul_cc::registry::{Entry, OptionSpec};
+use longhaul_cc::{Ack, Estimate, Path, Quantity};
+use longhaul_units::{Bytes, Span};
+
+use crate::estimate::{AchievedRate, Bandwidth, BandwidthStart, RTT_MIN_WINDOW, RoundRate, round_rate};
+
+/// Share of the window kept while there is no estimate, as in NewReno.
+const BLIND: f64 = 0.5;
+
+pub(super) const ECN_BETA: OptionSpec =
+    OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "maximum fraction of the window kept on an ECN mark");
+const KEEP: OptionSpec =
+    OptionSpec::float("keep", 0.0, 0.99, 0.9, "weight of the old value in the rate estimate, per RTT");
+
+/// Registry entry of Westwood with the filtered bandwidth.
+pub(crate) static ENTRY: Entry = Entry::avoidance("westwood", |values| {
+    let Options { filter, common } = Options::from_values(values);
+    Box::new(common.build(Eligible::Bandwidth(filter.build())))
+})
+.described(
+    "NewReno's increase; a loss sets the window to bandwidth estimate x minimum RTT",
+    "Casetti, Gerla, Mascolo, Sanadidi, Wang, TCP Westwood, MobiCom 2001",
+)
+.with_options(Options::OPTIONS)
+.tested_in(&[
+    "westwood",
+    "westwood(tau=50,from=zero,rtt-min-window=1)",
+    "swift-start+westwood",
+    "swift-start-hardened(iw=4,follow=off)+westwood",
+    "cached-start+slow-start+westwood",
+    "careful-resume+slow-start+westwood",
+])
+.internet_safe()
+.keeping_at_losses();
+
+/// Registry entry of Westwood RE.
+pub(crate) static RE: Entry = Entry::avoidance("westwood-re", |values| {
+    let ReOptions { keep, from_rise, common } = ReOptions::from_values(values);
+    Box::new(common.build(Eligible::Achieved(achieved(keep, from_rise))))
+})
+.described(
+    "Westwood with the rate achieved over one RTT, which ACK compression does not inflate",
+    "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
+)
+.with_options(ReOptions::OPTIONS)
+.tested_in(&["westwood-re", "westwood-re(keep=0)", "westwood-re(from=round)"])
+.internet_safe()
+.keeping_at_losses();
+
+/// Registry entry of Westwood CRB.
+pub(crate) static CRB: Entry = Entry::avoidance("westwood-crb", |values| {
+    let CrbOptions { filter, keep, theta, common } = CrbOptions::from_values(values);
+    let re = achieved(keep, filter.start == BandwidthStart::Rise);
+    Box::new(common.build(Eligible::Combined { be: filter.build(), re, theta }))
+})
+.described(
+    "Westwood with the rate estimate if the window suggests congestion, else the bandwidth estimate",
+    "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
+)
+.with_options(CrbOptions::OPTIONS)
+.tested_in(&["westwood-crb", "westwood-crb(theta=1,from=zero)"])
+.internet_safe()
+.keeping_at_losses();
+
+/// Registry entry of Westwood+.
+pub(crate) static PLUS: Entry =
+    Entry::avoidance("westwood-plus", |values| Box::new(PlusOptions::from_values(values).build()))
+        .described(
+            "Westwood with one bandwidth sample per RTT, filtered twice",
+            "Grieco, Mascolo, CCR 34(2), 2004; Linux",
+        )
+        .with_options(PlusOptions::OPTIONS)
+        .tested_in(&["westwood-plus", "westwood-plus(least=1,keep=0,rtt=smoothed,rtt-min-window=1)"])
+        .internet_safe()
+        .keeping_at_losses();
+
+longhaul_cc::options! {
+    /// Options of all variants.
+    pub(super) struct Common {
+        rtt_min_window: Span [expiry] = RTT_MIN_WINDOW,
+        ecn_beta: f64 = ECN_BETA,
+    }
+}
+
+impl Common {
+    fn build(self, eligible: Eligible) -> Westwood {
+        Westwood::new(eligible, self.ecn_beta).with_rtt_min_window(self.rtt_min_window)
+    }
+}
+
+longhaul_cc::options! {
+    /// Options of the bandwidth filter.
+    struct Filter {
+        tau: Span [Span::from_millis] =
+            OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
+        start: BandwidthStart = OptionSpec::choice(
+            "from", BandwidthStart::NAMES,
+            "initial value of the bandwidth filter: slow start's last rate, that of its first RTT, or zero",
+        ),
+    }
+}
+
+impl Filter {
+    fn build(self) -> Bandwidth {
+        Bandwidth::new(self.tau, self.start)
+    }
+}
+
+longhaul_cc::options! {
+    /// Options of `westwood`.
+    struct Options {
+        filter: Filter,
+        common: Common,
+    }
+}
+
+longhaul_cc::options! {
+    /// Options of `westwood-re`.
+    struct ReOptions {
+        keep: f64 = KEEP,
+        from_rise: bool [|from: &str| from == "rise"] = OptionSpec::choice(
+            "from", &["rise", "round"],
+            "initial value of the average: slow start's last rate or that of its first RTT",
+        ),
+        common: Common,
+    }
+}
+
+longhaul_cc::options! {
+    /// Options of `westwood-crb`.
+    struct CrbOptions {
+        filter: Filter,
+        keep: f64 = KEEP,
+        theta: f64 = OptionSpec::float(
+            "theta", 1.0, 10.0, 1.4,
+            "window over RE x minimum RTT above which congestion is presumed",
+        ),
+        common: Common,
+    }
+}
+
+longhaul_cc::options! {
+    /// Options of `westwood-plus`.
+    pub(super) struct PlusOptions {
+        least: Span [Span::from_millis] = OptionSpec::int("least", 1, 10_000, 50, "minimum duration of a sample, ms"),
+        keep: f64 = OptionSpec::float(
+            "keep", 0.0, 0.99, round_rate::KEEP,
+            "weight of the old value in each of the two averages",
+        ),
+        rtt: RttChoice =
+            OptionSpec::choice("rtt", RttChoice::NAMES, "RTT used for sample durations and the minimum RTT"),
+        common: Common,
+    }
+}
+
+impl PlusOptions {
+    pub(super) fn build(self) -> Westwood {
+        self.common.build(Eligible::Plus(RoundRate::new(self.least).with_keep(self.keep))).with_rtt(self.rtt)
+    }
+}
+
+/// Returns an RE that keeps `keep` per round trip. Unless it starts from slow start's last rate, it starts as after
+/// congestion.
+fn achieved(keep: f64, from_rise: bool) -> AchievedRate {
+    let mut re = AchievedRate::new(keep);
+    if !from_rise {
+        re.settle();
+    }
+    re
+}
+
+/// Rate estimate that sets the window after a loss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Eligible {
+    /// BE, as in the first publication of Westwood.
+    Bandwidth(Bandwidth),
+    /// RE, as in Westwood RE.
+    Achieved(AchievedRate),
+    /// Westwood CRB: RE if the window exceeds `theta` times what RE fills without a queue, else BE.
+    Combined {
+        /// The filtered bandwidth.
+        be: Bandwidth,
+        /// The achieved rate.
+        re: AchievedRate,
+        /// Ratio above which a queue, and so congestion, is presumed.
+        theta: f64,
+    },
+    /// Westwood+.
+    Plus(RoundRate),
+}
+
+impl Eligible {
+    /// Returns the available ones of BE and RE.
+    fn rates(&self) -> [Option<Estimate>; 2] {
+        match self {
+            Self::Bandwidth(be) => [Estimate::rate("be", be.rate()), None],
+            Self::Achieved(re) => [Estimate::rate("re", re.rate()), None],
+            Self::Combined { be, re, .. } => [Estimate::rate("be", be.rate()), Estimate::rate("re", re.rate())],
+            Self::Plus(rate) => [Estimate::rate("be", rate.rate()), None],
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
+        match self {
+            Self::Bandwidth(be) => be.observe(ack, rtt),
+            Self::Achieved(re) => re.observe(ack, rtt),
+            Self::Combined { be, re, .. } => {
+                be.observe(ack, rtt);
+                re.observe(ack, rtt);
+            }
+            Self::Plus(rate) => rate.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt),
+        }
+    }
+
+    /// Ends the start-up of the estimates at the first congestion event.
+    const fn settle(&mut self) {
+        match self {
+            Self::Bandwidth(be) => be.settle(),
+            Self::Achieved(re) => re.settle(),
+            Self::Combined { be, re, .. } => {
+                be.settle();
+                re.settle();
+            }
+            Self::Plus(_) => {}
+        }
+    }
+
+    /// Returns the window in bytes that fills the path without a queue, for a congestion window of `cwnd` bytes and a
+    /// minimum RTT of `rtt_min` seconds; zero if there is no estimate.
+    fn window(&self, cwnd: f64, rtt_min: f64) -> f64 {
+        match self {
+            Self::Bandwidth(be) => be.rate() * rtt_min,
+            Self::Achieved(re) => re.rate() * rtt_min,
+            Self::Combined { be, re, theta } => {
+                let achieved = re.rate() * rtt_min;
+                if cwnd > theta * achieved { achieved } else { be.rate() * rtt_min }
+            }
+            Self::Plus(rate) => rate.rate() * rtt_min,
+        }
+    }
+
+    /// Returns whether a timeout resets the minimum RTT, because the path may have changed (Westwood+ in Linux).
+    const fn relearns(&self) -> bool {
+        matches!(self, Self::Plus(_))
+    }
+}
+
+longhaul_cc::options! {
+    /// The RTT that spans a sample and may be the minimum.
+    pub(crate) enum RttChoice {
+        /// The last sample, as in later versions of Linux.
+        Latest = "latest",
+        /// The smoothed RTT, as in Linux 2.6's first.
+        Smoothed = "smoothed",
+    }
+}
+
+/// Westwood congestion avoidance with one of its estimates.
+#[derive(Clone, Debug)]
+pub(crate) struct Westwood {
+    eligible: Eligible,
+    ecn_beta: f64,
+    rtt: RttChoice,
+    rtt_min_window: Span,
+    rtt_min: WindowedMin,
+}
+
+impl Westwood {
+    /// Creates the algorithm with the estimate `eligible`. It keeps at most `ecn_beta` of the window at a mark, and
+    /// its minimum RTT never expires.
+    #[must_use]
+    pub(crate) const fn new(eligible: Eligible, ecn_beta: f64) -> Self {
+        let forever = Span::MAX;
+        let rtt_min = WindowedMin::new(forever);
+        Self { eligible, ecn_beta, rtt: RttChoice::Latest, rtt_min_window: forever, rtt_min }
+    }
+
+    /// Sets the kind of RTT used for samples and the minimum.
+    #[must_use]
+    pub(crate) const fn with_rtt(self, rtt: RttChoice) -> Self {
+        Self { rtt, ..self }
+    }
+
+    /// Sets the lifetime of the minimum RTT. A longer route is detected after that time.
+    #[must_use]
+    pub(crate) const fn with_rtt_min_window(self, window: Span) -> Self {
+        Self { rtt_min_window: window, rtt_min: WindowedMin::new(window), ..self }
+    }
+
+    const fn rtt_of(&self, path: &Path) -> Option<Span> {
+        match self.rtt {
+            RttChoice::Latest => path.latest_rtt,
+            RttChoice::Smoothed => path.srtt,
+        }
+    }
+
+    /// Returns the window in bytes after `cause`. A mark always indicates congestion, so that it reduces the window
+    /// even if the estimate exceeds it (RFC 3168, section 5).
+    fn target(&self, event: &CongestionEvent) -> f64 {
+        let rtt_min = self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
+        let eligible = self.eligible.window(event.cwnd, rtt_min);
+        let eligible = if eligible > 0.0 { eligible } else { BLIND * event.base };
+        if event.signal == Signal::Ecn {
+            return eligible.min(self.ecn_beta * event.base);
+        }
+        let severity = event.cause.severity.clamp(0.0, 1.0);
+        eligible + (1.0 - severity) * (event.cwnd - eligible).max(0.0)
+    }
+}
+
+impl Stage for Westwood {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) -> bool {
+        let rtt = self.rtt_of(path);
+        let sample = ack.rtt.map(|sample| sample.rtt);
+        if let Some(sample) = if self.rtt == RttChoice::Latest { sample } else { sample.and(rtt) } {
+            self.rtt_min.update(ack.now, sample);
+        }
+        self.eligible.on_ack(ack, rtt);
+        true
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        self.eligible.rates().into_iter().flatten().for_each(&mut *tell);
+        if let Some(rtt) = self.rtt_min.get() {
+            tell(Estimate::new("rtt-min", Quantity::Span(rtt)));
+        }
+    }
+}
+
+impl CongestionAvoidance for Westwood {
+    fn begin(&mut self, handoff: &Handoff, path: &Path, _window: &mut Window) {
+        if handoff.reason == Reason::Timeout && self.eligible.relearns() {
+            self.rtt_min = WindowedMin::new(self.rtt_min_window);
+            if let Some(rtt) = self.rtt_of(path) {
+                self.rtt_min.update(handoff.now, rtt);
+            }
+        }
+    }
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> AvoidanceStep {
+        additive(window, 1.0, grow, path.mss);
+        AvoidanceStep::Stay
+    }
+
+    fn reduce(&mut self, event: &CongestionEvent, path: &Path) -> Target {
+        self.eligible.settle();
+        let target = Target::floored(self.target(event), event.signal, path.mss);
+        Target { cwnd: target.cwnd.min(event.cwnd), ..target }
+    }
+}
+
+#[cfg(test)]
+mod tests;

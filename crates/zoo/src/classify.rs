@@ -1,0 +1,3 @@
+//! Loss classifiers.
+
+pub(crate) mod veno;

@@ -1,0 +1,72 @@
+//! NewReno fast recovery (RFC 6582), for peers without SACK.
+
+use longhaul_cc::compose::{Recovery, Stage, Step, Window};
+use longhaul_cc::registry::{Entry, OptionSpec};
+use longhaul_cc::{Ack, Demands, Detection, Needs, Path, update};
+
+/// Registry entry.
+pub(crate) static ENTRY: Entry =
+    Entry::recovery("new-reno", |values| Box::new(NewReno::new(Options::from_values(values).careful_exit)))
+        .described("fast recovery without SACK: one retransmission per RTT", "RFC 6582")
+        .with_options(Options::OPTIONS)
+        .tested_in(&["reno-classic", "swift-start(gamma=1,handshake-rtt=on)+reno-classic"])
+        .internet_safe();
+
+longhaul_cc::options! {
+    /// Options of the recovery `new-reno`.
+    struct Options {
+        careful_exit: bool =
+            OptionSpec::flag("careful-exit", true, "end with at most one segment more than in flight"),
+    }
+}
+
+/// Fast recovery of RFC 6582, with a count of bytes in flight that duplicate ACKs lower.
+///
+/// In RFC 6582 the window grows by a segment per duplicate ACK and shrinks at a partial ACK, because FlightSize
+/// cannot decrease before a cumulative ACK. This transport lowers the bytes in flight by a segment per duplicate ACK
+/// instead (RFC 9937, section 6.2). The same behaviour then takes a constant window of ssthresh.
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    careful_exit: bool,
+    target: f64,
+}
+
+impl NewReno {
+    /// Creates the recovery. With `careful_exit` it ends with a window of `min(ssthresh, in flight + 1 segment)`,
+    /// which avoids a burst, and with ssthresh otherwise (RFC 6582, section 3.2, step 3, options 1 and 2).
+    #[must_use]
+    pub const fn new(careful_exit: bool) -> Self {
+        Self { careful_exit, target: 0.0 }
+    }
+}
+
+impl Stage for NewReno {
+    fn needs(&self) -> Needs {
+        let preferred = update!(Demands { detection: Some(Detection::DuplicateAcks), ..Demands::default() });
+        update!(Needs { preferred, ..Needs::default() })
+    }
+
+    fn phase(&self) -> &'static str {
+        "recovery"
+    }
+}
+
+impl Recovery for NewReno {
+    fn enter(&mut self, target: f64, _ack: &Ack<'_>, _path: &Path, window: &mut Window) {
+        self.target = target;
+        window.cwnd = target;
+    }
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> Step {
+        Step::Stay
+    }
+
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Step {
+        let flight = ack.in_flight.max(path.mss) + path.mss;
+        window.cwnd = if self.careful_exit { self.target.min(flight.as_f64()) } else { self.target };
+        Step::Done
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Common parts of the router-assisted controllers: when to stop following routers, and the plain TCP that follows.
+
+use core::fmt;
+
+use longhaul_cc::compose::{Composed, Stages};
+use longhaul_cc::internal::{NewReno, StandardSlowStart};
+use longhaul_cc::{
+    Ack, BuildParams, Control, Controller, Demands, Granted, Needs, NetworkFeedback, NetworkHeaderKind, Pace, Path,
+    PathEvent, Sent, Snapshot, Timeout, initial_window, update,
+};
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+/// Number of round trips without an answer in any ACK that counts as a denial. One round trip may have lost all
+/// answers, three hardly.
+const SILENT_ROUNDS: u32 = 3;
+/// If two segments take longer than this at the current rate, they are sent one by one, because routers respond to a
+/// queue of pairs.
+const BATCH_SPAN: Span = Span::from_micros(250);
+/// Decrease factor of RFC 5681.
+const HALF: f64 = 0.5;
+
+/// Size in bytes of the headers of IPv4, UDP, and a segment with timestamps, because routers count complete packets.
+pub(crate) const HEADERS: f64 = 20.0 + 8.0 + 24.0;
+
+/// Returns a pace of `rate` payload bytes per second, at least 1 byte/s. If the segments of a pair would be apart,
+/// they are sent one by one.
+pub(crate) fn pace(rate: Rate, mss: Bytes) -> Pace {
+    let slow = rate.bytes_in(BATCH_SPAN) < mss * 2;
+    update!(Pace { quantum: slow.then_some(mss.max(Bytes(1))), ..Pace::new(rate.max(Rate::from_bytes_per_sec(1))) })
+}
+
+/// Plain TCP, to which a controller falls back permanently if routers do not answer.
+#[derive(Debug)]
+struct Fallback {
+    params: BuildParams,
+    granted: Granted,
+    silent_rounds: u32,
+    plain: Option<Box<Composed>>,
+    /// Total of delivered bytes at which all data sent before the denial has arrived.
+    drained: Bytes,
+}
+
+impl Fallback {
+    fn new(params: &BuildParams) -> Self {
+        Self { params: *params, granted: Granted::basic(), silent_rounds: 0, plain: None, drained: Bytes::ZERO }
+    }
+
+    /// Passes an ACK to plain TCP and returns true, if it is in use. Data sent at the routers' rate does not increase
+    /// its window.
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) -> bool {
+        let Some(plain) = self.plain.as_deref_mut() else { return false };
+        let earns = event.total_delivered > self.drained;
+        plain.on_ack(&update!(Ack { cwnd_limited: event.cwnd_limited && earns, ..*event }), path);
+        true
+    }
+
+    /// Stores the events that plain TCP will need.
+    fn note(&mut self, event: &PathEvent) {
+        if let PathEvent::Established { granted, .. } = *event {
+            self.granted = granted;
+        }
+    }
+
+    /// Returns whether this ACK carries a denial, or is the last of too many without an answer.
+    fn is_denied(&mut self, ack: &Ack<'_>) -> bool {
+        match ack.network {
+            Some(NetworkFeedback::Denied) => return true,
+            Some(_) => self.silent_rounds = 0,
+            None if ack.round_start && ack.delivered > Bytes::ZERO => self.silent_rounds += 1,
+            None => {}
+        }
+        self.silent_rounds >= SILENT_ROUNDS
+    }
+
+    /// Switches to NewReno at this ACK, as after a handshake, with a window of at most `window`.
+    fn fall_back(&mut self, ack: &Ack<'_>, path: &Path, window: Bytes) {
+        let now = ack.now;
+        self.drained = ack.total_delivered + ack.in_flight;
+        let segments = u32::try_from(window.0 / path.mss.0.max(1)).unwrap_or(u32::MAX);
+        let first = segments.clamp(1, initial_window::DEFAULT_SEGMENTS);
+        // Without a start-up scheme, and with PRR, as by default.
+        let mut stages = Stages::new("new-reno");
+        stages.slow_start = Box::new(StandardSlowStart::new(first, 0));
+        stages.avoidance = Box::new(NewReno::new(HALF, HALF));
+        let mut plain = Composed::new(stages, &self.params);
+        // No stage requires anything, so that this cannot fail.
+        let _ = plain.on_granted(&self.granted, path);
+        plain.on_event(&PathEvent::Established { now, granted: self.granted }, path);
+        self.plain = Some(Box::new(plain));
+    }
+}
+
+/// The part of a router-assisted controller that follows the routers.
+pub(crate) trait FollowRouters: fmt::Debug + Send {
+    /// The header of requests and answers.
+    const HEADER: NetworkHeaderKind;
+
+    /// Processes an ACK. If it is a denial, or its answer cannot be from a router, returns the maximum window of plain
+    /// TCP, which takes over.
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path, denied: bool) -> Option<Bytes>;
+
+    /// See [`Controller::on_timeout`].
+    fn on_timeout(&mut self, event: &Timeout, path: &Path);
+
+    /// See [`Controller::on_event`].
+    fn on_event(&mut self, event: &PathEvent, path: &Path);
+
+    /// See [`Controller::control`].
+    fn control(&self) -> Control;
+
+    /// See [`Controller::snapshot`].
+    fn snapshot(&self) -> Snapshot;
+}
+
+/// A router-assisted controller, which is plain TCP after a denial.
+#[derive(Debug)]
+pub(crate) struct RouterAssisted<F> {
+    name: String,
+    follower: F,
+    fallback: Fallback,
+}
+
+impl<F> RouterAssisted<F> {
+    pub(crate) fn new(name: String, follower: F, params: &BuildParams) -> Self {
+        Self { name, follower, fallback: Fallback::new(params) }
+    }
+}
+
+impl<F: FollowRouters> Controller for RouterAssisted<F> {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn needs(&self) -> Needs {
+        let required = update!(Demands { network_header: Some(F::HEADER), pacing: true, ..Demands::default() });
+        // The rate of the first round trip may be as high as any later one.
+        let preferred = update!(Demands { whole_window: true, ..Demands::default() });
+        update!(Needs { required, preferred, ..Needs::default() })
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        if let Some(plain) = &mut self.fallback.plain {
+            plain.on_sent(event, path);
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        if self.fallback.on_ack(event, path) {
+            return;
+        }
+        let denied = self.fallback.is_denied(event);
+        if let Some(window) = self.follower.on_ack(event, path, denied) {
+            self.fallback.fall_back(event, path, window);
+        }
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        match &mut self.fallback.plain {
+            Some(plain) => plain.on_timeout(event, path),
+            None => self.follower.on_timeout(event, path),
+        }
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        if let Some(plain) = &mut self.fallback.plain {
+            return plain.on_event(event, path);
+        }
+        self.fallback.note(event);
+        self.follower.on_event(event, path);
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        if let Some(plain) = &mut self.fallback.plain {
+            plain.on_tick(now, path);
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.fallback.plain.as_ref().and_then(|plain| plain.next_tick())
+    }
+
+    fn control(&self) -> Control {
+        self.fallback.plain.as_ref().map_or_else(|| self.follower.control(), |plain| plain.control())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.fallback.plain.as_ref().map_or_else(|| self.follower.snapshot(), |plain| plain.snapshot())
+    }
+}
+
+#[cfg(test)]
+mod tests;

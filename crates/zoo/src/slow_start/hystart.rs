@@ -1,0 +1,245 @@
+//! HyStart as in Linux's CUBIC (Ha, Rhee): slow start that ends when an ACK train is as long as the RTT, or when the
+//! RTT increases.
+
+use longhaul_cc::compose::{AckLimit, IW_OPTION, L_OPTION, Reason, SlowStart, Stage, Step, Window, raise};
+use longhaul_cc::registry::{Entry, OptionSpec, Rule};
+use longhaul_cc::{Ack, Path, initial_window};
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+/// Divisor of the minimum RTT that yields the increase at which the delay detector ends slow start (Linux,
+/// `tcp_cubic.c`, `hystart_update`).
+const DELAY_DIVISOR: u64 = 8;
+/// Maximum ACK delay that the sender's own batches cause (Linux, `hystart_ack_delay`).
+const MAX_ACK_DELAY: Span = Span::from_millis(1);
+/// Four batches, for which Linux makes an allowance (`hystart_ack_delay`), of the largest size that segmentation
+/// offload sends at once, in bytes (`gso_max_size`).
+const BATCHES: Bytes = Bytes(4 * 65_536);
+/// Pacing rate in slow start in windows per round trip, in Linux (`tcp_pacing_ss_ratio`) and the default of this
+/// transport.
+const PACING_GAIN: f64 = 2.0;
+
+/// Registry entry of HyStart.
+pub(crate) static ENTRY: Entry =
+    Entry::slow_start("hystart", |values| Box::new(HyStart::new(HyStartConfig::from_values(values))))
+        .described(
+            "slow start that ends when the ACK train or the RTT becomes long",
+            "Ha, Rhee, Taming the elephants: new TCP slow start, Computer Networks 55(9), 2011; Linux",
+        )
+        .with_options(HyStartConfig::OPTIONS)
+        .tested_in(&["hystart+cubic", "hystart+new-reno", "hystart(detect=delay,low-window=2,samples=1,l=1)+cubic"])
+        .internet_safe();
+
+longhaul_cc::options! {
+    /// Detectors that may end slow start.
+    pub(crate) enum Detect {
+        /// Either of the following two.
+        Both = "both",
+        /// ACK train length.
+        AckTrain = "ack-train",
+        /// Increase of the RTT.
+        Delay = "delay",
+    }
+}
+
+longhaul_cc::options! {
+    /// Configuration of [`HyStart`]: the constants of Linux's `tcp_cubic.c`, and the initial window.
+    #[derive(Eq)]
+    pub(crate) struct HyStartConfig {
+        /// Initial window in segments (RFC 6928).
+        initial_segments: u32 = IW_OPTION,
+        /// Maximum number of segments that one ACK counts for; zero means no limit if the transport paces, and two
+        /// segments otherwise.
+        segments_per_ack: u32 = L_OPTION,
+        /// Detectors in use.
+        detect: Detect = OptionSpec::choice("detect", Detect::NAMES, "signal that ends slow start"),
+        /// `hystart_low_window`, in segments.
+        low_window: u32 =
+            OptionSpec::int("low-window", 2, 1000, 16, "window below which the detectors are off, segments"),
+        /// `hystart_ack_delta_us`.
+        ack_delta: Span [Span::from_millis] =
+            OptionSpec::int("ack-delta", 1, 1000, 2, "greatest gap between two ACKs of a train, ms"),
+        /// `HYSTART_DELAY_MIN`.
+        min_delay: Span [Span::from_millis] =
+            OptionSpec::int("min-delay", 1, 1000, 4, "minimum increase of the RTT that counts, ms")
+                .ruled(&[Rule::AtMost(&["max-delay"])]),
+        /// `HYSTART_DELAY_MAX`.
+        max_delay: Span [Span::from_millis] =
+            OptionSpec::int("max-delay", 1, 1000, 16, "greatest increase that is waited for, ms"),
+        /// `HYSTART_MIN_SAMPLES`.
+        samples: u32 =
+            OptionSpec::int("samples", 1, 100, 8, "RTT samples of a round before the comparison"),
+    }
+}
+
+/// A HyStart round: it ends when more is delivered than was in flight when it began.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Total of delivered bytes above which the next round begins.
+    end: Bytes,
+    start: Time,
+    /// Time of the last ACK of the train that began with the round.
+    last_ack: Time,
+    min: Option<Span>,
+    samples: u32,
+}
+
+/// The two detectors of HyStart, evaluated round by round.
+#[derive(Clone, Debug)]
+pub(super) struct Detector {
+    config: HyStartConfig,
+    /// Whether rounds are also counted while the window is too small for the detectors.
+    always: bool,
+    round: Option<Round>,
+    /// Minimum RTT since the detector began.
+    least: Option<Span>,
+}
+
+impl Detector {
+    pub(super) const fn new(config: HyStartConfig) -> Self {
+        Self { config, always: false, round: None, least: None }
+    }
+
+    /// Returns a detector with Linux's constants that counts rounds from the first ACK of the connection on, as the
+    /// SUSS kernel patch does.
+    pub(super) fn from_the_first_ack() -> Self {
+        Self { always: true, ..Self::new(HyStartConfig::default()) }
+    }
+
+    /// Processes an ACK with the RTT sample `rtt`. `wide` says whether the window is large enough for the detectors.
+    pub(super) fn observe(&mut self, ack: &Ack<'_>, rtt: Span, wide: bool) {
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+        if !wide && !self.always {
+            return;
+        }
+        if self.round.is_none_or(|round| ack.total_delivered > round.end) {
+            let now = arrival(ack);
+            let end = ack.total_delivered + ack.in_flight;
+            self.round = Some(Round { end, start: now, last_ack: now, min: None, samples: 0 });
+        }
+        if let Some(round) = self.round.as_mut().filter(|_| wide) {
+            round.min = Some(round.min.map_or(rtt, |min| min.min(rtt)));
+        }
+    }
+
+    /// Returns whether a window of `cwnd` bytes is large enough for the detectors.
+    pub(super) fn is_wide(&self, cwnd: f64, mss: Bytes) -> bool {
+        cwnd >= f64::from(self.config.low_window) * mss.as_f64()
+    }
+
+    /// Returns the minimum RTT.
+    pub(super) const fn least(&self) -> Option<Span> {
+        self.least
+    }
+
+    /// Returns the minimum RTT of this round.
+    pub(super) fn round_least(&self) -> Option<Span> {
+        self.round.and_then(|round| round.min)
+    }
+
+    /// Returns the length of this round's ACK train, if this ACK belongs to it.
+    pub(super) fn train(&mut self, ack: &Ack<'_>) -> Option<Span> {
+        let (now, delta) = (arrival(ack), self.config.ack_delta);
+        let round = self.round.as_mut()?;
+        if now.since(round.last_ack) > delta {
+            return None;
+        }
+        round.last_ack = now;
+        Some(now.since(round.start))
+    }
+
+    /// Returns whether the RTTs of this round show a queue. The first [`HyStartConfig::samples`] samples of a round
+    /// are only counted; comparison begins with the next one.
+    pub(super) fn delayed(&mut self) -> bool {
+        let (Some(round), Some(least)) = (&mut self.round, self.least) else {
+            return false;
+        };
+        if round.samples < self.config.samples {
+            round.samples += 1;
+            return false;
+        }
+        let threshold = (least / DELAY_DIVISOR).min(self.config.max_delay).max(self.config.min_delay);
+        round.min.is_some_and(|min| min > least + threshold)
+    }
+
+    /// Returns the greatest train length that does not end slow start: the minimum RTT plus the allowance for the
+    /// sender's batches, or half of that if the sender does not pace.
+    fn longest_train(&self, cwnd: f64, paced: bool) -> Option<Span> {
+        let longest = self.least? + ack_delay(cwnd, self.least?);
+        Some(if paced { longest } else { longest / 2 })
+    }
+
+    /// Returns whether slow start ends with this ACK, for a window of `cwnd` bytes.
+    pub(super) fn ends(&mut self, ack: &Ack<'_>, cwnd: f64, paced: bool) -> bool {
+        let long = self.config.detect != Detect::Delay
+            && self.train(ack).is_some_and(|train| self.longest_train(cwnd, paced).is_some_and(|most| train > most));
+        let delayed = self.config.detect != Detect::AckTrain && self.delayed();
+        long || delayed
+    }
+}
+
+/// Returns the arrival time of an ACK, for intervals between ACKs.
+pub(super) fn arrival(ack: &Ack<'_>) -> Time {
+    ack.rx_time.unwrap_or(ack.now)
+}
+
+/// Returns the allowance for segments that the sender transmits in batches: the duration of four batches at the pacing
+/// rate of slow start, at most 1 ms.
+pub(super) fn ack_delay(cwnd: f64, rtt: Span) -> Span {
+    let pace = Rate::from_bytes_over(Bytes::from_f64(cwnd * PACING_GAIN), rtt);
+    if pace == Rate::ZERO { Span::ZERO } else { pace.time_for(BATCHES).min(MAX_ACK_DELAY) }
+}
+
+/// HyStart: slow start with two detectors. After one of them has ended it, this is standard slow start until a
+/// timeout.
+#[derive(Clone, Debug)]
+pub(crate) struct HyStart {
+    config: HyStartConfig,
+    limit: AckLimit,
+    detector: Detector,
+    found: bool,
+}
+
+impl HyStart {
+    /// Creates a HyStart slow start with configuration `config`.
+    #[must_use]
+    pub(crate) const fn new(config: HyStartConfig) -> Self {
+        let limit = AckLimit::rfc3465(config.segments_per_ack);
+        Self { config, limit, detector: Detector::new(config), found: false }
+    }
+}
+
+impl Stage for HyStart {
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl SlowStart for HyStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.config.initial_segments)
+    }
+
+    fn begin(&mut self, reason: Reason, _path: &Path, _window: &Window) {
+        if matches!(reason, Reason::NoLoss | Reason::Timeout) {
+            self.detector = Detector::new(self.config);
+            self.found = false;
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
+        let watched = if self.found { None } else { ack.rtt };
+        if let Some(sample) = watched {
+            let wide = self.detector.is_wide(window.cwnd, path.mss);
+            self.detector.observe(ack, sample.rtt, wide);
+            if wide && self.detector.ends(ack, window.cwnd, path.paced) {
+                self.found = true;
+                window.ssthresh = window.cwnd;
+                return Step::Done;
+            }
+        }
+        raise(window, self.limit.apply(grow, ack, path))
+    }
+}
+
+#[cfg(test)]
+mod tests;

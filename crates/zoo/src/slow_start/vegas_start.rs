@@ -1,0 +1,123 @@
+//! Slow start of TCP Vegas (Brakmo, Peterson), which ends when more than one segment waits in the queue.
+
+use longhaul_cc::compose::{AckLimit, IW_OPTION, L_OPTION, SlowStart, Stage, Step, Window, raise};
+use longhaul_cc::estimate::RoundRtt;
+use longhaul_cc::registry::{Entry, OptionSpec};
+use longhaul_cc::{Ack, Path, initial_window};
+use longhaul_units::Bytes;
+
+/// Registry entry of Vegas' slow start.
+pub(crate) static ENTRY: Entry = Entry::slow_start("vegas-start", |values| {
+    let Options { initial_segments, gamma, segments_per_ack } = Options::from_values(values);
+    Box::new(VegasStart::new(initial_segments, gamma, segments_per_ack))
+})
+.described(
+    "slow start that ends when more than one segment is queued",
+    "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
+)
+.with_options(Options::OPTIONS)
+.tested_in(&["vegas", "vegas-start(gamma=5,l=1)+cubic"])
+.internet_safe();
+
+longhaul_cc::options! {
+    /// Options of `vegas-start`.
+    struct Options {
+        initial_segments: u32 = IW_OPTION,
+        gamma: f64 = OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "queued segments above which slow start ends"),
+        segments_per_ack: u32 = L_OPTION,
+    }
+}
+
+/// Slow start that ends when the estimated queue is too long.
+#[derive(Clone, Debug)]
+pub(crate) struct VegasStart {
+    initial_segments: u32,
+    gamma: f64,
+    limit: AckLimit,
+    rounds: RoundRtt,
+}
+
+impl VegasStart {
+    /// Creates a slow start from `initial_segments` segments that ends when more than `gamma` segments wait in the
+    /// queue. One ACK counts for at most `segments_per_ack` segments; zero means no limit if the transport paces, and
+    /// two otherwise.
+    #[must_use]
+    pub(crate) const fn new(initial_segments: u32, gamma: f64, segments_per_ack: u32) -> Self {
+        let limit = AckLimit::rfc3465(segments_per_ack);
+        Self { initial_segments, gamma, limit, rounds: RoundRtt::new() }
+    }
+
+    /// If the queue is too long, returns the window at which slow start ends: the one that fills the path without a
+    /// queue, plus one segment.
+    fn end(&self, window: &Window, mss: f64) -> Option<f64> {
+        let round = self.rounds.last_of_enough()?;
+        let backlog = self.rounds.backlog(window.cwnd, round.min);
+        (backlog > self.gamma * mss).then(|| (window.cwnd - backlog + mss).min(window.cwnd))
+    }
+}
+
+impl Stage for VegasStart {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) -> bool {
+        self.rounds.on_ack(ack);
+        true
+    }
+
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl SlowStart for VegasStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.initial_segments)
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> Step {
+        if ack.round_start
+            && ack.cwnd_limited
+            && let Some(end) = self.end(window, path.mss.as_f64())
+        {
+            (window.cwnd, window.ssthresh) = (end, end);
+            return Step::Done;
+        }
+        raise(window, self.limit.apply(grow, ack, path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Span;
+
+    use crate::testing::{segments, sender};
+
+    /// 40 segments at 110 ms with a base RTT of 100 ms are 36.4 segments on the path and 3.6 in the queue, so the
+    /// window continues at 37.4 segments.
+    #[test]
+    fn it_ends_at_the_window_that_fits_and_a_segment() {
+        let mut sender = sender("vegas");
+        sender.fill();
+        sender.round();
+        sender.rtt = Span::from_millis(110);
+        sender.round();
+        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(40), "slow-start"));
+        sender.now += sender.rtt;
+        let mut ack = sender.acked(1);
+        ack.round_start = true;
+        sender.tell(&ack);
+        assert_eq!(sender.snapshot().phase, "congestion-avoidance");
+        let cwnd = sender.cwnd().segments(segments(1));
+        assert!((cwnd - (40.0 * 100.0 / 110.0 + 1.0)).abs() < 0.01, "{cwnd}");
+    }
+
+    /// 40 segments at 102 ms are 0.8 segments in the queue.
+    #[test]
+    fn less_than_a_segment_in_the_queue_is_none() {
+        let mut sender = sender("vegas");
+        sender.fill();
+        sender.round();
+        sender.rtt = Span::from_millis(102);
+        sender.round();
+        sender.round();
+        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(80), "slow-start"));
+    }
+}

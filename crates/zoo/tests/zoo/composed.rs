@@ -1,0 +1,216 @@
+//! Rules of [`Composed`](longhaul_cc::compose::Composed) with stages of this crate.
+
+use longhaul_cc::testing::{MSS, Sender, segments};
+use longhaul_cc::{
+    BuildParams, Detection, Granted, NetworkFeedback, NetworkHeaderKind, Path, PathEvent, SavedPath, SegmentKind,
+    StartupOutcome, update,
+};
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::spec;
+
+const RTT: Span = Span::from_millis(100);
+
+/// A sender after its handshake, with a saved path of 400 segments per round trip and routers that support
+/// Quick-Start.
+fn resumed(text: &str) -> Sender {
+    let window = segments(400);
+    let saved_path = Some(SavedPath::new(window, Rate::from_bytes_over(window, RTT), RTT));
+    let mut controller = spec(text).build(&update!(BuildParams { mss: MSS, saved_path, ..BuildParams::default() }));
+    let mut path = Path::new(MSS);
+    (path.handshake_rtt, path.min_rtt, path.latest_rtt, path.srtt) = (Some(RTT), Some(RTT), Some(RTT), Some(RTT));
+    let granted = update!(Granted { network_header: Some(NetworkHeaderKind::QuickStart), ..Granted::basic() });
+    controller.on_granted(&granted, &path).expect("granted");
+    let now = Time::from_nanos(1_000_000_000);
+    controller.on_event(&PathEvent::Established { now, granted }, &path);
+    Sender { controller, path, now, rtt: RTT, in_flight: Bytes::ZERO, delivered: Bytes::ZERO }
+}
+
+fn count(sender: &Sender) -> u64 {
+    sender.in_flight.0 / MSS.0
+}
+
+/// RFC 9040, section 6.1: a cached threshold ends the first slow start, and does not set the initial window.
+#[test]
+fn a_known_threshold_ends_the_first_slow_start() {
+    for spec in ["hstcp", "scalable", "westwood"] {
+        let mut sender = with_threshold(spec, Some(segments(25)));
+        assert_eq!((sender.cwnd(), sender.ssthresh()), (segments(10), segments(25)), "{spec}");
+        sender.fill();
+        sender.round();
+        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(20), "slow-start"), "{spec}");
+        sender.round();
+        let cwnd = sender.cwnd();
+        assert!(sender.snapshot().phase != "slow-start", "{spec}");
+        assert!(cwnd >= segments(25) && cwnd < segments(27), "{spec}: {cwnd}");
+    }
+}
+
+/// Estimators count bytes in either case: after the same ACKs, Westwood's threshold is the same.
+#[test]
+fn estimates_count_bytes_where_acks_are_counted() {
+    let [bytes, acks] = [true, false].map(|byte_counting| {
+        let params = update!(BuildParams { mss: MSS, byte_counting, ..BuildParams::default() });
+        let mut sender = Sender::with(spec("slow-start+westwood").build(&params), Granted::basic());
+        sender.fill();
+        for _ in 0..30 {
+            sender.now += Span::from_millis(10);
+            for _ in 0..2 {
+                sender.send(SegmentKind::Data);
+            }
+            sender.ack(2);
+        }
+        let cwnd = sender.cwnd();
+        sender.lose();
+        (cwnd, sender.ssthresh())
+    });
+    assert_eq!((bytes.0, acks.0), (segments(70), segments(40)));
+    assert_eq!(bytes.1, acks.1);
+    assert!(bytes.1 > segments(10) && bytes.1 < segments(30), "{}", bytes.1);
+}
+
+/// A sender whose transport has the cached threshold `ssthresh`.
+fn with_threshold(text: &str, ssthresh: Option<Bytes>) -> Sender {
+    let params = update!(BuildParams { mss: MSS, initial_ssthresh: ssthresh, ..BuildParams::default() });
+    Sender::with(spec(text).build(&params), Granted::basic())
+}
+
+/// RFC 3168, section 6.1.2: losses among data sent before the mark are the same congestion event, even after the
+/// retreat. The slow-start variant must not run as if nothing had happened; Rapid Start would triple the window per
+/// round trip.
+#[test]
+fn losses_among_the_data_of_a_mark_are_not_answered_again() {
+    let mut sender = resumed("careful-resume+rapid-start+new-reno");
+    sender.fill();
+    sender.round();
+    (0..30).for_each(|_| sender.ack(1));
+    assert!(sender.fill() > 30, "behind the jump, in slow start");
+    sender.mark();
+    while sender.snapshot().phase == "safe-retreat" {
+        sender.ack(1);
+    }
+    let (cwnd, ssthresh) = (sender.cwnd(), sender.ssthresh());
+    assert!(count(&sender) > 30 && ssthresh == segments(100), "{} left, {ssthresh}", count(&sender));
+    sender.ack(1);
+    assert_eq!(sender.cwnd(), cwnd + MSS);
+    sender.lose();
+    assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("recovery", ssthresh));
+}
+
+/// RFC 4782, section 4.6.2: the initial window, then slow start up to half of the delivered data, but only after the
+/// flight is delivered. The response to a mark covers a whole window of data, including losses in it (RFC 3168,
+/// section 6.1.2).
+#[test]
+fn a_mark_in_an_approved_flight_is_answered_until_that_has_arrived() {
+    for lossy in [false, true] {
+        let mut sender = resumed("quick-start(rate=40000)+slow-start+new-reno");
+        let mut approved = sender.acked(0);
+        approved.network = Some(NetworkFeedback::QuickStart(Rate::from_bits_per_sec(40_960_000)));
+        sender.tell(&approved);
+        assert_eq!(sender.fill(), 338, "packets of 1460 + 52 bytes in 100 ms at 40.96 Mb/s");
+        (0..99).for_each(|_| sender.ack(1));
+        sender.mark();
+        let answer = (segments(10), segments(50));
+        assert_eq!((sender.snapshot().phase, sender.cwnd(), sender.ssthresh()), ("recovery", answer.0, answer.1));
+        if lossy {
+            sender.lose();
+            assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "among the same data");
+            sender.recover();
+        } else {
+            while count(&sender) > 1 {
+                sender.ack(1);
+                assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "{} left", count(&sender));
+            }
+            sender.ack(1);
+        }
+        assert_eq!((sender.snapshot().phase, sender.cwnd(), sender.ssthresh()), ("slow-start", answer.0, answer.1));
+    }
+}
+
+/// Sends all queued data that the window allows.
+fn send(sender: &mut Sender) {
+    while sender.in_flight < sender.cwnd() && sender.path.queued > Bytes::ZERO {
+        sender.send(SegmentKind::Data);
+        sender.path.queued -= segments(1);
+        if let Some(at) = sender.controller.next_tick().filter(|at| *at <= sender.now) {
+            sender.controller.on_tick(at, &sender.path);
+        }
+    }
+}
+
+/// Sends all queued data, limited by the window, and acknowledges it for `rounds` round trips.
+fn run(spec: &str, queued: u64, rounds: u32) -> Sender {
+    let mut sender = super::sender(spec);
+    (sender.path.handshake_rtt, sender.path.srtt) = (Some(sender.rtt), Some(sender.rtt));
+    sender.event(&PathEvent::Established { now: sender.now, granted: Granted::basic() });
+    sender.path.queued = segments(queued);
+    for _ in 0..rounds {
+        send(&mut sender);
+        let count = sender.in_flight.0 / segments(1).0;
+        if count > 0 {
+            sender.ack(count);
+        }
+    }
+    sender
+}
+
+#[test]
+fn a_jump_is_told_and_so_is_why_there_was_none() {
+    assert_eq!(run("jump-start+new-reno", 40, 3).controller.startup(), StartupOutcome::Used);
+    let few = run("jump-start+new-reno", 1, 1).controller.startup();
+    assert!(
+        matches!(few, StartupOutcome::GivenUp(why) if why.contains("before the initial window had left")),
+        "{few:?}"
+    );
+    let unknown = run("careful-resume+cubic", 40, 1).controller.startup();
+    assert!(matches!(unknown, StartupOutcome::GivenUp(why) if why.contains("no earlier connection")), "{unknown:?}");
+}
+
+#[test]
+fn a_scheme_that_paces_counts_as_used_while_it_still_runs() {
+    let mut sender = run("jump-start+new-reno", 40, 0);
+    let told = |sender: &Sender| (sender.controller.snapshot().phase, sender.controller.startup());
+    assert_eq!(told(&sender), ("jump-start", StartupOutcome::Running));
+    send(&mut sender);
+    sender.ack(1);
+    assert_eq!(told(&sender), ("jump-start", StartupOutcome::Used));
+}
+
+#[test]
+fn the_classic_recovery_counts_duplicate_acks() {
+    let needs = spec("reno-classic").build(&BuildParams::default()).needs();
+    assert_eq!(needs.detection(), Some(Detection::DuplicateAcks));
+}
+
+#[test]
+fn the_classic_controller_grows_only_while_the_window_limits() {
+    let mut sender = super::sender("reno-classic");
+    let before = sender.cwnd();
+    for _ in 0..100 {
+        sender.send(SegmentKind::Data);
+        let mut ack = sender.acked(1);
+        (ack.cwnd_limited, ack.round_start) = (false, true);
+        sender.now += sender.rtt;
+        sender.tell(&ack);
+    }
+    assert_eq!(sender.cwnd(), before);
+}
+
+#[test]
+fn a_spurious_decrease_of_the_classic_controller_is_undone() {
+    for timeout in [false, true] {
+        let mut sender = super::sender("reno-classic");
+        sender.fill();
+        (0..3).for_each(|_| sender.round());
+        let before = (sender.cwnd(), sender.snapshot());
+        if timeout {
+            sender.time_out(1)
+        } else {
+            sender.lose()
+        }
+        assert!(sender.cwnd() < before.0);
+        let in_flight = sender.in_flight;
+        sender.event(&PathEvent::Spurious { now: sender.now, timeout, in_flight });
+        assert_eq!((sender.cwnd(), sender.snapshot()), before);
+    }
+}
