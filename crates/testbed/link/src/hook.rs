@@ -41,56 +41,34 @@ pub trait Hook<T> {
 
 impl<T> Hook<T> for () {}
 
+/// Passes each call on to the hooks that there are, in order.
+macro_rules! pass_on {
+    ($self:ident to $($hook:expr),+) => {
+        fn offered(&mut $self, now: Time, packet: &mut Packet<T>, view: &View) {
+            $($hook.into_iter().for_each(|hook| hook.offered(now, packet, view));)+
+        }
+
+        fn egress(&mut $self, now: Time, ends: Time, packet: &mut Packet<T>, view: &View) {
+            $($hook.into_iter().for_each(|hook| hook.egress(now, ends, packet, view));)+
+        }
+
+        fn dropped(&mut $self, now: Time, packet: &Packet<T>, cause: Cause) {
+            $($hook.into_iter().for_each(|hook| hook.dropped(now, packet, cause));)+
+        }
+    };
+}
+
 /// Two hooks, called in order.
 impl<T, A: Hook<T>, B: Hook<T>> Hook<T> for (A, B) {
-    fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
-        self.0.offered(now, packet, view);
-        self.1.offered(now, packet, view);
-    }
-
-    fn egress(&mut self, now: Time, ends: Time, packet: &mut Packet<T>, view: &View) {
-        self.0.egress(now, ends, packet, view);
-        self.1.egress(now, ends, packet, view);
-    }
-
-    fn dropped(&mut self, now: Time, packet: &Packet<T>, cause: Cause) {
-        self.0.dropped(now, packet, cause);
-        self.1.dropped(now, packet, cause);
-    }
+    pass_on!(self to Some(&mut self.0), Some(&mut self.1));
 }
 
 impl<T, A: Hook<T>> Hook<T> for Option<A> {
-    fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
-        if let Some(hook) = self {
-            hook.offered(now, packet, view);
-        }
-    }
-
-    fn egress(&mut self, now: Time, ends: Time, packet: &mut Packet<T>, view: &View) {
-        if let Some(hook) = self {
-            hook.egress(now, ends, packet, view);
-        }
-    }
-
-    fn dropped(&mut self, now: Time, packet: &Packet<T>, cause: Cause) {
-        if let Some(hook) = self {
-            hook.dropped(now, packet, cause);
-        }
-    }
+    pass_on!(self to self.as_mut());
 }
 
 impl<T, H: Hook<T> + ?Sized> Hook<T> for Box<H> {
-    fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
-        (**self).offered(now, packet, view);
-    }
-
-    fn egress(&mut self, now: Time, ends: Time, packet: &mut Packet<T>, view: &View) {
-        (**self).egress(now, ends, packet, view);
-    }
-
-    fn dropped(&mut self, now: Time, packet: &Packet<T>, cause: Cause) {
-        (**self).dropped(now, packet, cause);
-    }
+    pass_on!(self to Some(&mut **self));
 }
 
 /// A custom router, in addition to those of [`RouterConfig`](crate::RouterConfig). If a segment carries a request in
