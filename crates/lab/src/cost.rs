@@ -52,7 +52,6 @@ pub(crate) struct Forecast {
 }
 
 impl Forecast {
-    /// Records that a run with this expected cost ended after `took` seconds.
     pub(crate) fn ended(&mut self, job: Job, cost: u64, took: f64) {
         let (runs, seconds) = self.known.entry((job.experiment, job.cell)).or_default();
         (*runs, *seconds) = (*runs + 1.0, *seconds + took);

@@ -61,7 +61,6 @@ pub(crate) struct CellSetup {
 
 impl CellSetup {
     /// Returns the first shared link, which is the only one in most cells.
-    #[must_use]
     pub(crate) fn bottleneck(&self) -> &Duplex {
         &self.links[0]
     }
@@ -82,12 +81,10 @@ pub(crate) struct FlowSetup {
     /// Bytes of a message and the time between two, if the application writes messages.
     pub(crate) messages: Option<(u64, Span)>,
     pub(crate) after: Option<usize>,
-    /// Index of the flows whose hosts these use, if they have no hosts of their own.
     pub(crate) hosts: Option<usize>,
     /// Whether their hosts begin with cached metrics of a connection that filled the path.
     pub(crate) knows_path: bool,
     pub(crate) arrival_times: bool,
-    /// Time for which the receivers' network cards hold packets to merge them, or zero.
     pub(crate) receive_hold: Span,
     /// Indices of the links that they cross.
     pub(crate) hops: Range<usize>,

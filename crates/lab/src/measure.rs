@@ -139,7 +139,6 @@ pub fn all() -> impl Iterator<Item = &'static Measure> {
     flows::MEASURES.iter().chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
 }
 
-#[must_use]
 pub(crate) fn find(name: &str) -> Option<&'static Measure> {
     all().find(|measure| measure.name() == name)
 }
@@ -155,7 +154,6 @@ fn times_of(arguments: &[Argument]) -> impl Iterator<Item = Span> {
     })
 }
 
-#[must_use]
 pub(crate) fn value(call: &Call, outcome: &Outcome) -> Option<f64> {
     let asked = Asked::read(call).ok()?;
     (asked.measure.value)(&Part::new(&asked, outcome))
@@ -164,6 +162,7 @@ pub(crate) fn value(call: &Call, outcome: &Outcome) -> Option<f64> {
 pub(crate) fn mbps(rate: Rate) -> f64 {
     rate.as_bytes_per_sec() as f64 * 8e-6
 }
+
 pub(crate) fn millis(span: Span) -> f64 {
     span.as_secs_f64() * 1e3
 }

@@ -98,6 +98,7 @@ pub struct Side {
     /// The choices on it.
     pub names: Vec<String>,
 }
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     pub(crate) name: String,

@@ -30,6 +30,7 @@ pub struct Effort {
     /// Number of concurrent runs.
     pub jobs: usize,
 }
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
     pub(crate) experiment: usize,
@@ -52,7 +53,6 @@ pub(crate) enum News {
 pub(crate) struct Interrupted;
 
 /// Returns all runs of the experiments, with seeds from 1 to the number in `runs` for each.
-#[must_use]
 pub(crate) fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
     let of = |(experiment, (definition, runs)): (usize, (&Experiment, &u32))| {
         let seeds = 1..=u64::from(*runs);

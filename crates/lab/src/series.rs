@@ -108,25 +108,21 @@ pub(crate) struct SeriesSetup {
     pub(crate) estimate: String,
     /// Sampling interval; for a series by event, the minimum time between two points, and 0 for no minimum.
     pub(crate) every: Span,
-    /// The last seed whose run is recorded.
     pub(crate) runs: u64,
 }
 
 impl What {
     /// Returns whether the series has a point per event instead of samples at fixed intervals.
-    #[must_use]
     pub(crate) const fn is_by_event(self) -> bool {
         matches!(self, Self::Segments | Self::Resent | Self::Acks | Self::Rtt | Self::RttBeforeLoss | Self::Drops)
     }
 
     /// Returns whether it is recorded from the packets at the sender's host.
-    #[must_use]
     pub(crate) const fn is_of_packets(self) -> bool {
         matches!(self, Self::Segments | Self::Resent | Self::Acks)
     }
 
     /// Returns whether it is recorded from the sender after each event.
-    #[must_use]
     pub(crate) const fn is_of_sender_events(self) -> bool {
         matches!(self, Self::Rtt | Self::RttBeforeLoss)
     }

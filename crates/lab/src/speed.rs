@@ -24,11 +24,8 @@ pub(crate) struct Point {
     pub(crate) mbps: u32,
     /// Number of concurrent runs, each on its own processor if there are enough.
     pub(crate) at_a_time: usize,
-    /// Simulated seconds per run.
     pub(crate) simulated: f64,
-    /// Wall-clock seconds that all of them took.
     pub(crate) took: f64,
-    /// Mean processor seconds per run.
     pub(crate) processor: f64,
     /// Simulated flow seconds of all of them per processor second of one. Other load on the computer does not affect
     /// it.

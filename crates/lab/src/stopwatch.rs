@@ -1,6 +1,7 @@
 //! Wall-clock and processor time of the program, which are not part of an experiment.
 
 use std::time::Instant;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 

@@ -125,6 +125,7 @@ impl<'a> Measured<'a> {
         let disturbed = counts.filter(|record| record.disturbed).map(|record| record.cell).collect();
         Self { definition: &experiment.definition, cells: &experiment.cells, values, disturbed }
     }
+
     fn is_disturbed(&self, chosen: &Chosen) -> bool {
         self.disturbed.iter().any(|cell| is_chosen(&self.cells[*cell], chosen))
     }
@@ -233,6 +234,7 @@ impl Table {
         let order = self.sorted(measured, chosen);
         Ok(Grid { heads, lines: order.iter().map(line).collect::<Result<_, String>>()? })
     }
+
     fn sorted(&self, measured: &Measured<'_>, chosen: &Chosen) -> Vec<usize> {
         let mut order = self.order.clone();
         if let Some(sort) = &self.sort {
@@ -321,6 +323,7 @@ impl Value {
         let digits = measured.fill(digits, chosen)?;
         digits.parse().map_err(|_| format!("{digits:?} is not a number of decimals"))
     }
+
     fn best(
         &self,
         measured: &Measured<'_>,
@@ -383,6 +386,7 @@ impl Grid {
     pub fn is_measured(&self) -> bool {
         self.lines.iter().any(|(_, cells)| cells.iter().any(Option::is_some))
     }
+
     pub(crate) fn heads(&self) -> &[String] {
         &self.heads
     }

@@ -47,7 +47,6 @@ pub(crate) struct Log {
     next_estimates: Time,
     /// Congestion window after the last ACK.
     cwnd: Bytes,
-    /// Whether the recovery from the last loss is in progress.
     repairs: bool,
 }
 
@@ -140,7 +139,6 @@ impl Log {
         }
     }
 
-    /// Ends the recovery from the last loss.
     fn settle(&mut self, after: Option<Bytes>) {
         if let Some(loss) = self.losses.last_mut().filter(|_| self.repairs) {
             loss.after = after;

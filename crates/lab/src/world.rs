@@ -73,7 +73,6 @@ struct World {
     goals: Vec<Goal>,
     window_goals: Vec<WindowGoal>,
     starts: Vec<Starts>,
-    /// One per shared link, if drops are observed.
     drops: Vec<Rc<RefCell<Drops>>>,
     /// Whether the first drop is still awaited, at which windows are recorded.
     awaits_drop: bool,

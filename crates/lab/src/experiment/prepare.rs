@@ -250,6 +250,7 @@ impl Filling<'_> {
             right: access(&flow.right, "flows.right")?,
         })
     }
+
     fn messages(self, flow: &Flow) -> Result<Option<(u64, Span)>, Fault> {
         let Some(message) = &flow.message else { return Ok(None) };
         let bytes = self.read(message, "flows.message", value::size)?;
@@ -310,6 +311,7 @@ impl Filling<'_> {
         }
         Ok(config)
     }
+
     fn knows_path(self, tcp: &Tcp) -> Result<bool, Fault> {
         Ok(self.switch(&tcp.known_path, "flows.tcp.known-path")?.unwrap_or(false))
     }
@@ -380,6 +382,7 @@ fn asks_routers(congestion: &Congestion) -> bool {
     let needs = congestion.build(&BuildParams::default()).needs();
     needs.required.network_header.or(needs.preferred.network_header).is_some()
 }
+
 const MOST_LINKS: usize = 16;
 
 impl Filling<'_> {

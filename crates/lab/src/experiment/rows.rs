@@ -177,6 +177,7 @@ impl Reading<'_> {
         unique(self.source, "rows.order", row.order.iter())?;
         row.order.iter().try_for_each(|choice| self.place(&self.definition.axes[axis], choice, "rows.order").map(drop))
     }
+
     fn cells(self) -> Result<Vec<usize>, Fault> {
         let (row, axes) = (self.row, &self.definition.axes);
         let over = row.over.as_ref().and_then(|over| self.definition.axis(over.get_ref()).ok());

@@ -58,7 +58,6 @@ pub(crate) enum TrafficKind {
 
 impl TrafficSetup {
     /// Returns the source of the packets. What the setup leaves open is drawn from `stream`, unless it names another.
-    #[must_use]
     pub(crate) fn source(&self, seed: u64, stream: u64) -> Source {
         let mut random = Random::new(seed, self.stream.unwrap_or(stream));
         let start = Time::ZERO + self.start;

@@ -234,7 +234,6 @@ impl Quantile {
     }
 
     /// Returns the quantile of a histogram in seconds, or `None` if it is empty.
-    #[must_use]
     pub(crate) fn seconds(self, of: &Histogram) -> Option<f64> {
         if of.is_empty() {
             return None;
@@ -269,12 +268,10 @@ impl Losses {
         Ok(())
     }
 
-    #[must_use]
     pub(crate) fn counts(&self, cause: Cause) -> bool {
         self.causes.is_empty() || self.causes.contains(&cause)
     }
 
-    #[must_use]
     pub(crate) fn classes(&self) -> std::ops::Range<u8> {
         let end = longhaul_link::MAX_CLASSES as u8;
         match self.low {

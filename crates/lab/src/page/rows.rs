@@ -111,7 +111,6 @@ pub(super) fn of_row(experiment: &Experiment, row: &Row) -> BTreeSet<&'static st
     of_cells(experiment, cells).into_iter().map(|(_, name)| name).collect()
 }
 
-/// Returns all algorithms, by slot.
 pub(super) fn by_slot(sections: &[Section<'_>]) -> Vec<(&'static str, BTreeSet<&'static str>)> {
     let mut all: BTreeMap<Slot, BTreeSet<&'static str>> = BTreeMap::new();
     for section in sections {

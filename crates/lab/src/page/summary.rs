@@ -40,7 +40,6 @@ impl Counts {
         self.judged.iter().sum()
     }
 
-    /// Returns the number of measured rows, reproduced or not.
     fn measured(&self) -> usize {
         self.with(Verdict::Reproduced) + self.with(Verdict::NotReproduced)
     }

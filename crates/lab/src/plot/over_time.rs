@@ -211,7 +211,6 @@ impl Chart {
         Ok(text.replace("[[", "[\n[").replace("],[", "],\n[").replace("{\"name\"", "\n{\"name\"") + "\n")
     }
 
-    #[must_use]
     pub(crate) fn draw(&self) -> String {
         let lines: Vec<Line> =
             self.lines.iter().enumerate().filter_map(|(nth, line)| line.over_time(nth, self.step)).collect();

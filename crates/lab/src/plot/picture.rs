@@ -97,7 +97,6 @@ impl Picture<'_> {
         self.plot.grid.over.names.get(nth).map_or("", String::as_str)
     }
 
-    /// Returns the name of a choice along x.
     pub(super) fn by(&self, nth: usize) -> &str {
         self.plot.grid.by.names.get(nth).map_or("", String::as_str)
     }
@@ -129,7 +128,6 @@ impl Picture<'_> {
         }
     }
 
-    /// Returns title, description and caption of the picture.
     pub(super) fn around(&self, legend: Vec<Key>, about: &str, how: &str) -> Around {
         let definition = &self.experiment.definition;
         let dot = if how.is_empty() { "" } else { " " };

@@ -20,7 +20,6 @@ const NONE: &str = "1 / 0";
 /// Flows with the controller, other flows, traffic and short flows, separated by empty lines.
 const PARTS: &str = include_str!("parts.toml");
 
-/// Returns the text of the experiment: one cell per controller and scenario.
 pub(crate) fn text(request: &Request) -> String {
     let scenarios: Vec<Scenario> = request.seeds.each().map(Scenario::draw).collect();
     let has = |is: fn(&Competition) -> bool| scenarios.iter().any(|scenario| is(&scenario.competition));
@@ -68,6 +67,7 @@ fn axes(text: &mut String, request: &Request, scenarios: &[Scenario]) {
     }
     *text += "]\n";
 }
+
 fn quoted<T: std::fmt::Display>(names: &[T]) -> String {
     names.iter().map(|name| format!("{:?}", name.to_string())).collect::<Vec<_>>().join(", ")
 }

@@ -43,7 +43,6 @@ pub(crate) struct Scenario {
     pub(crate) jitter: u64,
     pub(crate) reordering: Option<Reordering>,
     pub(crate) aqm: Aqm,
-    /// Whether the queue marks instead of dropping.
     pub(crate) ecn: bool,
     /// A policer before the queue.
     pub(crate) policer: Option<Policer>,

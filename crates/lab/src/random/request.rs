@@ -9,6 +9,7 @@ use longhaul_cc::Congestion;
 
 /// Maximum number of cells of an experiment.
 const MOST_CELLS: u64 = 10_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Set {
     /// Seeds 1 to 300, by which constants may be chosen.
@@ -27,6 +28,7 @@ impl Set {
             Self::Any => None,
         }
     }
+
     pub(crate) const fn id(self) -> &'static str {
         match self {
             Self::Training => "random-training",

@@ -57,7 +57,6 @@ pub(super) struct Plan {
     pub(super) kernel: Option<String>,
     pub(super) bytes: u64,
     pub(super) messages: Option<(u64, Span)>,
-    /// Start time since the start of the run, or since the end of the flows in `after`.
     pub(super) start: Span,
     pub(super) reads_after: Span,
     pub(super) after: Option<Range<usize>>,
@@ -93,6 +92,7 @@ impl Flow {
     pub(super) fn new(plan: Plan) -> Self {
         Self { plan, ..Self::default() }
     }
+
     pub(super) fn listen(&self, address: IpAddr) -> io::Result<Listener> {
         Socket::new(&self.plan.hosts.receiver, self.plan.kernel.as_deref())?.listen(address)
     }
@@ -277,6 +277,7 @@ pub(super) enum Listener {
     Longhaul(longhaul::TcpListener),
     Kernel(tokio::net::TcpListener),
 }
+
 pub(super) type Stream = Pin<Box<dyn Connection>>;
 
 pub(super) trait Connection: AsyncRead + AsyncWrite {

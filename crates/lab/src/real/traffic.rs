@@ -34,6 +34,7 @@ pub(super) struct CrossTraffic {
     left: UdpSocket,
     right: UdpSocket,
 }
+
 pub(super) fn all(setup: &CellSetup) -> io::Result<Vec<CrossTraffic>> {
     let there_is = (0u64..).zip(&setup.traffic).filter(|(_, traffic)| traffic.rate != Rate::ZERO);
     there_is.map(|(number, setup)| CrossTraffic::new(setup, TRAFFIC_STREAMS + 2 * number)).collect()

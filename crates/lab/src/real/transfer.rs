@@ -100,6 +100,7 @@ fn values(setup: &CellSetup, outcome: &Outcome) -> Vec<Option<f64>> {
     let told = setup.metrics.iter().map(|metric| untold(setup, metric).is_none().then_some(metric));
     told.map(|metric| metric?.value(&|call| measure::value(call, outcome))).collect()
 }
+
 fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usize>>) {
     let (mut flows, mut ranges) = (Vec::<Flow>::new(), BTreeMap::<_, Range<usize>>::new());
     for flow in &setup.flows {
@@ -125,6 +126,7 @@ fn receivers(listeners: &[Listener], traffic: &[CrossTraffic]) -> std::io::Resul
     let flows = listeners.iter().map(Listener::local_addr);
     flows.chain(traffic.iter().map(CrossTraffic::address)).collect()
 }
+
 struct Goal {
     flows: Range<usize>,
     bytes: u64,

@@ -26,6 +26,7 @@ pub(crate) enum Change {
     /// A difference without a better direction, or a value that only one of them has.
     Changed,
 }
+
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Comparison {
     /// Rows with different verdicts, or in only one of the folders.
@@ -41,9 +42,7 @@ pub(crate) struct RowChange {
     pub(crate) row: String,
     pub(crate) metric: String,
     pub(crate) unit: String,
-    /// The first verdict, or `None` if there is no such row.
     pub(crate) before: Option<Verdict>,
-    /// The second verdict, or `None` if there is no such row.
     pub(crate) after: Option<Verdict>,
     pub(crate) ours: [Option<Numbers>; 2],
     pub(crate) change: Change,
@@ -74,7 +73,6 @@ pub(crate) struct Unlike {
 }
 
 impl Comparison {
-    /// Returns whether the folders have no experiment in common.
     pub(crate) const fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.verdicts.is_empty() && self.metrics.is_empty() && self.unlike.incomplete.is_empty()
     }

@@ -82,7 +82,6 @@ impl Held {
     }
 }
 
-/// Returns the requested runs, in order.
 pub(super) fn asked_for(found: ByRun, runs: u32) -> Vec<Record> {
     found.into_values().filter(|record| record.seed <= u64::from(runs)).collect()
 }

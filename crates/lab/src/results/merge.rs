@@ -17,7 +17,6 @@ pub(crate) struct Joined {
     pub(crate) experiment: String,
     pub(crate) ended: usize,
     pub(crate) all: usize,
-    /// The judged rows, if all runs exist.
     pub(crate) rows: Option<Vec<Judged>>,
 }
 

@@ -45,7 +45,6 @@ pub(crate) struct Paper {
     pub(crate) reproduced: usize,
     pub(crate) not_reproduced: usize,
     pub(crate) not_reproducible: usize,
-    /// Rows of experiments with missing runs.
     pub(crate) incomplete: usize,
 }
 

@@ -81,6 +81,7 @@ impl World {
     fn range(&self, name: &str) -> Range<usize> {
         self.ranges.get(name).cloned().unwrap_or(0..0)
     }
+
     fn watch(&mut self, setup: &CellSetup) {
         for Asked { measure, flows, bytes, times, .. } in asked(setup) {
             let range = flows.first().map_or(0..0, |name| self.range(name));

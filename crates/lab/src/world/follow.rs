@@ -49,7 +49,6 @@ pub(super) struct Followed {
     pub(super) rtts: Histogram,
     /// Start of its first recovery in seconds, and the number of packets dropped before.
     pub(super) reduction: Option<(f64, f64)>,
-    /// The phases that it has been in, if they are observed.
     pub(super) phases: Option<Phases>,
     samples: u64,
     latest: Option<Span>,
@@ -73,7 +72,6 @@ impl Followed {
 }
 
 impl World {
-    /// Returns whether any observation after each event is still needed.
     pub(super) fn has_to_look(&self) -> bool {
         self.awaits_drop
             || !self.starts.is_empty()

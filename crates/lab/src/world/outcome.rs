@@ -17,10 +17,8 @@ use crate::watching::Log;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) duration: Span,
-    /// The shared links, in the direction of the data.
     pub(crate) links: Vec<LinkConfig>,
     pub(crate) flows: BTreeMap<String, Range<usize>>,
-    /// Start time of each flow, or `None` if it never started.
     pub(crate) begun: Vec<Option<Span>>,
     /// RTT samples of each flow, if they are observed.
     pub(crate) rtts: Vec<Histogram>,
@@ -40,7 +38,6 @@ pub(crate) struct Outcome {
     pub(crate) windows_at_drop: Vec<Option<f64>>,
     /// Start of each flow's first recovery in seconds, and the number of packets dropped before.
     pub(crate) reductions: Vec<Option<(f64, f64)>>,
-    /// The phases of each flow's sender, if they are observed.
     pub(crate) phases: Vec<Phases>,
     /// Observations of the senders at each ACK, by flow. Empty if no metric needs them.
     pub(crate) logs: Vec<Log>,
