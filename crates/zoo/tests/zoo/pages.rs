@@ -1,7 +1,7 @@
 //! Every name of the registry has its page, and the page is complete.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use longhaul_cc::registry::Entry;
 
@@ -21,8 +21,12 @@ const PARTS: [&[&str]; 10] = [
     &["\n## Scores\n"],
 ];
 
+fn pages() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/algorithms")
+}
+
 fn page(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/algorithms/{name}.md"));
+    let path = pages().join(format!("{name}.md"));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -64,30 +68,78 @@ fn every_estimator_has_a_page_with_all_parts() {
     }
 }
 
-/// Each option is named on its page, in a table or in a sentence. If it has its own row, the row has the default of
-/// the registry.
+/// Each option is named on its page, in a table or in a sentence.
 #[test]
-fn every_option_is_on_its_page_with_its_default() {
+fn every_option_is_on_its_page() {
     for entry in registry().entries {
         let text = page(entry.name);
         for option in entry.options {
             let name = format!("`{}`", option.name);
             assert!(text.contains(&name), "docs/algorithms/{}.md lacks the option {name}", entry.name);
-            let default = option.default_value().to_string();
-            for row in rows_of(&text, &name, entry) {
-                let said = row.split('|').nth(2).unwrap_or_default().trim();
-                assert_eq!(said, default, "docs/algorithms/{}.md, {name}", entry.name);
-            }
         }
     }
 }
 
-/// Returns the rows whose first cell is this option, alone or with the name of `entry` or `both` in parentheses.
-fn rows_of<'a>(text: &'a str, option: &str, entry: &Entry) -> Vec<&'a str> {
-    let own = [option.to_owned(), format!("{option} (`{}`)", entry.name), format!("{option} (both)")];
-    text.lines()
-        .filter(|line| line.split('|').nth(1).is_some_and(|cell| own.iter().any(|own| cell.trim() == own)))
-        .collect()
+/// Lines around a table of options, of which the first goes on with the name of the entry, after its slot where two
+/// entries have the name: `<!-- options of recovery=new-reno -->`.
+const TABLE: [&str; 2] = ["<!-- options of ", "<!-- end of options -->"];
+
+/// The tables of options on the pages are those of the registry. `LONGHAUL_PAGES=write` writes them.
+#[test]
+fn tables_of_options_are_those_of_the_registry() {
+    let writes = std::env::var_os("LONGHAUL_PAGES").is_some_and(|what| what == "write");
+    for entry in fs::read_dir(pages()).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let filled = filled(&text);
+        if writes && filled != text {
+            fs::write(&path, filled).unwrap();
+        } else {
+            assert!(filled == text, "{}: LONGHAUL_PAGES=write renews its tables of options", path.display());
+        }
+    }
+}
+
+/// Returns a page with its tables of options filled.
+fn filled(page: &str) -> String {
+    let mut parts = page.split(TABLE[0]);
+    let mut text = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(" -->\n").expect("the end of the comment");
+        let (_, after) = rest.split_once(TABLE[1]).expect("the end of the table");
+        text += &format!("{}{name} -->\n\n{}\n{}{after}", TABLE[0], table(entry_of(name)), TABLE[1]);
+    }
+    text
+}
+
+fn entry_of(name: &str) -> &'static Entry {
+    let (slot, name) = name.split_once('=').map_or((None, name), |(slot, name)| (Some(slot), name));
+    let fits = |entry: &&&Entry| entry.name == name && slot.is_none_or(|slot| entry.slot().name() == slot);
+    let entries: Vec<_> = registry().entries.iter().filter(fits).collect();
+    assert_eq!(entries.len(), 1, "one entry has the name {name}");
+    entries[0]
+}
+
+fn table(entry: &Entry) -> String {
+    let mut text = "| option | default | range | meaning |\n|---|---|---|---|\n".to_owned();
+    for option in entry.options {
+        let range = if option.range() == "on or off" { String::new() } else { option.range() };
+        let rules: String = option.rules.iter().map(|rule| format!("; {rule}")).collect();
+        let row = format!("| `{}` | {} | {range} | {}{rules} |\n", option.name, option.default_value(), option.what);
+        text += &row.replace("|  |", "| |");
+    }
+    text
+}
+
+#[test]
+fn a_table_of_options_is_filled_and_the_rest_kept() {
+    let page = format!("# x\n{}recovery=new-reno -->\n\nold\n{}\nend\n", TABLE[0], TABLE[1]);
+    let text = filled(&page);
+    assert!(
+        text.starts_with("# x\n<!-- options of recovery=new-reno -->\n\n| option |") && text.ends_with(" -->\nend\n")
+    );
+    assert!(text.contains("| `careful-exit` | on | | ") && !text.contains("old"));
+    assert_eq!(filled(&text), text);
 }
 
 #[test]

@@ -174,6 +174,19 @@ fn files_are_small() {
     assert!(large.is_empty(), "more than {FILE} lines: {large:?}");
 }
 
+/// Maximum number of words of an algorithm's page.
+const PAGE: usize = 600;
+/// The page of the default controller is to be written anew.
+const LONG: &str = "copa-cubic.md";
+
+#[test]
+fn pages_of_algorithms_are_short() {
+    let pages = files(&root().join("docs/algorithms"), &["md"]);
+    let is_long = |path: &std::path::PathBuf| !path.ends_with(LONG) && words(&read(path)) > PAGE;
+    let long: Vec<_> = pages.into_iter().filter(is_long).collect();
+    assert!(long.is_empty(), "more than {PAGE} words: {long:?}");
+}
+
 #[test]
 fn words_of_examples_and_filled_tables_do_not_count() {
     let text = "# A title\n\nTwo words, and `code`.\n```\nlet x = 1;\n```\n| a | 1 |\n|---|--:|\n<!-- table: x -->\n| b |\n<!-- end of table -->\nend\n";
