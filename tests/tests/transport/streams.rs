@@ -106,7 +106,7 @@ impl Options {
         config.nagle = self.nagle;
         // If all final ACKs of the handshake are lost, keep-alive tells the client that the server has given up.
         config.keep_alive = Some(KeepAlive { idle: Span::from_secs(60), ..KeepAlive::default() });
-        config.congestion = longhaul_tests::congestion(&self.profile);
+        config.congestion = longhaul_tests::congestion(self.profile);
         (config.send_buffer, config.recv_buffer) = self.buffers;
         config
     }

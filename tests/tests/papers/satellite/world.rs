@@ -48,7 +48,7 @@ impl Scheme {
         let window = (RWND * SEGMENT) as usize;
         (config.recv_buffer, config.recv_buffer_max) = (window, window);
         (config.ecn, config.ack_every) = (false, 1);
-        config.congestion = longhaul_tests::congestion(&self.congestion());
+        config.congestion = longhaul_tests::congestion(self.congestion());
         config
     }
 }
