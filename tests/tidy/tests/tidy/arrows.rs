@@ -9,7 +9,7 @@ const SHELVES: [(&str, &[&str], &[&str]); 5] = [
     ("core", &["core"], &["zoo", "testbed"]),
     ("zoo", &["core"], &["testbed"]),
     ("testbed", &["core", "testbed"], &["zoo"]),
-    ("programs", &["core", "testbed", "programs"], &[]),
+    ("programs", &["core", "testbed", "programs"], &["zoo"]),
     ("lab", &["core", "zoo", "testbed", "programs", "lab"], &[]),
 ];
 /// Literals of the core that are not names of algorithms: files and words.

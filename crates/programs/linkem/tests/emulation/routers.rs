@@ -37,6 +37,7 @@ async fn server(listen: &str) -> (SocketAddr, JoinHandle<usize>) {
 
 /// Makes a short transfer that trusts its network's routers, and returns what the routers answered.
 async fn transfer(congestion: &str, to: SocketAddr) -> TcpNetwork {
+    longhaul_zoo::register().unwrap();
     let mut socket = TcpSocket::new_v4().unwrap();
     // RCP does not respond to losses; it is for controlled environments only.
     let config = socket.config().routers_answer(true).allow_unsafe_congestion(true);
