@@ -41,6 +41,33 @@ impl Sender {
         Self::with(congestion.build(&BuildParams::default()), Granted::basic())
     }
 
+    /// A sender with `queued` segments, which are sent as the window allows and acknowledged for `rounds` round trips.
+    pub fn run(spec: &str, queued: u64, rounds: u32) -> Self {
+        let mut sender = Self::new(spec);
+        (sender.path.handshake_rtt, sender.path.srtt) = (Some(sender.rtt), Some(sender.rtt));
+        sender.event(&PathEvent::Established { now: sender.now, granted: Granted::basic() });
+        sender.path.queued = segments(queued);
+        for _ in 0..rounds {
+            sender.send_queued();
+            let count = sender.in_flight.0 / segments(1).0;
+            if count > 0 {
+                sender.ack(count);
+            }
+        }
+        sender
+    }
+
+    /// Sends all queued data that the window allows.
+    pub fn send_queued(&mut self) {
+        while self.in_flight < self.cwnd() && self.path.queued > Bytes::ZERO {
+            self.send(SegmentKind::Data);
+            self.path.queued -= segments(1);
+            if let Some(at) = self.controller.next_tick().filter(|at| *at <= self.now) {
+                self.controller.on_tick(at, &self.path);
+            }
+        }
+    }
+
     pub fn with(mut controller: Box<dyn Controller>, granted: Granted) -> Self {
         let path = Path { paced: granted.pacing, ..Path::new(MSS) };
         controller.on_granted(&granted, &path).expect("granted");
