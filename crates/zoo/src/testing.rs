@@ -1,6 +1,6 @@
 //! Senders by name for tests, once the names are registered.
 
-pub(crate) use longhaul_cc::testing::*;
+pub(crate) use longhaul_conformance::testing::*;
 
 use longhaul_cc::registry::Spec;
 

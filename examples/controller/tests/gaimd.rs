@@ -4,9 +4,9 @@
 use std::process::{Command, Stdio};
 
 use longhaul_cc::compose::{CongestionAvoidance, CongestionEvent, Signal, Window};
-use longhaul_cc::conformance::{Expect, check};
 use longhaul_cc::registry::Spec;
 use longhaul_cc::{Ack, Path};
+use longhaul_conformance::{Expect, check};
 use longhaul_controller::{Gaimd, register};
 use longhaul_units::{Bytes, Time};
 

@@ -1,8 +1,8 @@
 //! Arbitrary valid event sequences for every composition that the registry declares as tested. The fuzz target and
 //! the replay of its corpus both call [`controllers`].
 
-use longhaul_cc::conformance::{Expect, decode, play};
 use longhaul_cc::registry::{Spec, known};
+use longhaul_conformance::{Expect, decode, play};
 use longhaul_units::Span;
 
 /// Plays a script: the first two bytes select the composition, the others the scenario and the events. The rules of the

@@ -20,9 +20,6 @@ mod sample;
 pub(crate) mod v1;
 pub(crate) mod v3;
 
-#[cfg(test)]
-mod world;
-
 use longhaul_units::{Bytes, Span};
 
 use crate::{SegmentKind, SendLimit, Sent};

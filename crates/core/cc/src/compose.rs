@@ -27,6 +27,3 @@ pub use types::{
     AvoidanceStep, CongestionEvent, Handoff, LossCause, LossEvent, Opening, Overlay, Reason, Signal, StageEvent,
     StartupResponse, Step, Target, Window,
 };
-
-#[cfg(test)]
-mod tests;

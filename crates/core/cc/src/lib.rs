@@ -10,8 +10,6 @@ mod avoidance;
 mod bbr;
 mod classify;
 pub mod compose;
-#[cfg(any(test, feature = "conformance"))]
-pub mod conformance;
 mod control;
 mod controller;
 mod copa;
@@ -32,9 +30,6 @@ mod recovery;
 pub mod registry;
 mod slow_start;
 mod startup;
-#[cfg(any(test, feature = "conformance"))]
-#[doc(hidden)]
-pub mod testing;
 mod unpaced;
 mod update;
 mod wheel;
@@ -85,5 +80,17 @@ pub mod internal {
     /// Names for the expansion of [`options!`](crate::options).
     pub mod options {
         pub use crate::describe::{FromValue, OptionKind, OptionSpec, Value, Values};
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use longhaul_units::Bytes;
+
+    /// Segment size of the tests.
+    pub(crate) const MSS: Bytes = Bytes(1460);
+
+    pub(crate) fn segments(n: u64) -> Bytes {
+        MSS * n
     }
 }

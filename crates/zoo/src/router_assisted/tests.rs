@@ -91,10 +91,10 @@ fn nothing_is_granted_without_routers() {
 /// Conformance suite for both, with so many runs that hundreds of them have routers: one scenario in six grants them.
 #[test]
 fn controllers_of_routers_conform() {
-    let mut expect = longhaul_cc::conformance::Expect::default();
+    let mut expect = longhaul_conformance::Expect::default();
     (expect.answers_loss, expect.earns_window) = (false, false);
     for name in ["rcp", "rcp(rate=100)", "xcp", "xcp(iw=1)"] {
         let spec = crate::testing::spec(name);
-        longhaul_cc::conformance::check(&spec, expect, 2000);
+        longhaul_conformance::check(&spec, expect, 2000);
     }
 }

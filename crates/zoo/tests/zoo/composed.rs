@@ -1,10 +1,10 @@
 //! Rules of [`Composed`](longhaul_cc::compose::Composed) with stages of this crate.
 
-use longhaul_cc::testing::{MSS, Sender, segments};
 use longhaul_cc::{
     BuildParams, Detection, Granted, NetworkFeedback, NetworkHeaderKind, Path, PathEvent, SavedPath, SegmentKind,
     StartupOutcome, update,
 };
+use longhaul_conformance::testing::{MSS, Sender, assert_cached_threshold, segments};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::{registry, spec};
@@ -30,20 +30,10 @@ fn count(sender: &Sender) -> u64 {
     sender.in_flight.0 / MSS.0
 }
 
-/// RFC 9040, section 6.1: a cached threshold ends the first slow start, and does not set the initial window.
 #[test]
 fn a_known_threshold_ends_the_first_slow_start() {
-    for spec in ["hstcp", "scalable", "westwood"] {
-        let mut sender = with_threshold(spec, Some(segments(25)));
-        assert_eq!((sender.cwnd(), sender.ssthresh()), (segments(10), segments(25)), "{spec}");
-        sender.fill();
-        sender.round();
-        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(20), "slow-start"), "{spec}");
-        sender.round();
-        let cwnd = sender.cwnd();
-        assert!(sender.snapshot().phase != "slow-start", "{spec}");
-        assert!(cwnd >= segments(25) && cwnd < segments(27), "{spec}: {cwnd}");
-    }
+    registry();
+    ["hstcp", "scalable", "westwood"].into_iter().for_each(assert_cached_threshold);
 }
 
 /// Estimators count bytes in either case: after the same ACKs, Westwood's threshold is the same.
@@ -67,12 +57,6 @@ fn estimates_count_bytes_where_acks_are_counted() {
     assert_eq!((bytes.0, acks.0), (segments(70), segments(40)));
     assert_eq!(bytes.1, acks.1);
     assert!(bytes.1 > segments(10) && bytes.1 < segments(30), "{}", bytes.1);
-}
-
-/// A sender whose transport has the cached threshold `ssthresh`.
-fn with_threshold(text: &str, ssthresh: Option<Bytes>) -> Sender {
-    let params = update!(BuildParams { mss: MSS, initial_ssthresh: ssthresh, ..BuildParams::default() });
-    Sender::with(spec(text).build(&params), Granted::basic())
 }
 
 /// RFC 3168, section 6.1.2: losses among data sent before the mark are the same congestion event, even after the

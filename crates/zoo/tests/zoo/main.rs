@@ -9,7 +9,7 @@ mod pages;
 mod rows;
 
 use longhaul_cc::registry::{Registry, Spec, known};
-use longhaul_cc::testing::Sender;
+use longhaul_conformance::testing::Sender;
 
 /// Returns the algorithms that text can name, with those of this crate.
 fn registry() -> &'static Registry {

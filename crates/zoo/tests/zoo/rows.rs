@@ -3,8 +3,8 @@
 //! algorithm also has its own tests next to its code.
 
 use longhaul_cc::registry::Slot;
-use longhaul_cc::testing::{MSS, Sender, segments};
 use longhaul_cc::{BuildParams, Granted, RateSample, update};
+use longhaul_conformance::testing::{MSS, Sender, segments};
 use longhaul_units::{Bytes, Span};
 
 use super::{registry, spec};

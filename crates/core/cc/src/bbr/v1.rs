@@ -214,6 +214,3 @@ impl BbrV1 {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

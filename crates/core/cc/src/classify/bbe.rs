@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::RttSample;
-    use crate::testing::{MSS, Sender, segments};
+    use crate::testing::{MSS, segments};
 
     /// Returns the severity of a loss at `ms`, after 133 ms without a loss and a loss at 148 ms.
     fn severity(threshold: f64, ms: u64) -> f64 {
@@ -123,28 +123,5 @@ mod tests {
             assert!((severity(0.0, ms) - gradual).abs() < 1e-9, "{ms}: {}", severity(0.0, ms));
             assert_eq!(severity(0.5, ms), binary, "{ms}");
         }
-    }
-
-    /// With this classifier NewReno keeps all of its window at a loss without a queue, and half with a full buffer.
-    #[test]
-    fn it_spares_new_reno_losses_by_chance() {
-        let mut sender = Sender::new("slow-start=slow-start,avoidance=new-reno,loss=bbe");
-        sender.fill();
-        for _ in 0..4 {
-            sender.round();
-        }
-        sender.rtt = Span::from_millis(115);
-        sender.round();
-        let full = sender.cwnd();
-        sender.lose();
-        sender.recover();
-        sender.fill();
-        assert!((sender.cwnd().as_f64() / full.as_f64() - 0.5).abs() < 0.02, "{} of {full}", sender.cwnd());
-        sender.rtt = Span::from_millis(100);
-        sender.round();
-        let idle = sender.cwnd();
-        sender.lose();
-        sender.recover();
-        assert!(sender.cwnd().as_f64() > 0.97 * idle.as_f64(), "{} of {idle}", sender.cwnd());
     }
 }

@@ -4,7 +4,7 @@ use super::plus_plus::LedbatPlusPlus;
 use super::start::LedbatStart;
 use super::*;
 use crate::compose::{AvoidanceStep, CongestionAvoidance, Handoff, Reason, SlowStart, Stage, Step, Window};
-use crate::testing::{MSS, Sender, segments};
+use crate::testing::{MSS, segments};
 use crate::{Ack, Path, RttSample};
 
 const AIM: Span = Span::from_millis(60);
@@ -213,18 +213,4 @@ fn slowdowns_take_a_tenth_of_the_time() {
     assert_eq!(algorithm.phase(), "congestion-avoidance");
     tell(&mut algorithm, 8200, &mut window);
     assert_eq!(algorithm.phase(), "slowdown");
-}
-
-#[test]
-fn a_loss_halves() {
-    let mut sender = Sender::new("ledbat-plus-plus");
-    assert_eq!(sender.cwnd(), segments(2));
-    sender.rtt = Span::from_millis(200);
-    sender.fill();
-    for _ in 0..4 {
-        sender.round();
-    }
-    assert_eq!(sender.cwnd(), segments(32));
-    sender.lose();
-    assert_eq!(sender.ssthresh(), segments(16));
 }

@@ -97,9 +97,23 @@ impl Spec {
         self.build_named(self.to_string(), params)
     }
 
-    /// Builds a controller whose name is known, because finding the shortest name takes longer than all the rest.
-    pub(crate) fn build_named(&self, name: String, params: &BuildParams) -> Box<dyn Controller> {
-        let mut stages = Stages { name, ..Stages::default() };
+    /// Returns the stages of a composition, of which some may be replaced, or `None` for a monolithic controller.
+    ///
+    /// ```
+    /// use longhaul_cc::compose::Composed;
+    /// use longhaul_cc::{BuildParams, registry::Spec};
+    /// let mut stages = "new-reno".parse::<Spec>()?.stages().expect("a composition");
+    /// stages.recovery = "rfc6675".parse::<Spec>()?.stages().expect("a composition").recovery;
+    /// let controller = Composed::new(stages, &BuildParams::default());
+    /// # Ok::<(), longhaul_cc::registry::SpecError>(())
+    /// ```
+    #[must_use]
+    pub fn stages(&self) -> Option<Stages> {
+        self.stages_named(self.to_string())
+    }
+
+    fn stages_named(&self, name: String) -> Option<Stages> {
+        let mut stages = Stages::new(name);
         for part in &self.parts {
             let values = &mut part.values();
             match part.entry.make {
@@ -108,9 +122,20 @@ impl Spec {
                 Make::Avoidance(make) => stages.avoidance = make(values),
                 Make::Loss(make) => stages.classifier = make(values),
                 Make::Recovery(make) => stages.recovery = make(values),
-                Make::Monolithic(make) => return make(stages.name, values, params),
+                Make::Monolithic(_) => return None,
             }
         }
+        Some(stages)
+    }
+
+    /// Builds a controller whose name is known, because finding the shortest name takes longer than all the rest.
+    pub(crate) fn build_named(&self, name: String, params: &BuildParams) -> Box<dyn Controller> {
+        if let [part] = &self.parts[..]
+            && let Make::Monolithic(make) = part.entry.make
+        {
+            return make(name, &mut part.values(), params);
+        }
+        let stages = self.stages_named(name).unwrap_or_default();
         let mark_share = self.part(Slot::Avoidance).and_then(Part::mark_share);
         Box::new(Composed::new(stages, params).keeping_at_marks(mark_share))
     }

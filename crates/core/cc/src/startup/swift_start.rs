@@ -455,6 +455,3 @@ impl Startup for SwiftStart {
         self.phase = Phase::Off;
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -56,9 +56,8 @@ fn a_factory_of_ones_own_makes_controllers() {
     assert_eq!(controller.control().cwnd, Bytes(15_928));
 }
 
-#[cfg(feature = "conformance")]
 #[test]
 fn it_passes_the_suite() {
-    use longhaul_cc::conformance::{Expect, check};
+    use longhaul_conformance::{Expect, check};
     check(&ScalableFactory, Expect::default(), 256);
 }

@@ -1,0 +1,3 @@
+mod v1;
+mod v3;
+mod world;
