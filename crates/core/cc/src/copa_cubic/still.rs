@@ -10,7 +10,7 @@ const ROUNDS: u32 = 8;
 const VARIATION: f64 = 0.02;
 
 /// Share of the capacity below which a delay that stands still is no queue of this flow.
-const SLOW: f64 = 0.5;
+const SLOW: f64 = 0.75;
 
 /// Consecutive round trips in which the RTT stood still, and the range of their RTTs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ impl Still {
 
 impl CopaCubic {
     /// Ignores the delay that each of both directions has, if the RTT stands still while the window leaves the flow less
-    /// than half of the link and nothing is lost: the route has become longer. Other flows' queue is in one direction, and
+    /// than three quarters of the link and nothing is lost: the route has become longer. Other flows' queue is in one direction, and
     /// up to what Copa keeps, the delay is a queue. Competitive mode ends if that delay was its reason. If the mode has had
     /// losses, other flows are there.
     pub(super) fn on_still_round(&mut self, is_limited: bool) {
