@@ -19,7 +19,7 @@ use longhaul_cc::registry::{Registry, known};
 ///
 /// # Panics
 /// Panics if a test has registered an algorithm by a name of longhaul-zoo.
-pub fn registry() -> &'static Registry {
+pub fn registry() -> Registry {
     longhaul_zoo::register().expect("the names are free");
     known()
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_cc::internal::{BufferDelay, CongestionLevel, LossRate, PacketPair, TcpProbe};
-use longhaul_cc::{Ack, Controller, Demands, Episode, Estimate, Path, Quantity, observed};
+use longhaul_cc::{Ack, Controller, Demands, Episode, Path, Quantity, observed};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_zoo::internal::FusedCapacity;
@@ -123,12 +123,10 @@ impl Log {
         match ack.episode {
             Episode::Enter => {
                 self.buffer.on_loss();
-                let mut level = None;
-                controller.estimates(&mut |estimate| {
-                    if let Estimate { name: "level", value: Quantity::Number(number), .. } = estimate {
-                        level = Some(number);
-                    }
-                });
+                let level = match controller.snapshot().estimates.get("level") {
+                    Some(Quantity::Number(level)) => Some(level),
+                    _ => None,
+                };
                 let rtt = path.latest_rtt.unwrap_or_default();
                 self.losses.push(Loss { at: ack.now, rtt, level, before: self.cwnd, after: None });
                 self.repairs = true;
@@ -151,14 +149,13 @@ impl Log {
             return;
         }
         self.next_estimates = now + EVERY;
-        let estimates = &mut self.estimates;
-        controller.estimates(&mut |estimate| {
+        for estimate in controller.snapshot().estimates.iter() {
             if let Some(number) = number(estimate.value) {
-                estimates.entry(estimate.name).or_default().push((now, number));
+                self.estimates.entry(estimate.name).or_default().push((now, number));
             }
-        });
+        }
         if let Some(rate) = self.probe.capacity() {
-            estimates.entry("pairs").or_default().push((now, mbps(rate)));
+            self.estimates.entry("pairs").or_default().push((now, mbps(rate)));
         }
     }
 }

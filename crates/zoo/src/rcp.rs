@@ -40,7 +40,7 @@ longhaul_cc::options! {
 }
 
 /// RCP. Losses do not change its rate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rcp {
     /// Upper limit of the rate in Mb/s; 0 means none.
     most: u64,

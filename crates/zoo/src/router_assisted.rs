@@ -30,7 +30,7 @@ pub(crate) fn pace(rate: Rate, mss: Bytes) -> Pace {
 }
 
 /// Plain TCP, to which a controller falls back permanently if routers do not answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Fallback {
     params: BuildParams,
     granted: Granted,
@@ -91,7 +91,7 @@ impl Fallback {
 }
 
 /// The part of a router-assisted controller that follows the routers.
-pub(crate) trait FollowRouters: fmt::Debug + Send {
+pub(crate) trait FollowRouters: Clone + fmt::Debug + Send + Sync {
     /// The header of requests and answers.
     const HEADER: NetworkHeaderKind;
 
@@ -113,7 +113,7 @@ pub(crate) trait FollowRouters: fmt::Debug + Send {
 }
 
 /// A router-assisted controller, which is plain TCP after a denial.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RouterAssisted<F> {
     name: String,
     follower: F,
@@ -126,7 +126,7 @@ impl<F> RouterAssisted<F> {
     }
 }
 
-impl<F: FollowRouters> Controller for RouterAssisted<F> {
+impl<F: FollowRouters + 'static> Controller for RouterAssisted<F> {
     fn name(&self) -> String {
         self.name.clone()
     }

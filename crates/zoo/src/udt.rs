@@ -70,7 +70,7 @@ struct Train {
 
 /// UDT's rate control, a monolithic controller. It has a rate, and a window that only bounds the data in flight
 /// during an outage.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Udt {
     name: String,
     mss: Bytes,

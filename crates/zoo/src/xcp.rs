@@ -39,7 +39,7 @@ longhaul_cc::options! {
 }
 
 /// XCP.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Xcp {
     initial_segments: u32,
     mss: Bytes,

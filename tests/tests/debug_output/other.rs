@@ -81,7 +81,7 @@ fn debug_output_of_congestion_control_is_short() {
         TimerWheel: wheel,
     );
     copied!(checked, AckLimit Window Overlay StageEvent Opening Step StartupResponse AvoidanceStep Reason Handoff Signal LossCause
-        CongestionEvent Target Pace EcnMark ProbeKind Levels ProbePlan NetworkHeader Snapshot StartupOutcome Estimate
+        CongestionEvent Target Pace EcnMark ProbeKind Levels ProbePlan NetworkHeader Snapshot StartupOutcome Estimate Estimates
         Quantity Slot Safety Profile OptionKind OptionSpec Value Rule PairSample RateRange RoundStat RoundRtt WindowedMax
         WindowedMin TxId SegmentKind Sent AckedSegment LostSegment RttSample RateSample Episode SendLimit NetworkFeedback
         Timeout Needs Demands AckFrequency NetworkHeaderKind Detection Granted BuildParams SavedPath SavedPathUse);

@@ -40,7 +40,7 @@ struct Tally {
 }
 
 /// CUBIC that requests pairs and counts arrivals.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Counting(Box<dyn Controller>, Arc<Mutex<Tally>>);
 
 impl Controller for Counting {

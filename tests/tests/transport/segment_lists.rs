@@ -88,7 +88,7 @@ impl Record {
 }
 
 /// A controller that records the events of another one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Recorder {
     inner: Box<dyn Controller>,
     asks: bool,

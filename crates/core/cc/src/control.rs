@@ -1,5 +1,7 @@
 //! The decisions of a controller, in one `Copy` struct.
 
+use core::fmt;
+
 use longhaul_units::{Bytes, Rate, Span};
 
 /// The complete decisions of a controller, which the transport reads after every call.
@@ -223,18 +225,21 @@ pub struct Snapshot {
     pub phase: &'static str,
     /// The controller's own bandwidth estimate, if it has one.
     pub bandwidth: Option<Rate>,
+    /// Outcome of the start-up scheme.
+    pub startup: StartupOutcome,
+    /// What the controller has estimated so far.
+    pub estimates: Estimates,
 }
 
 impl Snapshot {
-    /// A snapshot in `phase`, without a bandwidth estimate.
+    /// A snapshot in `phase`, without estimates and without a start-up scheme.
     #[must_use]
     pub const fn new(phase: &'static str) -> Self {
-        Self { phase, bandwidth: None }
+        Self { phase, bandwidth: None, startup: StartupOutcome::Absent, estimates: Estimates([None; Estimates::MOST]) }
     }
 }
 
-/// Outcome of a start-up scheme (Jump-Start, Swift Start, ...) at the beginning of a connection. For logs and
-/// displays only, as [`Snapshot`] is.
+/// Outcome of a start-up scheme (Jump-Start, Swift Start, ...) at the beginning of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartupOutcome {
@@ -249,7 +254,7 @@ pub enum StartupOutcome {
     GivenUp(&'static str),
 }
 
-/// A value that a controller has estimated. For logs and displays only, as [`Snapshot`] is.
+/// A value that a controller has estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Estimate {
@@ -271,6 +276,41 @@ pub enum Quantity {
     Span(Span),
     /// A fraction from 0 to 1, or another plain number.
     Number(f64),
+}
+
+/// The estimates of a controller, at most one of each name.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Estimates([Option<Estimate>; Self::MOST]);
+
+impl Estimates {
+    /// More are left out.
+    const MOST: usize = 12;
+
+    /// Adds an estimate, unless there is one with its name already.
+    pub fn push(&mut self, estimate: Estimate) {
+        if self.get(estimate.name).is_none()
+            && let Some(free) = self.0.iter_mut().find(|free| free.is_none())
+        {
+            *free = Some(estimate);
+        }
+    }
+
+    /// Returns the estimates in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = Estimate> {
+        self.0.iter().copied().flatten()
+    }
+
+    /// Returns the estimate with this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Quantity> {
+        self.iter().find(|estimate| estimate.name == name).map(|estimate| estimate.value)
+    }
+}
+
+impl fmt::Debug for Estimates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter().map(|estimate| (estimate.name, estimate.value))).finish()
+    }
 }
 
 impl Estimate {

@@ -4,12 +4,14 @@ use core::fmt::Debug;
 
 use longhaul_units::{Span, Time};
 
-use crate::{
-    Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, StartupOutcome, Timeout,
-};
+use crate::cloning::CloneController;
+use crate::{Ack, Control, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout};
 
 /// A congestion controller. The trait is object-safe; the [`registry`](crate::registry) or the application builds
 /// controllers.
+///
+/// A controller is `Clone`, and so is `Box<dyn Controller>`: a transport that migrates a connection to another path may keep
+/// a copy of its state. It is `Sync`, so that a transport may read its decisions by a shared reference.
 ///
 /// # Contract
 ///
@@ -18,9 +20,11 @@ use crate::{
 /// * After the handshake [`on_granted`](Self::on_granted) is called once, then [`PathEvent::Established`].
 /// * After every call, the transport reads [`control`](Self::control) and [`next_tick`](Self::next_tick).
 /// * [`on_ack`](Self::on_ack) is called after the scoreboard, the RTT estimator and loss detection have processed the
-///   segment. It may be omitted if the segment reports no new delivery, mark or loss.
-/// * `control().cwnd` limits [`Ack::in_flight`]; it is finite and at least one segment at all times.
-pub trait Controller: Debug + Send {
+///   segment. It may be omitted if the segment reports no new delivery, mark or loss. Losses that were detected after the
+///   call may be reported by a second one at the same time, which delivers nothing.
+/// * `control().cwnd` limits [`Ack::in_flight`]; it is at least one segment at all times.
+/// * Ticks may be late.
+pub trait Controller: CloneController + Debug + Send + Sync {
     /// Returns the name in its shortest text form, as the registry parses it: `cubic`,
     /// `swift-start(gamma=4)+westwood`.
     fn name(&self) -> String;
@@ -76,7 +80,8 @@ pub trait Controller: Debug + Send {
     }
 
     /// Returns the time at which [`on_tick`](Self::on_tick) should be called. If it is not in the future, the call follows
-    /// as soon as the transport has sent what it may.
+    /// as soon as the transport has sent what it may. A transport without a timer for it makes the call together with its
+    /// next event, up to a round trip late or, if nothing is in flight, with the next segment that it sends.
     fn next_tick(&self) -> Option<Time> {
         None
     }
@@ -98,18 +103,8 @@ pub trait Controller: Debug + Send {
         SavedPathUse::Unused
     }
 
-    /// Returns the outcome of the start-up scheme, for logs only.
-    fn startup(&self) -> StartupOutcome {
-        StartupOutcome::Absent
-    }
-
     /// Returns values for logs only.
     fn snapshot(&self) -> Snapshot;
-
-    /// Passes each estimate made so far to `tell`, for logs only. Each name occurs once.
-    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
-        let _ = tell;
-    }
 }
 
 #[cfg(test)]
@@ -120,7 +115,7 @@ mod tests {
     use crate::TxId;
 
     /// Records what it is told of sent segments.
-    #[derive(Debug, Default)]
+    #[derive(Clone, Debug, Default)]
     struct Recorder(Vec<(Sent, Bytes)>);
 
     impl Controller for Recorder {

@@ -109,7 +109,7 @@ struct Undo {
 }
 
 /// Copa, a monolithic controller. Losses do not change its window, unless it causes more of them than a bound.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Copa {
     name: String,
     config: CopaConfig,
@@ -418,7 +418,7 @@ impl Controller for Copa {
             (false, true) => "competitive",
             (false, false) => "default",
         };
-        Snapshot { phase, bandwidth: None }
+        Snapshot::new(phase)
     }
 }
 

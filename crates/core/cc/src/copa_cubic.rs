@@ -39,7 +39,7 @@ use crate::estimate::CongestionLevel;
 use crate::startup::swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
 use crate::{
     Ack, AckFrequency, BuildParams, Control, Controller, Demands, EcnMark, Episode, Estimate, Granted, NeedError,
-    Needs, Path, PathEvent, Quantity, SendLimit, Sent, Snapshot, StartupOutcome, Timeout, initial_window,
+    Needs, Path, PathEvent, Quantity, SendLimit, Sent, Snapshot, Timeout, initial_window,
 };
 
 /// Registry entry.
@@ -124,7 +124,7 @@ enum Mode {
 }
 
 /// The controller.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CopaCubic {
     name: String,
     config: CopaCubicConfig,
@@ -569,29 +569,28 @@ impl Controller for CopaCubic {
         control
     }
 
-    fn startup(&self) -> StartupOutcome {
-        self.cubic.startup()
-    }
-
     fn snapshot(&self) -> Snapshot {
-        let phase = match self.mode {
-            Mode::Start => return self.cubic.snapshot(),
+        let mut snapshot = self.cubic.snapshot();
+        if !matches!(self.mode, Mode::Start) {
+            snapshot.bandwidth = self.capacity.rate().map(|rate| Rate::from_bytes_per_sec(rate as u64));
+        }
+        snapshot.phase = match self.mode {
+            Mode::Start => snapshot.phase,
             Mode::Cruise if self.copa.is_in_slow_start() => "slow-start",
             Mode::Cruise => "cruise",
             Mode::Trial(_) => "trial",
             Mode::Compete(_) => "competitive",
         };
-        Snapshot { phase, bandwidth: self.capacity.rate().map(|rate| Rate::from_bytes_per_sec(rate as u64)) }
-    }
-
-    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        snapshot.estimates = Snapshot::new("").estimates;
         if let Some(capacity) = self.capacity.rate().and_then(|rate| Estimate::rate("capacity", rate)) {
-            tell(capacity);
+            snapshot.estimates.push(capacity);
         }
         if let Some(share) = self.share() {
-            tell(Estimate { name: "share", value: Quantity::Number(share) });
+            snapshot.estimates.push(Estimate { name: "share", value: Quantity::Number(share) });
         }
-        tell(Estimate { name: "delay-floor", value: Quantity::Span(self.copa.delays().floor()) });
+        let floor = self.copa.delays().floor();
+        snapshot.estimates.push(Estimate { name: "delay-floor", value: Quantity::Span(floor) });
+        snapshot
     }
 }
 

@@ -36,9 +36,5 @@ macro_rules! forward_controller {
     (@saved_path_use $inner:tt) => {
         fn saved_path_use(&self) -> $crate::SavedPathUse { self.$inner.saved_path_use() }
     };
-    (@startup $inner:tt) => { fn startup(&self) -> $crate::StartupOutcome { self.$inner.startup() } };
     (@snapshot $inner:tt) => { fn snapshot(&self) -> $crate::Snapshot { self.$inner.snapshot() } };
-    (@estimates $inner:tt) => {
-        fn estimates(&self, tell: &mut dyn FnMut($crate::Estimate)) { self.$inner.estimates(tell); }
-    };
 }

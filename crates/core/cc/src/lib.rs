@@ -9,6 +9,7 @@
 mod avoidance;
 mod bbr;
 mod classify;
+mod cloning;
 pub mod compose;
 mod control;
 mod controller;
@@ -36,7 +37,8 @@ mod wheel;
 mod with_params;
 
 pub use control::{
-    Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot, StartupOutcome,
+    Control, EcnMark, Estimate, Estimates, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot,
+    StartupOutcome,
 };
 pub use controller::Controller;
 pub use event::{

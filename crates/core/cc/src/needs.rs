@@ -162,6 +162,10 @@ pub struct Granted {
     /// Whether the transport also spreads a window over the round trip if the controller sets no pace; false if it
     /// does not pace.
     pub spreads: bool,
+    /// Whether RTT samples contain the time for which the peer held an ACK back, up to 25 ms in QUIC (RFC 9000, section
+    /// 18.2), because the transport does not subtract it. A minimum over a round trip hardly changes, since some ACKs are
+    /// immediate. Averages and maxima overestimate the queue by part of the delay, so that their owners yield earlier.
+    pub ack_delay_in_rtt: bool,
     /// Whether the peer reports arrival times.
     pub arrival_times: bool,
     /// Whether the peer's receive window was announced in full in the first round trip.
@@ -190,6 +194,7 @@ impl Granted {
             probe_echo: false,
             pacing: true,
             spreads: true,
+            ack_delay_in_rtt: false,
             arrival_times: false,
             whole_window: false,
             saved_path: false,
@@ -259,6 +264,7 @@ mod tests {
             probe_echo: true,
             pacing: true,
             spreads: true,
+            ack_delay_in_rtt: true,
             arrival_times: true,
             whole_window: true,
             saved_path: true,

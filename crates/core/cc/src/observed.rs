@@ -67,6 +67,7 @@ impl ControllerFactory for ObservedFactory {
     }
 }
 
+#[derive(Clone)]
 struct Observed {
     inner: Box<dyn Controller>,
     wants: Demands,
@@ -82,7 +83,7 @@ impl fmt::Debug for Observed {
 impl Controller for Observed {
     crate::forward_controller!(
         inner: name, on_granted, on_sent, on_timeout, on_event, on_tick, next_tick, is_dispensable, control,
-        saved_path_use, startup, snapshot, estimates
+        saved_path_use, snapshot
     );
 
     fn needs(&self) -> Needs {

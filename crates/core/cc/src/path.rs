@@ -17,8 +17,6 @@ pub struct Path {
     pub latest_rtt: Option<Span>,
     /// The smallest RTT of the connection.
     pub min_rtt: Option<Span>,
-    /// The smallest RTT of the last 10 to 20 seconds (a two-bucket window).
-    pub recent_min_rtt: Option<Span>,
     /// The RTT of the handshake, if neither SYN nor SYN-ACK was retransmitted.
     pub handshake_rtt: Option<Span>,
     /// The peer's receive window in bytes.
@@ -43,7 +41,6 @@ impl Path {
             rttvar: Span::ZERO,
             latest_rtt: None,
             min_rtt: None,
-            recent_min_rtt: None,
             handshake_rtt: None,
             peer_window: Bytes::MAX,
             queued: Bytes::ZERO,

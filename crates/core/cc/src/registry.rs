@@ -13,8 +13,8 @@
 //!
 //! [`Spec`] is the parsed form, which is printed in the shortest of the three forms. [`list`] prints all algorithms.
 //!
-//! An algorithm of another crate has a static [`Entry`] and is added by [`register`], after which every text in the
-//! process may name it. Further published algorithms are in the crate `longhaul-zoo`. An algorithm without a name implements [`ControllerFactory`](crate::ControllerFactory) or is
+//! An algorithm of another crate has a static [`Entry`]. [`Registry::with`] returns the known algorithms and this one, and
+//! [`register`] makes it known to the whole process, as programs do, so that every [`parse`](str::parse) may name it. Further published algorithms are in the crate `longhaul-zoo`. An algorithm without a name implements [`ControllerFactory`](crate::ControllerFactory) or is
 //! [composed](crate::compose::Composed) of its own stages.
 
 mod error;
@@ -33,8 +33,8 @@ pub use table::Registry;
 
 /// The algorithms of this crate.
 #[must_use]
-pub fn built_in() -> &'static Registry {
-    &table::BUILT_IN
+pub const fn built_in() -> Registry {
+    table::BUILT_IN
 }
 
 /// Returns a list of the profiles, then of the stages of each slot with their options, references and safety, in one

@@ -44,13 +44,13 @@ impl ControllerFactory for Factory {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Unpaced(Box<dyn Controller>);
 
 impl Controller for Unpaced {
     crate::forward_controller!(
         0: name, needs, on_sent, on_ack, on_timeout, on_event, on_tick, next_tick, is_dispensable, saved_path_use,
-        startup, snapshot, estimates
+        snapshot
     );
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
@@ -72,7 +72,7 @@ mod tests {
     use crate::{Ack, SavedPathUse, Snapshot, Timeout};
 
     /// Records what it is granted, and reports that it has refused a saved path.
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     struct Ear(Arc<Mutex<Option<Granted>>>);
 
     impl Controller for Ear {
@@ -98,7 +98,7 @@ mod tests {
         }
 
         fn snapshot(&self) -> Snapshot {
-            Snapshot { phase: "ear", bandwidth: None }
+            Snapshot::new("ear")
         }
     }
 

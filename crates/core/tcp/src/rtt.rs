@@ -1,7 +1,7 @@
 //! Round-trip time estimation and retransmission timeout (RFC 6298; RFC 7323, appendix G).
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Span};
 
 /// Initial RTO (RFC 6298, section 2.1).
 const INITIAL_RTO: Span = Span::from_secs(1);
@@ -11,8 +11,6 @@ const CAUTIOUS_RTO: Span = Span::from_secs(3);
 pub(crate) const MAX_RTO: Span = Span::from_secs(120);
 /// Clock granularity G of RFC 6298: timers have a resolution of 1 ms.
 const GRANULARITY: Span = Span::from_millis(1);
-/// Half of the window of [`RttEstimator::recent_min`].
-const MIN_HALF_WINDOW: Span = Span::from_secs(10);
 
 /// Round-trip time estimator of one path: SRTT, RTTVAR, RTO and minima (RFC 6298).
 #[derive(Clone, Debug)]
@@ -21,8 +19,6 @@ pub(crate) struct RttEstimator {
     rttvar: Span,
     latest: Option<Span>,
     min: Option<Span>,
-    recent: [Option<Span>; 2],
-    recent_since: Time,
     min_rto: Span,
     /// RTO before the first sample.
     initial: Span,
@@ -37,8 +33,6 @@ impl RttEstimator {
             rttvar: Span::ZERO,
             latest: None,
             min: None,
-            recent: [None; 2],
-            recent_since: Time::ZERO,
             min_rto,
             initial: INITIAL_RTO,
             backoff: 0,
@@ -47,16 +41,9 @@ impl RttEstimator {
     }
 
     /// Updates the minima and the newest round-trip time, but not SRTT and RTTVAR.
-    pub(crate) fn observe(&mut self, now: Time, rtt: Span) {
+    pub(crate) fn observe(&mut self, rtt: Span) {
         self.latest = Some(rtt);
         self.min = Some(self.min.map_or(rtt, |m| m.min(rtt)));
-        if self.recent[1].is_none() {
-            self.recent_since = now;
-        } else if now - self.recent_since >= MIN_HALF_WINDOW {
-            self.recent = [self.recent[1], None];
-            self.recent_since = now;
-        }
-        self.recent[1] = Some(self.recent[1].map_or(rtt, |m| m.min(rtt)));
     }
 
     /// Updates SRTT and RTTVAR. With several samples per round trip, the gains are divided by the expected number
@@ -154,14 +141,6 @@ impl RttEstimator {
     pub(crate) fn min(&self) -> Option<Span> {
         self.min
     }
-
-    /// Returns the minimum of the last 10 s to 20 s.
-    pub(crate) fn recent_min(&self) -> Option<Span> {
-        match self.recent {
-            [Some(a), Some(b)] => Some(a.min(b)),
-            [a, b] => a.or(b),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -191,7 +170,7 @@ mod tests {
         }
         assert_eq!(est.rto(), Span::from_millis(300), "the margin has a minimum without any variation");
         // With a thousand samples per round trip, SRTT hardly moves.
-        est.observe(Time::ZERO, Span::from_millis(400));
+        est.observe(Span::from_millis(400));
         est.sample(Span::from_millis(400), Bytes(2_000_000), MSS);
         assert!(est.srtt().unwrap() < Span::from_millis(101));
         assert_eq!(est.rto(), Span::from_millis(600));
@@ -250,16 +229,5 @@ mod tests {
         };
         // One round trip is a single sample with 2 segments in flight, or 50 samples with 100 segments in flight.
         assert!((step(2_000, 1) - step(100_000, 50)).abs() <= 1);
-    }
-
-    #[test]
-    fn the_recent_minimum_expires_and_the_lifetime_minimum_does_not() {
-        let mut est = RttEstimator::new(Span::from_millis(200));
-        est.observe(Time::ZERO, Span::from_millis(10));
-        for s in 1..40 {
-            est.observe(Time::ZERO + Span::from_secs(s), Span::from_millis(50));
-        }
-        assert_eq!(est.min(), Some(Span::from_millis(10)));
-        assert_eq!(est.recent_min(), Some(Span::from_millis(50)));
     }
 }

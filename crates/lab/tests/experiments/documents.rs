@@ -65,7 +65,7 @@ fn the_matrix_is_current() {
 }
 
 /// Returns the algorithms that experiments can name.
-fn registry() -> &'static Registry {
+fn registry() -> Registry {
     longhaul_zoo::register().unwrap();
     known()
 }

@@ -105,6 +105,8 @@ pub struct Scenario {
     pub handshake_lossy: bool,
     /// Maximum window.
     pub cap: Bytes,
+    /// By how many sixteenths of an RTT ticks are late, as in a transport without a timer for them.
+    pub tick_delay: u8,
 }
 
 /// A path of 100 ms with segments of 1448 bytes, an exact clock and what every transport offers.
@@ -118,6 +120,7 @@ impl Default for Scenario {
             granted: Granted::basic(),
             handshake_lossy: false,
             cap: Bytes::MAX,
+            tick_delay: 0,
         }
     }
 }
@@ -130,7 +133,7 @@ fn granted() -> impl Strategy<Value = Granted> {
         1 => Just(Some(NetworkHeaderKind::Rcp)),
         1 => Just(Some(NetworkHeaderKind::Xcp)),
     ];
-    (ecn, header, detection(), any::<[bool; 10]>()).prop_map(|(ecn, network_header, detection, flags)| {
+    (ecn, header, detection(), any::<[bool; 11]>()).prop_map(|(ecn, network_header, detection, flags)| {
         let mut granted = Granted::basic();
         (granted.ecn, granted.network_header, granted.detection) = (ecn, network_header, detection);
         [
@@ -144,6 +147,7 @@ fn granted() -> impl Strategy<Value = Granted> {
             granted.ack_frequency,
             granted.segments,
             granted.probe_echo,
+            granted.ack_delay_in_rtt,
         ] = flags;
         granted.spreads &= granted.pacing;
         granted
@@ -160,15 +164,17 @@ fn limit() -> impl Strategy<Value = SendLimit> {
 }
 
 /// Random environments: segments from 1 byte to 64 MiB (so that a few hundred make ten gigabytes), RTTs from a
-/// nanosecond to two weeks, clocks with steps of 1 ns, 1 ms and 15.6 ms, and all combinations of grants.
+/// nanosecond to two weeks, clocks with steps of 1 ns, 1 ms and 15.6 ms, ticks in time and up to an RTT late, and all
+/// combinations of grants.
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mss = prop_oneof![4 => Just(1448_u64), 1 => 1_u64..10_000, 1 => Just(1 << 26)];
     // Powers of ten in nanoseconds: 10^15 ns are eleven days.
     let rtt = prop_oneof![4 => 5_u32..9, 1 => 0_u32..16].prop_flat_map(|decade| 1..=10_u64.pow(decade).max(1));
     let resolution = prop_oneof![3 => Just(1), 1 => Just(1_000_000), 1 => Just(15_600_000)];
     let cap = prop_oneof![Just(u64::MAX), Just(1 << 40), Just(1 << 30), Just(100_000)];
-    (mss, rtt, granted(), any::<bool>(), cap, 1_u64 << 55..1 << 60, resolution).prop_map(
-        |(mss, rtt, granted, handshake_lossy, cap, start, resolution)| Scenario {
+    let tick_delay = prop_oneof![3 => Just(0), 1 => 1_u8..=16];
+    (mss, rtt, granted(), any::<bool>(), cap, 1_u64 << 55..1 << 60, resolution, tick_delay).prop_map(
+        |(mss, rtt, granted, handshake_lossy, cap, start, resolution, tick_delay)| Scenario {
             start: Time::from_nanos(start),
             resolution: Span::from_nanos(resolution),
             mss: Bytes(mss),
@@ -176,6 +182,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
             granted,
             handshake_lossy,
             cap: Bytes(cap),
+            tick_delay,
         },
     )
 }

@@ -63,6 +63,7 @@ fn scenario(script: &mut Script<'_>) -> Scenario {
         granted,
         handshake_lossy: third >> 7 != 0,
         cap: Bytes(cap),
+        tick_delay: 0,
     }
 }
 

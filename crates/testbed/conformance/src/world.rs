@@ -39,7 +39,20 @@ pub fn play(
     operations: &[Operation],
     expect: Expect,
 ) -> Vec<Answer> {
-    let mut world = World::new(factory, scenario, expect);
+    run(World::new(factory, scenario, expect), scenario, operations)
+}
+
+/// Does the same, and continues with a clone of the controller after each event.
+pub(super) fn play_clones(
+    factory: &dyn ControllerFactory,
+    scenario: &Scenario,
+    operations: &[Operation],
+    expect: Expect,
+) -> Vec<Answer> {
+    run(World { clones: true, ..World::new(factory, scenario, expect) }, scenario, operations)
+}
+
+fn run(mut world: World, scenario: &Scenario, operations: &[Operation]) -> Vec<Answer> {
     let granted = scenario.granted;
     if world.controller.on_granted(&granted, &world.path).is_err() {
         let needs = world.controller.needs().required;
@@ -56,16 +69,17 @@ pub fn play(
 
 struct World {
     controller: Box<dyn Controller>,
+    /// Whether a clone takes the controller's place after each event.
+    clones: bool,
     judge: Judge,
     trace: Vec<Answer>,
     /// The true time. The controller sees it with the resolution of its clock.
     now: Time,
     resolution: Span,
+    tick_delay: Span,
     path: Path,
     /// The current RTT without queues.
     rtt: Span,
-    /// The smallest sample since the route last changed.
-    route_min: Option<Span>,
     segments: bool,
     ecn: EcnMark,
     next_tx: u64,
@@ -108,12 +122,13 @@ impl World {
         Self {
             judge: Judge::new(expect, scenario.cap),
             controller,
+            clones: false,
             trace: Vec::new(),
             now: scenario.start,
             resolution: scenario.resolution,
+            tick_delay: scenario.rtt / 16 * u64::from(scenario.tick_delay),
             path,
             rtt: scenario.rtt,
-            route_min: None,
             segments: scenario.granted.segments,
             ecn: scenario.granted.ecn,
             next_tx: 0,
@@ -159,6 +174,9 @@ impl World {
     fn tell(&mut self, happened: &Happened<'_>, call: impl FnOnce(&mut dyn Controller, &Path)) {
         let before = self.answer();
         call(&mut *self.controller, &self.path);
+        if self.clones {
+            self.controller = self.controller.clone();
+        }
         let after = self.answer();
         self.judge.compare(&before, &after, happened, self.path.mss);
         self.trace.push(after);
@@ -176,11 +194,11 @@ impl World {
         matches!(self.episode, Episode::Enter | Episode::In | Episode::Again)
     }
 
-    /// Lets time pass. Due ticks are called in time.
+    /// Lets time pass, and calls the ticks that are due.
     fn pass(&mut self, span: Span) {
         let until = self.now + span;
         for _ in 0..64 {
-            let due = self.controller.next_tick().map(|due| self.when_shown(due));
+            let due = self.controller.next_tick().map(|due| self.when_shown(due + self.tick_delay));
             let Some(due) = due.filter(|due| *due <= until) else {
                 break;
             };
@@ -210,7 +228,6 @@ impl World {
             Operation::Mss { sixteenths } => self.resize((scenario.mss * u64::from(sixteenths) / 16) + Bytes(1)),
             Operation::Route { sixteenths } => {
                 self.rtt = scenario.rtt / 16 * u64::from(sixteenths) + Span::from_nanos(1);
-                self.route_min = None;
             }
             Operation::Limit(limit) => self.limit = limit,
             Operation::Sack(sack) => self.path.sack = sack,
@@ -288,8 +305,6 @@ impl World {
     fn sample_rtt(&mut self, rtt: Span) {
         let rtt = self.clock().since(self.shown(self.now - rtt));
         crate::testing::smoothed::observe(&mut self.path, rtt, self.in_flight);
-        self.route_min = Some(self.route_min.map_or(rtt, |min| min.min(rtt)));
-        self.path.recent_min_rtt = self.route_min;
     }
 
     /// Reports an ACK with these deliveries and losses, which leaves the episode in state `episode`.

@@ -176,12 +176,10 @@ impl Stage for Rc3 {
 impl Startup for Rc3 {
     /// The slow-start variant has the window from the beginning. After an idle period or a timeout, earlier
     /// measurements of the path are discarded.
-    fn begin(&mut self, opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> Step {
-        if opening != Opening::Asked {
-            self.arrivals = Arrivals::default();
-            self.before = self.sent;
-            self.id = self.id.wrapping_add(1);
-        }
+    fn begin(&mut self, _opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> Step {
+        self.arrivals = Arrivals::default();
+        self.before = self.sent;
+        self.id = self.id.wrapping_add(1);
         Step::Done
     }
 }

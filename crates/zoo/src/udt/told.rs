@@ -9,7 +9,7 @@ use super::intervals::Intervals;
 const FRESH: Span = Span::from_secs(10);
 
 /// Measurements by arrival times, which are used while they are available.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     /// Newest segment of new data.
     newest: Option<(AckedSegment, Time)>,

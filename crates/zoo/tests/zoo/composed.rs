@@ -118,8 +118,8 @@ fn run(text: &str, queued: u64, rounds: u32) -> Sender {
 
 #[test]
 fn a_jump_is_told_and_so_is_why_there_was_none() {
-    assert_eq!(run("jump-start+new-reno", 40, 3).controller.startup(), StartupOutcome::Used);
-    let few = run("jump-start+new-reno", 1, 1).controller.startup();
+    assert_eq!(run("jump-start+new-reno", 40, 3).snapshot().startup, StartupOutcome::Used);
+    let few = run("jump-start+new-reno", 1, 1).snapshot().startup;
     assert!(
         matches!(few, StartupOutcome::GivenUp(why) if why.contains("before the initial window had left")),
         "{few:?}"
@@ -129,7 +129,7 @@ fn a_jump_is_told_and_so_is_why_there_was_none() {
 #[test]
 fn a_scheme_that_paces_counts_as_used_while_it_still_runs() {
     let mut sender = run("jump-start+new-reno", 40, 0);
-    let told = |sender: &Sender| (sender.controller.snapshot().phase, sender.controller.startup());
+    let told = |sender: &Sender| (sender.snapshot().phase, sender.snapshot().startup);
     assert_eq!(told(&sender), ("jump-start", StartupOutcome::Running));
     sender.send_queued();
     sender.ack(1);

@@ -12,7 +12,7 @@ use longhaul_cc::registry::{Registry, Spec, known};
 use longhaul_conformance::testing::Sender;
 
 /// Returns the algorithms that text can name, with those of this crate.
-fn registry() -> &'static Registry {
+fn registry() -> Registry {
     longhaul_zoo::register().expect("the names are free");
     known()
 }

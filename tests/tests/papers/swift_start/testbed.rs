@@ -77,7 +77,7 @@ impl ControllerFactory for FreeBsd {
 }
 
 /// Swift Start that stores its estimate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Logged {
     inner: SwiftStart,
     told: Estimates,

@@ -64,7 +64,7 @@ impl Mode {
 }
 
 /// BBR version 1.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BbrV1 {
     mss: Bytes,
     cap: Bytes,

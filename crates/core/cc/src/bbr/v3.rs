@@ -143,7 +143,7 @@ impl ShortTerm {
 }
 
 /// BBR version 3.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     name: String,
     exact: bool,

@@ -20,6 +20,7 @@ use crate::startup::NoStartup;
 use crate::{Ack, BuildParams, EcnMark, Episode, Needs, Path, ProbePlan, SavedPath};
 
 /// The stages of a [`Composed`] controller and its name. The defaults are those of `cubic`: HyStart++, CUBIC and PRR.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Stages {
     /// The controller's name, as the registry prints it.
@@ -86,7 +87,7 @@ struct Recovering {
 }
 
 /// State to restore if a decrease turns out to be spurious.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Checkpoint {
     window: Window,
     phase: Phase,
@@ -146,6 +147,7 @@ struct Checkpoint {
 ///   smaller window after a spurious timeout to prevent bursts; here, pacing prevents them.
 /// * If the segment size changes, the window in bytes is kept (at least one segment, and the threshold two). However,
 ///   a smaller size before the first acknowledgment scales an initial or restart window down (RFC 5681, section 3.1).
+#[derive(Clone)]
 pub struct Composed {
     name: String,
     startup: Box<dyn Startup>,
@@ -383,7 +385,7 @@ impl Composed {
         } else {
             let step = self.avoidance.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
-            self.after_avoidance(step, ack.now, path);
+            self.after_avoidance(step, path);
             if self.phase == Phase::Avoidance {
                 self.look_for_room(path);
             }
@@ -417,24 +419,12 @@ impl Composed {
         }
     }
 
-    fn after_avoidance(&mut self, step: AvoidanceStep, now: Time, path: &Path) {
-        if step == AvoidanceStep::Stay {
-            return;
-        }
-        self.bound();
-        match step {
-            AvoidanceStep::Stay => {}
-            AvoidanceStep::Grow => {
-                self.reason = Reason::Asked;
-                self.phase = Phase::SlowStart;
-                self.slow_start.begin(self.reason, path, &self.window);
-            }
-            AvoidanceStep::Startup => {
-                self.reason = Reason::Asked;
-                if self.begin_startup(Opening::Asked, now, path) == Step::Done {
-                    self.hand_over(now, path);
-                }
-            }
+    fn after_avoidance(&mut self, step: AvoidanceStep, path: &Path) {
+        if step == AvoidanceStep::Grow {
+            self.bound();
+            self.reason = Reason::Asked;
+            self.phase = Phase::SlowStart;
+            self.slow_start.begin(self.reason, path, &self.window);
         }
     }
 

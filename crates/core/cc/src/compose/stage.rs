@@ -8,10 +8,14 @@ use super::{
     AvoidanceStep, CongestionEvent, Handoff, LossCause, LossEvent, Opening, Overlay, Reason, StageEvent,
     StartupResponse, Step, Target, Window,
 };
+use crate::cloning::{CloneAvoidance, CloneClassifier, CloneRecovery, CloneSlowStart, CloneStartup};
 use crate::{Ack, Estimate, Granted, NeedError, Needs, Path, SavedPathUse, Sent, Timeout};
 
 /// Methods that all stages share. Each has a default, so that a stage implements only those that it needs.
-pub trait Stage: Debug + Send {
+///
+/// Stages are `Clone`, as [controllers](crate::Controller) are. A copy of congestion avoidance is also kept while a decrease
+/// may turn out to be spurious.
+pub trait Stage: Debug + Send + Sync {
     /// Returns what the stage requests of the transport; the answer is constant.
     fn needs(&self) -> Needs {
         Needs::default()
@@ -50,7 +54,8 @@ pub trait Stage: Debug + Send {
         let _ = (sent, path);
     }
 
-    /// Returns the time at which the stage's `on_tick` should be called, while it is active.
+    /// Returns the time at which the stage's `on_tick` should be called, while it is active. The call may come late
+    /// ([`Controller::next_tick`](crate::Controller::next_tick)).
     fn next_tick(&self) -> Option<Time> {
         None
     }
@@ -79,7 +84,7 @@ pub trait Stage: Debug + Send {
 }
 
 /// Start-up scheme: opens the window, as Swift Start, Jump-Start and Quick-Start do.
-pub trait Startup: Stage {
+pub trait Startup: CloneStartup + Stage {
     /// Starts. `window` is the window that would be used without this scheme.
     fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> Step;
 
@@ -135,7 +140,7 @@ pub trait Startup: Stage {
 }
 
 /// Slow-start variant: increases the window quickly, as slow start, HyStart++, Limited Slow-Start and Astart do.
-pub trait SlowStart: Stage {
+pub trait SlowStart: CloneSlowStart + Stage {
     /// Returns the window of a connection's first flight and the upper limit of a restart's, bytes.
     fn initial_window(&self, path: &Path) -> Bytes;
 
@@ -163,8 +168,6 @@ pub trait SlowStart: Stage {
 
 /// Congestion-avoidance algorithm: keeps the window at its share of the network, as NewReno, CUBIC, Westwood and FAST
 /// do.
-///
-/// An algorithm must be `Clone`, because a copy of its state is kept while a decrease may turn out to be spurious.
 pub trait CongestionAvoidance: CloneAvoidance + Stage {
     /// Takes over the current window.
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window) {
@@ -184,26 +187,14 @@ pub trait CongestionAvoidance: CloneAvoidance + Stage {
     }
 }
 
-/// Copy of a boxed algorithm, which every [`CongestionAvoidance`] that is `Clone` has.
-pub trait CloneAvoidance {
-    /// Returns a copy of the complete state.
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance>;
-}
-
-impl<T: CongestionAvoidance + Clone + 'static> CloneAvoidance for T {
-    fn clone_box(&self) -> Box<dyn CongestionAvoidance> {
-        Box::new(self.clone())
-    }
-}
-
 /// Loss classifier: judges what caused a loss, as BBE and Veno do.
-pub trait LossClassifier: Stage {
+pub trait LossClassifier: CloneClassifier + Stage {
     /// Classifies the loss that causes a decrease.
     fn classify(&mut self, loss: &LossEvent<'_>, path: &Path) -> LossCause;
 }
 
 /// Recovery: controls the window during loss recovery, as NewReno, RFC 6675, PRR and the schemes for satellites do.
-pub trait Recovery: Stage {
+pub trait Recovery: CloneRecovery + Stage {
     /// Begins a decrease to `target` bytes, caused by a loss or mark that `ack` revealed. During an episode, this is
     /// a further decrease.
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window);

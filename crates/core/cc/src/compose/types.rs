@@ -116,8 +116,6 @@ pub enum Opening {
     Idle,
     /// The retransmission timer expired; the window is one segment.
     Timeout,
-    /// The congestion-avoidance algorithm found room and requested it.
-    Asked,
 }
 
 /// Whether a stage keeps the window.
@@ -150,8 +148,6 @@ pub enum AvoidanceStep {
     Stay,
     /// The slow-start variant should run again, up to the threshold that the algorithm has set.
     Grow,
-    /// The start-up scheme should run again.
-    Startup,
 }
 
 /// Why congestion avoidance takes over: the event since it last controlled the window.
@@ -168,7 +164,7 @@ pub enum Reason {
     Timeout,
     /// The sender was idle, followed by slow start.
     Idle,
-    /// The algorithm itself had requested slow start or a start-up scheme.
+    /// The algorithm itself had requested slow start.
     Asked,
 }
 

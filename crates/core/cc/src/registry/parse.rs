@@ -133,7 +133,7 @@ impl Chosen {
     fn over(self, mut base: Spec) -> Result<Spec, SpecError> {
         for part in self.0 {
             if part.entry.slot() == Slot::Monolithic {
-                return Ok(Spec { parts: vec![part] });
+                return Ok(Spec { parts: vec![part], ..base });
             }
             match base.parts.iter_mut().find(|other| other.entry.slot() == part.entry.slot()) {
                 Some(place) => *place = part,

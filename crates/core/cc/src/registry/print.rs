@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::spec::{Part, Spec};
-use super::{Registry, Slot, known};
+use super::{Registry, Slot};
 
 impl fmt::Display for Part {
     /// Prints the name, with the options that differ from their defaults.
@@ -34,7 +34,7 @@ fn named(name: &str, options: impl Iterator<Item = String>) -> String {
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&known().print(self))
+        f.write_str(&self.registry.print(self))
     }
 }
 

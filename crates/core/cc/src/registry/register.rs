@@ -6,8 +6,8 @@ use super::table::BUILT_IN;
 use super::{Registry, SpecError};
 use crate::describe::{Entry, Profile, Slot};
 
-/// The algorithms that text can name; `None` before the first registration.
-static KNOWN: RwLock<Option<&'static Registry>> = RwLock::new(None);
+/// The algorithms that text can name.
+static KNOWN: RwLock<Registry> = RwLock::new(BUILT_IN);
 
 /// Reason why an algorithm cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,15 +38,12 @@ pub enum RegisterError {
 /// Returns the algorithms that text can name in this process: those of this crate, then the [registered](register)
 /// ones.
 #[must_use]
-pub fn known() -> &'static Registry {
-    KNOWN.read().unwrap_or_else(PoisonError::into_inner).unwrap_or(&BUILT_IN)
+pub fn known() -> Registry {
+    *KNOWN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Registers algorithms and profiles of another crate for the whole process, until it ends. To be called before the
 /// first name is parsed, at the beginning of `main`.
-///
-/// A new algorithm may have the name of a known one in another slot if there is also a profile of this name, as
-/// `new-reno`.
 ///
 /// ```
 /// use longhaul_cc::Congestion;
@@ -89,50 +86,63 @@ pub fn known() -> &'static Registry {
 /// ```
 ///
 /// # Errors
-/// Returns an error if a name is invalid or in use, or if the composition of a profile is not valid. Nothing is registered in this case.
+/// Fails as [`Registry::with`] does. Nothing is registered in this case.
 pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), RegisterError> {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    let before = known.unwrap_or(&BUILT_IN);
-    let has_profile = |name: &str| before.profiles.iter().any(|profile| profile.name == name);
-    // Names must be valid and new. An algorithm may have the name of one in another slot if the name alone means a
-    // profile: all text that is valid without it then keeps its meaning.
-    let names = entries.iter().map(|entry| (entry.name, Some(entry.slot())));
-    for (name, slot) in names.chain(profiles.iter().map(|profile| (profile.name, None))) {
-        if !is_name(name) {
-            return Err(RegisterError::BadName { name });
-        }
-        let mut same = before.entries.iter().filter(|entry| entry.name == name);
-        let is_taken = match slot {
-            Some(slot) if has_profile(name) => same.any(|entry| [slot, Slot::Monolithic].contains(&entry.slot())),
-            Some(_) => same.next().is_some(),
-            None => has_profile(name) || same.next().is_some(),
-        };
-        if is_taken {
-            return Err(RegisterError::Taken { name });
-        }
-    }
-    // Entries must be unique in their slot.
-    for (number, entry) in entries.iter().enumerate() {
-        let (name, slot) = (entry.name, entry.slot());
-        if entries.iter().take(number).any(|other| (other.name, other.slot()) == (name, slot)) {
-            return Err(RegisterError::Taken { name });
-        }
-    }
-    for (number, profile) in profiles.iter().enumerate() {
-        if profiles.iter().take(number).any(|other| other.name == profile.name) {
-            return Err(RegisterError::Taken { name: profile.name });
-        }
-    }
-    let all = Registry {
-        entries: Vec::leak(before.entries.iter().copied().chain(entries.iter().copied()).collect()),
-        profiles: Vec::leak(before.profiles.iter().copied().chain(profiles.iter().copied()).collect()),
-    };
-    // The compositions of profiles may use the new algorithms, so they are parsed with them.
-    for Profile { name, spec, .. } in profiles {
-        all.parse(spec).map_err(|error| RegisterError::Profile { name, error: Box::new(error) })?;
-    }
-    *known = Some(Box::leak(Box::new(all)));
+    *known = known.with(entries, profiles)?;
     Ok(())
+}
+
+impl Registry {
+    /// Returns a registry that has these algorithms and profiles, too. It is meant to be made once: its tables are never
+    /// freed.
+    ///
+    /// A new algorithm may have the name of a known one in another slot if there is also a profile of this name, as
+    /// `new-reno`.
+    ///
+    /// # Errors
+    /// Returns an error if a name is invalid or in use, or if the composition of a profile is not valid.
+    pub fn with(&self, entries: &[&'static Entry], profiles: &[Profile]) -> Result<Self, RegisterError> {
+        let has_profile = |name: &str| self.profiles.iter().any(|profile| profile.name == name);
+        // Names must be valid and new. An algorithm may have the name of one in another slot if the name alone means a
+        // profile: all text that is valid without it then keeps its meaning.
+        let names = entries.iter().map(|entry| (entry.name, Some(entry.slot())));
+        for (name, slot) in names.chain(profiles.iter().map(|profile| (profile.name, None))) {
+            if !is_name(name) {
+                return Err(RegisterError::BadName { name });
+            }
+            let mut same = self.entries.iter().filter(|entry| entry.name == name);
+            let is_taken = match slot {
+                Some(slot) if has_profile(name) => same.any(|entry| [slot, Slot::Monolithic].contains(&entry.slot())),
+                Some(_) => same.next().is_some(),
+                None => has_profile(name) || same.next().is_some(),
+            };
+            if is_taken {
+                return Err(RegisterError::Taken { name });
+            }
+        }
+        // Entries must be unique in their slot.
+        for (number, entry) in entries.iter().enumerate() {
+            let (name, slot) = (entry.name, entry.slot());
+            if entries.iter().take(number).any(|other| (other.name, other.slot()) == (name, slot)) {
+                return Err(RegisterError::Taken { name });
+            }
+        }
+        for (number, profile) in profiles.iter().enumerate() {
+            if profiles.iter().take(number).any(|other| other.name == profile.name) {
+                return Err(RegisterError::Taken { name: profile.name });
+            }
+        }
+        let all = Self {
+            entries: Vec::leak(self.entries.iter().copied().chain(entries.iter().copied()).collect()),
+            profiles: Vec::leak(self.profiles.iter().copied().chain(profiles.iter().copied()).collect()),
+        };
+        // The compositions of profiles may use the new algorithms, so they are parsed with them.
+        for Profile { name, spec, .. } in profiles {
+            all.parse(spec).map_err(|error| RegisterError::Profile { name, error: Box::new(error) })?;
+        }
+        Ok(all)
+    }
 }
 
 fn is_name(name: &str) -> bool {

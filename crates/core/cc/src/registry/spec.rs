@@ -2,7 +2,8 @@
 
 use core::str::FromStr;
 
-use super::{SpecError, known};
+use super::table::BUILT_IN;
+use super::{Registry, SpecError, known};
 use crate::avoidance::ECN_BETA;
 use crate::compose::{Composed, Stages};
 use crate::describe::{Entry, FromValue, Make, Safety, Slot, Value, Values};
@@ -49,16 +50,26 @@ impl PartialEq for Part {
 /// assert_eq!(controller.name(), "new-reno+rfc6675");
 /// # Ok::<(), longhaul_cc::registry::SpecError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub struct Spec {
     /// The five stages of [`Slot::COMPOSED`] in that order, or one monolithic controller.
     pub(super) parts: Vec<Part>,
+    /// The names by which it is printed.
+    pub(super) registry: Registry,
+}
+
+longhaul_units::debug_in_part!(Spec; parts; registry);
+
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts == other.parts
+    }
 }
 
 impl Spec {
     /// Returns the monolithic controller of `entry` with its default options.
     pub(crate) fn of(entry: &'static Entry) -> Self {
-        Self { parts: vec![Part::new(entry)] }
+        Self { parts: vec![Part::new(entry)], registry: BUILT_IN }
     }
 
     /// Returns the algorithms: one for each of [`Slot::COMPOSED`], or one monolithic controller.
@@ -86,8 +97,8 @@ impl Spec {
     /// Returns whether the conformance suite runs exactly this composition.
     #[must_use]
     pub fn is_tested(&self) -> bool {
-        let is_self = |text: &str| text.parse().is_ok_and(|spec: Self| spec == *self);
-        known().profiles.iter().any(|profile| is_self(profile.name))
+        let is_self = |text: &str| self.registry.parse(text).is_ok_and(|spec| spec == *self);
+        self.registry.profiles.iter().any(|profile| is_self(profile.name))
             || self.parts.iter().flat_map(|part| part.entry.tested).any(|text| is_self(text))
     }
 

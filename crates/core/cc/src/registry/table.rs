@@ -7,7 +7,7 @@ use crate::describe::{Entry, Profile, Safety, Slot};
 use crate::{avoidance, bbr, classify, copa, copa_cubic, ledbat, recovery, slow_start, startup};
 
 /// The algorithms of this crate, one line each.
-pub(super) static BUILT_IN: Registry = Registry {
+pub(super) const BUILT_IN: Registry = Registry {
     entries: &[
         &startup::none::ENTRY,
         &startup::swift_start::ENTRY,
@@ -76,7 +76,8 @@ pub(super) static BUILT_IN: Registry = Registry {
     ],
 };
 
-/// A set of algorithms and profiles.
+/// A set of algorithms and profiles, by which text names controllers. It is cheap to copy.
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Registry {
     /// All algorithms. The first of each slot is that slot's default.
@@ -99,14 +100,14 @@ impl Registry {
     }
 
     /// Returns the algorithms of `slot`, its default first.
-    pub fn of_slot(&self, slot: Slot) -> impl Iterator<Item = &'static Entry> {
+    pub fn of_slot(self, slot: Slot) -> impl Iterator<Item = &'static Entry> {
         self.entries.iter().copied().filter(move |entry| entry.slot() == slot)
     }
 
     /// Returns the composition of the first algorithm of every slot.
     pub(super) fn default_spec(&self) -> Spec {
         let first = |slot| self.of_slot(slot).next().map(Part::new);
-        Spec { parts: Slot::COMPOSED.into_iter().filter_map(first).collect() }
+        Spec { parts: Slot::COMPOSED.into_iter().filter_map(first).collect(), registry: *self }
     }
 }
 

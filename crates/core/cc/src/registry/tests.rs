@@ -222,7 +222,7 @@ impl Controller for Fixed {
         Control::window(longhaul_units::Bytes(self.window))
     }
     fn snapshot(&self) -> Snapshot {
-        Snapshot { phase: "fixed", bandwidth: None }
+        Snapshot::new("fixed")
     }
 }
 
@@ -267,7 +267,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
             values.prop_map(move |values| Part { entry, values })
         })
     };
-    let any = Slot::COMPOSED.map(part).prop_map(|parts| Spec { parts: parts.into() });
+    let any = Slot::COMPOSED.map(part).prop_map(|parts| Spec { parts: parts.into(), registry: built_in() });
     any.prop_filter("parts that fit", |spec| {
         spec.check().is_ok() && spec.parts.iter().all(|part| part.check(&[]).is_ok())
     })

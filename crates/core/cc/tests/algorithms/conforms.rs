@@ -7,12 +7,12 @@ use super::spec;
 
 #[test]
 fn every_profile_and_every_tested_composition_conforms() {
-    check_registry(built_in());
+    check_registry(&built_in());
 }
 
 #[test]
 fn every_profile_fills_a_path_of_ten_gigabytes() {
-    fill_registry(built_in());
+    fill_registry(&built_in());
 }
 
 #[test]

@@ -84,9 +84,8 @@ fn the_second_round_is_the_estimate_over_gamma() {
 #[test]
 fn the_estimate_is_told_by_name() {
     let told = |sender: &Sender| {
-        let mut told = Vec::new();
-        sender.controller.estimates(&mut |estimate| told.push((estimate.name, estimate.value)));
-        told
+        let estimates = sender.snapshot().estimates;
+        estimates.iter().map(|estimate| (estimate.name, estimate.value)).collect::<Vec<_>>()
     };
     let plain = "swift-start+new-reno".parse::<Congestion>().unwrap();
     let observed = observed(plain.clone(), Demands::default(), |_, _, _| {});

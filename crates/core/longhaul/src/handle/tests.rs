@@ -54,7 +54,7 @@ fn fixed_size_socket() -> TcpSocket {
 }
 
 /// A constant window without pacing: how much is sent does not depend on when the writer gets the processor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Fixed;
 
 impl ControllerFactory for Fixed {

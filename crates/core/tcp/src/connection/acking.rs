@@ -403,7 +403,7 @@ impl<'a> Acking<'a> {
             // A longer time without a retransmission is only possible if this host was suspended.
             return None;
         }
-        self.rtt.observe(segment.now, rtt);
+        self.rtt.observe(rtt);
         self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.pmtu.mss()));
         self.loss.on_rtt_sample();
         Some(RttSample::new(rtt, newest))

@@ -157,7 +157,6 @@ impl CongestionDriver {
         path.rttvar = rtt.rttvar();
         path.latest_rtt = rtt.latest();
         path.min_rtt = rtt.min();
-        path.recent_min_rtt = rtt.recent_min();
         path.handshake_rtt = self.handshake_rtt;
         path.peer_window = Bytes(snd.window());
         path.queued = Bytes(snd.unsent());

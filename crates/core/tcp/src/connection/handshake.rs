@@ -225,7 +225,7 @@ impl Connection {
         self.cc.handshake_lossy = handshake.retries > 1 && answered != Some(handshake.first.0);
         if let Some(sent_at) = answered {
             let rtt = at - sent_at;
-            self.rtt.observe(now, rtt);
+            self.rtt.observe(rtt);
             self.rtt.sample(rtt, Bytes::ZERO, Bytes(1));
             self.cc.handshake_rtt = Some(rtt);
         } else {

@@ -18,9 +18,7 @@ impl Connection {
     /// Returns the controller's estimates of path properties; empty if it has none.
     #[must_use]
     pub fn estimates(&self) -> Vec<Estimate> {
-        let mut estimates = Vec::new();
-        self.cc.peek(|sending| sending.controller.estimates(&mut |estimate| estimates.push(estimate)));
-        estimates
+        self.cc.peek(|sending| sending.controller.snapshot().estimates.iter().collect())
     }
 
     /// Returns a snapshot at `now`.
@@ -37,7 +35,7 @@ impl Connection {
                 initial_sequence: self.numbers.initial(),
                 congestion: sending.controller.name(),
                 phase: snapshot.phase,
-                startup: sending.controller.startup(),
+                startup: snapshot.startup,
                 recovery: self.loss.recovery_state(),
                 cwnd: sending.control.cwnd,
                 ssthresh: threshold(&sending.control),

@@ -40,7 +40,6 @@ impl<L: CongestionAvoidance> Rounds<L> {
 
     fn sample(&mut self) {
         smoothed::observe(&mut self.path, self.rtt, Bytes::from_f64(self.window.cwnd));
-        self.path.recent_min_rtt = self.path.min_rtt;
     }
 
     /// Starts congestion avoidance for `reason`.

@@ -13,10 +13,10 @@ use longhaul_cc::compose::{
 use longhaul_cc::registry::Spec;
 use longhaul_cc::{
     Ack, BuildParams, Control, Controller, ControllerFactory, EcnMark, Episode, Granted, NetworkHeaderKind, Path,
-    forward_controller, update,
+    PathEvent, forward_controller, update,
 };
 use longhaul_conformance::{Expect, Operation, Pipe, Scenario, check, fill, play};
-use longhaul_units::{Bytes, Rate, Span};
+use longhaul_units::{Bytes, Rate, Span, Time};
 
 use self::toys::Toys;
 
@@ -94,7 +94,7 @@ impl CongestionAvoidance for Faulty {
 struct FaultyFactory(Fault);
 
 /// Changes the threshold whenever it is read, or with every episode that begins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Nervous(Composed, Arc<AtomicU64>, Fault);
 
 impl Controller for Nervous {
@@ -184,7 +184,7 @@ fn huge(mss: Bytes) -> Pipe {
 #[derive(Debug)]
 struct Narrow;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct NarrowWindow(Box<dyn Controller>);
 
 impl ControllerFactory for Narrow {
@@ -209,4 +209,88 @@ impl Controller for NarrowWindow {
 fn a_window_that_wraps_does_not_fill_it() {
     let filled = fill(&Narrow, &huge(Bytes(1448)), Span::from_secs(60), Expect::default()).expect("granted");
     assert!(filled.most_in_flight < Bytes(1 << 32), "{}", filled.most_in_flight);
+}
+
+/// A controller with a fault: each tick follows the last one's due time, not the time at which it came.
+#[derive(Clone, Debug)]
+struct Metronome(Box<dyn Controller>, Option<Time>);
+
+const BEAT: Span = Span::from_millis(1);
+
+impl Controller for Metronome {
+    forward_controller!(0: name, on_ack, on_timeout, control, snapshot);
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.0.on_event(event, path);
+        if let PathEvent::Established { now, .. } = *event {
+            self.1 = Some(now + BEAT);
+        }
+    }
+
+    fn on_tick(&mut self, _now: Time, _path: &Path) {
+        self.1 = self.1.map(|due| due + BEAT);
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.1
+    }
+}
+
+#[derive(Debug)]
+struct Metronomes;
+
+impl ControllerFactory for Metronomes {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        Box::new(Metronome(spec("new-reno").build(params), None))
+    }
+
+    fn name(&self) -> String {
+        "metronome".to_owned()
+    }
+}
+
+#[test]
+fn a_tick_that_ignores_when_it_came_is_found() {
+    let history = [Operation::Wait { sixteenths: 16 }];
+    let run = |tick_delay| {
+        let scenario = update!(Scenario { tick_delay, ..Scenario::default() });
+        catch_unwind(AssertUnwindSafe(|| play(&Metronomes, &scenario, &history, Expect::default())))
+    };
+    assert!(run(0).is_ok());
+    let message = run(8).unwrap_err().downcast::<String>().expect("a message");
+    assert!(message.contains("still due"), "{message}");
+}
+
+/// A controller with a fault: its clone is a new one.
+#[derive(Debug)]
+struct Forgetful(Box<dyn Controller>);
+
+impl Clone for Forgetful {
+    fn clone(&self) -> Self {
+        Self(spec("new-reno").build(&BuildParams::default()))
+    }
+}
+
+impl Controller for Forgetful {
+    forward_controller!(0: name, on_ack, on_timeout, on_event, control, snapshot);
+}
+
+#[derive(Debug)]
+struct Forgetfuls;
+
+impl ControllerFactory for Forgetfuls {
+    fn build(&self, _: &BuildParams) -> Box<dyn Controller> {
+        Box::new(Forgetful(spec("new-reno").build(&BuildParams::default())))
+    }
+
+    fn name(&self) -> String {
+        "forgetful".to_owned()
+    }
+}
+
+#[test]
+fn a_clone_without_the_state_is_found() {
+    let found = catch_unwind(AssertUnwindSafe(|| check(&Forgetfuls, Expect::default(), 64)));
+    let message = found.unwrap_err().downcast::<String>().expect("a message");
+    assert!(message.starts_with("forgetful: "), "{message}");
 }

@@ -9,7 +9,7 @@ use longhaul_cc::{
 };
 
 /// Sends probes for a round trip in every round, sets a pace, and distinguishes its segments by tag.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ProbeToy {
     cwnd: Bytes,
     cap: Bytes,
@@ -81,7 +81,6 @@ impl ProbeToy {
             rttvar,
             latest_rtt,
             min_rtt,
-            recent_min_rtt,
             handshake_rtt,
             peer_window,
             queued,
@@ -90,7 +89,7 @@ impl ProbeToy {
             sack,
             ..
         } = *path;
-        for span in [srtt, latest_rtt, min_rtt, recent_min_rtt, handshake_rtt].into_iter().flatten() {
+        for span in [srtt, latest_rtt, min_rtt, handshake_rtt].into_iter().flatten() {
             self.note(span.as_nanos());
         }
         self.note(mss.0 ^ rttvar.as_nanos() ^ peer_window.0 ^ queued.0 ^ u64::from(handshake_lossy));
@@ -253,7 +252,7 @@ impl Controller for ProbeToy {
 }
 
 /// Follows the routers' answers, with one of the three headers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct HeaderToy {
     kind: NetworkHeaderKind,
     cwnd: Bytes,

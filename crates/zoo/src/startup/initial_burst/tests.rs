@@ -61,7 +61,7 @@ fn an_ack_ends_it() {
 /// Restarts after idle periods and timeouts are paced as usual.
 #[test]
 fn only_a_connection_begins_with_it() {
-    for opening in [Opening::Idle, Opening::Timeout, Opening::Asked] {
+    for opening in [Opening::Idle, Opening::Timeout] {
         let (mut startup, mut window) = begun();
         assert_eq!(startup.begin(opening, Time::ZERO, &Path::new(MSS), &mut window), Step::Done);
         assert_eq!(startup.overlay(), Overlay::default());

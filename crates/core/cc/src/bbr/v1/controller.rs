@@ -122,6 +122,6 @@ impl Controller for BbrV1 {
     fn snapshot(&self) -> Snapshot {
         let bw = self.bw();
         let bandwidth = (bw > 0.0).then(|| Rate::from_bytes_per_sec(bw as u64));
-        Snapshot { phase: self.mode.name(), bandwidth }
+        Snapshot { bandwidth, ..Snapshot::new(self.mode.name()) }
     }
 }

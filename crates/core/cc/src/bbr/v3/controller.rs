@@ -126,6 +126,6 @@ impl Controller for Bbr {
 
     fn snapshot(&self) -> Snapshot {
         let bandwidth = (self.bw > 0.0).then(|| longhaul_units::Rate::from_bytes_per_sec(self.bw as u64));
-        Snapshot { phase: self.state.name(), bandwidth }
+        Snapshot { bandwidth, ..Snapshot::new(self.state.name()) }
     }
 }

@@ -12,7 +12,7 @@ impl Composed {
             window: Window { cwnd: self.settled(), ..self.window },
             phase: self.phase,
             reason: self.reason,
-            avoidance: self.avoidance.clone_box(),
+            avoidance: self.avoidance.clone(),
             in_recovery: self.recovering.is_some(),
             timeout,
         });

@@ -6,8 +6,8 @@ use super::congestion::all_delivered;
 use super::{Composed, Phase, Recovering, RecoveryKind, record};
 use crate::compose::{LossCause, Opening, Reason, Signal, StageEvent, Step};
 use crate::{
-    Ack, Control, Controller, Episode, Estimate, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse, SegmentKind,
-    Sent, Snapshot, StartupOutcome, Timeout,
+    Ack, Control, Controller, Episode, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse, SegmentKind, Sent,
+    Snapshot, Timeout,
 };
 
 impl Controller for Composed {
@@ -133,7 +133,7 @@ impl Controller for Composed {
             }
             (None, Phase::Avoidance) => {
                 let step = self.avoidance.on_tick(now, path, &mut self.window);
-                self.after_avoidance(step, now, path);
+                self.after_avoidance(step, path);
             }
         }
         self.bound();
@@ -163,28 +163,16 @@ impl Controller for Composed {
         self.startup.saved_path_use()
     }
 
-    fn startup(&self) -> StartupOutcome {
-        self.record.outcome()
-    }
-
     fn snapshot(&self) -> Snapshot {
         let phase = match self.recovering {
             Some(Recovering { kind: RecoveryKind::Ecn, .. }) => "cwr",
             _ => self.active().phase(),
         };
-        Snapshot { phase, bandwidth: None }
-    }
-
-    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        let mut snapshot = Snapshot { startup: self.record.outcome(), ..Snapshot::new(phase) };
         // Two stages may have the same estimator. Later stages have observed more of the path, so they come first.
-        let mut told: Vec<&'static str> = Vec::new();
         for stage in self.stages().into_iter().rev() {
-            stage.estimates(&mut |estimate| {
-                if !told.contains(&estimate.name) {
-                    told.push(estimate.name);
-                    tell(estimate);
-                }
-            });
+            stage.estimates(&mut |estimate| snapshot.estimates.push(estimate));
         }
+        snapshot
     }
 }

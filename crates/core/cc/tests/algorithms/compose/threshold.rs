@@ -9,7 +9,7 @@ use longhaul_cc::{Ack, BuildParams, Granted, Path, PathEvent, update};
 
 /// Hands over at once. The fields are the threshold for slow start, and the room that it reports during congestion
 /// avoidance, in segments.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Guide(u64, Option<u64>);
 
 impl Stage for Guide {

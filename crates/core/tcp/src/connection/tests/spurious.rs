@@ -48,7 +48,7 @@ struct Watched {
     detection: Option<Detection>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Watcher {
     inner: Box<dyn Controller>,
     watched: Watched,

@@ -27,7 +27,7 @@ struct Recording {
     told: Told,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Recorder {
     inner: Box<dyn Controller>,
     told: Told,
