@@ -5,7 +5,7 @@ mod skew;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use crate::options::{Checks, InvalidOption, Part, options};
+use crate::options::options;
 use crate::{Estimate, Method, MethodKind, Next, RateRange, Train, TrainReport};
 use longhaul_cc::internal::{CapProbeConfig, CapProbeEstimate};
 use run::Run;
@@ -27,57 +27,44 @@ const ALONE: f64 = 0.5;
 const VAGUE: f64 = 0.3;
 
 options! {
-    /// Options of [`CapProbeMethod`], with their ranges and defaults. The defaults follow the published procedure, as
-    /// far as it is known.
-    pub struct CapProbeOptions[""] {
-        /// Sizes of the packets (IP) of the two kinds of runs in bytes: 64 to 9000, 700 and 900 by default.
+    /// Constants of [`CapProbeMethod`], which follow the published procedure, as far as it is known.
+    pub(crate) struct CapProbeOptions {
+        /// Sizes of the packets (IP) of the two kinds of runs in bytes.
         sizes: (u32, u32) = (700, 900);
-        /// Largest size to which packets may grow in bytes: 64 to 9000, 1400 by default.
-        largest: u32 = 1400, 64.0..=9000.0;
-        /// Number of samples that a run requires: 2 to 1000, 40 by default.
-        least: u32 = 40, 2.0..=1000.0;
-        /// Number of trains after which a run gives up: `least` to 10,000, 100 by default.
-        most: u32 = 100, least..=10_000.0;
-        /// Relative change of the packet size after a run that gave up: 0 to 0.5, 0.2 by default.
-        step: f64 = 0.2, 0.0..=0.5;
-        /// Largest difference between the rates of two runs that agree, relative to their mean: 0.001 to 0.5, 0.05 by
-        /// default.
-        agreement: f64 = 0.05, 0.001..=0.5;
-        /// Queueing delay up to which a pair counts as undistorted, relative to its dispersion: 0 to 0.5, 0.05 by
-        /// default.
-        share: f64 = 0.05, 0.0..=0.5;
-        /// Largest number of runs: 2 to 100, 8 by default.
-        runs: u32 = 8, 2.0..=100.0;
-        /// Mean time between trains: 1 ms to 10 s, 50 ms by default. Each interval is varied by up to 25 %, so that
-        /// trains do not synchronize with periodic traffic.
-        interval: Span = Span::from_millis(50), 0.001..=10.0;
-        /// Largest load of all trains, relative to the capacity: 0.001 to 1, 0.05 by default.
-        load: f64 = 0.05, 0.001..=1.0;
-        /// Smallest error of clocks: 0 to 1 s, 1 us by default. If the receiver's readings show a coarser resolution,
-        /// that is used instead.
-        clock: Span = Span::from_micros(1), 0.0..=1.0;
-        /// Smallest dispersion of a train in ticks of the clock, which determines its length: 1 to 1000, 25 by default.
-        ticks: u32 = 25, 1.0..=1000.0;
-        /// Largest number of packets per train: 2 to 1000, 64 by default.
-        longest: u32 = 64, 2.0..=1000.0;
-        /// Largest drift between the two clocks in parts per million: 0 to 1000, 200 by default.
-        skew_ppm: f64 = 200.0, 0.0..=1000.0;
-        /// Time for which the report of a train is awaited: 1 ms to 10 min, 5 s by default.
-        patience: Span = Span::from_secs(5), 0.001..=600.0;
-        /// Seed of the variation of intervals.
-        seed: u64 = 1;
-    }
-}
-
-impl Part for (u32, u32) {
-    fn check(&self, checks: Checks, name: &'static str) -> Result<(), InvalidOption> {
-        [self.0, self.1].into_iter().try_for_each(|size| checks.within(name, f64::from(size), (64.0, 9000.0)))
+        /// Largest size to which packets may grow in bytes.
+        largest: u32 = 1400;
+        /// Number of samples that a run requires.
+        least: u32 = 40;
+        /// Number of trains after which a run gives up.
+        most: u32 = 100;
+        /// Relative change of the packet size after a run that gave up.
+        step: f64 = 0.2;
+        /// Largest difference between the rates of two runs that agree, relative to their mean.
+        agreement: f64 = 0.05;
+        /// Queueing delay up to which a pair counts as undistorted, relative to its dispersion.
+        share: f64 = 0.05;
+        /// Largest number of runs.
+        runs: u32 = 8;
+        /// Mean time between trains. Each interval is varied by up to 25 %, so that trains do not synchronize with
+        /// periodic traffic.
+        interval: Span = Span::from_millis(50);
+        /// Largest load of all trains, relative to the capacity.
+        load: f64 = 0.05;
+        /// Smallest error of clocks. If the receiver's readings show a coarser resolution, that is used instead.
+        clock: Span = Span::from_micros(1);
+        /// Smallest dispersion of a train in ticks of the clock, which determines its length.
+        ticks: u32 = 25;
+        /// Largest number of packets per train.
+        longest: u32 = 64;
+        /// Largest drift between the two clocks in parts per million.
+        skew_ppm: f64 = 200.0;
+        /// Time for which the report of a train is awaited.
+        patience: Span = Span::from_secs(5);
     }
 }
 
 impl CapProbeOptions {
-    /// The same options for a path that carries packets of at most `largest` bytes: smaller sizes in the same
-    /// proportion.
+    /// Returns the constants for a path that carries packets of at most `largest` bytes: sizes in the same proportion.
     pub(crate) fn up_to(self, largest: Bytes) -> Self {
         let largest = u32::try_from(largest.0).unwrap_or(u32::MAX);
         let (first, second) = self.sizes;
@@ -93,7 +80,7 @@ impl CapProbeOptions {
 /// coarse for the dispersion of a pair, longer trains replace pairs, as in PBProbe on fast links. The drift between the
 /// two clocks is removed from the delays of each run.
 #[derive(Clone, Debug)]
-pub struct CapProbeMethod {
+pub(crate) struct CapProbeMethod {
     options: CapProbeOptions,
     sizes: [u32; 2],
     /// Kind of the current run: 0 or 1.
@@ -123,13 +110,7 @@ enum Outcome {
 }
 
 impl CapProbeMethod {
-    /// Creates a session with these options.
-    pub fn new(options: CapProbeOptions) -> Result<Self, InvalidOption> {
-        options.check(Checks(MethodKind::CapProbe.name()), "")?;
-        Ok(Self::unchecked(options))
-    }
-
-    fn unchecked(options: CapProbeOptions) -> Self {
+    pub(crate) fn new(options: CapProbeOptions) -> Self {
         Self {
             sizes: [options.sizes.0, options.sizes.1],
             kind: 0,
@@ -143,7 +124,7 @@ impl CapProbeMethod {
             sent: 0,
             next_at: Time::ZERO,
             tick: Tick::default(),
-            random: options.seed,
+            random: 1,
             outcome: Outcome::Open,
             options,
         }
@@ -275,12 +256,6 @@ impl CapProbeMethod {
             self.run.lost += lost;
             self.proceed();
         }
-    }
-}
-
-impl Default for CapProbeMethod {
-    fn default() -> Self {
-        Self::unchecked(CapProbeOptions::default())
     }
 }
 

@@ -5,22 +5,24 @@ use std::str::FromStr;
 
 use longhaul_units::{Bytes, Span};
 
-use crate::{
-    CapProbeMethod, CapProbeOptions, InvalidOption, Method, PathChirp, PathChirpConfig, Pathload, PathloadConfig,
-    Pathrate, PathrateConfig,
-};
+use crate::Method;
+use crate::cap_probe::{CapProbeMethod, CapProbeOptions};
+use crate::path_chirp::{self, PathChirpConfig};
+use crate::pathload::{self, PathloadConfig};
+use crate::pathrate::{self, PathrateConfig};
+use crate::turns::Turns;
 
 /// A method of this crate, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MethodKind {
-    /// [`CapProbeMethod`], `capprobe`.
+    /// CapProbe (Kapoor et al., 2004), `capprobe`.
     CapProbe,
-    /// [`Pathrate`], `pathrate`.
+    /// Pathrate (Dovrolis et al., 2004), `pathrate`.
     Pathrate,
-    /// [`Pathload`], `pathload`.
+    /// Pathload (Jain and Dovrolis, 2003), `pathload`.
     Pathload,
-    /// [`PathChirp`], `pathchirp`.
+    /// pathChirp (Ribeiro et al., 2003), `pathchirp`.
     PathChirp,
 }
 
@@ -75,23 +77,22 @@ impl MethodKind {
         }
     }
 
-    /// Creates a session with default options.
+    /// Creates a session with packets of up to 1500 bytes (IP).
     pub fn create(self) -> Box<dyn Method> {
-        self.create_for(Bytes(u64::MAX)).expect("the defaults are in their ranges")
+        self.create_for(Bytes(u64::MAX))
     }
 
-    /// Creates a session with default options, except that packets have at most `largest` bytes (IP).
-    ///
-    /// # Errors
-    ///
-    /// `largest` is less than the smallest packet that the method can work with.
-    pub fn create_for(self, largest: Bytes) -> Result<Box<dyn Method>, InvalidOption> {
-        Ok(match self {
-            Self::CapProbe => Box::new(CapProbeMethod::new(CapProbeOptions::default().up_to(largest))?),
-            Self::Pathrate => Box::new(Pathrate::new(PathrateConfig::default().up_to(largest))?),
-            Self::Pathload => Box::new(Pathload::new(PathloadConfig::default().up_to(largest))?),
-            Self::PathChirp => Box::new(PathChirp::new(PathChirpConfig::default().up_to(largest))?),
-        })
+    /// Creates a session whose packets have at most `largest` bytes (IP), which is at least 128.
+    pub fn create_for(self, largest: Bytes) -> Box<dyn Method> {
+        let largest = largest.max(Bytes(128));
+        match self {
+            Self::CapProbe => Box::new(CapProbeMethod::new(CapProbeOptions::default().up_to(largest))),
+            Self::Pathrate => Box::new(Turns::of(pathrate::Procedure::new(PathrateConfig::default().up_to(largest)))),
+            Self::Pathload => Box::new(Turns::of(pathload::Procedure::new(PathloadConfig::default().up_to(largest)))),
+            Self::PathChirp => {
+                Box::new(Turns::of(path_chirp::Procedure::new(PathChirpConfig::default().up_to(largest))))
+            }
+        }
     }
 }
 
@@ -140,7 +141,7 @@ mod tests {
     fn every_method_works_with_the_packets_of_every_common_mtu() {
         for kind in MethodKind::ALL {
             for largest in [1500, 1280, 576, 128] {
-                assert_eq!(kind.create_for(Bytes(largest)).map(|method| method.name()), Ok(kind.name()), "{largest}");
+                assert_eq!(kind.create_for(Bytes(largest)).name(), kind.name(), "{largest}");
             }
         }
     }

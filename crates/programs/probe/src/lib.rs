@@ -9,10 +9,10 @@
 //! |---|---|
 //! | `method` | [`Method`], and the types that it exchanges with its driver |
 //! | `kind` | [`MethodKind`], the catalogue: names, quantities, construction |
-//! | `cap_probe`, `pathrate` | [`CapProbeMethod`] and [`Pathrate`], which measure capacity |
-//! | `pathload`, `path_chirp` | [`Pathload`] and [`PathChirp`], which measure available bandwidth |
-//! | `turns` | sessions with one train at a time, and their [`Limits`] |
-//! | `options` | range checks of options |
+//! | `cap_probe`, `pathrate` | the methods that measure capacity |
+//! | `pathload`, `path_chirp` | the methods that measure available bandwidth |
+//! | `turns` | sessions with one train at a time |
+//! | `options` | constants of the methods |
 //! | `sim`, by the feature `sim` (default) | driver over an emulated path in virtual time |
 //! | `sockets`, by the feature `sockets` | driver over UDP sockets, TCPProbe within a transfer, search for the queueing hop |
 //!
@@ -51,12 +51,6 @@ pub mod sim;
 pub mod sockets;
 mod turns;
 
-pub use cap_probe::{CapProbeMethod, CapProbeOptions};
 pub use kind::{MethodKind, Quantity, UnknownMethod};
 pub use longhaul_cc::estimate::RateRange;
 pub use method::{Arrived, Estimate, Method, Next, Planned, Train, TrainReport, missing_from};
-pub use options::InvalidOption;
-pub use path_chirp::{ExcursionRule, PathChirp, PathChirpConfig};
-pub use pathload::{Band, FleetRule, Pathload, PathloadConfig, StreamRule};
-pub use pathrate::{BinRule, ModeRule, Pathrate, PathrateConfig};
-pub use turns::Limits;

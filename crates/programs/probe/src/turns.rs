@@ -7,14 +7,14 @@ use crate::{Arrived, Estimate, Method, MethodKind, Next, Planned, Train, TrainRe
 
 options! {
     /// Conditions under which a session gives up.
-    pub struct Limits[""] {
-        /// Time after the last packet of a train for which its report is awaited: 1 ms to 10 min, 5 s by default.
-        /// Without a report, all packets of the train count as lost.
-        patience: Span = Span::from_secs(5), 0.001..=600.0;
-        /// Number of successive trains without any answer that ends the session: 1 to 1000, 10 by default.
-        unanswered: u32 = 10, 1.0..=1000.0;
-        /// Duration of the session: 1 s to 1 day, 10 min by default. The session then ends with its current estimate.
-        time: Span = Span::from_secs(600), 1.0..=86_400.0;
+    pub(crate) struct Limits {
+        /// Time after the last packet of a train for which its report is awaited. Without a report, all packets of the
+        /// train count as lost.
+        patience: Span = Span::from_secs(5);
+        /// Number of successive trains without any answer that ends the session.
+        unanswered: u32 = 10;
+        /// Duration of the session. The session then ends with its current estimate.
+        time: Span = Span::from_secs(600);
     }
 }
 
@@ -31,6 +31,8 @@ pub(crate) trait Session {
 
     /// Returns the next train, or `None` to end the session. Called again only after [`Session::learn`].
     fn plan(&mut self) -> Option<Plan>;
+
+    fn limits(&self) -> Limits;
 
     /// Takes the fate of the last train, with one entry per planned packet.
     fn learn(&mut self, packets: &[Option<Arrived>]);
@@ -62,8 +64,8 @@ struct Out {
 }
 
 impl<S: Session> Turns<S> {
-    pub(crate) fn of(session: S, limits: Limits) -> Self {
-        let (ready_at, ends_at) = (Time::ZERO, None);
+    pub(crate) fn of(session: S) -> Self {
+        let (limits, ready_at, ends_at) = (session.limits(), Time::ZERO, None);
         Self { session, limits, next_id: 0, out: None, ready_at, ends_at, unanswered: 0, finished: false }
     }
 
@@ -138,50 +140,6 @@ impl<S: Session> Method for Turns<S> {
     }
 }
 
-/// Makes a newtype around [`Turns`] a [`Method`] with a constructor from its options.
-macro_rules! method_of_turns {
-    ($method:ident, $config:ident) => {
-        impl $method {
-            /// Creates a session with these options.
-            pub fn new(config: $config) -> Result<Self, crate::InvalidOption> {
-                let checks = crate::options::Checks(<Procedure as crate::turns::Session>::KIND.name());
-                crate::options::Part::check(&config, checks, "")?;
-                Ok(Self::unchecked(config))
-            }
-
-            fn unchecked(config: $config) -> Self {
-                Self(crate::turns::Turns::of(Procedure::new(config), config.limits))
-            }
-        }
-
-        impl Default for $method {
-            fn default() -> Self {
-                Self::unchecked($config::default())
-            }
-        }
-
-        impl crate::Method for $method {
-            fn name(&self) -> &'static str {
-                self.0.name()
-            }
-
-            fn poll(&mut self, now: longhaul_units::Time) -> crate::Next {
-                self.0.poll(now)
-            }
-
-            fn on_report(&mut self, now: longhaul_units::Time, report: &crate::TrainReport) {
-                self.0.on_report(now, report);
-            }
-
-            fn estimate(&self) -> crate::Estimate {
-                self.0.estimate()
-            }
-        }
-    };
-}
-
-pub(crate) use method_of_turns;
-
 #[cfg(test)]
 mod tests {
     use longhaul_units::Bytes;
@@ -191,12 +149,17 @@ mod tests {
     /// A session that sends pairs forever and counts arrivals.
     #[derive(Default)]
     struct Pairs {
+        limits: Limits,
         learnt: Vec<usize>,
         stopped: bool,
     }
 
     impl Session for Pairs {
         const KIND: MethodKind = MethodKind::Pathrate;
+
+        fn limits(&self) -> Limits {
+            self.limits
+        }
 
         fn plan(&mut self) -> Option<Plan> {
             let packets = Train::regular(0, 2, Bytes(100), Span::from_millis(2)).packets;
@@ -217,7 +180,7 @@ mod tests {
     }
 
     fn pairs(limits: Limits) -> Turns<Pairs> {
-        Turns::of(Pairs::default(), limits)
+        Turns::of(Pairs { limits, ..Pairs::default() })
     }
 
     /// Time of reports, which has no effect.

@@ -7,7 +7,7 @@ use longhaul_units::{Rate, Span};
 
 use super::PathChirpConfig;
 use super::rules::{chirp, chirp_estimate, gaps, noise};
-use crate::turns::{Plan, Session};
+use crate::turns::{Limits, Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, RateRange};
 
 /// Number of standard deviations around the mean that contain 95 % of a normal distribution.
@@ -23,7 +23,7 @@ struct Sample {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Procedure {
+pub(crate) struct Procedure {
     config: PathChirpConfig,
     /// Lowest and highest rate of the next chirp in bytes per second.
     range: (f64, f64),
@@ -36,7 +36,7 @@ pub(super) struct Procedure {
 }
 
 impl Procedure {
-    pub(super) fn new(config: PathChirpConfig) -> Self {
+    pub(crate) fn new(config: PathChirpConfig) -> Self {
         let bytes = |rate: Rate| rate.as_bytes_per_sec() as f64;
         let range = (bytes(config.low), bytes(config.high));
         Self { config, range, last: None, warm: 0, chirps: 0, kept: VecDeque::new(), ended: false }
@@ -78,6 +78,10 @@ impl Procedure {
 
 impl Session for Procedure {
     const KIND: MethodKind = MethodKind::PathChirp;
+
+    fn limits(&self) -> Limits {
+        self.config.limits
+    }
 
     fn plan(&mut self) -> Option<Plan> {
         if self.ended {

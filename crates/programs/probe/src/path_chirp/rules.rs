@@ -22,22 +22,22 @@ pub(super) fn chirp((low, high): (f64, f64), size: Bytes, spread: f64) -> Vec<Pl
 
 options! {
     /// Constants of the estimate of one chirp.
-    pub struct ExcursionRule["excursions."] {
-        /// Decrease factor F, 1 to 100, 3 by default: an excursion ends where the delay is less than its maximum
-        /// divided by F, both relative to the delay at its start. The authors' module for ns-2 and their later tool
-        /// STAB have 3. Their tool pathChirp 2.3 has 1.5, with which single packets of cross traffic end the last
-        /// excursion too often, so that its start is too late.
-        fall: f64 = 3.0, 1.0..=100.0;
-        /// Busy period threshold L: least number of packets of an excursion, 1 to 1000, 5 by default.
-        least: u32 = 5, 1.0..=1000.0;
-        /// Smallest rise of the delay that starts an excursion, relative to its gap: 0 to 0.1, 0.01 by default. Smaller
-        /// rises are clock drift or scheduling delays.
-        slope: f64 = 0.01, 0.0..=0.1;
+    pub(crate) struct ExcursionRule {
+        /// Decrease factor F: an excursion ends where the delay is less than its maximum divided by F, both relative to
+        /// the delay at its start. The authors' module for ns-2 and their later tool STAB have 3. Their tool pathChirp
+        /// 2.3 has 1.5, with which single packets of cross traffic end the last excursion too often, so that its start
+        /// is too late.
+        fall: f64 = 3.0;
+        /// Busy period threshold L: least number of packets of an excursion.
+        least: u32 = 5;
+        /// Smallest rise of the delay that starts an excursion, relative to its gap. Smaller rises are clock drift or
+        /// scheduling delays.
+        slope: f64 = 0.01;
         /// Smallest height of an excursion that cannot be noise, relative to the median change of delays at the low
-        /// rates of the chirp: 0 to 10, 1.5 by default.
-        noise: f64 = 1.5, 0.0..=10.0;
-        /// Ratio of a gap to the one before from which the sender counts as interrupted: 1 to 100, 2 by default.
-        misordered: f64 = 2.0, 1.0..=100.0;
+        /// rates of the chirp.
+        noise: f64 = 1.5;
+        /// Ratio of a gap to the one before from which the sender counts as interrupted.
+        misordered: f64 = 2.0;
     }
 }
 

@@ -1,7 +1,8 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::rules::*;
-use super::{PathChirp, PathChirpConfig};
+use super::{PathChirpConfig, Procedure};
+use crate::turns::Turns;
 use crate::{Arrived, Method, Next, Train, TrainReport};
 
 mod bounds;
@@ -125,7 +126,7 @@ fn fluid(train: &Train) -> TrainReport {
     TrainReport { id: train.id, packets: packets.collect() }
 }
 
-fn run(method: &mut PathChirp, answers: impl Fn(u32) -> bool) -> (Vec<Train>, Time) {
+fn run(method: &mut Turns<Procedure>, answers: impl Fn(u32) -> bool) -> (Vec<Train>, Time) {
     let (mut now, mut trains) = (Time::from_nanos(1), Vec::new());
     loop {
         match method.poll(now) {
@@ -146,7 +147,7 @@ fn run(method: &mut PathChirp, answers: impl Fn(u32) -> bool) -> (Vec<Train>, Ti
 /// the two rates between which delays start to rise.
 #[test]
 fn an_ideal_path_is_measured_to_one_step() {
-    let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathChirpConfig::default()));
     let (trains, _) = run(&mut method, |_| true);
     let estimate = method.estimate();
     let range = estimate.available.unwrap();
@@ -167,7 +168,7 @@ fn an_ideal_path_is_measured_to_one_step() {
 #[test]
 fn chirps_take_a_twentieth_of_the_estimate() {
     let rate = |config| {
-        let (trains, took) = run(&mut PathChirp::new(config).unwrap(), |_| true);
+        let (trains, took) = run(&mut Turns::of(Procedure::new(config)), |_| true);
         trains.iter().flat_map(|train| &train.packets).map(|packet| packet.size.as_f64()).sum::<f64>()
             / took.since(Time::ZERO).as_secs_f64()
     };
@@ -181,7 +182,7 @@ fn chirps_take_a_twentieth_of_the_estimate() {
 /// Chirps of which a single packet arrives are invalid, and the largest number of chirps ends the session.
 #[test]
 fn the_largest_number_of_chirps_ends_the_session() {
-    let mut method = PathChirp::new(PathChirpConfig { chirps: 30, ..PathChirpConfig::default() }).unwrap();
+    let mut method = Turns::of(Procedure::new(PathChirpConfig { chirps: 30, ..PathChirpConfig::default() }));
     let (mut now, mut trains) = (Time::from_nanos(1), 0);
     loop {
         match method.poll(now) {
@@ -201,22 +202,10 @@ fn the_largest_number_of_chirps_ends_the_session() {
 
 #[test]
 fn a_path_without_answers_ends_the_session() {
-    let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathChirpConfig::default()));
     assert_eq!(run(&mut method, |_| false).0.len(), 10);
     assert_eq!(method.estimate().available, None);
-    let mut dies = PathChirp::new(PathChirpConfig::default()).unwrap();
+    let mut dies = Turns::of(Procedure::new(PathChirpConfig::default()));
     assert_eq!(run(&mut dies, |n| n < 15).0.len(), 25);
     assert!(dies.estimate().available.is_some() && !dies.estimate().converged);
-}
-
-#[test]
-fn options_out_of_range_are_named() {
-    let refused = |config: PathChirpConfig| PathChirp::new(config).unwrap_err().option;
-    let config = PathChirpConfig::default();
-    assert_eq!(refused(PathChirpConfig { spread: 1.0, ..config }), "spread");
-    assert_eq!(refused(PathChirpConfig { above: 1.0, ..config }), "above");
-    assert_eq!(
-        refused(PathChirpConfig { excursions: ExcursionRule { fall: 0.5, ..RULE }, ..config }),
-        "excursions.fall"
-    );
 }

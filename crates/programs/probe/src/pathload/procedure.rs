@@ -6,14 +6,14 @@ use super::PathloadConfig;
 use super::rules::{Stream, Trend, Verdict, aborts, fleet_verdict, stream_trend};
 use super::search::Search;
 use crate::pathrate::rules::bursts;
-use crate::turns::{Plan, Session};
+use crate::turns::{Limits, Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, RateRange, Train};
 
 /// Gaps of the first train below this fraction of the mean gap count as back to back, as in Pathrate.
 const BACK_TO_BACK: f64 = 0.25;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Procedure {
+pub(crate) struct Procedure {
     config: PathloadConfig,
     tries: u32,
     /// Search for the rate; `None` until the first train has determined its start.
@@ -30,7 +30,7 @@ pub(super) struct Procedure {
 }
 
 impl Procedure {
-    pub(super) fn new(config: PathloadConfig) -> Self {
+    pub(crate) fn new(config: PathloadConfig) -> Self {
         Self { config, ..Self::default() }
     }
 
@@ -101,6 +101,10 @@ impl Procedure {
 
 impl Session for Procedure {
     const KIND: MethodKind = MethodKind::Pathload;
+
+    fn limits(&self) -> Limits {
+        self.config.limits
+    }
 
     fn plan(&mut self) -> Option<Plan> {
         if self.ended {

@@ -4,59 +4,43 @@ use longhaul_units::Span;
 use longhaul_units::statistics::median;
 
 use crate::Arrived;
-use crate::options::{Checks, InvalidOption, Part, options};
+use crate::options::options;
 
 /// Grey band of a trend metric: delays rise if the metric is above `high`, and do not rise if it is below `low`.
 /// Between the two, ends included, it is undecided.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Band {
-    /// Lower end: 0 to `high`.
-    pub low: f64,
-    /// Upper end: 0 to 1.
-    pub high: f64,
-}
-
-impl Part for Band {
-    fn check(&self, checks: Checks, name: &'static str) -> Result<(), InvalidOption> {
-        checks.within(name, self.high, (0.0, 1.0))?;
-        checks.within(name, self.low, (0.0, self.high))
-    }
+pub(crate) struct Band {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 options! {
     /// Constants of the trend of a stream.
-    pub struct StreamRule["stream."] {
-        /// Grey band of PCT, the pairwise comparison test: 0.495 to 0.605 by default, 0.55 plus and minus 10 %.
+    pub(crate) struct StreamRule {
+        /// Grey band of PCT, the pairwise comparison test: 0.55 plus and minus 10 %.
         pct: Band = Band { low: 0.495, high: 0.605 };
-        /// Grey band of PDT, the pairwise difference test: 0.36 to 0.44 by default, which is 0.40 plus and minus 10 %.
+        /// Grey band of PDT, the pairwise difference test: 0.40 plus and minus 10 %.
         pdt: Band = Band { low: 0.36, high: 0.44 };
-        /// Whether PCT is relative to the number of points, as in the tool, or to the number of steps between them, as
-        /// published. False by default.
-        pct_over_points: bool = false;
-        /// Whether the points are medians of groups of delays, as published, or the delays themselves. True by default.
-        medians: bool = true;
-        /// Least number of points for a trend: 2 to 100, 5 by default.
-        least_points: u32 = 5, 2.0..=100.0;
-        /// Shortest gap of an interrupted sender in planned gaps: 1 to 1000, 2 by default. It must also exceed the
-        /// planned gap by `split_more`.
-        split_gaps: f64 = 2.0, 1.0..=1000.0;
-        /// Shortest excess over the planned gap of an interrupted sender: 0 to 1 s, 1 ms by default.
-        split_more: Span = Span::from_millis(1), 0.0..=1.0;
-        /// Time between arrivals below which the receiver was interrupted: 0 to 10 ms, 7 us by default, as in the tool,
-        /// but at most a quarter of the gap. Only the last of such packets counts.
-        least_arrival: Span = Span::from_micros(7), 0.0..=0.01;
+        /// Least number of points for a trend.
+        least_points: u32 = 5;
+        /// Shortest gap of an interrupted sender in planned gaps. It must also exceed the planned gap by `split_more`.
+        split_gaps: f64 = 2.0;
+        /// Shortest excess over the planned gap of an interrupted sender.
+        split_more: Span = Span::from_millis(1);
+        /// Time between arrivals below which the receiver was interrupted, as in the tool, but at most a quarter of the
+        /// gap. Only the last of such packets counts.
+        least_arrival: Span = Span::from_micros(7);
         /// Fraction of arrivals within a quarter of the gap above which interrupts are coalesced, and such packets form
-        /// bursts: 0 to 1, 0.6 by default, as in the tool.
-        coalesced: f64 = 0.6, 0.0..=1.0;
-        /// Smallest rise of the delay relative to the duration of the stream: 0 to 0.01, 1e-3 by default. A smaller
-        /// rise is clock drift or a slow beat with periodic traffic. A rate that is too high by the resolution causes a
-        /// larger one.
-        slope: f64 = 1e-3, 0.0..=0.01;
-        /// Smallest rise or fall of the delay that cannot be caused by the hosts: 0 to 10 ms, 100 us by default. A
-        /// stream with less is undecided. Hosts are late by tens of microseconds, and not at random, because the
-        /// processor may sleep or wait at the first packets of a stream. A stream of 100 packets every 100 us builds up
-        /// 100 us if its rate is 1 % too high.
-        least_rise: Span = Span::from_micros(100), 0.0..=0.01;
+        /// bursts, as in the tool.
+        coalesced: f64 = 0.6;
+        /// Smallest rise of the delay relative to the duration of the stream. A smaller rise is clock drift or a slow
+        /// beat with periodic traffic. A rate that is too high by the resolution causes a larger one.
+        slope: f64 = 1e-3;
+        /// Smallest rise or fall of the delay that cannot be caused by the hosts. A stream with less is undecided.
+        /// Hosts are late by tens of microseconds, and not at random, because the processor may sleep or wait at the
+        /// first packets of a stream. A stream of 100 packets every 100 us builds up 100 us if its rate is 1 % too
+        /// high.
+        least_rise: Span = Span::from_micros(100);
     }
 }
 
@@ -146,11 +130,11 @@ pub(super) fn group_medians(delays: &[f64], least: usize) -> Vec<f64> {
     (0..groups).filter_map(group).collect()
 }
 
-/// Pairwise comparison test (PCT): fraction of the steps between points that are upward, 0 to 1; relative to the number
-/// of points with `over_points`.
-pub(super) fn pct(points: &[f64], over_points: bool) -> f64 {
+/// Pairwise comparison test (PCT): fraction of the steps between points that are upward, 0 to 1, as published. The tool
+/// divides by the number of points.
+pub(super) fn pct(points: &[f64]) -> f64 {
     let up = points.windows(2).filter(|pair| matches!(pair, [before, after] if after > before)).count();
-    let all = if over_points { points.len() } else { points.len().saturating_sub(1) };
+    let all = points.len().saturating_sub(1);
     if all == 0 { 0.0 } else { up as f64 / all as f64 }
 }
 
@@ -190,14 +174,14 @@ pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, 
     if delays.len() < least {
         return Trend::Discarded;
     }
-    let points = if rule.medians { group_medians(&delays, least) } else { delays };
+    let points = group_medians(&delays, least);
     let rise = points.last().zip(points.first()).map_or(0.0, |(last, first)| last - first);
     let lasted = piece.last().zip(piece.first()).map_or(Span::ZERO, |(last, first)| last.sent_at.since(first.sent_at));
     if rise > 0.0 && rise < rule.slope * lasted.as_secs_f64() {
         return Trend::NonIncreasing;
     }
     let clear = rise.abs() >= unclear.as_secs_f64();
-    match judge(pct(&points, rule.pct_over_points), pdt(&points), rule) {
+    match judge(pct(&points), pdt(&points), rule) {
         Trend::Increasing if !clear => Trend::Ambiguous,
         Trend::NonIncreasing if clear && falls(&points, rule) => Trend::Decreasing,
         trend => trend,
@@ -207,29 +191,28 @@ pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, 
 /// Whether the mirrored points have the trend [`Trend::Increasing`].
 fn falls(points: &[f64], rule: &StreamRule) -> bool {
     let mirrored: Vec<f64> = points.iter().map(|point| -point).collect();
-    judge(pct(&mirrored, rule.pct_over_points), pdt(&mirrored), rule) == Trend::Increasing
+    judge(pct(&mirrored), pdt(&mirrored), rule) == Trend::Increasing
 }
 
 options! {
     /// Constants of the verdict of a fleet.
-    pub struct FleetRule["fleet."] {
-        /// Fraction of the usable streams that decides: 0.5 to 1, 0.6 by default, as in the tool; 0.7 was published.
-        /// For the verdict that the rate is above, it is the excess of increasing over decreasing streams.
-        agree: f64 = 0.6, 0.5..=1.0;
-        /// Least fraction of all streams that must be usable: 0 to 1, 0.5 by default.
-        usable: f64 = 0.5, 0.0..=1.0;
-        /// Loss rate above which the loss of a stream is high: 0 to 1, 0.15 by default. One such stream decides, unless
-        /// its delays show that no queue grows.
-        high_loss: f64 = 0.15, 0.0..=1.0;
-        /// Loss rate above which the loss of a stream is medium: 0 to `high_loss`, 0.03 by default.
-        medium_loss: f64 = 0.03, 0.0..=high_loss;
-        /// Number of streams with high loss that decides otherwise: 1 to 100, 3 by default. In the tool one decides,
-        /// whatever its delays are.
-        high_streams: u32 = 3, 1.0..=100.0;
-        /// Number of streams with medium loss that decides, unless more streams do not rise than do: 1 to 100, 7 by
-        /// default, which is more than half of a fleet. In the tool half decides, whatever the delays are; but on a
-        /// path with 4 % random loss most streams have medium loss at every rate.
-        medium_streams: u32 = 7, 1.0..=100.0;
+    pub(crate) struct FleetRule {
+        /// Fraction of the usable streams that decides, as in the tool; 0.7 was published. For the verdict that the
+        /// rate is above, it is the excess of increasing over decreasing streams.
+        agree: f64 = 0.6;
+        /// Least fraction of all streams that must be usable.
+        usable: f64 = 0.5;
+        /// Loss rate above which the loss of a stream is high. One such stream decides, unless its delays show that no
+        /// queue grows.
+        high_loss: f64 = 0.15;
+        /// Loss rate above which the loss of a stream is medium.
+        medium_loss: f64 = 0.03;
+        /// Number of streams with high loss that decides otherwise. In the tool one decides, whatever its delays are.
+        high_streams: u32 = 3;
+        /// Number of streams with medium loss that decides, unless more streams do not rise than do, which is more than
+        /// half of a fleet. In the tool half decides, whatever the delays are; but on a path with 4 % random loss most
+        /// streams have medium loss at every rate.
+        medium_streams: u32 = 7;
     }
 }
 

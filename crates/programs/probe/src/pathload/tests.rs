@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use super::rules::*;
 use super::search::Search;
-use super::{Pathload, PathloadConfig};
+use super::{PathloadConfig, Procedure};
+use crate::turns::Turns;
 use crate::{Arrived, Method, Next, Train, TrainReport};
 
 mod bounds;
@@ -33,10 +34,10 @@ fn trend(packets: &[Option<Arrived>]) -> Trend {
 #[test]
 fn pct_counts_upward_steps_and_pdt_compares_the_net_with_all_steps() {
     let points = [0.0, 1.0, 2.0, 1.0, 3.0];
-    assert_eq!((pct(&points, false), pct(&points, true)), (3.0 / 4.0, 3.0 / 5.0));
+    assert_eq!(pct(&points), 3.0 / 4.0);
     assert_eq!(pdt(&points), 3.0 / 5.0, "up by 3 in total, over absolute steps of 1 + 1 + 1 + 2");
-    assert_eq!((pct(&[4.0; 9], false), pdt(&[4.0; 9])), (0.0, 0.0));
-    assert_eq!((pdt(&[3.0, 2.0]), pdt(&[]), pct(&[1.0], false)), (-1.0, 0.0, 0.0));
+    assert_eq!((pct(&[4.0; 9]), pdt(&[4.0; 9])), (0.0, 0.0));
+    assert_eq!((pdt(&[3.0, 2.0]), pdt(&[]), pct(&[1.0])), (-1.0, 0.0, 0.0));
 }
 
 /// 121 of 200 upward steps are 0.605, and 99 are 0.495: both ends belong to the grey band.
@@ -54,7 +55,7 @@ fn the_ends_of_the_grey_bands_are_undecided() {
             };
             at
         };
-        pct(&(0..=200).map(step).collect::<Vec<f64>>(), false)
+        pct(&(0..=200).map(step).collect::<Vec<f64>>())
     };
     let rule = StreamRule::default();
     let by_pct = [98, 99, 121, 122].map(|up| judge(steps(up), 0.4, &rule));
@@ -394,7 +395,7 @@ fn fluid(train: &Train) -> TrainReport {
 }
 
 /// Runs a session over a path; returns the time at which it is done and the number of trains.
-fn run(method: &mut Pathload, mut path: impl FnMut(u32, &Train) -> Option<TrainReport>) -> (Time, u32) {
+fn run(method: &mut Turns<Procedure>, mut path: impl FnMut(u32, &Train) -> Option<TrainReport>) -> (Time, u32) {
     let (mut now, mut trains) = (Time::from_nanos(1), 0);
     loop {
         match method.poll(now) {
@@ -415,7 +416,7 @@ fn run(method: &mut Pathload, mut path: impl FnMut(u32, &Train) -> Option<TrainR
 /// %.
 #[test]
 fn an_ideal_path_is_measured_to_two_percent() {
-    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
     let (took, trains) = run(&mut method, |_, train| Some(fluid(train)));
     let estimate = method.estimate();
     let available = estimate.available.unwrap();
@@ -430,7 +431,7 @@ fn an_ideal_path_is_measured_to_two_percent() {
 #[test]
 fn streams_rest_nine_times_their_length_or_a_round_trip() {
     for (rtt, rest) in [(20, 90), (120, 120)] {
-        let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+        let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
         let mut now = Time::from_nanos(1);
         let Next::Send(first) = method.poll(now) else { panic!("nothing to wait for") };
         assert!(first.packets.iter().all(|packet| packet.at.is_zero() && packet.size == Bytes(1500)));
@@ -450,7 +451,7 @@ fn streams_rest_nine_times_their_length_or_a_round_trip() {
 
 #[test]
 fn a_path_without_answers_ends_the_session() {
-    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
     let (_, trains) = run(&mut method, |_, _| None);
     assert_eq!((trains, method.estimate().available), (10, None));
 }
@@ -458,7 +459,7 @@ fn a_path_without_answers_ends_the_session() {
 /// A single packet of a train shows no rate: the session ends after ten such trains, as without answers.
 #[test]
 fn first_trains_without_a_rate_end_the_session() {
-    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
     let (_, trains) = run(&mut method, |_, train| Some(first_only(train)));
     assert_eq!((trains, method.estimate().available), (10, None));
 }
@@ -474,7 +475,7 @@ fn first_only(train: &Train) -> TrainReport {
 fn unusable_fleets_are_repeated() {
     let config = PathloadConfig::default();
     let fleet = FleetRule { medium_loss: 1.0, high_loss: 1.0, ..config.fleet };
-    let mut method = Pathload::new(PathloadConfig { fleet, ..config }).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig { fleet, ..config }));
     let mut shapes = Vec::new();
     run(&mut method, |n, train| {
         if n > 0 {
@@ -489,7 +490,7 @@ fn unusable_fleets_are_repeated() {
 
 #[test]
 fn the_largest_number_of_fleets_ends_the_session() {
-    let mut method = Pathload::new(PathloadConfig { fleets: 2, ..PathloadConfig::default() }).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig { fleets: 2, ..PathloadConfig::default() }));
     let (_, trains) = run(&mut method, |_, train| Some(fluid(train)));
     assert_eq!((trains, method.estimate().converged), (25, false));
 }
@@ -497,7 +498,7 @@ fn the_largest_number_of_fleets_ends_the_session() {
 /// Missing answers of a path that died are no sign of congestion.
 #[test]
 fn the_estimate_remains_when_the_path_dies() {
-    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
     let (_, trains) = run(&mut method, |n, train| (n < 37).then(|| fluid(train)));
     let available = method.estimate().available.unwrap();
     assert_eq!(trains, 47);
@@ -510,7 +511,7 @@ fn the_estimate_remains_when_the_path_dies() {
 /// One packet in five is lost without any queueing: losses alone reduce the rate to the lowest one.
 #[test]
 fn a_path_that_always_loses_has_nothing_available() {
-    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
     let (_, trains) = run(&mut method, |_, train| {
         let mut report = fluid(train);
         report.packets.iter_mut().step_by(5).for_each(|packet| *packet = None);
@@ -519,17 +520,4 @@ fn a_path_that_always_loses_has_nothing_available() {
     let available = method.estimate().available.unwrap();
     assert_eq!(available.low, Rate::from_bytes_per_sec(0));
     assert!(trains < 60, "three streams per fleet suffice: {trains}");
-}
-
-#[test]
-fn options_out_of_range_are_named() {
-    let refused = |config: PathloadConfig| Pathload::new(config).unwrap_err().option;
-    let config = PathloadConfig::default();
-    assert_eq!(refused(PathloadConfig { packets: 9, ..config }), "packets");
-    assert_eq!(refused(PathloadConfig { smallest: Bytes(1501), ..config }), "smallest");
-    assert_eq!(refused(PathloadConfig { gap: Span::from_micros(6), ..config }), "gap");
-    let pct = Band { low: 0.7, high: 0.6 };
-    assert_eq!(refused(PathloadConfig { stream: StreamRule { pct, ..config.stream }, ..config }), "stream.pct");
-    let fleet = FleetRule { agree: 0.4, ..config.fleet };
-    assert_eq!(refused(PathloadConfig { fleet, ..config }), "fleet.agree");
 }

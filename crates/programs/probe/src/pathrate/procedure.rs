@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span};
 
 use super::PathrateConfig;
 use super::rules::{Bursts, Sample, adr, around, best, bin_width, bursts, modes, train_rate, trimmed};
-use crate::turns::{Plan, Session};
+use crate::turns::{Limits, Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
 
 /// Least number of packets in a train that shows interrupt coalescence.
@@ -30,7 +30,7 @@ enum Stage {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Procedure {
+pub(crate) struct Procedure {
     config: PathrateConfig,
     stage: Stage,
     /// Number of trains of this stage that were answered or lost.
@@ -58,7 +58,7 @@ pub(super) struct Procedure {
 }
 
 impl Procedure {
-    pub(super) fn new(config: PathrateConfig) -> Self {
+    pub(crate) fn new(config: PathrateConfig) -> Self {
         Self {
             config,
             spacing: config.spacing,
@@ -274,6 +274,10 @@ impl Procedure {
 
 impl Session for Procedure {
     const KIND: MethodKind = MethodKind::Pathrate;
+
+    fn limits(&self) -> Limits {
+        self.config.limits
+    }
 
     fn plan(&mut self) -> Option<Plan> {
         let largest = self.config.largest;

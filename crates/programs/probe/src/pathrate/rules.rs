@@ -31,17 +31,17 @@ pub(super) fn train_rate(packets: &[Option<Arrived>], least: Span) -> Sample {
 
 options! {
     /// Constants of the width of bins.
-    pub struct BinRule["bins."] {
-        /// Width of a bin relative to the range from the 10th to the 90th percentile: 0.01 to 1, 0.125 by default.
-        part: f64 = 0.125, 0.01..=1.0;
-        /// Range in bytes per second below which it is narrow: 0 to 1e9, 125,000 (1 Mb/s) by default.
-        narrow: f64 = 125_000.0, 0.0..=1e9;
-        /// Width of a bin relative to a narrow range: 0.01 to 1, 0.25 by default.
-        narrow_part: f64 = 0.25, 0.01..=1.0;
-        /// Width of a bin for equal rates in bytes per second: 1 to 1e12, 2.5e6 (20 Mb/s) by default.
-        flat: f64 = 2.5e6, 1.0..=1e12;
-        /// Upper bound of that width relative to the median: 0.001 to 1, 0.25 by default.
-        flat_part: f64 = 0.25, 0.001..=1.0;
+    pub(crate) struct BinRule {
+        /// Width of a bin relative to the range from the 10th to the 90th percentile.
+        part: f64 = 0.125;
+        /// Range in bytes per second below which it is narrow.
+        narrow: f64 = 125_000.0;
+        /// Width of a bin relative to a narrow range.
+        narrow_part: f64 = 0.25;
+        /// Width of a bin for equal rates in bytes per second.
+        flat: f64 = 2.5e6;
+        /// Upper bound of that width relative to the median.
+        flat_part: f64 = 0.25;
     }
 }
 
@@ -88,12 +88,11 @@ pub(super) fn adr(rates: &[f64], drop: usize) -> Option<f64> {
 
 options! {
     /// Constants of the search for local modes.
-    pub struct ModeRule["modes."] {
-        /// Excess of a bin over the one before up to which the bell continues, relative to the latter: 0 to 1, 0.1 by
-        /// default.
-        noise: f64 = 0.1, 0.0..=1.0;
-        /// Least fraction of all samples in the bin of a mode: 0 to 1, 0.02 by default. A bin has at least two samples.
-        least_part: f64 = 0.02, 0.0..=1.0;
+    pub(crate) struct ModeRule {
+        /// Excess of a bin over the one before up to which the bell continues, relative to the latter.
+        noise: f64 = 0.1;
+        /// Least fraction of all samples in the bin of a mode. A bin has at least two samples.
+        least_part: f64 = 0.02;
     }
 }
 

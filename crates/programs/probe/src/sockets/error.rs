@@ -3,8 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::InvalidOption;
-
 /// The reason why a measurement over sockets failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -36,9 +34,6 @@ pub enum Error {
         /// Error of the operating system or the connection.
         source: Option<io::Error>,
     },
-    /// The path carries no packets of a size that a method needs.
-    #[error(transparent)]
-    Option(#[from] InvalidOption),
     /// Any other error of the operating system.
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -100,7 +100,7 @@ impl Measurement {
         let largest = prober.largest_packet();
         findings.largest = Some(largest);
         for kind in &self.methods {
-            let mut method = kind.create_for(Bytes(largest.into()))?;
+            let mut method = kind.create_for(Bytes(largest.into()));
             let limit = self.time.unwrap_or(kind.usual_time());
             findings.outcomes.push(prober.measure(method.as_mut(), limit, progress)?);
         }

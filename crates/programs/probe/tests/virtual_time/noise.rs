@@ -16,14 +16,14 @@ pub(crate) enum Noise {
 }
 
 /// A method whose reports have later arrival times. Packets stay in order and at least 2 us apart.
-pub(crate) struct Noisy<M> {
-    method: M,
+pub(crate) struct Noisy {
+    method: Box<dyn Method>,
     noise: Noise,
     random: Random,
 }
 
-impl<M> Noisy<M> {
-    pub(crate) fn new(method: M, noise: Noise, seed: u64) -> Self {
+impl Noisy {
+    pub(crate) fn new(method: Box<dyn Method>, noise: Noise, seed: u64) -> Self {
         Self { method, noise, random: Random::new(seed, 77) }
     }
 
@@ -51,7 +51,7 @@ impl<M> Noisy<M> {
     }
 }
 
-impl<M: Method> Method for Noisy<M> {
+impl Method for Noisy {
     fn name(&self) -> &'static str {
         self.method.name()
     }

@@ -2,7 +2,7 @@
 
 use longhaul_link::source::Source;
 use longhaul_link::{Limit, LinkConfig, Loss, Random};
-use longhaul_probe::PathChirp;
+use longhaul_probe::MethodKind;
 use longhaul_probe::sim::{ProbedPath, Probing, ReceiverClock};
 use longhaul_units::{Rate, Span, Time};
 
@@ -19,8 +19,8 @@ fn measure(cross: Source, clock: ReceiverClock) -> Probing {
     let mut world = ProbedPath::new(hops, Span::from_millis(15)).unwrap().cross(1, 1, cross);
     world.clock = clock;
     let second = 1_000_000_000;
-    let mut method = PathChirp::default();
-    world.run(&mut method, Time::from_nanos(second), Time::from_nanos(200 * second))
+    let mut method = MethodKind::PathChirp.create();
+    world.run(&mut *method, Time::from_nanos(second), Time::from_nanos(200 * second))
 }
 
 #[track_caller]
@@ -69,8 +69,8 @@ fn losses_and_jitter_are_no_traffic() {
             last.jitter = Span::from_micros(jitter);
             let hops = [narrow.loss(Loss::Uniform(0.01)), last];
             let mut world = ProbedPath::seeded(hops, Span::from_millis(20), seed).unwrap();
-            let mut method = PathChirp::default();
-            let run = world.run(&mut method, Time::ZERO, Time::from_nanos(200_000_000_000));
+            let mut method = MethodKind::PathChirp.create();
+            let run = world.run(&mut *method, Time::ZERO, Time::from_nanos(200_000_000_000));
             assert_near(&run, 20, within);
             assert!(run.took < Span::from_secs(20), "{:?}", run.took);
         }
@@ -88,7 +88,7 @@ fn hosts_that_are_late_are_no_traffic() {
             let narrow = LinkConfig::new(mbit(20), Span::from_millis(20)).queue(Limit::Bytes(60_000));
             let hops = [narrow.loss(Loss::Uniform(0.01))];
             let mut world = ProbedPath::seeded(hops, Span::from_millis(20), seed).unwrap();
-            let mut method = Noisy::new(PathChirp::default(), noise, seed);
+            let mut method = Noisy::new(MethodKind::PathChirp.create(), noise, seed);
             let run = world.run(&mut method, Time::ZERO, Time::from_nanos(200_000_000_000));
             assert_near(&run, 20, 0.25);
             let range = run.estimate.available.unwrap();

@@ -2,7 +2,7 @@
 
 use longhaul_link::source::Source;
 use longhaul_link::{Limit, LinkConfig, Loss, Random};
-use longhaul_probe::Pathload;
+use longhaul_probe::MethodKind;
 use longhaul_probe::sim::{ProbedPath, Probing, ReceiverClock};
 use longhaul_units::{Rate, Span, Time};
 
@@ -20,8 +20,8 @@ fn measure(cross: Option<Source>, clock: ReceiverClock) -> Probing {
     }
     world.clock = clock;
     let second = 1_000_000_000;
-    let mut method = Pathload::default();
-    world.run(&mut method, Time::from_nanos(second), Time::from_nanos(200 * second))
+    let mut method = MethodKind::Pathload.create();
+    world.run(&mut *method, Time::from_nanos(second), Time::from_nanos(200 * second))
 }
 
 /// Ends of the range in Mb/s.
@@ -82,8 +82,8 @@ fn random_losses_are_no_congestion() {
     for seed in 1..=12 {
         let hop = |rate| LinkConfig::new(mbit(rate), Span::from_millis(10)).loss(Loss::Uniform(0.01));
         let mut world = ProbedPath::seeded([hop(20).queue(Limit::Bytes(60_000)), hop(1000)], Span::ZERO, seed).unwrap();
-        let mut method = Pathload::default();
-        let run = world.run(&mut method, Time::ZERO, Time::from_nanos(600_000_000_000));
+        let mut method = MethodKind::Pathload.create();
+        let run = world.run(&mut *method, Time::ZERO, Time::from_nanos(600_000_000_000));
         let (low, high) = ends(&run);
         assert!(run.done && run.estimate.converged, "seed {seed}: {run:?}");
         assert!(low > 19.0 && low <= 20.1 && high > 19.9 && high < 21.0, "seed {seed}: {low} to {high}");
@@ -95,8 +95,8 @@ fn random_losses_are_no_congestion() {
 fn lossy(queue: u64, share: f64, seed: u64) -> Probing {
     let hop = |rate| LinkConfig::new(mbit(rate), Span::from_millis(10)).loss(Loss::Uniform(share));
     let mut world = ProbedPath::seeded([hop(20).queue(Limit::Bytes(queue)), hop(1000)], Span::ZERO, seed).unwrap();
-    let mut method = Pathload::default();
-    world.run(&mut method, Time::ZERO, Time::from_nanos(600_000_000_000))
+    let mut method = MethodKind::Pathload.create();
+    world.run(&mut *method, Time::ZERO, Time::from_nanos(600_000_000_000))
 }
 
 /// 5 or 10 packets in 100 are lost, so that at every rate most streams lose more than 3 % and some more than 15 %.
@@ -124,7 +124,7 @@ fn between_hosts(noise: Noise, seed: u64) -> Probing {
     let hop = |rate| LinkConfig::new(mbit(rate), Span::from_millis(10)).loss(Loss::Uniform(0.01));
     let hops = [hop(20).queue(Limit::Bytes(60_000)), hop(1000)];
     let mut world = ProbedPath::seeded(hops, Span::from_millis(20), seed).unwrap();
-    let mut method = Noisy::new(Pathload::default(), noise, seed);
+    let mut method = Noisy::new(MethodKind::Pathload.create(), noise, seed);
     world.run(&mut method, Time::ZERO, Time::from_nanos(600_000_000_000))
 }
 

@@ -2,7 +2,7 @@
 
 use longhaul_link::source::Source;
 use longhaul_link::{LinkConfig, Loss, Random};
-use longhaul_probe::Pathrate;
+use longhaul_probe::MethodKind;
 use longhaul_probe::sim::{ProbedPath, Probing};
 use longhaul_units::{Rate, Span, Time};
 
@@ -27,8 +27,8 @@ fn busy(load: Rate, size: u32, seed: u64) -> ProbedPath {
 }
 
 fn measure(world: &mut ProbedPath) -> Probing {
-    let mut pathrate = Pathrate::default();
-    world.run(&mut pathrate, START, HOUR)
+    let mut pathrate = MethodKind::Pathrate.create();
+    world.run(&mut *pathrate, START, HOUR)
 }
 
 /// Low end, value and high end of the capacity in Mb/s.

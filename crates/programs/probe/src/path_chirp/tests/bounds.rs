@@ -1,4 +1,4 @@
-//! Limits: excursions, the first and later chirps, convergence, and the ranges of options.
+//! Limits: excursions, the first and later chirps, and convergence.
 
 use longhaul_units::Rate;
 
@@ -89,7 +89,7 @@ fn stretched(train: &Train, stretch: f64) -> TrainReport {
 /// It is sent when both chirps take a twentieth of that rate.
 #[test]
 fn the_first_chirps_find_the_range() {
-    let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathChirpConfig::default()));
     let mut now = Time::from_nanos(1);
     let (mut from, mut gaps, mut said) = (125e3, 31, None::<f64>);
     for chirp in 0..3 {
@@ -112,7 +112,7 @@ fn the_first_chirps_find_the_range() {
 
 /// Number of chirps and estimate of a session whose chirps have these rates in MB/s in turn.
 fn session(config: PathChirpConfig, says: impl Fn(usize) -> f64) -> (usize, Estimate) {
-    let mut method = PathChirp::new(config).unwrap();
+    let mut method = Turns::of(Procedure::new(config));
     let (mut now, mut chirps) = (Time::from_nanos(1), 0);
     loop {
         match method.poll(now) {
@@ -159,41 +159,4 @@ fn the_estimate_is_the_mean_of_the_window() {
     let (chirps, estimate) = session(PathChirpConfig { chirps: 6, ..PathChirpConfig::default() }, |_| 2.0);
     assert!(chirps == 6 && near(estimate.available.unwrap().value, 2.0));
     assert_eq!((estimate.converged, estimate.confidence), (false, 0.0));
-}
-
-/// Each option is accepted at the ends of its range, and rejected one step beyond.
-#[test]
-fn options_may_be_at_their_ends() {
-    type Set = fn(&mut PathChirpConfig, f64);
-    fn rate(bytes: f64) -> Rate {
-        Rate::from_bytes_per_sec(bytes as u64)
-    }
-    let options: [(&str, Set, f64, f64, f64); 17] = [
-        ("size", |c, v| c.size = Bytes(v as u64), 60.0, 65_536.0, 1.0),
-        ("spread", |c, v| c.spread = v, 1.01, 2.0, 0.001),
-        ("low", |c, v| c.low = rate(v), 1e3, 25e6, 1.0),
-        ("high", |c, v| (c.low, c.high) = (rate(1e3), rate(v)), 1e3, 1e12, 1.0),
-        ("below", |c, v| c.below = v, 0.01, 0.9, 0.001),
-        ("above", |c, v| c.above = v, 1.1, 100.0, 0.01),
-        ("load", |c, v| c.load = v, 0.001, 1.0, 1e-4),
-        ("most_rest", |c, v| c.most_rest = Span::from_nanos((v * 1e9).round() as u64), 0.001, 60.0, 1e-4),
-        ("window", |c, v| c.window = v as u32, 2.0, 10_000.0, 1.0),
-        ("least", |c, v| c.least = v as u32, 2.0, 10_000.0, 1.0),
-        ("half_width", |c, v| c.half_width = v, 0.001, 1.0, 1e-4),
-        ("chirps", |c, v| c.chirps = v as u32, 1.0, 100_000.0, 1.0),
-        ("excursions.fall", |c, v| c.excursions.fall = v, 1.0, 100.0, 0.01),
-        ("excursions.least", |c, v| c.excursions.least = v as u32, 1.0, 1000.0, 1.0),
-        ("excursions.slope", |c, v| c.excursions.slope = v, 0.0, 0.1, 0.001),
-        ("excursions.noise", |c, v| c.excursions.noise = v, 0.0, 10.0, 0.01),
-        ("excursions.misordered", |c, v| c.excursions.misordered = v, 1.0, 100.0, 0.01),
-    ];
-    for (name, set, low, high, step) in options {
-        let with = |value| {
-            let mut config = PathChirpConfig::default();
-            set(&mut config, value);
-            PathChirp::new(config).map(|_| ()).map_err(|error| error.option)
-        };
-        assert_eq!([low, high].map(with), [Ok(()); 2], "{name}");
-        assert_eq!([low - step, high + step].map(with), [Err(name); 2], "{name}");
-    }
 }

@@ -1,4 +1,4 @@
-//! Limits: the first rate, the range of rates, both resolutions, the ranges of options, and the bounds of rules.
+//! Limits: the first rate, the range of rates, both resolutions, and the bounds of rules.
 
 use longhaul_units::statistics::sorted;
 
@@ -30,7 +30,7 @@ fn rate(stream: &Train) -> f64 {
 /// Rates in MB/s that a session tries if its first train shows `first` and its fleets have the verdicts `says`. At grey
 /// rates every other stream is increasing.
 fn session(config: PathloadConfig, first: f64, says: impl Fn(f64) -> Verdict) -> (Vec<f64>, Estimate) {
-    let mut method = Pathload::new(config).unwrap();
+    let mut method = Turns::of(Procedure::new(config));
     let mut rates = Vec::new();
     run(&mut method, |n, train| {
         if n == 0 {
@@ -87,7 +87,7 @@ fn a_rate_determines_size_and_gap() {
         (1000.0, 1500, 7),
     ];
     for (first, size, gap) in shapes {
-        let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+        let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
         let Next::Send(train) = method.poll(Time::from_nanos(1)) else { panic!("nothing to wait for") };
         assert_eq!((train.packets.len(), train.packets[0].size), (48, Bytes(1500)));
         method.on_report(Time::from_nanos(1), &first_train(&train, first * MB));
@@ -155,7 +155,7 @@ fn the_search_ends_at_the_lowest_rate() {
 /// Nine first trains without a rate do not end the session; ten would.
 #[test]
 fn the_tenth_first_train_may_show_a_rate() {
-    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let mut method = Turns::of(Procedure::new(PathloadConfig::default()));
     let (_, trains) = run(&mut method, |n, train| Some(if n < 9 { first_only(train) } else { fluid(train) }));
     assert!(trains > 10 + 12 && method.estimate().converged, "{trains}");
 }
@@ -233,49 +233,4 @@ fn arrivals_are_coalesced_where_more_than_six_tenths_are_close() {
     assert_eq!(bursts(100, 77_000), Trend::Ambiguous, "24.8 us apart");
     assert_eq!(bursts(101, 77_000), Trend::Increasing);
     assert_eq!(bursts(100, 75_000), Trend::Increasing, "26.8 us apart");
-}
-
-/// Each option is accepted at the ends of its range, and rejected one step beyond.
-#[test]
-fn options_may_be_at_their_ends() {
-    type Set = fn(&mut PathloadConfig, f64);
-    fn span(seconds: f64) -> Span {
-        Span::from_nanos((seconds * 1e9).round() as u64)
-    }
-    let options: [(&str, Set, f64, f64, f64); 25] = [
-        ("packets", |c, v| c.packets = v as u32, 10.0, 1000.0, 1.0),
-        ("streams", |c, v| c.streams = v as u32, 1.0, 100.0, 1.0),
-        ("largest", |c, v| (c.smallest, c.largest) = (Bytes(60), Bytes(v as u64)), 60.0, 65_536.0, 1.0),
-        ("smallest", |c, v| c.smallest = Bytes(v as u64), 60.0, 1500.0, 1.0),
-        ("least_gap", |c, v| (c.least_gap, c.gap) = (span(v), span(v)), 1e-7, 0.2, 1e-8),
-        ("most_gap", |c, v| (c.gap, c.most_gap) = (span(v), span(v)), 1e-5, 10.0, 1e-6),
-        ("first", |c, v| c.first = v as u32, 5.0, 1000.0, 1.0),
-        ("rest", |c, v| c.rest = v, 0.0, 1000.0, 0.1),
-        ("resolution", |c, v| c.resolution = v, 0.001, 1.0, 1e-4),
-        ("grey_resolution", |c, v| c.grey_resolution = v, 0.001, 1.0, 1e-4),
-        ("grey_most", |c, v| c.grey_most = v, 1.0, 1e12, 0.5),
-        ("verdicts", |c, v| c.verdicts = v as u32, 1.0, 10.0, 1.0),
-        ("fleets", |c, v| c.fleets = v as u32, 1.0, 1000.0, 1.0),
-        ("stream.least_points", |c, v| c.stream.least_points = v as u32, 2.0, 100.0, 1.0),
-        ("stream.split_gaps", |c, v| c.stream.split_gaps = v, 1.0, 1000.0, 0.1),
-        ("stream.coalesced", |c, v| c.stream.coalesced = v, 0.0, 1.0, 0.01),
-        ("stream.slope", |c, v| c.stream.slope = v, 0.0, 0.01, 1e-4),
-        ("fleet.agree", |c, v| c.fleet.agree = v, 0.5, 1.0, 0.01),
-        ("fleet.usable", |c, v| c.fleet.usable = v, 0.0, 1.0, 0.01),
-        ("fleet.high_loss", |c, v| (c.fleet.medium_loss, c.fleet.high_loss) = (0.0, v), 0.0, 1.0, 0.01),
-        ("fleet.medium_loss", |c, v| c.fleet.medium_loss = v, 0.0, 0.15, 0.01),
-        ("fleet.high_streams", |c, v| c.fleet.high_streams = v as u32, 1.0, 100.0, 1.0),
-        ("fleet.medium_streams", |c, v| c.fleet.medium_streams = v as u32, 1.0, 100.0, 1.0),
-        ("stream.pct", |c, v| c.stream.pct.low = v, 0.0, 0.605, 0.01),
-        ("stream.pdt", |c, v| c.stream.pdt = Band { low: 0.0, high: v }, 0.0, 1.0, 0.01),
-    ];
-    for (name, set, low, high, step) in options {
-        let with = |value| {
-            let mut config = PathloadConfig::default();
-            set(&mut config, value);
-            Pathload::new(config).map(|_| ()).map_err(|error| error.option)
-        };
-        assert_eq!([low, high].map(with), [Ok(()); 2], "{name}");
-        assert_eq!([low - step, high + step].map(with), [Err(name); 2], "{name}");
-    }
 }

@@ -1,8 +1,7 @@
 use longhaul_units::{Rate, Time};
 
-use super::super::Pathrate;
 use super::*;
-use crate::turns::Limits;
+use crate::turns::{Limits, Turns};
 use crate::{Method, Next, TrainReport};
 
 const RTT: Span = Span::from_millis(100);
@@ -36,7 +35,7 @@ fn at_rate(train: &Train, rate: f64) -> Vec<Option<Arrived>> {
 
 /// Runs a session to its end. `answer` gets each train and its number. Returns the trains with their departure times.
 fn run(
-    pathrate: &mut Pathrate,
+    pathrate: &mut Turns<Procedure>,
     mut answer: impl FnMut(usize, &Train) -> Vec<Option<Arrived>>,
 ) -> Vec<(Time, usize, u64)> {
     let (mut now, mut sent) = (Time::ZERO, Vec::new());
@@ -54,12 +53,12 @@ fn run(
     }
 }
 
-fn session(config: PathrateConfig) -> Pathrate {
-    Pathrate::new(config).expect("in range")
+fn session(config: PathrateConfig) -> Turns<Procedure> {
+    Turns::of(Procedure::new(config))
 }
 
 /// Low end, value and high end of the capacity in bytes per second.
-fn capacity(pathrate: &Pathrate) -> [u64; 3] {
+fn capacity(pathrate: &Turns<Procedure>) -> [u64; 3] {
     let range = pathrate.estimate().capacity.expect("an estimate");
     [range.low, range.value, range.high].map(Rate::as_bytes_per_sec)
 }
@@ -327,60 +326,6 @@ fn the_rate_of_long_trains_is_a_mode_or_a_mean() {
     assert_eq!(with(&wide, 6.0e6).asymptotic(), Some(3160e6 / 480.0));
     assert_eq!(with(&[(4e6, 300), (8e6, 200)], 6e6).asymptotic(), Some(4e6), "300 x 0.6 exceeds 200 x 0.4");
     assert_eq!(with(&[], 6e6).asymptotic(), Some(6e6), "the preliminary trains, because there are no long ones");
-}
-
-#[test]
-fn options_out_of_range_are_named() {
-    let config = PathrateConfig { smallest: Bytes(1501), ..PathrateConfig::default() };
-    assert_eq!(Pathrate::new(config).expect_err("above the largest").option, "smallest");
-    let config = PathrateConfig { load: 0.0, ..PathrateConfig::default() };
-    assert_eq!(Pathrate::new(config).expect_err("no load at all").option, "load");
-    assert!(Pathrate::new(PathrateConfig::default()).is_ok());
-}
-
-/// Ranges as documented at the fields.
-#[test]
-fn every_option_has_its_range() {
-    type Spoil = fn(&mut PathrateConfig);
-    let ranges: [(&str, f64, f64, Spoil); 31] = [
-        ("largest", 60.0, 65_536.0, |c| c.largest = Bytes(0)),
-        ("smallest", 60.0, 1500.0, |c| c.smallest = Bytes(0)),
-        ("exchanges", 2.0, 1000.0, |c| c.exchanges = u32::MAX),
-        ("spacing", 0.0, 60.0, |c| c.spacing = Span::MAX),
-        ("spacing_rtts", 0.0, 100.0, |c| c.spacing_rtts = -1.0),
-        ("load", 0.001, 1.0, |c| c.load = -1.0),
-        ("longest", 2.0, 1000.0, |c| c.longest = u32::MAX),
-        ("lossy_trains", 0.0, 1000.0, |c| c.lossy_trains = u32::MAX),
-        ("per_length", 1.0, 1000.0, |c| c.per_length = u32::MAX),
-        ("preliminary", 2.0, 1000.0, |c| c.preliminary = u32::MAX),
-        ("trim", 0.0, 1000.0, |c| c.trim = u32::MAX),
-        ("trim_above", 0.0, 10_000.0, |c| c.trim_above = u32::MAX),
-        ("quick", 0.0, 1.0, |c| c.quick = -1.0),
-        ("sizes", 1.0, 1000.0, |c| c.sizes = u32::MAX),
-        ("pairs", 10.0, 100_000.0, |c| c.pairs = u32::MAX),
-        ("ignored", 0.01, 1.0, |c| c.ignored = -1.0),
-        ("size_step", 0.0, 65_536.0, |c| c.size_step = Bytes(u64::MAX)),
-        ("trains", 1.0, 100_000.0, |c| c.trains = u32::MAX),
-        ("adr_trim", 0.0, 10_000.0, |c| c.adr_trim = u32::MAX),
-        ("adr_close", 0.0, 1.0, |c| c.adr_close = -1.0),
-        ("least_dispersion", 0.0, 1.0, |c| c.least_dispersion = Span::MAX),
-        ("max_rate", 1e3, 1e12, |c| c.max_rate = Rate::ZERO),
-        ("coalesced", 0.1, 1.0, |c| c.coalesced = -1.0),
-        ("coalesced_gap", 0.01, 0.9, |c| c.coalesced_gap = -1.0),
-        ("coalesced_trains", 1.0, 10_000.0, |c| c.coalesced_trains = u32::MAX),
-        ("bins.part", 0.01, 1.0, |c| c.bins.part = -1.0),
-        ("bins.narrow", 0.0, 1e9, |c| c.bins.narrow = -1.0),
-        ("bins.narrow_part", 0.01, 1.0, |c| c.bins.narrow_part = -1.0),
-        ("bins.flat", 1.0, 1e12, |c| c.bins.flat = -1.0),
-        ("bins.flat_part", 0.001, 1.0, |c| c.bins.flat_part = -1.0),
-        ("modes.noise", 0.0, 1.0, |c| c.modes.noise = -1.0),
-    ];
-    for (option, low, high, spoil) in ranges {
-        let mut config = PathrateConfig::default();
-        spoil(&mut config);
-        let error = Pathrate::new(config).expect_err(option);
-        assert_eq!((error.option, error.low, error.high), (option, low, high));
-    }
 }
 
 /// The first exchange does not count, because it may include route lookups. The other nine have a mean of 111 ms, so
